@@ -1,0 +1,240 @@
+package runtime
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Batch answers calls from stored rows. It is what every [Store] has in common; a store only locks, reads
+// and writes:
+//
+//	b := NewBatch(calls)
+//	for {
+//		// begin, lock and read b.Rows() in their order
+//		if b.Run(now, states) {
+//			break
+//		}
+//		// roll back: there are more rows to look at
+//	}
+//	// write b.Changes(), commit, return b.Answers()
+type Batch struct {
+	calls   []Call
+	rows    []Row
+	stored  []State
+	states  []State
+	answers []Answer
+	undo    []undone
+	seed    uint64
+	wide    bool
+}
+
+// undone is a row as it was before the call that is being answered.
+type undone struct {
+	row   int
+	state State
+}
+
+// Change is a row to be written, or to be deleted if its State was not Seen.
+type Change struct {
+	Row   Row
+	State State
+}
+
+// NewBatch returns a batch of calls, to be answered in their order.
+func NewBatch(calls []Call) *Batch {
+	b := &Batch{calls: calls, seed: rand.Uint64()}
+	b.gather()
+	return b
+}
+
+// Rows returns the rows that the calls are about, without duplicates, in the order of [Row.Compare].
+func (b *Batch) Rows() []Row { return b.rows }
+
+// Answers returns one answer a call, once Run has returned true.
+func (b *Batch) Answers() []Answer { return b.answers }
+
+// Run answers the calls at the instant now, in nanoseconds since 1970 UTC, from the states of Rows. It
+// returns false if it takes more rows to answer them: then Rows has grown, and all must be read anew, in
+// a transaction that has locked them all.
+func (b *Batch) Run(now int64, states []State) bool {
+	b.stored = states
+	b.states = slices.Clone(states)
+	b.answers = make([]Answer, len(b.calls))
+	for i, c := range b.calls {
+		answer, ok := b.answer(c, now)
+		if !ok {
+			b.wide = true
+			b.gather()
+			return false
+		}
+		b.answers[i] = answer
+	}
+	return true
+}
+
+// Changes returns the rows that the calls have changed, in the order of Rows.
+func (b *Batch) Changes() []Change {
+	var changes []Change
+	for i, s := range b.states {
+		if s != b.stored[i] {
+			changes = append(changes, Change{b.rows[i], s})
+		}
+	}
+	return changes
+}
+
+// gather collects the rows of the calls.
+func (b *Batch) gather() {
+	b.rows = b.rows[:0]
+	for _, c := range b.calls {
+		for _, q := range c.Requests {
+			if q.Policy.problem() == "" {
+				for _, shard := range b.shards(q) {
+					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
+				}
+			}
+		}
+	}
+	slices.SortFunc(b.rows, Row.Compare)
+	b.rows = slices.Compact(b.rows)
+}
+
+// shards returns which shards of its key a request looks at: two picked at random, the same two for all
+// requests of the batch, or all of them if two were not enough or cannot tell.
+func (b *Batch) shards(q Request) []int {
+	n := max(1, q.Policy.Shards)
+	if n > 2 && !b.wide && q.takes() {
+		return b.pick(hash(q.Policy.Name, q.Key), n)
+	}
+	return upTo[:n]
+}
+
+// upTo holds the numbers of all shards that a limit can have.
+var upTo = func() (all [MaxShards]int) {
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}()
+
+// pick returns two different numbers below n.
+func (b *Batch) pick(hash uint64, n int) []int {
+	h := hash ^ b.seed
+	first := int(h % uint64(n))
+	second := int(h / uint64(n) % uint64(n-1))
+	if second >= first {
+		second++
+	}
+	return []int{first, second}
+}
+
+// answer answers a call, and undoes what it has taken if not all of it passes. It returns false if it
+// takes more rows to answer.
+func (b *Batch) answer(c Call, now int64) (answer Answer, ok bool) {
+	b.undo = b.undo[:0]
+	answer.Decisions = make([]Decision, len(c.Requests))
+	for i, q := range c.Requests {
+		d, ok, err := b.decide(q, c.Requests[:i], now)
+		if !ok {
+			return Answer{}, false
+		}
+		if err != nil {
+			answer = Answer{Err: fmt.Errorf("%s: %w", names(c.Requests[i:i+1]), err)}
+			break
+		}
+		answer.Decisions[i] = d
+	}
+	if !answer.Allowed() {
+		b.restore(func(Row) bool { return true })
+	}
+	return answer, true
+}
+
+// decide answers a request after the earlier ones of its call.
+func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok bool, err error) {
+	if err := q.Policy.Validate(); err != nil {
+		return Decision{}, true, err
+	}
+	whole := q.Policy.Rule(q.Key)
+	if err := whole.refuse(q.Ask); err != nil {
+		return Decision{}, true, err
+	}
+	if taken := takenBefore(earlier, q); taken > 0 {
+		q.Count += taken
+		b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
+	}
+	d, ok, err = b.step(whole, q, now)
+	d.Limit = q.Policy.Name
+	return d, ok, err
+}
+
+// takenBefore returns what earlier requests of a call take from the key of q. Two requests of one call for
+// one key are answered like one for the sum: only so can they tell whether the sum ever passes, and when.
+func takenBefore(earlier []Request, q Request) int64 {
+	sum := int64(0)
+	for _, e := range earlier {
+		if q.takes() && e.takes() && e.Key == q.Key && e.Policy.Name == q.Policy.Name {
+			sum += e.Count
+		}
+	}
+	return sum
+}
+
+// step answers a request from the rows of its key.
+func (b *Batch) step(whole Rule, q Request, now int64) (d Decision, ok bool, err error) {
+	if q.Policy.Shards <= 1 {
+		i := b.find(q, 0)
+		next, d, err := whole.Step(b.states[i], now, q.Ask)
+		b.set(i, next)
+		return d, true, err
+	}
+	numbers := b.shards(q)
+	s := b.view(whole, q, numbers)
+	if len(numbers) == 2 && q.takes() {
+		d, ok = s.answerFuller(whole, now, q.Ask)
+	}
+	if !ok && len(numbers) < q.Policy.Shards {
+		return Decision{}, false, nil
+	}
+	if !ok {
+		d, err = s.answerWhole(whole, now, q.Ask)
+	}
+	for i, n := range numbers {
+		b.set(b.find(q, n), s.states[i])
+	}
+	return d, true, err
+}
+
+// view returns the shards of a request's key with the given numbers.
+func (b *Batch) view(whole Rule, q Request, numbers []int) shards {
+	s := shards{make([]Rule, len(numbers)), make([]State, len(numbers))}
+	for i, n := range numbers {
+		s.rules[i] = whole.Shard(n, q.Policy.Shards)
+		s.states[i] = b.states[b.find(q, n)]
+	}
+	return s
+}
+
+// find returns where the row of a shard stands in Rows.
+func (b *Batch) find(q Request, shard int) int {
+	i, _ := slices.BinarySearchFunc(b.rows, Row{q.Policy.Name, q.Key, shard}, Row.Compare)
+	return i
+}
+
+// set changes the state of a row, until restore changes it back.
+func (b *Batch) set(i int, s State) {
+	if b.states[i] != s {
+		b.undo = append(b.undo, undone{i, b.states[i]})
+		b.states[i] = s
+	}
+}
+
+// restore gives the rows that match the state that they had before the call.
+func (b *Batch) restore(match func(Row) bool) {
+	for _, u := range slices.Backward(b.undo) {
+		if match(b.rows[u.row]) {
+			b.states[u.row] = u.state
+		}
+	}
+}

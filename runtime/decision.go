@@ -1,0 +1,49 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+)
+
+// Decision answers a question. The zero Decision denies.
+type Decision struct {
+	// Limit is the name of the limit that was asked.
+	Limit string
+	// Allowed says whether the tokens were taken; from Check, whether they would have been.
+	Allowed bool
+	// RetryAfter says how long after a denial the same request passes, if nobody else takes tokens
+	// meanwhile. It is rounded up to the nanosecond, and 0 if Allowed.
+	RetryAfter time.Duration
+	// Delay says how long to wait before using tokens that were reserved ahead; 0 if they can be used
+	// now. For a reservation that was refused, it is the delay that it would have had.
+	Delay time.Duration
+	// Remaining is how many whole tokens are left now, at least 0.
+	Remaining int64
+	// Value is how many tokens are left now, to the fraction; negative if tokens were reserved ahead.
+	Value float64
+	// FullAfter says how long it takes until all of the capacity is there again, if nobody takes tokens
+	// meanwhile.
+	FullAfter time.Duration
+}
+
+// String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
+func (d Decision) String() string {
+	switch {
+	case !d.Allowed:
+		return fmt.Sprintf("denied, retry after %v", d.RetryAfter)
+	case d.Delay > 0:
+		return fmt.Sprintf("reserved, use after %v", d.Delay)
+	}
+	return fmt.Sprintf("allowed, %d left", d.Remaining)
+}
+
+// Decisions answers a question about several limits at once. The zero Decisions denies.
+type Decisions struct {
+	// Allowed says whether the tokens of all limits were taken; otherwise none were.
+	Allowed bool
+	// RetryAfter is the largest among Each.
+	RetryAfter time.Duration
+	// Each holds the decision of each limit, in the order in which they were given. One that is Allowed
+	// among others that are not says that this limit would not have stood in the way.
+	Each []Decision
+}

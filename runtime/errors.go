@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors say that a question could not be asked, or not be answered. A denial is not an error but a
+// [Decision], except from Require, which makes it a [*LimitedError].
+var (
+	// ErrLimited is what every [*LimitedError] wraps.
+	ErrLimited = errors.New("rate limited")
+	// ErrExceedsCapacity: the count can never fit, however long the caller waits.
+	ErrExceedsCapacity = errors.New("count exceeds capacity")
+	// ErrInvalidCount: the count is zero or negative.
+	ErrInvalidCount = errors.New("count must be at least 1")
+	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
+	ErrInvalidPolicy = errors.New("invalid policy")
+	// ErrInvalidKey: a part of the key could not be written as text.
+	ErrInvalidKey = errors.New("invalid key")
+	// ErrNoStore: the limiter was made without a store.
+	ErrNoStore = errors.New("no store")
+	// ErrNotReserved: the reservation was refused, or has been settled or cancelled already.
+	ErrNotReserved = errors.New("nothing is reserved")
+)
+
+// LimitedError is a denial as an error. It names the limit but never the key, which may be personal.
+type LimitedError struct {
+	Decision
+}
+
+// Error says which limit was met and when to retry.
+func (e *LimitedError) Error() string {
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, e.RetryAfter)
+}
+
+// Unwrap returns [ErrLimited].
+func (e *LimitedError) Unwrap() error { return ErrLimited }

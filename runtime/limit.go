@@ -1,0 +1,164 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// Limit is one key of a limit that is asked without reserving. It is a small value: make one for each
+// question, or keep it.
+type Limit struct {
+	handle
+}
+
+// ReservableLimit is one key of a limit whose tokens may also be reserved ahead of their time.
+type ReservableLimit struct {
+	Limit
+}
+
+// ReserveOnlyLimit is one key of a limit with capacity 0: tokens never pile up, so they can only be
+// reserved, each for the time at which it is granted.
+type ReserveOnlyLimit struct {
+	handle
+}
+
+// Item is what [Limiter.All] takes tokens from: a limit, for one token, or what its method N returns.
+type Item interface {
+	request() (Request, error)
+}
+
+// handle has the verbs of every limit.
+type handle struct {
+	limiter *Limiter
+	policy  *Policy
+	key     Key
+}
+
+// Allow takes a token, if there is one. An error means that the question could not be asked, or not be
+// answered; a denial is not an error.
+func (l Limit) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
+
+// AllowN takes n tokens, if they are there, or none.
+//
+// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than
+// 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
+	return l.ask(ctx, Ask{Op: Take, Count: n})
+}
+
+// Check tells whether Allow would take a token now, and takes none. In between, others may take it: to
+// limit what a check stands before, take first and Refund what was not used.
+func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
+
+// CheckN tells whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
+	return l.ask(ctx, Ask{Op: Check, Count: n})
+}
+
+// Require takes a token, and makes a denial a [*LimitedError].
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+
+// RequireN takes n tokens, and makes a denial a [*LimitedError]. Its other errors are those of AllowN.
+func (l Limit) RequireN(ctx context.Context, n int64) error {
+	d, err := l.AllowN(ctx, n)
+	if err == nil && !d.Allowed {
+		return &LimitedError{d}
+	}
+	return err
+}
+
+// N returns l as an [Item] that takes n tokens.
+func (l Limit) N(n int64) Item { return item{l.handle, n} }
+
+func (l Limit) request() (Request, error) { return item{l.handle, 1}.request() }
+
+type item struct {
+	handle
+	n int64
+}
+
+func (i item) request() (Request, error) { return i.question(Ask{Op: Take, Count: i.n}) }
+
+// Reserve takes a token, ahead of its time if need be: use it after the reservation's Delay.
+func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
+	return l.ReserveN(ctx, 1)
+}
+
+// ReserveN takes n tokens, ahead of their time if need be: use them after the reservation's Delay. It is
+// refused, and takes nothing, if more than the policy's MaxReserved would then be in debt.
+//
+// The error is [ErrExceedsCapacity] if n is more than capacity and MaxReserved together,
+// [ErrInvalidCount] if it is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l ReservableLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
+	return l.reserve(ctx, n)
+}
+
+// Reserve takes a token ahead of its time: use it after the reservation's Delay.
+func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {
+	return l.ReserveN(ctx, 1)
+}
+
+// ReserveN takes n tokens ahead of their time: use them after the reservation's Delay. It is refused, and
+// takes nothing, if more than the policy's MaxReserved would then be in debt.
+//
+// The error is [ErrExceedsCapacity] if n is more than MaxReserved, [ErrInvalidCount] if it is less than
+// 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
+	return l.reserve(ctx, n)
+}
+
+// Refund gives a token back that was taken and not used. See RefundN.
+func (h handle) Refund(ctx context.Context) (Decision, error) { return h.RefundN(ctx, 1) }
+
+// RefundN gives n tokens back that were taken and not used, up to the capacity: what would not have fitted
+// if it had never been taken is lost. The decision tells what is left.
+func (h handle) RefundN(ctx context.Context, n int64) (Decision, error) {
+	return h.ask(ctx, Ask{Op: Refund, Count: n})
+}
+
+// Peek tells what is left, and takes nothing.
+func (h handle) Peek(ctx context.Context) (Balance, error) {
+	d, err := h.ask(ctx, Ask{Op: Peek})
+	if err != nil {
+		return Balance{}, err
+	}
+	return Balance{Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
+}
+
+// Reset forgets what was taken from the key, and what was reserved: it is full again.
+func (h handle) Reset(ctx context.Context) error {
+	_, err := h.ask(ctx, Ask{Op: Reset})
+	return err
+}
+
+// question returns the request of an ask.
+func (h handle) question(q Ask) (Request, error) {
+	if h.key.err != nil {
+		return Request{}, h.wrap(h.key.err)
+	}
+	if err := h.policy.Validate(); err != nil {
+		return Request{}, h.wrap(err)
+	}
+	return Request{Ask: q, Policy: h.policy, Key: h.key.text}, nil
+}
+
+// ask asks a question of this one key. Every verb ends here.
+func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
+	request, err := h.question(q)
+	if err != nil {
+		return Decision{}, err
+	}
+	decisions, err := h.limiter.do(ctx, request)
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisions[0], nil
+}
+
+// wrap names the limit that an error is about, never the key.
+func (h handle) wrap(err error) error {
+	if h.policy == nil || h.policy.Name == "" {
+		return err
+	}
+	return fmt.Errorf("limit %q: %w", h.policy.Name, err)
+}

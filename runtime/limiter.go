@@ -1,0 +1,88 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limiter asks a [Store]. Generated code wraps one; a limit written in Go is made from one directly:
+//
+//	limiter := runtime.NewLimiter(store)
+//	d, err := limiter.Limit(&policy, runtime.KeyOf(runtime.Int64(userID))).Allow(ctx)
+//
+// The zero Limiter has no store: it answers every question with [ErrNoStore].
+type Limiter struct {
+	store Store
+}
+
+// NewLimiter returns a limiter whose counts are in store.
+func NewLimiter(store Store) *Limiter { return &Limiter{store: store} }
+
+// Limit returns one key of a limit, to be asked without reserving.
+func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{handle{l, p, key}} }
+
+// Reservable returns one key of a limit, to be asked with or without reserving.
+func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {
+	return ReservableLimit{l.Limit(p, key)}
+}
+
+// ReserveOnly returns one key of a limit with capacity 0, of which nothing can be taken at once.
+func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
+	return ReserveOnlyLimit{handle{l, p, key}}
+}
+
+// All takes from several limits at once: from all of them or, if one denies, from none. Requests for the
+// same key of the same limit add up.
+func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
+	requests := make([]Request, len(items))
+	for i, item := range items {
+		q, err := item.request()
+		if err != nil {
+			return Decisions{}, err
+		}
+		requests[i] = q
+	}
+	each, err := l.do(ctx, requests...)
+	if err != nil {
+		return Decisions{}, err
+	}
+	all := Decisions{Allowed: true, Each: each}
+	for _, d := range each {
+		all.Allowed = all.Allowed && d.Allowed
+		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+	}
+	return all, nil
+}
+
+// do has the store answer one call.
+func (l *Limiter) do(ctx context.Context, requests ...Request) ([]Decision, error) {
+	if l == nil || l.store == nil {
+		return nil, ErrNoStore
+	}
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", names(requests), err)
+	}
+	answers, err := l.store.Do(ctx, []Call{{Requests: requests}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", names(requests), err)
+	}
+	return answers[0].Decisions, answers[0].Err
+}
+
+// names returns the limits that an error is about, never their keys.
+func names(requests []Request) string {
+	var b strings.Builder
+	b.WriteString("limit ")
+	for i, q := range requests {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Quote(q.Policy.Name))
+	}
+	return b.String()
+}

@@ -1,0 +1,133 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+)
+
+// MaxTokens is the largest rate, capacity or maxReserved of a limit, in tokens. Whole numbers up to it,
+// and sums of two of them, are exact in a float64.
+const MaxTokens = 1_000_000_000_000_000
+
+// Unbounded as a [Policy.MaxReserved] lets callers reserve as far ahead as they like. It is so large
+// that no reservation meets it.
+const Unbounded = MaxTokens
+
+// MaxPeriod is the longest period of a limit: ten years of 365 days.
+const MaxPeriod = 10 * 365 * 24 * time.Hour
+
+// MaxShards is the largest number of shards of a limit.
+const MaxShards = 1024
+
+// Kind is the way in which a limit grants its tokens. The zero Kind grants none: it is invalid.
+type Kind uint8
+
+const (
+	// TokenBucket grants tokens continuously, rate per period, and keeps up to capacity of them.
+	TokenBucket Kind = iota + 1
+	// FixedWindow grants rate tokens at the start of each period and keeps up to capacity of them.
+	FixedWindow
+	// SlidingWindow allows rate tokens in any period, as estimated from the use of this window and of
+	// the one before.
+	SlidingWindow
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind { return []Kind{TokenBucket, FixedWindow, SlidingWindow} }
+
+// String returns the kind as it is written in limits.yaml: "token bucket".
+func (k Kind) String() string {
+	switch k {
+	case TokenBucket:
+		return "token bucket"
+	case FixedWindow:
+		return "fixed window"
+	case SlidingWindow:
+		return "sliding window"
+	}
+	return fmt.Sprintf("Kind(%d)", k)
+}
+
+// Policy is a limit: the rule that each of its keys is held to, on its own count. Counts are kept under
+// the policy's name, so two policies of one name share them.
+//
+// The zero Policy is invalid, and every question asked of it is answered with [ErrInvalidPolicy]. Do not
+// change a policy once it is in use.
+type Policy struct {
+	// Name is how the limit is called in the store, in errors and in decisions.
+	Name string
+	// Kind is the way in which tokens are granted.
+	Kind Kind
+	// Rate is how many tokens are granted per Period, 1 to [MaxTokens].
+	Rate int64
+	// Period is the time in which Rate tokens are granted, at most [MaxPeriod].
+	Period time.Duration
+	// Capacity is the most tokens that can pile up, and so the largest count that a plain call can take.
+	// With 0 nothing can be taken at once, only reserved. For a [SlidingWindow] it equals Rate.
+	Capacity int64
+	// MaxReserved is how many tokens may be reserved ahead of their time: 0 for none, [Unbounded] for as
+	// many as callers like. A [SlidingWindow] has none.
+	MaxReserved int64
+	// Start says where the windows begin. A [TokenBucket] has none.
+	Start Start
+	// Shards is into how many rows the count of one key is split, so that they share the writes.
+	// 0 and 1 both mean one row.
+	Shards int
+}
+
+// Reserves reports whether callers may take tokens ahead of their time.
+func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
+
+// Validate returns nil for a policy that can be asked, and otherwise an error that wraps
+// [ErrInvalidPolicy] and says what to change.
+func (p *Policy) Validate() error {
+	if problem := p.problem(); problem != "" {
+		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)
+	}
+	return nil
+}
+
+func (p *Policy) problem() string {
+	switch {
+	case p == nil:
+		return "there is none"
+	case p.Name == "":
+		return "it has no name"
+	case p.Kind < TokenBucket || p.Kind > SlidingWindow:
+		return "its kind must be TokenBucket, FixedWindow or SlidingWindow"
+	case p.Rate < 1 || p.Rate > MaxTokens:
+		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
+	case p.Period < 1 || p.Period > MaxPeriod:
+		return fmt.Sprintf("period %v is not between 1ns and %v", p.Period, MaxPeriod)
+	case p.Capacity < 0 || p.Capacity > MaxTokens:
+		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
+	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
+		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
+	case p.Capacity == 0 && p.MaxReserved == 0:
+		return "with capacity 0 and maxReserved 0 nothing can ever pass"
+	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
+		return fmt.Sprintf("a sliding window's capacity is its rate, %d, not %d", p.Rate, p.Capacity)
+	case p.Kind == SlidingWindow && p.MaxReserved != 0:
+		return "a sliding window cannot be reserved ahead"
+	case p.Kind == TokenBucket && p.Start != Start{}:
+		return "a token bucket has no windows to start"
+	case p.Kind == SlidingWindow && p.Start.mode == startFirstUse:
+		return "a sliding window cannot start at first use"
+	}
+	return p.shardProblem()
+}
+
+func (p *Policy) shardProblem() string {
+	n := int64(p.Shards)
+	switch {
+	case n < 0 || n > MaxShards:
+		return fmt.Sprintf("shards %d is not between 0 and %d", n, MaxShards)
+	case p.Rate < n:
+		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
+	case p.Capacity > 0 && p.Capacity < n:
+		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
+	case p.MaxReserved > 0 && p.MaxReserved < n:
+		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package runtime
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Reservation is a number of tokens taken, maybe ahead of their time. If it was not Allowed, nothing was
+// taken. A Reservation may be used by several goroutines.
+type Reservation struct {
+	Decision
+	handle handle
+	count  int64
+
+	mu   sync.Mutex
+	open bool
+}
+
+// reserve takes n tokens, ahead of their time if need be.
+func (h handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
+	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
+}
+
+// Delay says how long after the reservation was made its tokens can be used. It is counted once and for
+// all when the reservation is made.
+func (r *Reservation) Delay() time.Duration { return r.Decision.Delay }
+
+// Cancel gives all of the tokens back. It can be called once, and not after Settle: the error is
+// [ErrNotReserved] otherwise. After any other error the reservation still stands.
+func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
+
+// Settle says how many tokens were really used: the rest is given back, or what was used beyond the
+// reservation is charged, if need be beyond MaxReserved, so that the callers to come wait for it. It can
+// be called once, and not after Cancel: the error is [ErrNotReserved] otherwise, and [ErrInvalidCount] if
+// used is negative. After any other error the reservation still stands.
+func (r *Reservation) Settle(ctx context.Context, used int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open {
+		return r.handle.wrap(ErrNotReserved)
+	}
+	if used < 0 {
+		return r.handle.wrap(ErrInvalidCount)
+	}
+	if err := r.settle(ctx, r.count-used); err != nil {
+		return err
+	}
+	r.open = false
+	return nil
+}
+
+// settle gives rest tokens back, or charges them if they are negative.
+func (r *Reservation) settle(ctx context.Context, rest int64) error {
+	if rest == 0 {
+		return nil
+	}
+	q := Ask{Op: Refund, Count: rest}
+	if rest < 0 {
+		q = Ask{Op: Charge, Count: -rest}
+	}
+	_, err := r.handle.ask(ctx, q)
+	return err
+}

@@ -1,0 +1,127 @@
+package runtime
+
+import "math"
+
+// Rule is a [Policy] as it applies to one row: the numbers that [Rule.Step] calculates with.
+type Rule struct {
+	// Rate, Capacity and Debt are the policy's rate, capacity and maxReserved in tokens, or a shard's
+	// share of them.
+	Rate, Capacity, Debt float64
+	// Period is the policy's, in nanoseconds.
+	Period int64
+	// Phase is where in a period the windows begin, in nanoseconds from 0 to Period-1.
+	Phase int64
+	// Kind is the policy's.
+	Kind Kind
+	// FirstUse says that windows begin at a request, not at Phase.
+	FirstUse bool
+}
+
+// Rule returns the rule for a key, all of its shards together. The policy must be valid.
+func (p *Policy) Rule(key string) Rule {
+	r := Rule{
+		Rate:     float64(p.Rate),
+		Capacity: float64(p.Capacity),
+		Debt:     float64(p.MaxReserved),
+		Period:   int64(p.Period),
+		Kind:     p.Kind,
+		FirstUse: p.Start.FirstUse(),
+	}
+	if p.Kind != TokenBucket {
+		r.Phase = p.Start.phase(p.Name, key, r.Period)
+	}
+	return r
+}
+
+// Shard returns the rule for shard i of n, counting from 0: its share of the tokens.
+func (r Rule) Shard(i, n int) Rule {
+	r.Rate = share(r.Rate, i, n)
+	r.Capacity = share(r.Capacity, i, n)
+	r.Debt = share(r.Debt, i, n)
+	return r
+}
+
+// share returns the part of total that belongs to shard i of n. The parts differ by at most one token and
+// add up to total, in whole tokens but for the one part that holds the fraction.
+func share(total float64, i, n int) float64 {
+	if n <= 1 {
+		return total
+	}
+	whole, fraction := math.Modf(total)
+	part := math.Floor(whole / float64(n))
+	switch rest := int(whole - part*float64(n)); {
+	case i < rest:
+		return part + 1
+	case i == rest:
+		return part + fraction
+	}
+	return part
+}
+
+// windowStart returns the start of the window that contains the instant at.
+func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
+
+// available returns the tokens of s at the instant now, and the instant T as of which they are counted:
+//
+//	avail = min(capacity, value + max(0, T-ts) * rate / period)
+//
+// T is now for a token bucket and the start of the window that contains now for a fixed window, but never
+// before ts: a clock that goes back neither takes nor gives tokens.
+func (r *Rule) available(s State, now int64) (avail float64, t int64) {
+	if r.Kind == SlidingWindow {
+		w := r.slide(s, now)
+		return r.Rate - w.used(now, r.Period), w.start
+	}
+	t = r.accruedTo(s, now)
+	switch {
+	case !s.Seen:
+		return r.Capacity, t
+	case t <= s.TS:
+		return min(r.Capacity, s.Value), s.TS
+	}
+	return min(r.Capacity, r.accrue(s, t)), t
+}
+
+// accrue returns value + elapsed*rate/period, without the cap, at an instant t after s.TS. SQL must give
+// the same bits: the conversion keeps the compiler from fusing the operations.
+func (r *Rule) accrue(s State, t int64) float64 {
+	elapsed := float64(uint64(t - s.TS))
+	return s.Value + float64(elapsed*r.Rate/float64(r.Period))
+}
+
+// accruedTo returns the T of [Rule.available].
+func (r *Rule) accruedTo(s State, now int64) int64 {
+	switch {
+	case r.Kind == TokenBucket:
+		return now
+	case !r.FirstUse:
+		return r.windowStart(now)
+	case s.Seen && now < addSaturating(s.TS, r.Period):
+		return s.TS
+	}
+	return now
+}
+
+// Full reports whether s is worth no more than a key never seen, so that its row can be forgotten.
+func (r *Rule) Full(s State, now int64) bool {
+	if !s.Seen {
+		return true
+	}
+	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
+		return false
+	}
+	if r.Kind == SlidingWindow {
+		w := r.slide(s, now)
+		return w.current == 0 && w.previous == 0
+	}
+	avail, _ := r.available(s, now)
+	return now >= s.TS && avail >= r.Capacity
+}
+
+// addSaturating returns a+b for b >= 0, or the last instant there is.
+func addSaturating(a, b int64) int64 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return math.MaxInt64
+}

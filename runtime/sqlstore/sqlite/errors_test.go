@@ -1,0 +1,100 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+func TestOpenErrors(t *testing.T) {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text.db")
+	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to tell."), 0o644))
+	for _, c := range []struct{ path, want string }{
+		{"", `open rate limits in "": the path is empty`},
+		{folder, "it is not a regular file"},
+		{filepath.Join(folder, "no", "such", "limits.db"), "its folder cannot be used: stat " + filepath.Join(folder, "no", "such") + ": no such file or directory"},
+		{filepath.Join("/proc", "limits.db"), "unable to open database file"},
+		{text, "file is not a database"},
+	} {
+		s, err := sqlite.Open(c.path)
+		assert.ErrorContains(t, err, c.want)
+		assert.Nil(t, s)
+	}
+	_, err := sqlite.OpenWith(":memory:", sqlstore.Options{Table: `limits"; DROP TABLE users; --`})
+	assert.ErrorContains(t, err, "only letters, digits and underscores")
+}
+
+func TestOpenHostilePaths(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"a b.db", "what?.db", "100%.db", "%41.db", "#.db", "a&b=c.db", "é😀.db", "file:x.db", "?_pragma=x"} {
+		path := filepath.Join(folder, name)
+		s, err := sqlite.Open(path)
+		require.NoError(t, err, "%q", name)
+		require.NoError(t, s.Close())
+		assert.FileExists(t, path)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, err := sqlite.Open(":memory:")
+	require.NoError(t, err)
+	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	require.NoError(t, limit.Require(t.Context()))
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
+	_, err = s.Sweep(t.Context(), told)
+	assert.ErrorIs(t, err, sqlstore.ErrClosed)
+}
+
+// TestReadOnly asks a database that cannot be written to.
+func TestReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	require.NoError(t, err)
+	defer db.Close()
+	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	require.NoError(t, err)
+	d, err := runtime.NewLimiter(ro).Limit(told, runtime.Key{}).Allow(t.Context())
+	assert.ErrorContains(t, err, `limit "told": attempt to write a readonly database`)
+	assert.False(t, d.Allowed)
+}
+
+func TestMissingTable(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer db.Close()
+	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
+	require.NoError(t, err)
+	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	assert.ErrorContains(t, limit.Require(t.Context()), `table "main.quotas" cannot be used (if there is none, Migrate creates it)`)
+	require.NoError(t, s.Migrate(t.Context()))
+	require.NoError(t, s.Migrate(t.Context()), "again")
+	assert.NoError(t, limit.Require(t.Context()))
+}
+
+// TestSurvives opens a file again: counts are kept.
+func TestSurvives(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	for i := range int64(3) {
+		s, err := sqlite.Open(path)
+		require.NoError(t, err)
+		d, err := runtime.NewLimiter(s).Limit(told, runtime.Key{}).Allow(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, told.Capacity-1-i, d.Remaining)
+		require.NoError(t, s.Close())
+	}
+}

@@ -1,0 +1,178 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+// The test binary runs itself as another process when these are set: what to do, and in which file.
+const (
+	envRole = "RATELIMITGEN_TEST_ROLE"
+	envPath = "RATELIMITGEN_TEST_PATH"
+)
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(*runtime.Limiter) error{"race": race, "tell": tell}
+	role, ok := roles[os.Getenv(envRole)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	s, err := sqlite.Open(os.Getenv(envPath))
+	if err == nil {
+		err = role(runtime.NewLimiter(s))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// process returns another process, which will have a role in a file.
+func process(role, path string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envRole+"="+role, envPath+"="+path)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// once grants its capacity and then nothing for ten years.
+func once(name string, kind runtime.Kind, capacity int64, shards int) *runtime.Policy {
+	p := &runtime.Policy{Name: name, Kind: kind, Rate: capacity, Period: runtime.MaxPeriod, Capacity: capacity, Shards: shards}
+	if kind != runtime.TokenBucket {
+		p.Start = runtime.StartAt(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	return p
+}
+
+// raced are the limits that processes race for. A bucket of 1,000 in ten years gains no token meanwhile.
+var raced = []*runtime.Policy{
+	once("bucket", runtime.TokenBucket, 1000, 0),
+	once("window", runtime.FixedWindow, 1000, 0),
+	once("sliding", runtime.SlidingWindow, 1000, 0),
+	once("sharded", runtime.TokenBucket, 1000, 4),
+}
+
+// race takes from every limit, by 16 goroutines 40 times each, and prints how often it was allowed.
+func race(l *runtime.Limiter) error {
+	for _, p := range raced {
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		errs := make(chan error, 16)
+		for range 16 {
+			wg.Go(func() {
+				for range 40 {
+					d, err := l.Limit(p, runtime.Key{}).Allow(context.Background())
+					if err != nil {
+						errs <- err
+						return
+					}
+					if d.Allowed {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		select {
+		case err := <-errs:
+			return err
+		default:
+			fmt.Println(admitted.Load())
+		}
+	}
+	return nil
+}
+
+// TestProcesses has 4 processes of 16 goroutines ask 2,560 times for 1,000 tokens.
+func TestProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	totals := make([]int, len(raced))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			out, err := process("race", path).Output()
+			if !assert.NoError(t, err) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, line := range strings.Fields(string(out)) {
+				n, err := strconv.Atoi(line)
+				assert.NoError(t, err)
+				totals[i] += n
+			}
+		})
+	}
+	wg.Wait()
+	for i, p := range raced {
+		assert.Equal(t, 1000, totals[i], "admitted by %s", p.Name)
+	}
+}
+
+// told is the limit of which a process is told until it is killed.
+var told = once("told", runtime.TokenBucket, 100_000, 0)
+
+// tell takes tokens one by one, and prints a line for each that it was told is taken.
+func tell(l *runtime.Limiter) error {
+	for {
+		d, err := l.Limit(told, runtime.Key{}).Allow(context.Background())
+		if err != nil || !d.Allowed {
+			return fmt.Errorf("%v, %w", d, err)
+		}
+		if _, err := os.Stdout.WriteString("taken\n"); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilled kills a process in the middle of taking, again and again: what it was told is taken, is taken.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	printed := 0
+	for round := range 12 {
+		cmd := process("tell", path)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewReader(out)
+		for range 1 + 37*round {
+			_, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			printed++
+		}
+		require.NoError(t, cmd.Process.Kill())
+		rest, err := io.ReadAll(lines)
+		require.NoError(t, err)
+		printed += strings.Count(string(rest), "\n")
+		require.Error(t, cmd.Wait())
+
+		s, err := sqlite.Open(path)
+		require.NoError(t, err)
+		b, err := runtime.NewLimiter(s).Limit(told, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		taken := int(told.Capacity - b.Remaining)
+		// A process may be killed between taking a token and printing it.
+		assert.GreaterOrEqual(t, taken, printed, "tokens taken after %d kills", round+1)
+		assert.LessOrEqual(t, taken, printed+round+1, "tokens taken after %d kills", round+1)
+	}
+	t.Logf("%d tokens told in 12 lives", printed)
+}

@@ -1,0 +1,84 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// TestSweep has a sweep delete the rows that have been full for an hour, and no other.
+func TestSweep(t *testing.T) {
+	r := newRig(t)
+	policies := []*runtime.Policy{
+		{Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 100},
+		{Name: "window", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 100},
+		{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 10, Period: time.Minute, Capacity: 10},
+		{Name: "sharded", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Shards: 2},
+	}
+	other := &runtime.Policy{Name: "other", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
+	limiter := runtime.NewLimiter(r.store)
+	take := func(p *runtime.Policy, keys int) {
+		for i := range keys {
+			require.NoError(t, limiter.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
+		}
+	}
+	for _, p := range policies {
+		take(p, 1200)
+	}
+	take(other, 5)
+
+	sweep := func() int {
+		n, err := r.store.Sweep(t.Context(), policies...)
+		require.NoError(t, err)
+		return n
+	}
+	assert.Zero(t, sweep(), "rows in use")
+	r.clock.Add(59 * time.Minute)
+	assert.Zero(t, sweep(), "full, but not yet for an hour")
+	r.clock.Add(3 * time.Minute)
+	take(policies[0], 7)
+	assert.Equal(t, 4*1200-7, sweep(), "full for an hour, but for 7 that were used again")
+	for _, p := range policies {
+		b, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, int64(10), b.Remaining)
+	}
+	assert.Equal(t, 7+5, r.rows(t))
+	assert.Equal(t, 0, sweep())
+}
+
+// TestSweepKeepsDebt keeps a row that is in debt, however old, until the debt is paid.
+func TestSweepKeepsDebt(t *testing.T) {
+	r := newRig(t)
+	p := &runtime.Policy{Name: "debt", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: 1000}
+	reservation, err := runtime.NewLimiter(r.store).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 101)
+	require.NoError(t, err)
+	require.Equal(t, 100*time.Hour, reservation.Delay())
+	for range 101 {
+		n, err := r.store.Sweep(t.Context(), p)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		r.clock.Add(time.Hour)
+	}
+	r.clock.Add(time.Hour)
+	n, err := r.store.Sweep(t.Context(), p)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+}
+
+func (r *rig) rows(t *testing.T) (n int) {
+	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
+	return n
+}
+
+func TestSweepInvalid(t *testing.T) {
+	r := newRig(t)
+	_, err := r.store.Sweep(t.Context(), &runtime.Policy{Name: "x"})
+	assert.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+	fmt.Fprint(t.Output(), err)
+}

@@ -1,0 +1,179 @@
+package runtime
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Op is what a question does. The zero Op takes tokens.
+type Op uint8
+
+const (
+	// Take takes Count tokens if they are there, or if Reserve may take them ahead of their time.
+	Take Op = iota
+	// Check answers as Take would, and takes nothing.
+	Check
+	// Peek tells what is left; it ignores Count.
+	Peek
+	// Refund gives Count tokens back, up to the capacity.
+	Refund
+	// Charge takes Count tokens whether they are there or not.
+	Charge
+	// Reset forgets the key: it is full again. It ignores Count.
+	Reset
+)
+
+// Ask is a question without the key of which it is asked.
+type Ask struct {
+	// Op is what the question does.
+	Op Op
+	// Count is how many tokens it does it with.
+	Count int64
+	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
+	Reserve bool
+	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none.
+	MaxDelay time.Duration
+}
+
+// counts reports whether the ask has a count.
+func (q Ask) counts() bool { return q.Op != Peek && q.Op != Reset }
+
+// takes reports whether the ask is a Take or a Check.
+func (q Ask) takes() bool { return q.Op == Take || q.Op == Check }
+
+// Step is the whole limiter: it answers a question of a row in state s at the instant now, in nanoseconds
+// since 1970 UTC, and returns the state after it. With the tokens available as of T
+//
+//	avail = min(capacity, value + max(0, T-ts) * rate / period)
+//
+// a request for count tokens is allowed if avail - count >= -debt - 1e-6, where debt is 0 for a plain
+// request and the rule's Debt for a reserving one; then value = avail - count and ts = max(ts, T). (The
+// formula is that of https://stack.convex.dev/rate-limiting; for a sliding window, avail is rate less the
+// two-window estimate of the use.) A denied request, a Check and a Peek return s unchanged.
+//
+// The error is [ErrInvalidCount] or [ErrExceedsCapacity]; s is unchanged then too.
+func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
+	if err := r.refuse(q); err != nil {
+		return s, Decision{}, err
+	}
+	switch q.Op {
+	case Peek:
+		return s, r.decide(s, now), nil
+	case Reset:
+		return State{}, r.decide(State{}, now), nil
+	case Refund:
+		s = r.give(s, now, float64(q.Count))
+		return s, r.decide(s, now), nil
+	case Charge:
+		s = r.take(s, now, float64(q.Count))
+		return s, r.decide(s, now), nil
+	}
+	s, d := r.ask(s, now, q)
+	return s, d, nil
+}
+
+// refuse returns an error for a count that can never pass.
+func (r *Rule) refuse(q Ask) error {
+	if !q.counts() {
+		return nil
+	}
+	if q.Count <= 0 {
+		return fmt.Errorf("%w, not %d", ErrInvalidCount, q.Count)
+	}
+	if most := r.most(q); float64(q.Count) > most {
+		return fmt.Errorf("%w: %d is more than %.0f", ErrExceedsCapacity, q.Count, most)
+	}
+	return nil
+}
+
+// most returns the largest count that an ask can have.
+func (r *Rule) most(q Ask) float64 {
+	switch {
+	case !q.takes():
+		return MaxTokens
+	case q.Reserve:
+		return r.Capacity + r.Debt
+	}
+	return r.Capacity
+}
+
+// ask decides a Take or Check, and returns the state after a Take.
+func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
+	next := r.take(s, now, float64(q.Count))
+	delay := time.Duration(0)
+	if q.Reserve {
+		delay = r.until(next, now, 0)
+	}
+	retryAfter := time.Duration(0)
+	if q.MaxDelay > 0 && delay > q.MaxDelay {
+		retryAfter = delay - q.MaxDelay
+	}
+	if need := r.need(q); !r.enough(s, now, need) {
+		retryAfter = max(retryAfter, r.until(s, now, need))
+	}
+	if retryAfter > 0 || q.Op == Check {
+		next = s
+	}
+	d := r.decide(next, now)
+	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
+	return next, d
+}
+
+// take returns s after count tokens were taken at the instant now.
+func (r *Rule) take(s State, now int64, count float64) State {
+	if r.Kind == SlidingWindow {
+		w := r.slide(s, now)
+		w.current += count
+		return w.state(r.Rate)
+	}
+	avail, t := r.available(s, now)
+	return State{Value: avail - count, TS: t, Seen: true}
+}
+
+// give returns s after count tokens were given back at the instant now. A key never seen has nothing to
+// be given back.
+func (r *Rule) give(s State, now int64, count float64) State {
+	if !s.Seen {
+		return s
+	}
+	if r.Kind == SlidingWindow {
+		return r.slide(s, now).give(count).state(r.Rate)
+	}
+	avail, t := r.available(s, now)
+	return State{Value: min(r.Capacity, avail+count), TS: t, Seen: true}
+}
+
+// decide returns an allowing decision that tells what is left in s.
+func (r *Rule) decide(s State, now int64) Decision {
+	avail, _ := r.available(s, now)
+	return Decision{
+		Allowed:   true,
+		Remaining: wholeTokens(avail),
+		Value:     avail,
+		FullAfter: r.until(s, now, r.Capacity),
+	}
+}
+
+// until returns how long after now s has need tokens.
+func (r *Rule) until(s State, now int64, need float64) time.Duration {
+	at := r.when(s, now, need)
+	if wait := at - now; wait >= 0 {
+		return time.Duration(wait)
+	}
+	return math.MaxInt64
+}
+
+// need returns what must be available for a Take or Check to pass.
+func (r *Rule) need(q Ask) float64 {
+	if q.Reserve {
+		return float64(q.Count) - r.Debt
+	}
+	return float64(q.Count)
+}
+
+// wholeTokens returns the whole tokens in value, as far as they can be taken: a value that a rounding keeps
+// below a whole number counts as that number.
+func wholeTokens(value float64) int64 {
+	return max(0, int64(math.Floor(value+allowance)))
+}

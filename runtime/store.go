@@ -1,0 +1,74 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+)
+
+// Store keeps the counts. Its contract is the package storetest: what passes there is a Store.
+//
+// A Store may be used by many goroutines at once.
+type Store interface {
+	// Do answers calls, one answer a call, as if one after the other in their order and all at one
+	// instant. A call whose requests cannot all pass takes nothing, and does not stand in the way of
+	// the calls after it.
+	//
+	// An error means that no call was answered. Nothing has been taken then, unless the connection to
+	// the store was lost while it was taking.
+	Do(ctx context.Context, calls []Call) ([]Answer, error)
+}
+
+// Call is a set of requests of which all pass or none does.
+type Call struct {
+	Requests []Request
+}
+
+// Request is a question to one key of one limit.
+type Request struct {
+	Ask
+	// Policy is the limit. It must be valid.
+	Policy *Policy
+	// Key is the key as it is stored; see [Key.String].
+	Key string
+}
+
+// Answer answers a [Call].
+type Answer struct {
+	// Decisions holds one decision a request. If any of them denies, nothing was taken.
+	Decisions []Decision
+	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity] or
+	// [ErrInvalidPolicy]. Nothing was taken then.
+	Err error
+}
+
+// Allowed reports whether every request of the call passed.
+func (a Answer) Allowed() bool {
+	for _, d := range a.Decisions {
+		if !d.Allowed {
+			return false
+		}
+	}
+	return a.Err == nil && len(a.Decisions) > 0
+}
+
+// Row names a stored [State].
+type Row struct {
+	// Name is that of the policy.
+	Name string
+	// Key is as stored.
+	Key string
+	// Shard counts from 0.
+	Shard int
+}
+
+// Compare orders rows by name, key and shard: the order in which every store locks them, so that no two
+// transactions wait for each other.
+func (r Row) Compare(o Row) int {
+	if c := strings.Compare(r.Name, o.Name); c != 0 {
+		return c
+	}
+	if c := strings.Compare(r.Key, o.Key); c != 0 {
+		return c
+	}
+	return r.Shard - o.Shard
+}

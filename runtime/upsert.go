@@ -1,0 +1,48 @@
+package runtime
+
+// Upsert is a Take of one row in a form that a single SQL statement can decide, for the kinds whose tokens
+// accrue by one formula. With
+//
+//	avail = min(Capacity, value + max(0, T-ts) * Rate / Period)
+//
+// the row is written if avail - Need >= -1e-6, as value = avail - Count and ts = max(ts, T), or inserted
+// as value = Fresh and ts = T. The statement must keep the order of operations, in doubles; then it
+// decides and stores what [Rule.Step] does, bit for bit.
+type Upsert struct {
+	// T is the instant to which tokens have accrued, in nanoseconds since 1970 UTC.
+	T int64
+	// Capacity and Rate are in tokens, Period in nanoseconds.
+	Capacity, Rate, Period float64
+	// Count is how many tokens are taken, and Need how many must be there: fewer, when reserving.
+	Count, Need float64
+	// Fresh is the value of a row never seen, after the Take.
+	Fresh float64
+}
+
+// Upsert returns the Take q at the instant now as an Upsert. It returns false for what has no such form:
+// other verbs, sliding windows, windows from first use, a bound on the delay, and a count that is an
+// error.
+func (r *Rule) Upsert(now int64, q Ask) (Upsert, bool) {
+	if q.Op != Take || q.MaxDelay > 0 || r.Kind == SlidingWindow || r.FirstUse || r.refuse(q) != nil {
+		return Upsert{}, false
+	}
+	count := float64(q.Count)
+	return Upsert{
+		T:        r.accruedTo(State{}, now),
+		Capacity: r.Capacity,
+		Rate:     r.Rate,
+		Period:   float64(r.Period),
+		Count:    count,
+		Need:     r.need(q),
+		Fresh:    r.Capacity - count,
+	}, true
+}
+
+// Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
+func (r *Rule) Taken(s State, now int64, q Ask) Decision {
+	d := r.decide(s, now)
+	if q.Reserve {
+		d.Delay = r.until(s, now, 0)
+	}
+	return d
+}
