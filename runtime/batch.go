@@ -133,20 +133,43 @@ func (b *Batch) pick(hash uint64, n int) []int {
 // takes more rows to answer.
 func (b *Batch) answer(c Call, now int64) (answer Answer, ok bool) {
 	b.undo = b.undo[:0]
-	answer.Decisions = make([]Decision, len(c.Requests))
-	for i, q := range c.Requests {
-		d, ok, err := b.decide(q, c.Requests[:i], now)
+	answer, ok = b.decideAll(c.Requests, now)
+	if !ok || answer.Allowed() {
+		return answer, ok
+	}
+	b.restore(func(Row) bool { return true })
+	return b.recheck(answer, c.Requests, now)
+}
+
+// decideAll answers the requests of a call one after the other, whether they pass or not.
+func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool) {
+	decisions := make([]Decision, len(requests))
+	for i, q := range requests {
+		d, ok, err := b.decide(q, requests[:i], now)
 		if !ok {
 			return Answer{}, false
 		}
 		if err != nil {
-			answer = Answer{Err: fmt.Errorf("%s: %w", names(c.Requests[i:i+1]), err)}
-			break
+			return Answer{Err: fmt.Errorf("%s: %w", names(requests[i:i+1]), err)}, true
+		}
+		decisions[i] = d
+	}
+	return Answer{Decisions: decisions}, true
+}
+
+// recheck answers again what was taken and then undone, as a Check does: it tells what is left now.
+func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, bool) {
+	for i, d := range answer.Decisions {
+		q := requests[i]
+		if !d.Allowed || q.Op != Take {
+			continue
+		}
+		q.Op = Check
+		d, ok, _ := b.decide(q, requests[:i], now)
+		if !ok {
+			return Answer{}, false
 		}
 		answer.Decisions[i] = d
-	}
-	if !answer.Allowed() {
-		b.restore(func(Row) bool { return true })
 	}
 	return answer, true
 }
@@ -161,21 +184,39 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		return Decision{}, true, err
 	}
 	if taken := takenBefore(earlier, q); taken > 0 {
-		q.Count += taken
-		b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
+		d, ok, err = b.decideSum(whole, q, taken, now)
+	} else {
+		d, ok, err = b.step(whole, q, now)
 	}
-	d, ok, err = b.step(whole, q, now)
 	d.Limit = q.Policy.Name
 	return d, ok, err
 }
 
-// takenBefore returns what earlier requests of a call take from the key of q. Two requests of one call for
-// one key are answered like one for the sum: only so can they tell whether the sum ever passes, and when.
+// decideSum answers a request like one for taken tokens more, in place of the earlier requests that take
+// them: only so can it tell whether the sum ever passes, and when.
+func (b *Batch) decideSum(whole Rule, q Request, taken, now int64) (d Decision, ok bool, err error) {
+	if q.Op == Check {
+		defer func(states []State) { b.states = states }(slices.Clone(b.states))
+	}
+	q.Count += taken
+	b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
+	return b.step(whole, q, now)
+}
+
+// takenBefore returns what earlier requests of a call take from the key of q; 0 if they do something else
+// with it that restoring would undo.
 func takenBefore(earlier []Request, q Request) int64 {
+	if !q.takes() {
+		return 0
+	}
 	sum := int64(0)
 	for _, e := range earlier {
-		if q.takes() && e.takes() && e.Key == q.Key && e.Policy.Name == q.Policy.Name {
+		switch {
+		case e.Key != q.Key || e.Policy.Name != q.Policy.Name:
+		case e.Op == Take:
 			sum += e.Count
+		case e.Op != Check && e.Op != Peek:
+			return 0
 		}
 	}
 	return sum

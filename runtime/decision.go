@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -17,7 +18,8 @@ type Decision struct {
 	// Delay says how long to wait before using tokens that were reserved ahead; 0 if they can be used
 	// now. For a reservation that was refused, it is the delay that it would have had.
 	Delay time.Duration
-	// Remaining is how many whole tokens are left now, at least 0.
+	// Remaining is how many whole tokens are left now, at least 0. Of a limit with shards it is estimated
+	// from two of them, as Value and FullAfter are, unless it took all of them to decide.
 	Remaining int64
 	// Value is how many tokens are left now, to the fraction; negative if tokens were reserved ahead.
 	Value float64
@@ -30,11 +32,23 @@ type Decision struct {
 func (d Decision) String() string {
 	switch {
 	case !d.Allowed:
-		return fmt.Sprintf("denied, retry after %v", d.RetryAfter)
+		return fmt.Sprintf("denied, retry after %v", rough(d.RetryAfter))
 	case d.Delay > 0:
-		return fmt.Sprintf("reserved, use after %v", d.Delay)
+		return fmt.Sprintf("reserved, use after %v", rough(d.Delay))
 	}
 	return fmt.Sprintf("allowed, %d left", d.Remaining)
+}
+
+// rough returns d to four digits, rounded up: it is for people, who need no more.
+func rough(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 10_000 {
+		unit *= 10
+	}
+	if rest := d % unit; rest > 0 && d <= math.MaxInt64-unit {
+		return d - rest + unit
+	}
+	return d
 }
 
 // Decisions answers a question about several limits at once. The zero Decisions denies.

@@ -31,7 +31,7 @@ type LimitedError struct {
 
 // Error says which limit was met and when to retry.
 func (e *LimitedError) Error() string {
-	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, e.RetryAfter)
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryAfter))
 }
 
 // Unwrap returns [ErrLimited].

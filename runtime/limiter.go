@@ -58,11 +58,11 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 
 // do has the store answer one call.
 func (l *Limiter) do(ctx context.Context, requests ...Request) ([]Decision, error) {
-	if l == nil || l.store == nil {
-		return nil, ErrNoStore
-	}
 	if len(requests) == 0 {
 		return nil, nil
+	}
+	if l == nil || l.store == nil {
+		return nil, fmt.Errorf("%s: %w", names(requests), ErrNoStore)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), err)
@@ -82,7 +82,9 @@ func names(requests []Request) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(strconv.Quote(q.Policy.Name))
+		if q.Policy != nil {
+			b.WriteString(strconv.Quote(q.Policy.Name))
+		}
 	}
 	return b.String()
 }

@@ -107,6 +107,9 @@ func (r *Rule) Full(s State, now int64) bool {
 	if !s.Seen {
 		return true
 	}
+	if now < s.TS {
+		return false
+	}
 	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
 		return false
 	}
@@ -115,7 +118,7 @@ func (r *Rule) Full(s State, now int64) bool {
 		return w.current == 0 && w.previous == 0
 	}
 	avail, _ := r.available(s, now)
-	return now >= s.TS && avail >= r.Capacity
+	return avail >= r.Capacity
 }
 
 // addSaturating returns a+b for b >= 0, or the last instant there is.

@@ -15,7 +15,7 @@ func (r *Rule) slide(s State, now int64) sliding {
 	case !s.Seen:
 		return sliding{start: w}
 	case s.TS >= w:
-		return sliding{start: s.TS, current: used, previous: s.Prev}
+		return sliding{start: s.TS, current: used, previous: max(0, s.Prev)}
 	case s.TS >= w-r.Period:
 		return sliding{start: w, previous: used}
 	}

@@ -91,7 +91,7 @@ func (r *Rule) refuse(q Ask) error {
 func (r *Rule) most(q Ask) float64 {
 	switch {
 	case !q.takes():
-		return MaxTokens
+		return 2 * MaxTokens // the largest reservation can be cancelled
 	case q.Reserve:
 		return r.Capacity + r.Debt
 	}

@@ -19,6 +19,9 @@ func several() []clause {
 			if !a.Decisions[0].Allowed || a.Decisions[1].Allowed || a.Decisions[1].RetryAfter <= 0 {
 				s.broken("the decisions do not tell which limit stood in the way: %v", a.Decisions)
 			}
+			if left := a.Decisions[0].Remaining; left != 10 {
+				s.broken("nothing was taken of 10 tokens, but %d remain", left)
+			}
 			s.wantValue(bucket(), "k", 10)
 			s.wantValue(window(), "k", 2)
 			if !s.do(call(taking(bucket(), "k", 5), taking(window(), "k", 2)))[0].Allowed() {

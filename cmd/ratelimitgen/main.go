@@ -1,0 +1,89 @@
+// Command ratelimitgen turns limits.yaml into a Go package in which every limit is a method.
+//
+//	ratelimitgen generate    writes the Go code
+//	ratelimitgen check       says what is wrong with a limits.yaml
+//	ratelimitgen init        writes a limits.yaml to begin with
+//	ratelimitgen schema      prints the JSON Schema of limits.yaml, for editors
+//	ratelimitgen version     prints the version
+//	ratelimitgen help VERB   says more about one of them
+//
+// What a verb makes goes to standard output or to its file, everything else to standard error. The exit
+// code is 0 for yes; 1 if the answer is no, such as for an invalid file or stale code; 2 if the program
+// was called wrongly; and 3 if it could not answer. go tool passes the code on; go run makes 1 of all but 0.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// streams are where a verb answers.
+type streams struct {
+	// out takes the product of the verb, err everything else.
+	out, err io.Writer
+	// outColor and errColor say whether a terminal with colors is on the other end.
+	outColor, errColor bool
+}
+
+// run performs what the arguments ask for, and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	out := bufio.NewWriter(stdout)
+	s := streams{out, stderr, showsColor(stdout), showsColor(stderr)}
+	verb, err := perform(args, s)
+	if failed := out.Flush(); failed != nil {
+		err = fmt.Errorf("could not print the answer: %w", failed)
+	}
+	return report(stderr, verb, err)
+}
+
+// The exit codes.
+const (
+	exitYes = iota
+	exitNo
+	exitMisuse
+	exitUnable
+)
+
+// no is the answer no, with the reason if it has not been printed yet.
+type no struct{ reason string }
+
+func (n no) Error() string { return n.reason }
+
+// misuse says how the program was called wrongly.
+type misuse struct{ problem string }
+
+func (m misuse) Error() string { return m.problem }
+
+func misusef(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
+
+// report prints what an error has to say, if anything, and returns the exit code for it.
+func report(stderr io.Writer, verb string, err error) int {
+	code := exitUnable
+	switch {
+	case err == nil:
+		return exitYes
+	case errors.As(err, new(no)):
+		code = exitNo
+	case errors.As(err, new(misuse)):
+		code = exitMisuse
+	}
+	if err.Error() != "" {
+		fmt.Fprintf(stderr, "%s: %v\n", join("ratelimitgen", verb), err)
+	}
+	if code == exitMisuse {
+		fmt.Fprintln(stderr, "run", join("ratelimitgen help", verb))
+	}
+	return code
+}
+
+func join(program, verb string) string {
+	if verb == "" {
+		return program
+	}
+	return program + " " + verb
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write what the scripts print into them")
+
+// TestMain makes the test binary the program itself when it is called by its name, as the scripts do.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "ratelimitgen" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestScripts runs testdata/cmd/*.txt. A script is a shell session and, after it, the files that are there
+// when it begins, each below a line "-- name --". In the session, "$ " comes before a command for sh, "1| "
+// before each line of its standard output, "2| " of its standard error, and a line "exit N" says that it
+// exits with N and not 0.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("../../testdata/cmd/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			session, files := splitScript(string(text))
+			dir := filepath.Join(t.TempDir(), "app")
+			got := replay(t, session, dir, writeFiles(t, dir, files))
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(got+string(text)[len(session):]), 0o644))
+				return
+			}
+			assert.Equal(t, session, got, "if it is meant: go test ./cmd/ratelimitgen -run Scripts -update")
+		})
+	}
+}
+
+// splitScript returns the session of a script, and its files.
+func splitScript(text string) (session, files string) {
+	at := strings.Index(text+"\n-- ", "\n-- ")
+	return text[:min(at+1, len(text))], text[min(at+1, len(text)):]
+}
+
+// writeFiles writes the files of a script, and returns the directory of the program.
+func writeFiles(t *testing.T, dir, files string) (bin string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for _, file := range strings.Split("\n"+files, "\n-- ")[1:] {
+		name, text, _ := strings.Cut(file, " --\n")
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644))
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin = t.TempDir()
+	require.NoError(t, os.Symlink(self, filepath.Join(bin, "ratelimitgen")))
+	return bin
+}
+
+// printed matches a line of a session that says what the command above it did.
+var printed = regexp.MustCompile(`^(1\||2\||exit )`)
+
+// replay runs the commands of a session, and returns it with what they print.
+func replay(t *testing.T, session, dir, bin string) string {
+	t.Helper()
+	var got strings.Builder
+	for line := range strings.Lines(session) {
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			got.WriteString(line)
+			got.WriteString(execute(t, dir, bin, line[2:]))
+		case !printed.MatchString(line):
+			got.WriteString(line)
+		}
+	}
+	return got.String()
+}
+
+// execute runs one command, and returns what it prints as a session shows it.
+func execute(t *testing.T, dir, bin, line string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command := exec.Command("sh", "-c", line)
+	command.Dir = dir
+	command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "TERM=xterm"}
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	code := 0
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		code, err = exit.ExitCode(), nil
+	}
+	require.NoError(t, err)
+	shown := marked("1|", stdout.String()) + marked("2|", stderr.String())
+	if code != 0 {
+		shown += fmt.Sprintf("exit %d\n", code)
+	}
+	return shown
+}
+
+func marked(mark, text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString(strings.TrimRight(mark+" "+line, " \n") + "\n")
+	}
+	return out.String()
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen"
+)
+
+// stale is a file that is not as it should be.
+type stale struct {
+	path, problem string
+	// fix is the command that puts it right.
+	fix string
+}
+
+// compare prints what is not as generate would leave it, and how it differs. The error is the answer no
+// if there is anything.
+func (g *generation) compare(s streams, code []byte) error {
+	now, err := readOutput(g.output)
+	if err != nil {
+		return err
+	}
+	found, err := g.orphans()
+	if err != nil {
+		return err
+	}
+	if problem := g.problem(now, code); problem != "" {
+		found = append([]stale{{slash(g.output), problem, g.command(now.foreign())}}, found...)
+	}
+	for _, f := range found {
+		fmt.Fprintf(s.out, "%s %s; run: %s\n", f.path, f.problem, f.fix)
+	}
+	if len(found) == 0 {
+		g.say(s, "%s is up to date", slash(g.output))
+		return nil
+	}
+	if now.exists && !now.foreign() {
+		fmt.Fprint(s.out, unified(slash(g.output), string(now.lines()), string(code)))
+	}
+	return no{}
+}
+
+// problem says why the output is not as it should be, "" if it is.
+func (g *generation) problem(now output, code []byte) string {
+	switch {
+	case !now.exists:
+		return "is missing"
+	case now.foreign():
+		return "was not written by ratelimitgen"
+	case !now.holds(code):
+		return "is not what " + slash(g.source) + " says"
+	}
+	return ""
+}
+
+// orphans returns the other generated files in the directory of the output. A package can hold only one,
+// so they are left over from a source or an output that was renamed.
+func (g *generation) orphans() ([]stale, error) {
+	directory := filepath.Dir(g.output)
+	entries, err := os.ReadDir(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var found []stale
+	for _, entry := range entries {
+		if entry.IsDir() || !isSource(entry.Name()) || entry.Name() == filepath.Base(g.output) {
+			continue
+		}
+		path := filepath.Join(directory, entry.Name())
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if source, ours := gen.SourceOf(text); ours {
+			found = append(found, stale{slash(path), orphaned(directory, source), "rm " + quoted(slash(path))})
+		}
+	}
+	return found, nil
+}
+
+// isSource reports whether go build looks at a file of this name.
+func isSource(name string) bool {
+	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_")
+}
+
+// orphaned says why a generated file is left over.
+func orphaned(directory, source string) string {
+	if _, err := os.Stat(filepath.Join(directory, filepath.FromSlash(source))); errors.Is(err, fs.ErrNotExist) {
+		return "is left over: " + source + " is gone"
+	}
+	return "is left over: it is not the output of this command, and a package can hold only one"
+}
+
+// command is the call of generate that writes the output.
+func (g *generation) command(force bool) string {
+	words := []string{"go tool ratelimitgen generate"}
+	if force {
+		words = append(words, "-force")
+	}
+	if g.output != defaultOutput {
+		words = append(words, "-o", quoted(slash(g.output)))
+	}
+	if g.pkg != "" {
+		words = append(words, "-package", g.pkg)
+	}
+	return strings.Join(append(words, quoted(slash(g.source))), " ")
+}
+
+// quoted returns a path as one word of a shell command.
+func quoted(path string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-"
+	if strings.Trim(path, plain) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,3 @@
+package limits
+
+//go:generate go run ../../cmd/ratelimitgen generate ../../limits.example.yaml

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+const readmePath = "../README.md"
+
+// blocks returns what the README has in fences of a language.
+func blocks(t *testing.T, language string) []string {
+	readme, err := os.ReadFile(readmePath)
+	require.NoError(t, err)
+	var found []string
+	for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(readme), -1) {
+		found = append(found, m[1])
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+// TestReadmeReference keeps the README's reference of limits.yaml that of the field table.
+func TestReadmeReference(t *testing.T) {
+	readme, err := os.ReadFile(readmePath)
+	require.NoError(t, err)
+	const begin, end = "<!-- reference -->\n", "<!-- /reference -->"
+	before, rest, ok := strings.Cut(string(readme), begin)
+	require.True(t, ok)
+	reference, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile(readmePath, []byte(before+begin+spec.Reference()+end+after), 0o644))
+	}
+	assert.Equal(t, spec.Reference(), reference, "write it anew with go test ./example -update")
+}
+
+func TestReadmeYAML(t *testing.T) {
+	for _, block := range blocks(t, "yaml") {
+		file, diagnostics := spec.Parse("README.md", []byte(block))
+		assert.Empty(t, diagnostics)
+		assert.NotNil(t, file)
+	}
+}
+
+// TestReadmeGo compiles the README's Go, each block as the body of a function.
+func TestReadmeGo(t *testing.T) {
+	var src strings.Builder
+	src.WriteString(readmeHeader)
+	for i, block := range blocks(t, "go") {
+		parameters := readmeParameters
+		if !ofPackage.MatchString(block) {
+			parameters += ", limits *limits.Limits"
+		}
+		fmt.Fprintf(&src, "\nfunc block%d(%s) error {\n%s\n%s\treturn nil\n}\n", i, parameters, block, used(block))
+	}
+	source := filepath.Join(t.TempDir(), "readme.go")
+	require.NoError(t, os.WriteFile(source, []byte(src.String()), 0o644))
+	target, err := filepath.Abs("readme/readme.go")
+	require.NoError(t, err)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{target: source}})
+	require.NoError(t, err)
+	overlayPath := filepath.Join(t.TempDir(), "overlay.json")
+	require.NoError(t, os.WriteFile(overlayPath, overlay, 0o644))
+
+	out, err := exec.Command("go", "build", "-overlay", overlayPath, "./readme").CombinedOutput()
+	assert.NoError(t, err, "%s\n%s", out, src.String())
+}
+
+// ofPackage matches what has the package limits in mind, and not a variable of that name.
+var ofPackage = regexp.MustCompile(`limits\.(New|Policies)\(`)
+
+// used returns statements that use what a block declares.
+func used(block string) string {
+	var b strings.Builder
+	for _, m := range regexp.MustCompile(`(?m)^([\w, ]+) := `).FindAllStringSubmatch(block, -1) {
+		for name := range strings.SplitSeq(m[1], ", ") {
+			fmt.Fprintf(&b, "\t_ = %s\n", name)
+		}
+	}
+	return b.String()
+}
+
+const readmeParameters = `ctx context.Context, store *sqlite.Store, userID int64, user, team, model string,
+	complete func(context.Context) (int64, error)`
+
+const readmeHeader = `package readme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter}
+`

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+)
+
+// storyClock stands still until the story moves it.
+type storyClock struct{ now time.Time }
+
+func (c *storyClock) Now() time.Time { return c.now }
+
+// story tells what the limits do, scene by scene.
+type story struct {
+	ctx    context.Context
+	out    io.Writer
+	clock  *storyClock
+	limits *limits.Limits
+}
+
+func (s *story) tell() error {
+	for _, scene := range []func() error{
+		s.messages, s.signUps, s.logins, s.searches, s.completions, s.reservations, s.partner, s.exports,
+	} {
+		if err := scene(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// title begins a scene.
+func (s *story) title(text string) { fmt.Fprintf(s.out, "\n%s\n", text) }
+
+// line tells what was done, when, and what came of it.
+func (s *story) line(call string, result any) {
+	fmt.Fprintf(s.out, "  %s  %-44s %v\n", s.clock.now.Format(time.TimeOnly), call, result)
+}
+
+// later lets time pass.
+func (s *story) later(d time.Duration) { s.clock.now = s.clock.now.Add(d) }
+
+func (s *story) messages() error {
+	s.title("A user posts: 10 messages a minute, 20 at once after a quiet while.")
+	ada := s.limits.SendMessage(42)
+	d, err := ada.AllowN(s.ctx, 20)
+	if err != nil {
+		return err
+	}
+	s.line("SendMessage(42).AllowN(20)", d)
+	if d, err = ada.Allow(s.ctx); err != nil {
+		return err
+	}
+	s.line("SendMessage(42).Allow()", d)
+	s.later(d.RetryAfter)
+	if d, err = ada.Allow(s.ctx); err != nil {
+		return err
+	}
+	s.line("SendMessage(42).Allow()", d)
+	if d, err = s.limits.SendMessage(43).Allow(s.ctx); err != nil {
+		return err
+	}
+	s.line("SendMessage(43).Allow()", d)
+	_, err = ada.AllowN(s.ctx, 21)
+	s.line("SendMessage(42).AllowN(21)", err)
+	return nil
+}
+
+func (s *story) signUps() error {
+	s.title("Everybody signs up for the trial: one counter, 100 an hour.")
+	d, err := s.limits.FreeTrialSignUp().AllowN(s.ctx, 99)
+	if err != nil {
+		return err
+	}
+	s.line("FreeTrialSignUp().AllowN(99)", d)
+	for range 2 {
+		err := s.limits.FreeTrialSignUp().Require(s.ctx)
+		var limited *limits.LimitedError
+		if err != nil && !errors.As(err, &limited) {
+			return err
+		}
+		s.line("FreeTrialSignUp().Require()", orOK(err))
+	}
+	return nil
+}
+
+func (s *story) logins() error {
+	s.title("Somebody guesses a password: 10 wrong ones an hour, and a right one forgives them.")
+	ada := s.limits.FailedLogins("ada")
+	if _, err := ada.AllowN(s.ctx, 9); err != nil {
+		return err
+	}
+	for range 2 {
+		d, err := ada.Check(s.ctx)
+		if err != nil {
+			return err
+		}
+		s.line(`FailedLogins("ada").Check()`, d)
+		if !d.Allowed {
+			break
+		}
+		if d, err = ada.Allow(s.ctx); err != nil {
+			return err
+		}
+		s.line(`wrong: FailedLogins("ada").Allow()`, d)
+	}
+	s.later(6 * time.Minute)
+	d, err := ada.Check(s.ctx)
+	if err != nil {
+		return err
+	}
+	s.line(`FailedLogins("ada").Check()`, d)
+	s.line(`right: FailedLogins("ada").Reset()`, orOK(ada.Reset(s.ctx)))
+	b, err := ada.Peek(s.ctx)
+	s.line(`FailedLogins("ada").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
+	return err
+}
+
+func (s *story) searches() error {
+	s.title("A visitor searches: 5 in any minute, by a sliding window.")
+	visitor := s.limits.Search(netip.MustParseAddr("2001:db8::1"))
+	if _, err := visitor.AllowN(s.ctx, 5); err != nil {
+		return err
+	}
+	for range 3 {
+		d, err := visitor.Allow(s.ctx)
+		if err != nil {
+			return err
+		}
+		s.line(`Search(2001:db8::1).Allow()`, d)
+		s.later(d.RetryAfter)
+	}
+	return nil
+}
+
+func (s *story) completions() error {
+	s.title("A team asks a model: a request and its tokens, both or neither.")
+	requests, tokens := s.limits.LLMRequests("blue", "large"), s.limits.LLMTokens("blue", "large")
+	for range 2 {
+		all, err := s.limits.All(s.ctx, requests, tokens.N(30_000))
+		if err != nil {
+			return err
+		}
+		for i, call := range []string{`LLMRequests("blue", "large")`, `LLMTokens("blue", "large").N(30_000)`} {
+			s.line("All: "+call, all.Each[i])
+		}
+	}
+	b, err := requests.Peek(s.ctx)
+	s.line(`LLMRequests("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
+	return err
+}
+
+func (s *story) reservations() error {
+	s.title("The same team can wait: it reserves tokens, and pays for what it used.")
+	tokens := s.limits.LLMTokens("blue", "large")
+	r, err := tokens.ReserveN(s.ctx, 30_000)
+	if err != nil {
+		return err
+	}
+	s.line(`LLMTokens("blue", "large").ReserveN(30_000)`, r)
+	s.later(r.Delay())
+	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
+	b, err := tokens.Peek(s.ctx)
+	s.line(`LLMTokens("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
+	return err
+}
+
+func (s *story) partner() error {
+	s.title("A partner grants 5,000 calls a day from midnight, and 7,500 after a quiet one.")
+	quota := s.limits.PartnerQuota()
+	d, err := quota.AllowN(s.ctx, 7500)
+	if err != nil {
+		return err
+	}
+	s.line("PartnerQuota().AllowN(7500)", d)
+	if d, err = quota.Allow(s.ctx); err != nil {
+		return err
+	}
+	s.line("PartnerQuota().Allow()", d)
+	s.later(d.RetryAfter)
+	if d, err = quota.Allow(s.ctx); err != nil {
+		return err
+	}
+	s.line("PartnerQuota().Allow()", d)
+	return nil
+}
+
+func (s *story) exports() error {
+	s.title("Exports are heavy: none at once, each reserved, 30 seconds apart, at most 6 ahead.")
+	for range 7 {
+		r, err := s.limits.ExportData(7).Reserve(s.ctx)
+		if err != nil {
+			return err
+		}
+		s.line("ExportData(7).Reserve()", r)
+	}
+	return nil
+}
+
+// orOK returns err, or what to print if there is none.
+func orOK(err error) any {
+	if err == nil {
+		return "ok"
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package gen
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew, once what they hold has compiled and behaved")
+
+const testdata = "../testdata/gen"
+
+// goldens are the directories of testdata with a limits.yaml, and the want.go that comes of it.
+var goldens = []string{"basic", "kinds", "keys", "names", "docs"}
+
+func golden(t testing.TB, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testdata, name, "limits.yaml"))
+	require.NoError(t, err)
+	return generated(t, string(text))
+}
+
+func generated(t testing.TB, text string) []byte {
+	t.Helper()
+	file, diagnostics := spec.Parse("limits.yaml", []byte(text))
+	require.NoError(t, diagnostics.WriteText(t.Output(), false))
+	require.Empty(t, diagnostics)
+	code, err := Generate(file, Options{})
+	require.NoError(t, err)
+	return code
+}
+
+// Is the text what we meant?
+func TestGolden(t *testing.T) {
+	if *update {
+		behaves(t)
+	}
+	for _, name := range goldens {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(testdata, name, "want.go")
+			got := golden(t, name)
+			if *update {
+				require.NoError(t, os.WriteFile(path, got, 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), string(got), "if it is meant: go test ./gen -run Golden -update")
+		})
+	}
+}
+
+// Does it compile and behave?
+func TestGeneratedCodeBehaves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	behaves(t)
+}
+
+// behaves builds a program of every golden package, and runs it.
+func behaves(t *testing.T) {
+	files := map[string]string{}
+	var imports, calls strings.Builder
+	for _, name := range goldens {
+		files[name+"/limits.gen.go"] = string(golden(t, name))
+		fmt.Fprintf(&imports, "import %s \"example.com/app/%s\"\n", name, name)
+		fmt.Fprintf(&calls, "\texercise(%s.New(new(runtime.MemStore)), %s.Policies())\n", name, name)
+	}
+	files["all.go"] = "package main\n\nimport \"" + runtimePath + "\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"
+	for _, name := range []string{"main.go", "exercise.go"} {
+		text, err := os.ReadFile(filepath.Join(testdata, "app", name))
+		require.NoError(t, err)
+		files[name] = string(text)
+	}
+	got, err := goTool(t, module(t, files), "run", ".")
+	require.NoError(t, err, got)
+	want, err := os.ReadFile(filepath.Join(testdata, "app", "want.txt"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// Does the guard against an older runtime fire?
+func TestStaleRuntimeDoesNotCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the compiler")
+	}
+	dir := t.TempDir()
+	older := filepath.Join(dir, "generated.go")
+	require.NoError(t, os.WriteFile(older, []byte("package runtime\n"), 0o644))
+	overlay := filepath.Join(dir, "overlay.json")
+	text := fmt.Sprintf(`{"Replace": {%q: %q}}`, filepath.Join(root(t), "runtime", "generated.go"), older)
+	require.NoError(t, os.WriteFile(overlay, []byte(text), 0o644))
+	out, err := goTool(t, root(t), "build", "-overlay", overlay, "./testdata/gen/basic")
+	require.Error(t, err)
+	assert.Contains(t, out, "undefined: runtime.GeneratedCodeVersion1")
+}
+
+func TestGeneratedCodeIsClean(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs analyzers")
+	}
+	var packages []string
+	for _, name := range goldens {
+		packages = append(packages, "./testdata/gen/"+name)
+	}
+	out, err := goTool(t, root(t), append([]string{"vet"}, packages...)...)
+	assert.NoError(t, err, out)
+	if _, err := exec.LookPath("staticcheck"); err != nil {
+		require.Empty(t, os.Getenv("CI"), "staticcheck must be there where all is tested")
+		t.Skip("staticcheck is not installed")
+	}
+	out, err = tool(t, root(t), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
+	assert.NoError(t, err, out)
+	handwritten(t, packages)
+}
+
+// handwritten has staticcheck look at the code as if people had written it: it is milder with generated
+// code.
+func handwritten(t *testing.T, packages []string) {
+	files := map[string]string{}
+	for i, name := range goldens {
+		code := strings.Replace(string(golden(t, name)), "// Code generated", "// Code written", 1)
+		files[name+"/limits.go"] = code
+		packages[i] = "./" + name
+	}
+	out, err := tool(t, module(t, files), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
+	assert.NoError(t, err, out)
+}

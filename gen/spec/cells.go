@@ -1,0 +1,57 @@
+package spec
+
+import (
+	"strings"
+	"unicode"
+)
+
+// zeroWidthJoiner makes one sign of the runes around it, as in many emoji.
+const zeroWidthJoiner = '\u200D'
+
+// wide are the runes that fill two cells of a terminal: those of East Asian width W and F, and emoji.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x1100, Hi: 0x115F, Stride: 1}, {Lo: 0x231A, Hi: 0x231B, Stride: 1}, {Lo: 0x23E9, Hi: 0x23EC, Stride: 1},
+		{Lo: 0x2E80, Hi: 0x303E, Stride: 1}, {Lo: 0x3041, Hi: 0x33FF, Stride: 1}, {Lo: 0x3400, Hi: 0x4DBF, Stride: 1},
+		{Lo: 0x4E00, Hi: 0xA4CF, Stride: 1}, {Lo: 0xA960, Hi: 0xA97F, Stride: 1}, {Lo: 0xAC00, Hi: 0xD7A3, Stride: 1},
+		{Lo: 0xF900, Hi: 0xFAFF, Stride: 1}, {Lo: 0xFE30, Hi: 0xFE6F, Stride: 1}, {Lo: 0xFF00, Hi: 0xFF60, Stride: 1},
+		{Lo: 0xFFE0, Hi: 0xFFE6, Stride: 1},
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x16FE0, Hi: 0x18DFF, Stride: 1}, {Lo: 0x1AFF0, Hi: 0x1B2FF, Stride: 1}, {Lo: 0x1F300, Hi: 0x1F64F, Stride: 1},
+		{Lo: 0x1F680, Hi: 0x1F6FF, Stride: 1}, {Lo: 0x1F900, Hi: 0x1FAFF, Stride: 1}, {Lo: 0x20000, Hi: 0x3FFFD, Stride: 1},
+	},
+}
+
+// width returns how many cells of a terminal a rune fills.
+func width(r rune) int {
+	switch {
+	case r == zeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}
+
+// cells returns how many cells of a terminal a text fills.
+func cells(text string) int {
+	n := 0
+	for _, r := range text {
+		n += width(r)
+	}
+	return n
+}
+
+// blank returns white space as wide as a text. Tabs stay tabs, since their width is the terminal's affair.
+func blank(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r == '\t' {
+			out.WriteRune(r)
+			continue
+		}
+		out.WriteString(strings.Repeat(" ", width(r)))
+	}
+	return out.String()
+}

@@ -1,0 +1,78 @@
+package spec
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the .want files anew")
+
+// corpus returns the files of one side of the corpus, "bad" or "good", by name.
+func corpus(t testing.TB, side string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "spec", side, "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	files := map[string][]byte{}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		require.NoError(t, err)
+		files[filepath.Base(path)] = src
+	}
+	return files
+}
+
+func TestBadFilesSayWhatIsWrong(t *testing.T) {
+	for name, src := range corpus(t, "bad") {
+		t.Run(name, func(t *testing.T) {
+			file, ds := Parse(name, src)
+			assert.Nil(t, file)
+			var got bytes.Buffer
+			require.NoError(t, ds.WriteText(&got, false))
+			want := filepath.Join("..", "..", "testdata", "spec", "bad", strings.TrimSuffix(name, ".yaml")+".want")
+			if *update {
+				require.NoError(t, os.WriteFile(want, got.Bytes(), 0o644))
+			}
+			text, err := os.ReadFile(want)
+			require.NoError(t, err)
+			assert.Equal(t, string(text), got.String())
+		})
+	}
+}
+
+func TestGoodFilesHaveNothingWrong(t *testing.T) {
+	for name, src := range corpus(t, "good") {
+		t.Run(name, func(t *testing.T) {
+			file, ds := Parse(name, src)
+			assert.Empty(t, ds)
+			require.NotNil(t, file)
+			for _, limit := range file.Limits {
+				assert.NoError(t, limit.Policy.Validate())
+			}
+		})
+	}
+}
+
+func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
+	broken := map[string]bool{fileTooLarge: true} // too large for the corpus too
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		for _, d := range ds {
+			broken[d.ID] = true
+		}
+	}
+	known := map[string]bool{}
+	for _, rule := range Rules() {
+		known[rule.ID] = true
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(known)), slices.Sorted(maps.Keys(broken)))
+}

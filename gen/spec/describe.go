@@ -1,0 +1,70 @@
+package spec
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// describe says what a node is, in the words of someone who wrote it.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a map"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "nothing"
+	case n.Tag == "!!int", n.Tag == "!!float":
+		return "the number " + clip(n.Value)
+	case n.Tag == "!!timestamp":
+		return "the date " + clip(n.Value)
+	case n.Tag == "!!bool":
+		return n.Value
+	}
+	return quote(n.Value)
+}
+
+// longest is how many runes of the file a message repeats at a time.
+const longest = 48
+
+func clip(text string) string {
+	if utf8.RuneCountInString(text) <= longest {
+		return text
+	}
+	return string([]rune(text)[:longest-1]) + "…"
+}
+
+// label returns a name from the file as it is if it is a word, and otherwise in quotes.
+func label(name string) string {
+	if identifierForm.MatchString(name) {
+		return clip(name)
+	}
+	return quote(name)
+}
+
+func quote(text string) string { return strconv.Quote(clip(text)) }
+
+// list joins words as in "a, b and c".
+func list(words []string, last string) string {
+	n := len(words)
+	if n < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
+}
+
+// grouped writes a number as people read it: 40,000.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	start := len(text) % 3
+	if start == 0 || text[:start] == "-" {
+		start += 3
+	}
+	for i := start; i < len(text); i += 4 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

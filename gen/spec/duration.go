@@ -1,0 +1,97 @@
+package spec
+
+import (
+	"math/big"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+const (
+	unitsInWords    = "`ns`, `us`, `ms`, `s`, `m`, `h`, `d` (24 hours) and `w` (7 days)"
+	unitPattern     = `([0-9]+(\.[0-9]+)?(ns|us|µs|μs|ms|s|m|h|d|w))`
+	durationPattern = `^` + unitPattern + `+$`
+	offsetPattern   = `^[-+]?` + unitPattern + `+$`
+)
+
+var (
+	unitForm     = regexp.MustCompile(unitPattern)
+	durationForm = regexp.MustCompile(durationPattern)
+)
+
+// units are the units of a duration in nanoseconds. The micro sign and the Greek letter mu look alike.
+var units = map[string]time.Duration{
+	"ns": time.Nanosecond, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond,
+	"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
+	"d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+}
+
+// exact returns the length of a duration such as 1d12h in nanoseconds, without rounding. It is false if
+// the text is not a duration.
+func exact(text string) (*big.Rat, bool) {
+	if !durationForm.MatchString(text) || len(text) > 100 {
+		return nil, false
+	}
+	sum := new(big.Rat)
+	for _, part := range unitForm.FindAllStringSubmatch(text, -1) {
+		number, ok := new(big.Rat).SetString(strings.TrimSuffix(part[1], part[3]))
+		if !ok {
+			return nil, false
+		}
+		sum.Add(sum, number.Mul(number, new(big.Rat).SetInt64(int64(units[part[3]]))))
+	}
+	return sum, true
+}
+
+// period reads the period of a limit.
+func (p *parser) period(limit *Limit, e entry) bool {
+	sum, ok := exact(e.value.Value)
+	if e.value.Tag != "!!str" || !ok {
+		p.notDuration(e)
+		return false
+	}
+	length, ok := p.wholeNanoseconds(e, sum)
+	if !ok {
+		return false
+	}
+	if length < 1 || length > runtime.MaxPeriod {
+		p.report(e.at, outOfRange, "", "period must be 1ns to %dd, not %s", runtime.MaxPeriod/units["d"], clip(e.value.Value))
+		return false
+	}
+	limit.Policy.Period = length
+	return true
+}
+
+// wholeNanoseconds returns a duration, or reports that it has a part of a nanosecond. One that is too long
+// is cut to the longest.
+func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
+	if !sum.IsInt() {
+		p.report(e.at, badDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, clip(e.value.Value))
+		return 0, false
+	}
+	if !sum.Num().IsInt64() {
+		return 1<<63 - 1, true
+	}
+	return time.Duration(sum.Num().Int64()), true
+}
+
+// notDuration reports a value that is no duration.
+func (p *parser) notDuration(e entry) {
+	if e.value.Tag == "!!int" || e.value.Tag == "!!float" || decimalForm.MatchString(e.value.Value) {
+		n := clip(e.value.Value)
+		p.report(e.at, badDuration, didYouMean(n+"s", n+"m", n+"ms"),
+			"%s must be a duration with a unit, not %s", e.name, describe(e.value))
+		return
+	}
+	if unit, days, ok := unevenUnit(e.value.Value); ok {
+		p.report(e.at, badDuration, didYouMean(days), "%s cannot be counted in %s, whose lengths differ", e.name, unit)
+		return
+	}
+	help := "write a number and a unit, such as 90s, 5m, 1h or 1d"
+	if meant := meantDuration(e.value.Value); meant != "" {
+		help = meant
+	}
+	p.report(e.at, badDuration, help, "%s must be a duration, not %s", e.name, describe(e.value))
+}

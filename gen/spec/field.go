@@ -1,0 +1,151 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// field is one name that a map of the file may hold. The tables of fields drive the reading, the
+// suggestions, the JSON Schema and the reference.
+type field[T any] struct {
+	name     string
+	required bool
+	// about says in Markdown what the field means.
+	about string
+	// accepts says in Markdown what may stand there, and absent what holds without it.
+	accepts, absent string
+	// example is a valid value.
+	example string
+	schema  object
+	// read puts the value into the noun and returns true, or reports what is wrong with it.
+	read func(p *parser, into T, e entry) bool
+}
+
+// names lists the names of the fields of a table.
+func names[T any](fields []field[T]) []string {
+	list := make([]string, len(fields))
+	for i, f := range fields {
+		list[i] = f.name
+	}
+	return list
+}
+
+// fileFields are the fields at the top of the file.
+var fileFields = []field[*File]{
+	{
+		name: "version", required: true,
+		about:   "The version of this format.",
+		accepts: "`1`",
+		example: "1",
+		schema:  object{"enum": []any{1, "1"}},
+		read:    (*parser).version,
+	},
+	{
+		name:    "package",
+		about:   "The name of the Go package to generate.",
+		accepts: "a Go identifier, but not `main`, `runtime`, `context` or `time`",
+		absent:  "the `-package` flag, or the directory's name",
+		example: "limits",
+		schema:  object{"type": "string", "pattern": identifierPattern, "not": object{"enum": unusablePackages()}},
+		read:    (*parser).packageName,
+	},
+	{
+		name: "limits", required: true,
+		about:   "The limits, by name. A name is camelCase and becomes the name of a Go method.",
+		accepts: "a map from names to limits, with at least one",
+		example: "{sendMessage: {kind: token bucket, rate: 10, period: 1m}}",
+		schema:  limitsSchema,
+		read:    (*parser).limits,
+	},
+}
+
+// limitFields are the fields of one limit, in the order in which people read them.
+var limitFields = []field[*Limit]{
+	{
+		name:    "doc",
+		about:   "What the limit is for. It becomes the method's doc comment, after the method's name.",
+		accepts: "text, of one or more lines",
+		example: "bounds how fast one user can post.",
+		schema:  object{"type": "string"},
+		read:    (*parser).doc,
+	},
+	{
+		name:    "key",
+		about:   "Whom each count belongs to. Every part becomes a parameter of the method.",
+		accepts: "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords + ". A type of your own has a MarshalText method",
+		absent:  "one count, shared by everybody",
+		example: "{userID: int64}",
+		schema:  keySchema,
+		read:    (*parser).keyParts,
+	},
+	{
+		name: "kind", required: true,
+		about:   "How tokens are granted: continuously (`token bucket`), all at the start of each period (`fixed window`), or so that about `rate` fit into any period (`sliding window`).",
+		accepts: "`token bucket`, `fixed window` or `sliding window`",
+		example: "token bucket",
+		schema:  object{"enum": kindNames()},
+		read:    (*parser).kind,
+	},
+	{
+		name: "rate", required: true,
+		about:   "How many tokens are granted per `period`.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s", grouped(runtime.MaxTokens)),
+		example: "10",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		read:    (*parser).rate,
+	},
+	{
+		name: "period", required: true,
+		about:   "The time in which `rate` tokens are granted.",
+		accepts: "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most 3650d",
+		example: "1m",
+		schema:  object{"type": "string", "pattern": durationPattern},
+		read:    (*parser).period,
+	},
+	{
+		name:    "capacity",
+		about:   "The most tokens that can pile up, and so the largest count of one call. With 0 nothing can be taken at once, only reserved. Not for a sliding window.",
+		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s", grouped(runtime.MaxTokens)),
+		absent:  "`rate`",
+		example: "20",
+		schema:  numberSchema(0, runtime.MaxTokens),
+		read:    (*parser).capacity,
+	},
+	{
+		name:    "maxReserved",
+		about:   "How many tokens may be reserved ahead of their time. 0 means none. A sliding window has none.",
+		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s", grouped(runtime.MaxTokens)),
+		absent:  "as many as callers like (sliding window: none)",
+		example: "100",
+		schema:  numberSchema(0, runtime.MaxTokens),
+		read:    (*parser).maxReserved,
+	},
+	{
+		name:    "start",
+		about:   "When windows begin: at an instant and every period before and after it; at an offset from 0:00 UTC on 1 January 1970; or, for a fixed window, at each key's `first use`. Not for a token bucket.",
+		accepts: "an RFC 3339 instant, a duration, or `first use`",
+		absent:  "a phase of its own for every key, the same for ever",
+		example: "8h",
+		schema:  startSchema,
+		read:    (*parser).start,
+	},
+	{
+		name:    "shards",
+		about:   "Into how many rows the count of one key is split, so that they share the writes. Each shard gets an equal part of `rate`, `capacity` and `maxReserved`, at least one token.",
+		accepts: fmt.Sprintf("a whole number, 1 to %s", grouped(runtime.MaxShards)),
+		absent:  "1",
+		example: "4",
+		schema:  numberSchema(1, runtime.MaxShards),
+		read:    (*parser).shards,
+	},
+	{
+		name:    "goName",
+		about:   "The name of the generated method.",
+		accepts: "an exported Go identifier, but not `All` or `WithTx`",
+		absent:  "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
+		example: "SendMessage",
+		schema:  object{"type": "string", "pattern": exportedPattern, "not": object{"enum": []string{"All", "WithTx"}}},
+		read:    (*parser).goName,
+	},
+}

@@ -1,0 +1,55 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestExamplesOfFieldsAreValid(t *testing.T) {
+	for _, f := range limitFields {
+		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
+		parsed, ds := Parse("limits.yaml", []byte(limitOf(append(lines, f.name+": "+f.example)...)))
+		require.Empty(t, ds, f.name)
+		assert.Contains(t, parsed.Limits[0].Given, f.name)
+	}
+	top := ""
+	for _, f := range fileFields {
+		top += f.name + ": " + f.example + "\n"
+	}
+	_, ds := Parse("limits.yaml", []byte(top))
+	assert.Empty(t, ds)
+}
+
+func TestCorpusHasEveryField(t *testing.T) {
+	for _, name := range append(names(fileFields), names(limitFields)...) {
+		assert.True(t, givenInGood(t, name), "no good file has %s", name)
+		assert.True(t, faultyInBad(t, name), "no bad file has a faulty %s", name)
+	}
+}
+
+func givenInGood(t *testing.T, field string) bool {
+	for _, src := range corpus(t, "good") {
+		if strings.Contains(string(src), field+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// faultyInBad reports whether the corpus has a diagnostic at the value of a field.
+func faultyInBad(t *testing.T, field string) bool {
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		for _, d := range ds {
+			if d.ID != syntax && strings.HasSuffix(strings.TrimRight(d.shown.before, " "), field+":") {
+				return true
+			}
+		}
+	}
+	return false
+}

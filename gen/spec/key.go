@@ -1,0 +1,93 @@
+package spec
+
+import (
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxKeyParts is the largest number of parts of a key.
+const maxKeyParts = 8
+
+const partPattern = `^[a-z][a-zA-Z0-9_]*$`
+
+var partForm = regexp.MustCompile(partPattern)
+
+// keyParts reads a key: the name of one string, or a map from names to types.
+func (p *parser) keyParts(limit *Limit, e entry) bool {
+	switch {
+	case isString(e.value):
+		if !p.partName(e.value.Value, e.at) {
+			return false
+		}
+		limit.Key = []KeyPart{{Name: e.value.Value, Type: "string"}}
+		return true
+	case e.value.Kind == yaml.MappingNode:
+		return p.keyMap(limit, e)
+	case e.value.Kind == yaml.SequenceNode:
+		p.wrongType(e, "a name or a map from names to types", "write {userID: string, teamID: string}")
+	case e.value.Tag == "!!null":
+		p.report(e.at, wrongType, "leave key out for one count that everybody shares, or name it: key: userID", "key must be a name, not nothing")
+	default:
+		p.wrongType(e, "a name or a map from names to types", "")
+	}
+	return false
+}
+
+func (p *parser) keyMap(limit *Limit, e entry) bool {
+	entries, _ := p.entries(e.value, e.at, "key", "")
+	if len(e.value.Content) == 0 {
+		p.report(e.at, wrongType, "leave key out for one count that everybody shares", "key must name a part, not be an empty map")
+	}
+	if len(entries) > maxKeyParts {
+		p.report(entries[maxKeyParts].named, tooManyKeyParts, "join some of them into a type of your own with a MarshalText method",
+			"a key has at most %d parts, not %d", maxKeyParts, len(entries))
+	}
+	before := len(p.found)
+	for _, part := range entries {
+		if p.settled[part.value] {
+			continue
+		}
+		named, typed := p.partName(part.name, part.named), p.keyType(part)
+		if named && typed {
+			limit.Key = append(limit.Key, KeyPart{part.name, part.value.Value})
+		}
+	}
+	return len(p.found) == before
+}
+
+// partName reports a part of a key whose name cannot be the name of a Go parameter.
+func (p *parser) partName(name string, at span) bool {
+	const help = "choose another name, such as userID"
+	switch {
+	case token.IsKeyword(name):
+		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, a keyword of Go", quote(name))
+	case slices.Contains(keyTypes, name):
+		p.report(at, badKeyPart, "name the part too: {userID: "+name+"}", "a part of a key cannot be named %s, a type", quote(name))
+	case types.Universe.Lookup(name) != nil:
+		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, which has a meaning in Go", quote(name))
+	case slices.Contains(importedNames, name), name == "netip":
+		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, like a package that generated code imports", quote(name))
+	case !partForm.MatchString(name):
+		p.report(at, badKeyPart, meantPart(name), "a part of a key must be a Go identifier that begins with a small letter, not %s", quote(name))
+	default:
+		return true
+	}
+	return false
+}
+
+// unusableParts are the identifiers that [parser.partName] refuses.
+func unusableParts() []string {
+	return slices.Concat([]string{"netip"}, importedNames, goKeywords(), types.Universe.Names())
+}
+
+// meantPart asks for the name that was probably meant by one that is no identifier.
+func meantPart(name string) string {
+	if better := camelCase(name); better != "" && better != name {
+		return didYouMean(better)
+	}
+	return "name it like a Go parameter, such as userID"
+}

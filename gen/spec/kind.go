@@ -1,0 +1,43 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// kind reads the kind of a limit.
+func (p *parser) kind(limit *Limit, e entry) bool {
+	if isString(e.value) {
+		for _, kind := range runtime.Kinds() {
+			if e.value.Value == kind.String() {
+				limit.Policy.Kind = kind
+				return true
+			}
+		}
+	}
+	help := ""
+	if meant := meantKind(e.value.Value); meant != "" {
+		help = didYouMean(meant)
+	}
+	p.report(e.at, badKind, help, "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
+	return false
+}
+
+// meantKind returns the kind that was probably meant by text: a near one, or the only one with the word.
+func meantKind(text string) string {
+	if meant := Nearest(text, kindNames()); meant != "" {
+		return meant
+	}
+	var having []string
+	for _, kind := range kindNames() {
+		if slices.Contains(strings.Fields(kind), strings.ToLower(text)) {
+			having = append(having, kind)
+		}
+	}
+	if len(having) == 1 {
+		return having[0]
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package spec
+
+import (
+	"regexp"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+const limitNamePattern = `^[a-z][a-zA-Z0-9]*$`
+
+var limitNameForm = regexp.MustCompile(limitNamePattern)
+
+// limits reads the map of limits.
+func (p *parser) limits(file *File, e entry) bool {
+	if e.value.Tag == "!!null" {
+		p.report(e.at, noLimits, limitHelp, "limits is empty")
+		return false
+	}
+	entries, ok := p.entries(e.value, e.at, "limits", limitHelp)
+	if !ok {
+		return false
+	}
+	if len(e.value.Content) == 0 {
+		p.report(e.at, noLimits, limitHelp, "limits is empty")
+	}
+	for _, e := range entries {
+		file.Limits = append(file.Limits, p.oneLimit(e))
+	}
+	p.sameGoNames(entries, file.Limits)
+	return true
+}
+
+const limitHelp = "a limit is written sendMessage: {kind: token bucket, rate: 10, period: 1m}"
+
+// oneLimit reads one limit. What it returns is of use only if nothing was reported.
+func (p *parser) oneLimit(e entry) *Limit {
+	limit := &Limit{
+		Policy: runtime.Policy{Name: e.name},
+		GoName: goName(e.name),
+		Pos:    e.named.pos,
+		Given:  map[string]Pos{},
+	}
+	p.limitName(e)
+	p.limit = label(e.name)
+	defer func() { p.limit = "" }()
+	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
+	if !ok {
+		return limit
+	}
+	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
+	for name, e := range given {
+		limit.Given[name] = e.at.pos
+	}
+	_, renamed := given["goName"]
+	if !renamed && reservedGoNames[limit.GoName] {
+		p.reservedGoName(e.named, limit.GoName)
+	}
+	p.settleLimit(limit, given)
+	return limit
+}
+
+func (p *parser) limitName(e entry) {
+	if limitNameForm.MatchString(e.name) {
+		return
+	}
+	help := "begin with a small letter and use letters and digits only"
+	if better := camelCase(e.name); better != "" {
+		help = didYouMean(better)
+	}
+	p.report(e.named, badName, help, "the name of a limit must be camelCase, not %s", quote(e.name))
+}

@@ -1,0 +1,65 @@
+package spec
+
+import (
+	"strings"
+	"unicode"
+)
+
+// initialisms are the words that Go names have in capitals: the list of staticcheck, and LLM. It is frozen,
+// because a change of it renames the methods that people call.
+var initialisms = map[string]bool{
+	"ACL": true, "AMQP": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DB": true, "DNS": true,
+	"EOF": true, "GID": true, "GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true,
+	"JSON": true, "LLM": true, "QPS": true, "RAM": true, "RPC": true, "RTP": true, "SIP": true, "SLA": true,
+	"SMTP": true, "SQL": true, "SSH": true, "TCP": true, "TLS": true, "TS": true, "TTL": true, "UDP": true,
+	"UI": true, "UID": true, "URI": true, "URL": true, "UTF8": true, "UUID": true, "VM": true, "XML": true,
+	"XMPP": true, "XSRF": true, "XSS": true,
+}
+
+// goName returns the exported Go name for a camelCase one: APIKeys for apiKeys.
+func goName(name string) string {
+	var out strings.Builder
+	for _, word := range camelWords(name) {
+		if upper := strings.ToUpper(word); initialisms[upper] {
+			out.WriteString(upper)
+		} else {
+			out.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return out.String()
+}
+
+// camelWords splits a name before every capital letter that follows something else.
+func camelWords(name string) []string {
+	var words []string
+	start := 0
+	for i := 1; i < len(name); i++ {
+		if isUpper(name[i]) && !isUpper(name[i-1]) {
+			words = append(words, name[start:i])
+			start = i
+		}
+	}
+	if start < len(name) {
+		words = append(words, name[start:])
+	}
+	return words
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// camelCase returns the limit's name that was probably meant by send-message, SendMessage or send message;
+// "" if there is none.
+func camelCase(name string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, word := range words {
+		if i > 0 {
+			words[i] = goName(word)
+			continue
+		}
+		words[i] = strings.ToLower(word[:1]) + word[1:]
+	}
+	if joined := strings.Join(words, ""); limitNameForm.MatchString(joined) && len(joined) <= longest {
+		return joined
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package spec
+
+import (
+	"math"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func (p *parser) rate(limit *Limit, e entry) (ok bool) {
+	limit.Policy.Rate, ok = p.number(e, 1, runtime.MaxTokens)
+	return ok
+}
+
+func (p *parser) capacity(limit *Limit, e entry) (ok bool) {
+	limit.Policy.Capacity, ok = p.number(e, 0, runtime.MaxTokens)
+	return ok
+}
+
+func (p *parser) maxReserved(limit *Limit, e entry) (ok bool) {
+	limit.Policy.MaxReserved, ok = p.number(e, 0, runtime.MaxTokens)
+	return ok
+}
+
+func (p *parser) shards(limit *Limit, e entry) bool {
+	n, ok := p.number(e, 1, runtime.MaxShards)
+	limit.Policy.Shards = int(n)
+	return ok
+}
+
+var (
+	decimalForm = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	octalForm   = regexp.MustCompile(`^[-+]?0[0-9]+$`)
+)
+
+// number reads a whole number of at least least and at most most.
+func (p *parser) number(e entry, least, most int64) (int64, bool) {
+	plain := strings.ReplaceAll(e.value.Value, "_", "")
+	number := e.value.Tag == "!!int" || e.value.Tag == "!!float"
+	switch {
+	case number && octalForm.MatchString(plain):
+		p.leadingZero(e, plain)
+	case e.value.Tag == "!!int", number && decimalForm.MatchString(plain):
+		if n, err := strconv.ParseInt(plain, 0, 64); err == nil && least <= n && n <= most {
+			return n, true
+		}
+		p.report(e.at, outOfRange, "", "%s must be %s to %s, not %s", e.name, grouped(least), grouped(most), clip(e.value.Value))
+	default:
+		p.report(e.at, notWhole, meantNumber(e.value), "%s must be a whole number, not %s", e.name,
+			strings.TrimPrefix(describe(e.value), "the number "))
+	}
+	return 0, false
+}
+
+// leadingZero reports a number such as 010, which is 8 for YAML and 10 for most who read it.
+func (p *parser) leadingZero(e entry, plain string) {
+	decimal, _ := new(big.Int).SetString(plain, 10)
+	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
+		p.report(e.at, leadingZero, didYouMean(decimal.String(), strconv.FormatInt(n, 10)),
+			"%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
+		return
+	}
+	p.report(e.at, leadingZero, didYouMean(decimal.String()), "%s is written %s, with a leading zero", e.name, clip(e.value.Value))
+}
+
+var (
+	floatForm  = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{0,18})?([eE]\+?[0-9]{1,2})?$`)
+	commasForm = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`)
+	scaledForm = regexp.MustCompile(`^([0-9]{1,9}) ?([kKmM])$`)
+	perForm    = regexp.MustCompile(`^([0-9]{1,18}) ?(/|per )`)
+)
+
+// meantNumber asks for the whole number that was probably meant by something else, if there is one.
+func meantNumber(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	text := strings.ReplaceAll(n.Value, "_", "")
+	switch {
+	case n.Tag == "!!str" && decimalForm.MatchString(text):
+		return "write it without quotes"
+	case floatForm.MatchString(text):
+		return wholeNumber(text)
+	case commasForm.MatchString(text):
+		return didYouMean(strings.ReplaceAll(text, ",", "_"))
+	case scaledForm.MatchString(text):
+		parts := scaledForm.FindStringSubmatch(text)
+		return didYouMean(parts[1] + map[string]string{"k": "_000", "m": "_000_000"}[strings.ToLower(parts[2])])
+	case perForm.MatchString(text):
+		return "the time stands in period: " + didYouMean(perForm.FindStringSubmatch(text)[1])
+	}
+	return ""
+}
+
+// wholeNumber asks for the number in text without its fraction or exponent, if it is whole.
+func wholeNumber(text string) string {
+	n, ok := new(big.Rat).SetString(text)
+	if !ok || !n.IsInt() || n.Num().Cmp(big.NewInt(math.MaxInt64)) > 0 {
+		return ""
+	}
+	return didYouMean(n.Num().String())
+}

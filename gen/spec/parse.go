@@ -1,0 +1,70 @@
+// Package spec reads limits.yaml.
+//
+// [Parse] turns the bytes of the file into a [File] of [Limit] values with every default filled in, or into
+// [Diagnostics]: all that is wrong, each with its place, a rule of [Rules], and what to write instead. The
+// fields are known from one table, which also makes the [Schema] for editors and the [Reference] for people.
+// Nothing is rounded, guessed or passed over, and no input makes Parse panic.
+package spec
+
+import (
+	"fmt"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Parse reads a limits.yaml. The name is used in messages only. It returns everything that is wrong with
+// the file at once; the File is nil if and only if there is something. Every policy of a File passes
+// [runtime.Policy.Validate].
+func Parse(name string, src []byte) (*File, Diagnostics) {
+	p := &parser{src: newSource(name, string(src))}
+	file := p.file()
+	if len(p.found) > 0 {
+		p.found.sort()
+		return nil, p.found
+	}
+	return file, nil
+}
+
+// parser walks the nodes of one file and gathers what is wrong with them.
+type parser struct {
+	src   *source
+	found Diagnostics
+	// limit is the name of the limit that is being read, for messages.
+	limit string
+	// settled holds the nodes about which all has been said, so that no second diagnostic follows.
+	settled map[*yaml.Node]bool
+}
+
+func (p *parser) file() *File {
+	if !p.legible() {
+		return nil
+	}
+	root := p.document()
+	if root == nil {
+		return nil
+	}
+	p.refuseIndirection(root)
+	file := &File{Name: p.src.name}
+	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
+		readFields(p, fileFields, file, entries, p.src.at(root), p.complete(root))
+	}
+	return file
+}
+
+// report adds a diagnostic. The help may be empty.
+func (p *parser) report(at span, id, help, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if p.limit != "" {
+		message = p.limit + ": " + message
+	}
+	p.found = append(p.found, Diagnostic{
+		ID: id, File: p.src.name, Pos: at.pos, End: at.end,
+		Message: message, Help: help, shown: p.src.excerpt(at),
+	})
+}
+
+// note adds a second place to the diagnostic that was reported last.
+func (p *parser) note(at span, message string) {
+	last := &p.found[len(p.found)-1]
+	last.Notes = append(last.Notes, Note{at.pos, at.end, message, p.src.excerpt(at)})
+}

@@ -1,0 +1,235 @@
+package spec
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+)
+
+// beyondSchema are the rules that a JSON Schema cannot express, because they are about the text of the
+// file, or compare values that are not constants.
+var beyondSchema = []string{
+	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
+	leadingZero, reservedName, sameGoName, nothingPasses, tooManyShards, badDoc,
+}
+
+// partlyInSchema are the rules of which the schema knows the form only: not how long a duration is nor
+// whether a day exists. And 10.0 is 10 for it.
+var partlyInSchema = []string{badVersion, notWhole, outOfRange, badDuration, badStart}
+
+// schemaKnows reports whether the schema must see that the rule is broken.
+func schemaKnows(id string) bool {
+	return !slices.Contains(beyondSchema, id) && !slices.Contains(partlyInSchema, id)
+}
+
+func TestSchemaAgreesWithParse(t *testing.T) {
+	schema := readSchema(t)
+	for name, src := range corpus(t, "good") {
+		assert.Empty(t, schema.check(value(t, src)), name)
+	}
+	for name, src := range corpus(t, "bad") {
+		if _, ds := Parse(name, src); slices.ContainsFunc(ids(ds), schemaKnows) {
+			assert.NotEmpty(t, schema.check(value(t, src)), name)
+		}
+	}
+}
+
+// The bad files hold many limits each, and the schema is to be right about every single one.
+func TestSchemaAgreesOnEveryLimit(t *testing.T) {
+	schema := readSchema(t)
+	for name, src := range corpus(t, "bad") {
+		var file struct{ Limits map[string]yaml.Node }
+		_, ds := Parse(name, src)
+		if yaml.Unmarshal(src, &file) != nil || slices.ContainsFunc(ids(ds), aboutNames) {
+			continue
+		}
+		for limit, node := range file.Limits {
+			problems := schema.check(map[string]any{"version": 1.0, "limits": map[string]any{limit: plainValue(t, &node)}})
+			broken := ids(ofLimit(ds, limit))
+			if len(broken) == 0 {
+				assert.Empty(t, problems, "%s: %s", name, limit)
+			}
+			if slices.ContainsFunc(broken, schemaKnows) {
+				assert.NotEmpty(t, problems, "%s: %s is %v", name, limit, broken)
+			}
+		}
+	}
+}
+
+// aboutNames reports whether a rule is about names, so that its diagnostics do not say of which limit.
+func aboutNames(id string) bool {
+	return slices.Contains([]string{anchor, mergeKey, tag, nameNotText, duplicate}, id)
+}
+
+// ofLimit returns the diagnostics about a limit.
+func ofLimit(ds Diagnostics, limit string) Diagnostics {
+	return slices.DeleteFunc(slices.Clone(ds), func(d Diagnostic) bool {
+		return !strings.HasPrefix(d.Message, label(limit)+": ") && !strings.Contains(d.Message, quote(limit))
+	})
+}
+
+func TestSchemaIsUpToStandard(t *testing.T) {
+	assert.True(t, json.Valid(Schema()))
+	assert.True(t, strings.HasSuffix(string(Schema()), "}\n"))
+	for _, f := range limitFields {
+		assert.Contains(t, string(Schema()), `"`+f.name+`"`)
+	}
+}
+
+// checker checks values against a JSON Schema, as far as ours goes.
+type checker struct {
+	t    *testing.T
+	root map[string]any
+}
+
+func readSchema(t *testing.T) checker {
+	t.Helper()
+	var root map[string]any
+	require.NoError(t, json.Unmarshal(Schema(), &root))
+	return checker{t, root}
+}
+
+func (c checker) check(v any) []string { return c.problems(c.root, v) }
+
+func (c checker) valid(schema, v any) bool { return len(c.problems(schema, v)) == 0 }
+
+// keywords are the words of a schema that say nothing about whether a value is valid by themselves.
+var keywords = []string{"$schema", "title", "description", "definitions", "defaultSnippets", "then", "required", "additionalProperties"}
+
+// problems returns the words of the schema that the value breaks.
+func (c checker) problems(schema, v any) (broken []string) {
+	if allowed, ok := schema.(bool); ok {
+		if !allowed {
+			return []string{"false"}
+		}
+		return nil
+	}
+	rules := schema.(map[string]any)
+	for word, want := range rules {
+		if !c.keeps(rules, word, want, v) {
+			broken = append(broken, word)
+		}
+	}
+	return broken
+}
+
+func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
+	object, isObject := v.(map[string]any)
+	text, isText := v.(string)
+	number, isNumber := v.(float64)
+	switch word {
+	case "$ref":
+		return c.valid(c.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")], v)
+	case "type":
+		return isType(want.(string), v)
+	case "enum":
+		return slices.ContainsFunc(want.([]any), func(one any) bool { return reflect.DeepEqual(one, v) })
+	case "const":
+		return reflect.DeepEqual(want, v)
+	case "anyOf":
+		return slices.ContainsFunc(want.([]any), func(one any) bool { return c.valid(one, v) })
+	case "allOf":
+		return !slices.ContainsFunc(want.([]any), func(one any) bool { return !c.valid(one, v) })
+	case "not":
+		return !c.valid(want, v)
+	case "if":
+		return !c.valid(want, v) || c.valid(rules["then"], v)
+	case "pattern":
+		return !isText || utf8.ValidString(text) && regexp.MustCompile(want.(string)).MatchString(text)
+	case "minimum":
+		return !isNumber || number >= want.(float64)
+	case "maximum":
+		return !isNumber || number <= want.(float64)
+	case "minProperties":
+		return !isObject || len(object) >= int(want.(float64))
+	case "maxProperties":
+		return !isObject || len(object) <= int(want.(float64))
+	case "propertyNames":
+		return c.everyName(want, object)
+	case "properties":
+		return c.everyProperty(rules, object)
+	}
+	if word == "required" {
+		return !isObject || !slices.ContainsFunc(want.([]any), func(name any) bool { _, ok := object[name.(string)]; return !ok })
+	}
+	if word == "additionalProperties" && rules["properties"] == nil {
+		return c.everyProperty(rules, object)
+	}
+	require.Contains(c.t, keywords, word, "a word that the checker does not know")
+	return true
+}
+
+func (c checker) everyName(schema any, object map[string]any) bool {
+	for name := range object {
+		if !c.valid(schema, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// everyProperty checks the values of a map by the schema of their names, or of those without one.
+func (c checker) everyProperty(rules map[string]any, object map[string]any) bool {
+	known, _ := rules["properties"].(map[string]any)
+	for name, v := range object {
+		schema, ok := known[name]
+		if !ok {
+			schema, ok = rules["additionalProperties"]
+		}
+		if ok && !c.valid(schema, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func isType(want string, v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return want == "object"
+	case string:
+		return want == "string"
+	case float64:
+		return want == "integer" && v == float64(int64(v))
+	}
+	return false
+}
+
+// value returns what a YAML file says in the types of JSON; nil for one that says nothing.
+func value(t *testing.T, src []byte) any {
+	t.Helper()
+	var node yaml.Node
+	require.NoError(t, yaml.Unmarshal(src, &node))
+	if node.Kind == 0 {
+		return nil
+	}
+	return plainValue(t, node.Content[0])
+}
+
+func plainValue(t *testing.T, node *yaml.Node) any {
+	t.Helper()
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!timestamp" {
+		return node.Value // editors read YAML 1.2, which has no dates
+	}
+	if node.Kind == yaml.MappingNode {
+		object := map[string]any{}
+		for i := 0; i < len(node.Content); i += 2 {
+			object[node.Content[i].Value] = plainValue(t, node.Content[i+1])
+		}
+		return object
+	}
+	var v any
+	require.NoError(t, node.Decode(&v))
+	if reflect.ValueOf(v).CanInt() {
+		return float64(reflect.ValueOf(v).Int())
+	}
+	return v
+}

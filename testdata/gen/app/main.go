@@ -1,0 +1,76 @@
+// Command app uses every verb of generated code, and prints the answers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+
+	"example.com/app/kinds"
+)
+
+func main() {
+	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	limits := kinds.New(store)
+	ctx := context.Background()
+
+	ask(limits, ctx)
+	reserve(limits, ctx)
+	several(limits, ctx)
+	withoutStore(ctx)
+
+	now = now.Add(15 * 24 * time.Hour)
+	forgotten, err := store.Sweep(ctx, kinds.Policies()...)
+	fmt.Println("sweep:", forgotten, "of", forgotten+store.Len(), err)
+}
+
+func ask(limits *kinds.Limits, ctx context.Context) {
+	plain := limits.Plain("ann")
+	fmt.Println(plain.Allow(ctx))
+	fmt.Println(plain.AllowN(ctx, 9))
+	fmt.Println(plain.Check(ctx))
+	fmt.Println(limits.Plain("bob").Check(ctx))
+
+	err := plain.Require(ctx)
+	var limited *kinds.LimitedError
+	fmt.Println(errors.As(err, &limited), errors.Is(err, kinds.ErrLimited), err)
+	_, err = plain.AllowN(ctx, 11)
+	fmt.Println(errors.Is(err, kinds.ErrExceedsCapacity), err)
+
+	fmt.Println(plain.RefundN(ctx, 2))
+	balance, err := plain.Peek(ctx)
+	fmt.Println(balance.Limit, balance.Remaining, "of", balance.Capacity, err)
+	fmt.Println(plain.Wait(ctx), plain.Reset(ctx))
+	fmt.Println(limits.Sliding("ann").AllowN(ctx, 100))
+	fmt.Println(limits.Sharded().AllowN(ctx, 1_000_000))
+}
+
+func reserve(limits *kinds.Limits, ctx context.Context) {
+	r, err := limits.Reservable("ann").ReserveN(ctx, 20)
+	fmt.Println(r.Decision, err, r.Delay(), r.Settle(ctx, 10))
+	fmt.Println(errors.Is(r.Cancel(ctx), kinds.ErrNotReserved))
+
+	r, err = limits.ReserveOnly().Reserve(ctx)
+	fmt.Println(r.Decision, err, r.Cancel(ctx))
+}
+
+func several(limits *kinds.Limits, ctx context.Context) {
+	items := []kinds.Item{limits.EveryMorning(), limits.FirstUse().N(4)}
+	fmt.Println(limits.All(ctx, items...))
+	ds, err := limits.All(ctx, items...)
+	fmt.Println(ds.Allowed, len(ds.Each), err)
+}
+
+func withoutStore(ctx context.Context) {
+	_, err := new(kinds.Limits).OwnPhase().Allow(ctx)
+	fmt.Println(err)
+	var none *kinds.Limits
+	_, err = none.OwnPhase().Allow(ctx)
+	fmt.Println(err)
+	_, err = none.All(ctx, none.OwnPhase())
+	fmt.Println(err)
+}
