@@ -146,6 +146,9 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	decisions := make([]Decision, len(requests))
 	for i, q := range requests {
 		d, ok, err := b.decide(q, requests[:i], now)
+		if len(requests) > 1 && q.Op != Take {
+			err = ErrInvalidCall
+		}
 		if !ok {
 			return Answer{}, false
 		}
@@ -157,13 +160,13 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	return Answer{Decisions: decisions}, true
 }
 
-// recheck answers again what was taken and then undone, as a Check does: it tells what is left now.
+// recheck answers again, as a Check does, what was taken and then undone: it tells what is left now.
 func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, bool) {
 	for i, d := range answer.Decisions {
-		q := requests[i]
-		if !d.Allowed || q.Op != Take {
+		if !d.Allowed {
 			continue
 		}
+		q := requests[i]
 		q.Op = Check
 		d, ok, _ := b.decide(q, requests[:i], now)
 		if !ok {
@@ -184,39 +187,21 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		return Decision{}, true, err
 	}
 	if taken := takenBefore(earlier, q); taken > 0 {
-		d, ok, err = b.decideSum(whole, q, taken, now)
-	} else {
-		d, ok, err = b.step(whole, q, now)
+		q.Count += taken
+		b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
+	d, ok, err = b.step(whole, q, now)
 	d.Limit = q.Policy.Name
 	return d, ok, err
 }
 
-// decideSum answers a request like one for taken tokens more, in place of the earlier requests that take
-// them: only so can it tell whether the sum ever passes, and when.
-func (b *Batch) decideSum(whole Rule, q Request, taken, now int64) (d Decision, ok bool, err error) {
-	if q.Op == Check {
-		defer func(states []State) { b.states = states }(slices.Clone(b.states))
-	}
-	q.Count += taken
-	b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
-	return b.step(whole, q, now)
-}
-
-// takenBefore returns what earlier requests of a call take from the key of q; 0 if they do something else
-// with it that restoring would undo.
+// takenBefore returns what earlier requests of a call take from the key of q. Requests of one call for one
+// key are answered like one for the sum: only so can they tell whether the sum ever passes, and when.
 func takenBefore(earlier []Request, q Request) int64 {
-	if !q.takes() {
-		return 0
-	}
 	sum := int64(0)
 	for _, e := range earlier {
-		switch {
-		case e.Key != q.Key || e.Policy.Name != q.Policy.Name:
-		case e.Op == Take:
+		if e.Key == q.Key && e.Policy.Name == q.Policy.Name {
 			sum += e.Count
-		case e.Op != Check && e.Op != Peek:
-			return 0
 		}
 	}
 	return sum

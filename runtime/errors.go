@@ -18,6 +18,9 @@ var (
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidKey: a part of the key could not be written as text.
 	ErrInvalidKey = errors.New("invalid key")
+	// ErrInvalidCall: the limits cannot be asked together, because there are none, or because not all
+	// of them are to be taken from.
+	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
 	ErrNoStore = errors.New("no store")
 	// ErrNotReserved: the reservation was refused, or has been settled or cancelled already.

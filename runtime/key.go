@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -43,15 +44,32 @@ func Int64(n int64) Part { return Part{text: strconv.FormatInt(n, 10)} }
 // Uint64 returns a part that is a number.
 func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 
-// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address.
-func Addr(a netip.Addr) Part { return Part{text: a.Unmap().String()} }
+// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. With
+// the zero Addr, every verb of the limit returns [ErrInvalidKey].
+func Addr(a netip.Addr) Part {
+	if !a.IsValid() {
+		return Part{err: errors.New("the address is the zero netip.Addr")}
+	}
+	return Part{text: a.Unmap().String()}
+}
 
-// Text returns a part that writes itself. If it cannot, every verb of the limit returns its error,
-// wrapped in [ErrInvalidKey].
+// Text returns a part that writes itself. If it cannot, every verb of the limit returns [ErrInvalidKey],
+// which wraps its error too, but does not print it: it may have the key in it.
 func Text(m encoding.TextMarshaler) Part {
 	text, err := m.MarshalText()
 	return Part{text: string(text), err: err}
 }
+
+// keyError is what is wrong with a part of a key.
+type keyError struct {
+	part  int
+	cause error
+}
+
+func (e *keyError) Error() string {
+	return fmt.Sprintf("%v: part %d cannot be written as text", ErrInvalidKey, e.part)
+}
+func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 
 // KeyOf returns the key with the given parts. Different parts make different keys, whatever bytes are in
 // them: "a|b", "c" and "a", "b|c" differ.
@@ -62,7 +80,7 @@ func KeyOf(parts ...Part) Key {
 	var b strings.Builder
 	for i, p := range parts {
 		if p.err != nil {
-			return Key{err: fmt.Errorf("%w: %w", ErrInvalidKey, p.err)}
+			return Key{err: &keyError{i + 1, p.err}}
 		}
 		if i > 0 {
 			b.WriteByte('|')

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,8 +35,12 @@ func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
 }
 
 // All takes from several limits at once: from all of them or, if one denies, from none. Requests for the
-// same key of the same limit add up.
+// same key of the same limit add up. The error is [ErrInvalidCall] if there are no items or one is nil, and
+// otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
+	if len(items) == 0 || slices.Contains(items, nil) {
+		return Decisions{}, ErrInvalidCall
+	}
 	requests := make([]Request, len(items))
 	for i, item := range items {
 		q, err := item.request()
@@ -58,9 +63,6 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 
 // do has the store answer one call.
 func (l *Limiter) do(ctx context.Context, requests ...Request) ([]Decision, error) {
-	if len(requests) == 0 {
-		return nil, nil
-	}
 	if l == nil || l.store == nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), ErrNoStore)
 	}

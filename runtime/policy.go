@@ -122,6 +122,8 @@ func (p *Policy) shardProblem() string {
 	switch {
 	case n < 0 || n > MaxShards:
 		return fmt.Sprintf("shards %d is not between 0 and %d", n, MaxShards)
+	case n > 1 && p.Start.FirstUse():
+		return "windows that start at first use cannot be split: each shard would start its own"
 	case p.Rate < n:
 		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
 	case p.Capacity > 0 && p.Capacity < n:

@@ -32,7 +32,8 @@ type Ask struct {
 	Count int64
 	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
 	Reserve bool
-	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none.
+	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none. The
+	// RetryAfter of such a refusal is an estimate.
 	MaxDelay time.Duration
 }
 

@@ -18,7 +18,8 @@ type Store interface {
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
-// Call is a set of requests of which all pass or none does.
+// Call is a set of requests of which all pass or none does. If there are several, each must be a Take;
+// those for one key add up.
 type Call struct {
 	Requests []Request
 }
@@ -36,8 +37,8 @@ type Request struct {
 type Answer struct {
 	// Decisions holds one decision a request. If any of them denies, nothing was taken.
 	Decisions []Decision
-	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity] or
-	// [ErrInvalidPolicy]. Nothing was taken then.
+	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity],
+	// [ErrInvalidPolicy] or [ErrInvalidCall]. Nothing was taken then.
 	Err error
 }
 

@@ -14,8 +14,8 @@ func (r *Rule) enough(s State, at int64, need float64) bool {
 }
 
 // when returns the first instant, now or later, at which s has need tokens if nobody takes any. need must
-// be at most the capacity. It is calculated from the exact sum, rounded up to the nanosecond, and checked:
-// [Rule.enough] holds then.
+// be at most the capacity. It is that of the exact sum, which does not count on the allowance, rounded up
+// to the nanosecond; and it is checked: [Rule.enough] holds then.
 func (r *Rule) when(s State, now int64, need float64) int64 {
 	if r.enough(s, now, need) {
 		return now

@@ -165,7 +165,7 @@ var rules = []Rule{
 	},
 	{
 		ID:      tooManyShards,
-		Summary: "Every shard gets at least one token of rate, capacity and maxReserved.",
+		Summary: "Every shard gets at least one token of rate, capacity and maxReserved; windows that start at first use have no shards.",
 		Wrong:   limitOf(bucket, "shards: 20"),
 		Right:   limitOf(bucket, "shards: 5"),
 	},

@@ -47,10 +47,15 @@ func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
 	return len(p.found) == before
 }
 
-// enoughForShards reports a limit of which some shard would get less than one token.
+// enoughForShards reports a limit that cannot be split, or not so often that every shard gets a token.
 func (p *parser) enoughForShards(policy *runtime.Policy, given map[string]entry) {
 	shards, ok := given["shards"]
 	if !ok {
+		return
+	}
+	if policy.Start.FirstUse() && policy.Shards > 1 {
+		p.report(shards.at, tooManyShards, atMostShards(1), "windows that start at first use cannot be split: each shard would start its own")
+		p.note(given["start"].at, "start is given here")
 		return
 	}
 	least, name := int64(policy.Shards), ""

@@ -82,6 +82,13 @@ func several() []clause {
 			}
 			s.wantValue(bucket(), "k", 4)
 		}},
+		{"OnlyTakes", "only takes go together in a call", func(s *subject) {
+			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Ask{Op: runtime.Refund, Count: 1})))[0]
+			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
+				s.broken("a take and a refund: %+v", a)
+			}
+			s.wantValue(bucket(), "k", 10)
+		}},
 		{"Empty", "a batch of no calls has no answers", func(s *subject) {
 			s.do()
 		}},

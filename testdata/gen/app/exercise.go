@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"reflect"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// exercise calls every method of a generated Limits with zero keys, and wants the answer of a policy of its
+// exercise calls every method of a generated Limits with any key, and wants the answer of a policy of its
 // own.
 func exercise(limits any, policies []*runtime.Policy) {
 	left := map[string]*runtime.Policy{}
@@ -37,12 +38,20 @@ func exercise(limits any, policies []*runtime.Policy) {
 func peek(method reflect.Value) (runtime.Balance, error) {
 	var key []reflect.Value
 	for i := range method.Type().NumIn() {
-		key = append(key, reflect.Zero(method.Type().In(i)))
+		key = append(key, part(method.Type().In(i)))
 	}
 	handle := method.Call(key)[0].Interface().(interface {
 		Peek(context.Context) (runtime.Balance, error)
 	})
 	return handle.Peek(context.Background())
+}
+
+// part returns a value of a type, the zero one if that can be a part of a key.
+func part(of reflect.Type) reflect.Value {
+	if of == reflect.TypeFor[netip.Addr]() {
+		return reflect.ValueOf(netip.IPv4Unspecified())
+	}
+	return reflect.Zero(of)
 }
 
 func must(err error) {

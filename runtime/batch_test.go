@@ -1,0 +1,268 @@
+package runtime_test
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// bucket returns a token bucket of n tokens, of which one comes back a second.
+func bucket(name string, n int64) *runtime.Policy {
+	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: n}
+}
+
+// request asks a question of the one key "k" of a limit.
+func request(p *runtime.Policy, q runtime.Ask) runtime.Request {
+	return runtime.Request{Policy: p, Key: "k", Ask: q}
+}
+
+func call(requests ...runtime.Request) runtime.Call { return runtime.Call{Requests: requests} }
+
+// still returns a store whose clock stands at the epoch.
+func still() *runtime.MemStore {
+	return &runtime.MemStore{Clock: func() time.Time { return epoch }}
+}
+
+// do has a store answer calls.
+func do(t *testing.T, s runtime.Store, calls ...runtime.Call) []runtime.Answer {
+	t.Helper()
+	answers, err := s.Do(context.Background(), calls)
+	require.NoError(t, err)
+	require.Len(t, answers, len(calls))
+	return answers
+}
+
+// left returns what is left of the key "k" of a limit.
+func left(t *testing.T, s runtime.Store, p *runtime.Policy) float64 {
+	t.Helper()
+	return do(t, s, call(request(p, peek())))[0].Decisions[0].Value
+}
+
+func TestCallTakesAllOrNone(t *testing.T) {
+	store, small, large := still(), bucket("small", 2), bucket("large", 10)
+	both := func(n int64) runtime.Answer {
+		return do(t, store, call(request(large, take(n)), request(small, take(n))))[0]
+	}
+	require.True(t, both(2).Allowed())
+	denied := both(1)
+	require.False(t, denied.Allowed())
+	require.True(t, denied.Decisions[0].Allowed, "this limit would not have stood in the way")
+	require.Equal(t, time.Second, denied.Decisions[1].RetryAfter)
+	require.Equal(t, 8.0, left(t, store, large))
+
+	failed := both(3)
+	require.ErrorIs(t, failed.Err, runtime.ErrExceedsCapacity)
+	require.ErrorContains(t, failed.Err, `"small"`)
+	require.False(t, failed.Allowed())
+	require.Equal(t, 8.0, left(t, store, large))
+}
+
+func TestCallsAreAnsweredInOrder(t *testing.T) {
+	store, p := still(), bucket("limit", 5)
+	answers := do(t, store,
+		call(request(p, take(4))),
+		call(request(p, take(2))),
+		call(request(p, refund(1))),
+		call(request(p, take(2))),
+		call(request(p, take(1))),
+	)
+	for i, want := range []bool{true, false, true, true, false} {
+		require.Equal(t, want, answers[i].Allowed(), "call %d", i)
+	}
+}
+
+func TestBadCallDoesNotFailItsNeighbours(t *testing.T) {
+	p := bucket("limit", 5)
+	for name, bad := range map[string]struct {
+		request runtime.Request
+		err     error
+	}{
+		"no policy":        {request(nil, take(1)), runtime.ErrInvalidPolicy},
+		"the zero policy":  {request(&runtime.Policy{}, take(1)), runtime.ErrInvalidPolicy},
+		"too many shards":  {request(&runtime.Policy{Name: "limit", Shards: math.MaxInt}, take(1)), runtime.ErrInvalidPolicy},
+		"count 0":          {request(p, take(0)), runtime.ErrInvalidCount},
+		"count below 0":    {request(p, take(math.MinInt64)), runtime.ErrInvalidCount},
+		"count beyond":     {request(p, take(6)), runtime.ErrExceedsCapacity},
+		"count far beyond": {request(p, take(math.MaxInt64)), runtime.ErrExceedsCapacity},
+		"not a take":       {request(p, refund(1)), runtime.ErrInvalidCall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := still()
+			answers := do(t, store, call(request(p, take(1))), call(request(p, take(1)), bad.request), call(request(p, take(1))))
+			require.True(t, answers[0].Allowed())
+			require.ErrorIs(t, answers[1].Err, bad.err)
+			require.False(t, answers[1].Allowed())
+			require.True(t, answers[2].Allowed())
+			require.Equal(t, 3.0, left(t, store, p))
+		})
+	}
+}
+
+func TestEmptyCallsTakeNothing(t *testing.T) {
+	store := still()
+	require.Empty(t, do(t, store))
+	require.False(t, do(t, store, call())[0].Allowed(), "what asks for nothing is allowed nothing")
+	require.Zero(t, store.Len())
+}
+
+func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
+	p := bucket("limit", 5)
+	for _, row := range []struct {
+		asks    []runtime.Ask
+		allowed bool
+		left    float64
+	}{
+		{[]runtime.Ask{take(2), take(3)}, true, 0},
+		{[]runtime.Ask{take(1), take(1), take(1)}, true, 2},
+		{[]runtime.Ask{take(5)}, true, 0},
+	} {
+		store := still()
+		var c runtime.Call
+		for _, q := range row.asks {
+			c.Requests = append(c.Requests, request(p, q))
+		}
+		require.Equal(t, row.allowed, do(t, store, c)[0].Allowed(), "%+v", row.asks)
+		require.Equal(t, row.left, left(t, store, p), "%+v", row.asks)
+	}
+}
+
+func TestOnlyTakesGoTogether(t *testing.T) {
+	p := bucket("limit", 5)
+	for _, other := range []runtime.Ask{check(1), peek(), refund(1), charge(1), reset()} {
+		for _, asks := range [][]runtime.Ask{{take(1), other}, {other, take(1)}, {other, other}} {
+			store := still()
+			do(t, store, call(request(p, take(2))))
+			answer := do(t, store, call(request(p, asks[0]), request(p, asks[1])))[0]
+			require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "%+v", asks)
+			require.Equal(t, 3.0, left(t, store, p), "%+v", asks)
+		}
+	}
+}
+
+func TestSumOfACallIsWhatIsRefused(t *testing.T) {
+	store, p := still(), bucket("limit", 5)
+	answer := do(t, store, call(request(p, take(3)), request(p, take(3))))[0]
+	require.ErrorIs(t, answer.Err, runtime.ErrExceedsCapacity, "6 never fit into 5")
+	require.Equal(t, 5.0, left(t, store, p))
+
+	do(t, store, call(request(p, take(4))))
+	answer = do(t, store, call(request(p, take(1)), request(p, take(3))))[0]
+	require.False(t, answer.Allowed())
+	require.Equal(t, 3*time.Second, answer.Decisions[1].RetryAfter, "4 are needed, and 1 is there")
+	require.Equal(t, 1.0, left(t, store, p))
+}
+
+func TestSumOfManyRequestsDoesNotOverflow(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second,
+		Capacity: runtime.MaxTokens, MaxReserved: runtime.Unbounded}
+	store := still()
+	var c runtime.Call
+	for range 20_000 {
+		c.Requests = append(c.Requests, request(p, reserve(runtime.MaxTokens)))
+	}
+	require.ErrorIs(t, do(t, store, c)[0].Err, runtime.ErrExceedsCapacity)
+	require.Equal(t, float64(runtime.MaxTokens), left(t, store, p))
+}
+
+func TestPoliciesOfOneNameShareTheCount(t *testing.T) {
+	store, small, large := still(), bucket("limit", 3), bucket("limit", 10)
+	require.True(t, do(t, store, call(request(small, take(1)), request(large, take(2))))[0].Allowed())
+	require.Equal(t, 1, store.Len())
+	answer := do(t, store, call(request(large, take(2)), request(small, take(2))))[0]
+	require.ErrorIs(t, answer.Err, runtime.ErrExceedsCapacity, "4 never fit into the smaller one")
+}
+
+func TestRowsAreSortedAndUnique(t *testing.T) {
+	a, b := bucket("a", 5), bucket("b", 5)
+	b.Rate, b.Shards = 5, 5
+	batch := runtime.NewBatch([]runtime.Call{
+		call(request(b, peek()), request(a, take(1))),
+		call(request(a, take(1)), runtime.Request{Policy: a, Key: "j", Ask: take(1)}),
+		call(request(nil, take(1))),
+	})
+	rows := batch.Rows()
+	require.True(t, slices.IsSortedFunc(rows, runtime.Row.Compare))
+	require.Equal(t, []runtime.Row{{"a", "j", 0}, {"a", "k", 0}, {"b", "k", 0}, {"b", "k", 1}, {"b", "k", 2}, {"b", "k", 3}, {"b", "k", 4}}, rows)
+}
+
+func TestOnlyWhatChangedIsWritten(t *testing.T) {
+	p := bucket("limit", 2)
+	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
+	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 1)))
+	stored := runtime.State{Value: 1, TS: epoch.UnixNano(), Seen: true}
+	require.Equal(t, []runtime.Change{{runtime.Row{Name: "limit", Key: "k"}, stored}}, batch.Changes())
+
+	again := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, check(1))), call(request(p, peek()))})
+	require.True(t, again.Run(epoch.UnixNano(), []runtime.State{stored}))
+	require.Empty(t, again.Changes())
+}
+
+// model answers calls as the contract of a Store has it, one step after the other.
+type model map[runtime.Row]runtime.State
+
+func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
+	next := maps.Clone(m)
+	for _, q := range c.Requests {
+		row, rule := runtime.Row{Name: q.Policy.Name, Key: q.Key}, q.Policy.Rule(q.Key)
+		state, d, err := rule.Step(next[row], now, q.Ask)
+		if err != nil || !d.Allowed {
+			return false
+		}
+		next[row] = state
+	}
+	maps.Copy(m, next)
+	return len(c.Requests) > 0
+}
+
+// value returns what is left of a key.
+func (m model) value(t *testing.T, p *runtime.Policy, key string, now int64) float64 {
+	rule := p.Rule(key)
+	_, d, err := rule.Step(m[runtime.Row{Name: p.Name, Key: key}], now, peek())
+	require.NoError(t, err)
+	return d.Value
+}
+
+func TestBatchIsOneStepAfterTheOther(t *testing.T) {
+	d := roll(41)
+	for range randomSteps() / traceSteps / 10 {
+		policies := []runtime.Policy{d.policy(t), d.policy(t), d.policy(t)}
+		for i := range policies {
+			policies[i].Name = string(rune('a' + i))
+		}
+		now, want := epoch, model{}
+		store := clocked(&now)
+		for range traceSteps {
+			calls := d.calls(policies)
+			for i, answer := range do(t, store, calls...) {
+				require.Equal(t, want.answer(t, calls[i], now.UnixNano()), answer.Allowed(), "%+v", calls[i])
+			}
+			for i := range policies {
+				require.InDelta(t, want.value(t, &policies[i], "k", now.UnixNano()), left(t, store, &policies[i]), 1e-9)
+			}
+			now = now.Add(d.upTo(min(policies[0].Period, 24*time.Hour)))
+		}
+	}
+}
+
+// calls returns some calls of some requests each, for few keys of the policies.
+func (d dice) calls(policies []runtime.Policy) []runtime.Call {
+	calls := make([]runtime.Call, 1+d.IntN(4))
+	for i := range calls {
+		requests := make([]runtime.Request, d.IntN(4))
+		for j := range requests {
+			p := &policies[d.IntN(len(policies))]
+			requests[j] = runtime.Request{Policy: p, Key: pick(d, "", "k"), Ask: d.ask(*p)}
+			if len(requests) > 1 {
+				requests[j].Op = runtime.Take
+			}
+		}
+		calls[i].Requests = requests
+	}
+	return calls
+}

@@ -1,0 +1,180 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// newYear is a clock that stands still, so that the examples print the same every time. Without a Clock,
+// a MemStore goes by time.Now.
+func newYear() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// A limit need not come from limits.yaml: a Policy can be written in Go.
+func Example() {
+	sendMessage := &runtime.Policy{
+		Name:     "sendMessage",
+		Kind:     runtime.TokenBucket,
+		Rate:     10,
+		Period:   time.Minute,
+		Capacity: 2,
+	}
+	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: newYear})
+	ctx := context.Background()
+	for _, user := range []int64{42, 42, 42, 43} {
+		d, err := limiter.Limit(sendMessage, runtime.KeyOf(runtime.Int64(user))).Allow(ctx)
+		if err != nil {
+			fmt.Println("could not ask:", err)
+			return
+		}
+		fmt.Printf("user %d: %v\n", user, d)
+	}
+	// Output:
+	// user 42: allowed, 1 left
+	// user 42: allowed, 0 left
+	// user 42: denied, retry after 6s
+	// user 43: allowed, 1 left
+}
+
+// perMinute returns a bucket of n tokens, n a minute, with as many to be reserved ahead.
+func perMinute(name string, n int64) *runtime.Policy {
+	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: n, Period: time.Minute, Capacity: n, MaxReserved: n}
+}
+
+// limit returns a limit of n tokens a minute in a new store.
+func limit(n int64) runtime.ReservableLimit {
+	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: newYear})
+	return limiter.Reservable(perMinute("llmTokens", n), runtime.KeyOf(runtime.String("team")))
+}
+
+func ExampleLimit_AllowN() {
+	l, ctx := limit(100), context.Background()
+	fmt.Println(l.AllowN(ctx, 80))
+	fmt.Println(l.AllowN(ctx, 80))
+	fmt.Println(l.AllowN(ctx, 101))
+	// Output:
+	// allowed, 20 left <nil>
+	// denied, retry after 36s <nil>
+	// denied, retry after 0s limit "llmTokens": count exceeds capacity: 101 is more than 100
+}
+
+func ExampleLimit_Check() {
+	l, ctx := limit(1), context.Background()
+	fmt.Println(l.Check(ctx))
+	fmt.Println(l.Allow(ctx))
+	fmt.Println(l.Check(ctx))
+	// Output:
+	// allowed, 1 left <nil>
+	// allowed, 0 left <nil>
+	// denied, retry after 1m0s <nil>
+}
+
+func ExampleLimit_Require() {
+	l, ctx := limit(1), context.Background()
+	fmt.Println(l.Require(ctx))
+	err := l.Require(ctx)
+	fmt.Println(err)
+	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
+		fmt.Println("Retry-After:", limited.RetryAfter.Seconds())
+	}
+	// Output:
+	// <nil>
+	// limit "llmTokens": rate limited, retry after 1m0s
+	// Retry-After: 60
+}
+
+// Reserve takes tokens before it is known how many are needed, and settles afterwards.
+func ExampleReservableLimit_ReserveN() {
+	l, ctx := limit(1000), context.Background()
+	first, _ := l.ReserveN(ctx, 800)
+	second, _ := l.ReserveN(ctx, 800)
+	third, _ := l.ReserveN(ctx, 500)
+	fmt.Println(first.Delay(), second.Delay(), third.Allowed)
+
+	_ = first.Settle(ctx, 300)
+	_ = second.Cancel(ctx)
+	b, _ := l.Peek(ctx)
+	fmt.Println(b.Remaining)
+	// Output:
+	// 0s 36s false
+	// 700
+}
+
+// With capacity 0 tokens never pile up: callers go one at a time, evenly spaced.
+func ExampleReserveOnlyLimit_Reserve() {
+	p := &runtime.Policy{Name: "crawl", Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 10}
+	l := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}).ReserveOnly(p, runtime.Key{})
+	for range 3 {
+		r, _ := l.Reserve(context.Background())
+		fmt.Println(r.Delay())
+	}
+	// Output:
+	// 500ms
+	// 1s
+	// 1.5s
+}
+
+func ExampleLimit_Wait() {
+	l := limit(1)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	fmt.Println(l.Wait(ctx))
+	fmt.Println(l.Wait(ctx) != nil) // in a minute: no need to wait for the deadline
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLimit_Refund() {
+	l, ctx := limit(5), context.Background()
+	fmt.Println(l.Allow(ctx))
+	fmt.Println(l.Refund(ctx))
+	// Output:
+	// allowed, 4 left <nil>
+	// allowed, 5 left <nil>
+}
+
+func ExampleLimit_Peek() {
+	l, ctx := limit(5), context.Background()
+	_, _ = l.AllowN(ctx, 2)
+	b, _ := l.Peek(ctx)
+	fmt.Printf("%d of %d, full after %v\n", b.Remaining, b.Capacity, b.FullAfter)
+	// Output:
+	// 3 of 5, full after 24s
+}
+
+func ExampleLimit_Reset() {
+	l, ctx := limit(5), context.Background()
+	_, _ = l.AllowN(ctx, 5)
+	fmt.Println(l.Reset(ctx))
+	fmt.Println(l.Check(ctx))
+	// Output:
+	// <nil>
+	// allowed, 5 left <nil>
+}
+
+func ExampleLimiter_All() {
+	limiter, ctx := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}), context.Background()
+	requests := limiter.Limit(perMinute("llmRequests", 2), runtime.Key{})
+	tokens := limiter.Limit(perMinute("llmTokens", 1000), runtime.Key{})
+	for range 2 {
+		ds, _ := limiter.All(ctx, requests, tokens.N(800))
+		fmt.Println(ds.Allowed, ds.RetryAfter)
+		for _, d := range ds.Each {
+			fmt.Printf("  %s: %v\n", d.Limit, d)
+		}
+	}
+	b, _ := requests.Peek(ctx)
+	fmt.Println(b.Remaining, "request left: the second call took none")
+	// Output:
+	// true 0s
+	//   llmRequests: allowed, 1 left
+	//   llmTokens: allowed, 200 left
+	// false 36s
+	//   llmRequests: allowed, 1 left
+	//   llmTokens: denied, retry after 36s
+	// 1 request left: the second call took none
+}

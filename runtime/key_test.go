@@ -1,0 +1,167 @@
+package runtime_test
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// keyOf returns a key of text parts.
+func keyOf(parts ...string) runtime.Key {
+	var all []runtime.Part
+	for _, p := range parts {
+		all = append(all, runtime.String(p))
+	}
+	return runtime.KeyOf(all...)
+}
+
+// Stored rows are found by these texts: they stay as they are for ever.
+func TestKeyIsStoredAs(t *testing.T) {
+	for _, row := range []struct {
+		key  runtime.Key
+		want string
+	}{
+		{runtime.Key{}, ""},
+		{runtime.KeyOf(), ""},
+		{keyOf(""), "%"},
+		{keyOf("", ""), "%|%"},
+		{keyOf("user"), "user"},
+		{keyOf("User "), "User "},
+		{keyOf("a|b", "c"), "a%7Cb|c"},
+		{keyOf("a", "b|c"), "a|b%7Cc"},
+		{keyOf("100%"), "100%25"},
+		{keyOf("ü\u2028\ufffd"), "ü\u2028\ufffd"},
+		{keyOf("\x00\n\x7f\u0085"), "%00%0A%7F%C2%85"},
+		{keyOf("\xff\xc3"), "%FF%C3"},
+		{keyOf(strings.Repeat("x", 255)), strings.Repeat("x", 255)},
+		{keyOf(strings.Repeat("x", 256)), strings.Repeat("x", 189) +
+			"%~85e62acd750c4eb56b7b6a1d66dca5bfaac5f062608a1a893410d0288936c09a"},
+		{runtime.KeyOf(runtime.Bool(true), runtime.Bool(false)), "true|false"},
+		{runtime.KeyOf(runtime.Int(-1), runtime.Int64(-9223372036854775808)), "-1|-9223372036854775808"},
+		{runtime.KeyOf(runtime.Uint64(18446744073709551615)), "18446744073709551615"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("192.0.2.1"))), "192.0.2.1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("::ffff:192.0.2.1"))), "192.0.2.1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0"))), "fe80::1%25eth0"},
+		{runtime.KeyOf(runtime.Text(time.Unix(0, 0).UTC())), "1970-01-01T00:00:00Z"},
+	} {
+		require.Equal(t, row.want, row.key.String())
+	}
+}
+
+func TestKeysDiffer(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	lists := [][]string{
+		nil, {""}, {"", ""}, {"", "", ""}, {"%"}, {"%", ""}, {"|"}, {"a"}, {"a", ""}, {"", "a"},
+		{"a|b", "c"}, {"a", "b|c"}, {"a", "b", "c"}, {"a|b|c"}, {"a:b", "c"}, {"a", "b:c"},
+		{"a%7Cb"}, {"a|b"}, {"a\x00"}, {"a%00"}, {"a "}, {"A"}, {"\xff"}, {"\ufffd"}, {"%FF"}, {"\xfe"},
+		{long}, {long + "x"}, {long, ""}, {long, "x"}, {"x", long}, {keyOf(long).String()}, {"%~"}, {"é"}, {"e\u0301"},
+		{strings.Repeat("é", 127)}, {strings.Repeat("é", 128)}, {strings.Repeat("é", 129)},
+	}
+	seen := map[string][]string{}
+	for _, parts := range lists {
+		key := keyOf(parts...).String()
+		requireStorable(t, key)
+		require.NotContains(t, seen, key, "%.20q and %.20q", seen[key], parts)
+		seen[key] = parts
+	}
+}
+
+// requireStorable holds a stored key to what every database takes.
+func requireStorable(t *testing.T, key string) {
+	t.Helper()
+	require.True(t, utf8.ValidString(key), "%q", key)
+	require.False(t, strings.ContainsFunc(key, unicode.IsControl), "%q", key)
+	require.LessOrEqual(t, len(key), runtime.MaxKey)
+}
+
+// FuzzKey looks for two lists of parts with one key. Parts are separated by "/".
+func FuzzKey(f *testing.F) {
+	f.Add("a|b/c", "a/b|c")
+	f.Add("", "/")
+	f.Add("%", "%25")
+	f.Add("\xff", "\xef\xbf\xbd")
+	f.Add(strings.Repeat("x", 255), strings.Repeat("x", 256))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		parts, others := strings.Split(a, "/"), strings.Split(b, "/")
+		key, other := keyOf(parts...).String(), keyOf(others...).String()
+		requireStorable(t, key)
+		require.NotEmpty(t, key, "a part is not the key of a limit without one")
+		require.Equal(t, slices.Equal(parts, others), key == other, "%q and %q", parts, others)
+	})
+}
+
+// unwritable cannot write itself.
+type unwritable struct{}
+
+var errUnwritable = errors.New("invalid user: secret")
+
+func (unwritable) MarshalText() ([]byte, error) { return []byte("secret"), errUnwritable }
+
+// What cannot be written is named by its place, and its error is there for those who ask, but not printed.
+func TestWhatIsNoText(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
+		_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
+		require.ErrorIs(t, err, runtime.ErrInvalidKey)
+		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be written as text`)
+	}
+	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
+	require.ErrorIs(t, err, errUnwritable)
+}
+
+// copied writes itself into memory that it overwrites later.
+type copied struct{ text []byte }
+
+func (c copied) MarshalText() ([]byte, error) { return c.text, nil }
+
+func TestTextIsCopied(t *testing.T) {
+	text := []byte("before")
+	key := runtime.KeyOf(runtime.Text(copied{text}))
+	copy(text, bytes.Repeat([]byte("x"), len(text)))
+	require.Equal(t, "before", key.String())
+}
+
+// Stored windows begin at these phases: they stay as they are for ever.
+func TestPhaseOfAKey(t *testing.T) {
+	for _, row := range []struct {
+		name, key string
+		period    time.Duration
+		want      int64
+	}{
+		{"limit", "", time.Hour, 516639205977},
+		{"limit", "user", time.Hour, 3084095387066},
+		{"sendMessage", "42", time.Minute, 25524401826},
+		{"sendMessage", "43", time.Minute, 28074386483},
+		{"llmTokens", "team|model", 24 * time.Hour, 30405532204829},
+		{"limit", "", 1, 0},
+	} {
+		p := runtime.Policy{Name: row.name, Kind: runtime.FixedWindow, Rate: 1, Period: row.period, Capacity: 1}
+		require.Equal(t, row.want, p.Rule(row.key).Phase, "%s %s", row.name, row.key)
+	}
+}
+
+func TestPhaseOfAStart(t *testing.T) {
+	for _, row := range []struct {
+		start runtime.Start
+		want  time.Duration
+	}{
+		{runtime.StartOffset(0), 0},
+		{runtime.StartOffset(90 * time.Minute), 30 * time.Minute},
+		{runtime.StartOffset(-10 * time.Minute), 50 * time.Minute},
+		{runtime.StartAt(time.Date(2026, 1, 1, 9, 15, 0, 0, time.FixedZone("", 3600))), 15 * time.Minute},
+		{runtime.StartAt(time.Date(1960, 1, 1, 9, 15, 0, 0, time.UTC)), 15 * time.Minute},
+		{runtime.StartFirstUse(), 0},
+	} {
+		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1, Start: row.start}
+		require.Equal(t, int64(row.want), p.Rule("").Phase, "%+v", row.start)
+	}
+}

@@ -1,0 +1,184 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// reservable returns a bucket of n tokens, one a second, of which callers may reserve n ahead.
+func reservable(n int64) *runtime.Policy {
+	p := bucket("limit", n)
+	p.MaxReserved = n
+	return p
+}
+
+// verb is a way to ask a limit, of which only the error matters.
+type verb struct {
+	name string
+	ask  func(context.Context, runtime.ReservableLimit) error
+}
+
+// verbs are all the ways to ask the limits of a limiter.
+func verbs(limiter *runtime.Limiter) []verb {
+	return []verb{
+		{"Allow", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
+		{"Check", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Check(ctx); return err }},
+		{"Require", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Require(ctx) }},
+		{"Reserve", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
+		{"Wait", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Wait(ctx) }},
+		{"Refund", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Refund(ctx); return err }},
+		{"Peek", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Peek(ctx); return err }},
+		{"Reset", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Reset(ctx) }},
+		{"All", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := limiter.All(ctx, l); return err }},
+	}
+}
+
+func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
+	store := still()
+	limiter, none := runtime.NewLimiter(store), &runtime.Limiter{}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	key := runtime.KeyOf(runtime.String("secret"))
+	for _, row := range []struct {
+		name    string
+		ctx     context.Context
+		limiter *runtime.Limiter
+		limit   runtime.ReservableLimit
+		want    error
+		names   bool
+	}{
+		{"the zero limit", t.Context(), limiter, runtime.ReservableLimit{}, runtime.ErrInvalidPolicy, false},
+		{"no policy", t.Context(), limiter, limiter.Reservable(nil, key), runtime.ErrInvalidPolicy, false},
+		{"the zero policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{}, key), runtime.ErrInvalidPolicy, false},
+		{"a nonsense policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
+		{"the zero limiter", t.Context(), none, none.Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"no limiter", t.Context(), nil, (*runtime.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"a limiter of no store", t.Context(), none, runtime.NewLimiter(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"an ended context", ended, limiter, limiter.Reservable(reservable(5), key), context.Canceled, true},
+		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
+		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
+	} {
+		for _, v := range verbs(row.limiter) {
+			t.Run(row.name+"/"+v.name, func(t *testing.T) {
+				err := v.ask(row.ctx, row.limit)
+				require.ErrorIs(t, err, row.want)
+				require.NotContains(t, err.Error(), "secret", "a key may be personal")
+				if row.names {
+					require.ErrorContains(t, err, `"limit"`)
+				}
+			})
+		}
+	}
+	require.Zero(t, store.Len(), "an error takes nothing")
+}
+
+func TestErrorsComeWithTheZeroAnswer(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(5), runtime.Key{})
+	d, err := l.AllowN(t.Context(), 6)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+	require.EqualError(t, err, `limit "limit": count exceeds capacity: 6 is more than 5`)
+	require.Zero(t, d)
+	_, err = l.CheckN(t.Context(), 0)
+	require.EqualError(t, err, `limit "limit": count must be at least 1, not 0`)
+	r, err := l.ReserveN(t.Context(), 11)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+	require.Nil(t, r)
+	require.ErrorIs(t, l.RequireN(t.Context(), 6), runtime.ErrExceedsCapacity)
+	require.ErrorIs(t, l.WaitN(t.Context(), 11), runtime.ErrExceedsCapacity)
+	_, err = l.RefundN(t.Context(), -1)
+	require.ErrorIs(t, err, runtime.ErrInvalidCount)
+}
+
+func TestRequireMakesADenialAnError(t *testing.T) {
+	l := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.KeyOf(runtime.String("secret")))
+	require.NoError(t, l.RequireN(t.Context(), 2))
+	err := l.Require(t.Context())
+	var limited *runtime.LimitedError
+	require.ErrorAs(t, err, &limited)
+	require.ErrorIs(t, err, runtime.ErrLimited)
+	require.EqualError(t, err, `limit "limit": rate limited, retry after 1s`)
+	require.Equal(t, runtime.Decision{Limit: "limit", RetryAfter: time.Second, FullAfter: 2 * time.Second}, limited.Decision)
+}
+
+func TestAllTakesFromAllOrNone(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	small := limiter.Limit(bucket("small", 2), runtime.Key{})
+	large := limiter.Limit(bucket("large", 10), runtime.Key{})
+	ds, err := limiter.All(t.Context(), large.N(5), small)
+	require.NoError(t, err)
+	require.True(t, ds.Allowed)
+	ds, err = limiter.All(t.Context(), large.N(8), small.N(2))
+	require.NoError(t, err)
+	require.False(t, ds.Allowed)
+	require.Equal(t, 3*time.Second, ds.RetryAfter, "the largest of 3s and 1s")
+	require.Equal(t, []string{"large", "small"}, []string{ds.Each[0].Limit, ds.Each[1].Limit})
+	_, err = limiter.All(t.Context(), large.N(8), small.N(3))
+	require.EqualError(t, err, `limit "small": count exceeds capacity: 3 is more than 2`)
+	b, err := large.Peek(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, FullAfter: 5 * time.Second}, b)
+}
+
+func TestAllOfNothingIsAnError(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	for _, items := range [][]runtime.Item{nil, {nil}, {limiter.Limit(bucket("limit", 2), runtime.Key{}), nil}} {
+		ds, err := limiter.All(t.Context(), items...)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+		require.False(t, ds.Allowed)
+	}
+}
+
+func TestDeniedTogetherTellsWhatIsLeft(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	large := limiter.Limit(bucket("large", 10), runtime.Key{})
+	small := limiter.Limit(bucket("small", 2), runtime.Key{})
+	require.NoError(t, small.Require(t.Context()))
+	ds, err := limiter.All(t.Context(), large.N(4), large.N(5), small.N(2))
+	require.NoError(t, err)
+	require.False(t, ds.Allowed)
+	for i, left := range []int64{10, 10, 1} {
+		require.Equal(t, left, ds.Each[i].Remaining, "number %d: nothing was taken", i)
+	}
+}
+
+// broken is a store that cannot be reached.
+type broken struct{}
+
+var errBroken = errors.New("connection refused")
+
+func (broken) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return nil, errBroken }
+
+func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
+	limiter := runtime.NewLimiter(broken{})
+	l := limiter.Reservable(reservable(5), runtime.KeyOf(runtime.String("secret")))
+	for _, v := range verbs(limiter) {
+		require.EqualError(t, v.ask(t.Context(), l), `limit "limit": connection refused`, v.name)
+	}
+	d, err := l.Allow(t.Context())
+	require.Error(t, err)
+	require.False(t, d.Allowed)
+	ds, err := limiter.All(t.Context(), l)
+	require.Error(t, err)
+	require.False(t, ds.Allowed)
+}
+
+func TestZeroValuesDeny(t *testing.T) {
+	require.Equal(t, "denied, retry after 0s", runtime.Decision{}.String())
+	require.False(t, runtime.Decisions{}.Allowed)
+	require.False(t, runtime.Answer{}.Allowed())
+	require.Equal(t, "Kind(0)", runtime.Kind(0).String())
+	require.ErrorIs(t, (&runtime.Policy{}).Validate(), runtime.ErrInvalidPolicy)
+	require.ErrorIs(t, (*runtime.Policy)(nil).Validate(), runtime.ErrInvalidPolicy)
+	require.ErrorIs(t, (&runtime.Reservation{}).Cancel(t.Context()), runtime.ErrNotReserved)
+}
+
+func TestDecisionInWords(t *testing.T) {
+	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
+	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
+	require.Equal(t, "denied, retry after 6s", runtime.Decision{RetryAfter: 6 * time.Second}.String())
+}

@@ -1,0 +1,63 @@
+package runtime_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConcurrentCallersTakeExactlyWhatFits(t *testing.T) {
+	for _, shards := range []int{1, 2, 8} {
+		p := bucket("limit", 1000)
+		p.Rate, p.Shards = 8, shards
+		l := runtime.NewLimiter(still()).Limit(p, runtime.Key{})
+		var allowed atomic.Int64
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				for range 100 {
+					if d, err := l.Allow(t.Context()); err == nil && d.Allowed {
+						allowed.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Equal(t, int64(1000), allowed.Load(), "%d shards", shards)
+	}
+}
+
+func TestMemStoreForgetsWhatWasReset(t *testing.T) {
+	store, p := still(), bucket("limit", 2)
+	do(t, store, call(request(p, take(2))))
+	require.Equal(t, 1, store.Len())
+	do(t, store, call(request(p, reset())))
+	require.Zero(t, store.Len())
+	require.Equal(t, 2.0, left(t, store, p))
+}
+
+func TestMemStoreSweep(t *testing.T) {
+	now := epoch
+	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	p, other := bucket("limit", 2), bucket("other", 2)
+	do(t, store, call(request(p, take(2)), request(other, take(2))))
+	for _, row := range []struct {
+		after time.Duration
+		swept int
+	}{{0, 0}, {time.Hour, 0}, {time.Hour + 2*time.Second, 1}, {2 * time.Hour, 0}} {
+		now = epoch.Add(row.after)
+		swept, err := store.Sweep(context.Background(), p)
+		require.NoError(t, err)
+		require.Equal(t, row.swept, swept, "after %v", row.after)
+	}
+	require.Equal(t, 1, store.Len(), "rows of other policies are kept")
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := store.Sweep(cancelled, other)
+	require.ErrorIs(t, err, context.Canceled)
+}

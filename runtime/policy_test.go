@@ -1,0 +1,65 @@
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPolicyIsRefused(t *testing.T) {
+	valid := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}
+	require.NoError(t, valid.Validate())
+	for _, row := range []struct {
+		edit func(*runtime.Policy)
+		want string
+	}{
+		{func(p *runtime.Policy) { p.Name = "" }, "it has no name"},
+		{func(p *runtime.Policy) { p.Kind = 0 }, "its kind must be TokenBucket, FixedWindow or SlidingWindow"},
+		{func(p *runtime.Policy) { p.Kind = 4 }, "its kind must be TokenBucket, FixedWindow or SlidingWindow"},
+		{func(p *runtime.Policy) { p.Rate = 0 }, "rate 0 is not between 1 and 1000000000000000"},
+		{func(p *runtime.Policy) { p.Rate = runtime.MaxTokens + 1 }, "rate 1000000000000001 is not between 1 and 1000000000000000"},
+		{func(p *runtime.Policy) { p.Period = 0 }, "period 0s is not between 1ns and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Period = runtime.MaxPeriod + 1 }, "period 87600h0m0.000000001s is not between 1ns and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Capacity = -1 }, "capacity -1 is not between 0 and 1000000000000000"},
+		{func(p *runtime.Policy) { p.MaxReserved = -1 }, "maxReserved -1 is not between 0 and 1000000000000000"},
+		{func(p *runtime.Policy) { p.Capacity, p.MaxReserved = 0, 0 }, "with capacity 0 and maxReserved 0 nothing can ever pass"},
+		{func(p *runtime.Policy) { p.Kind, p.Capacity = runtime.SlidingWindow, 5 }, "a sliding window's capacity is its rate, 10, not 5"},
+		{func(p *runtime.Policy) { p.Kind = runtime.SlidingWindow }, "a sliding window cannot be reserved ahead"},
+		{func(p *runtime.Policy) { p.Kind, p.Start = runtime.TokenBucket, runtime.StartOffset(0) }, "a token bucket has no windows to start"},
+		{func(p *runtime.Policy) {
+			p.Kind, p.MaxReserved, p.Start = runtime.SlidingWindow, 0, runtime.StartFirstUse()
+		}, "a sliding window cannot start at first use"},
+		{func(p *runtime.Policy) { p.Shards = -1 }, "shards -1 is not between 0 and 1024"},
+		{func(p *runtime.Policy) { p.Shards = runtime.MaxShards + 1 }, "shards 1025 is not between 0 and 1024"},
+		{func(p *runtime.Policy) { p.Shards, p.Start = 2, runtime.StartFirstUse() }, "windows that start at first use cannot be split: each shard would start its own"},
+		{func(p *runtime.Policy) { p.Shards, p.Capacity, p.MaxReserved = 11, 20, 20 }, "rate 10 over 11 shards leaves a shard without a token"},
+		{func(p *runtime.Policy) { p.Shards, p.Capacity = 6, 5 }, "capacity 5 over 6 shards leaves a shard without a token"},
+		{func(p *runtime.Policy) { p.Shards, p.MaxReserved = 6, 5 }, "maxReserved 5 over 6 shards leaves a shard without a token"},
+	} {
+		p := valid
+		row.edit(&p)
+		err := p.Validate()
+		require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+		require.EqualError(t, err, "invalid policy: "+row.want)
+	}
+}
+
+func TestStartSaysWhatItIs(t *testing.T) {
+	offset, aligned := runtime.StartAt(time.Unix(90, 0)).Offset()
+	require.True(t, aligned)
+	require.Equal(t, 90*time.Second, offset)
+	_, aligned = runtime.Start{}.Offset()
+	require.False(t, aligned)
+	require.True(t, runtime.StartFirstUse().FirstUse())
+	require.False(t, runtime.StartOffset(0).FirstUse())
+}
+
+func TestKindIsWrittenAsInLimitsYAML(t *testing.T) {
+	var names []string
+	for _, k := range runtime.Kinds() {
+		names = append(names, k.String())
+	}
+	require.Equal(t, []string{"token bucket", "fixed window", "sliding window"}, names)
+}

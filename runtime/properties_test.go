@@ -1,0 +1,355 @@
+package runtime_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// row is a key of a policy on its way through time.
+type row struct {
+	t      *testing.T
+	policy runtime.Policy
+	rule   runtime.Rule
+	state  runtime.State
+	now    int64
+}
+
+func newRow(t *testing.T, p runtime.Policy) *row {
+	return &row{t: t, policy: p, rule: p.Rule(""), now: epoch.UnixNano()}
+}
+
+// ask asks a question that is no error, and keeps the state after it.
+func (r *row) ask(q runtime.Ask) runtime.Decision {
+	r.t.Helper()
+	next, d, err := r.rule.Step(r.state, r.now, q)
+	require.NoError(r.t, err, "%+v of %+v", q, r.policy)
+	r.state = next
+	return d
+}
+
+// looks asks whether q would pass at an instant.
+func (r *row) looks(at int64, q runtime.Ask) bool {
+	r.t.Helper()
+	_, d, err := r.rule.Step(r.state, at, q)
+	require.NoError(r.t, err)
+	return d.Allowed
+}
+
+// traces runs a step for every step of random traces of rows, as the clock jumps to and fro.
+func traces(t *testing.T, seed uint64, kinds []runtime.Kind, step func(dice, *row)) {
+	d := roll(seed)
+	for range randomSteps() / traceSteps {
+		r := newRow(t, d.policy(t, kinds...))
+		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
+			r.now += int64(d.jump(r.policy))
+			step(d, r)
+		}
+	}
+}
+
+// grant is a number of tokens that were taken at an instant.
+type grant struct {
+	at     int64
+	tokens float64
+}
+
+// requireBound holds the grants of a clock that does not go back to what any interval may hold at most.
+func requireBound(t *testing.T, p runtime.Policy, grants []grant) {
+	t.Helper()
+	most := float64(p.Capacity) + float64(p.MaxReserved)
+	for from := range grants {
+		sum := 0.0
+		for _, g := range grants[from:] {
+			sum += g.tokens
+			accrued := float64(g.at-grants[from].at) * float64(p.Rate) / float64(p.Period)
+			require.LessOrEqual(t, sum, (most+accrued)*(1+1e-12)+1e-5, "%+v", p)
+		}
+	}
+}
+
+func TestNoIntervalGrantsMoreThanItsBound(t *testing.T) {
+	d := roll(11)
+	for range randomSteps() / traceSteps {
+		r := newRow(t, d.policy(t, runtime.TokenBucket, runtime.SlidingWindow))
+		var grants []grant
+		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
+			q := d.take(r.policy)
+			q.Op = runtime.Take
+			decision := r.ask(q)
+			if decision.Allowed {
+				grants = append(grants, grant{r.now, float64(q.Count)})
+			}
+			r.now += max(0, int64(d.jump(r.policy)), d.patience(decision.RetryAfter))
+		}
+		requireBound(t, r.policy, grants)
+	}
+}
+
+func TestNoWindowGrantsMoreThanItsBound(t *testing.T) {
+	d := roll(12)
+	for range randomSteps() / traceSteps {
+		r := newRow(t, d.policy(t, runtime.FixedWindow))
+		granted := map[int64]int64{}
+		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
+			q := d.take(r.policy)
+			q.Op = runtime.Take
+			if r.ask(q).Allowed {
+				granted[r.state.TS] += q.Count
+			}
+			r.now += int64(d.jump(r.policy))
+		}
+		for _, tokens := range granted {
+			require.LessOrEqual(t, tokens, r.policy.Capacity+r.policy.MaxReserved, "%+v", r.policy)
+		}
+	}
+}
+
+func TestRetryAtRetryAfterPasses(t *testing.T) {
+	traces(t, 13, nil, func(d dice, r *row) {
+		q := d.take(r.policy)
+		decision := r.ask(q)
+		if decision.Allowed {
+			require.Zero(t, decision.RetryAfter)
+			return
+		}
+		require.Positive(t, decision.RetryAfter)
+		at := r.now + int64(decision.RetryAfter)
+		require.True(t, r.looks(at, q), "%+v at %v of %+v in %+v, now %d", q, decision, r.policy, r.state, r.now)
+		early := int64(3e-6*float64(r.policy.Period)/float64(r.policy.Rate)) + 2
+		if r.policy.Kind != runtime.SlidingWindow && int64(decision.RetryAfter) > early {
+			require.False(t, r.looks(at-early, q), "%+v at %v of %+v in %+v", q, decision, r.policy, r.state)
+		}
+	})
+}
+
+func TestMaxDelayRefusesWhatIsDueLater(t *testing.T) {
+	traces(t, 22, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d dice, r *row) {
+		q := d.take(r.policy)
+		q.Op, q.Reserve = runtime.Take, true
+		_, unbound, err := r.rule.Step(r.state, r.now, q)
+		require.NoError(t, err)
+		q = within(1+d.upTo(2*r.policy.Period), q)
+		before, decision := r.state, r.ask(q)
+		require.Equal(t, unbound.Allowed && unbound.Delay <= q.MaxDelay, decision.Allowed)
+		require.Equal(t, unbound.Delay, decision.Delay)
+		if decision.Allowed {
+			return
+		}
+		require.Equal(t, before, r.state)
+		require.GreaterOrEqual(t, decision.RetryAfter, unbound.RetryAfter)
+		// A count beyond the capacity may always be due later than MaxDelay, and a window that begins with
+		// the retry ends later: then no time is the right one.
+		if q.Count <= r.policy.Capacity && !r.policy.Start.FirstUse() && int64(decision.RetryAfter) < lastInstant-r.now {
+			rounding := 1 + int64(r.policy.Period)/1e14
+			require.True(t, r.looks(r.now+int64(decision.RetryAfter)+rounding, q), "%+v of %+v", q, r.policy)
+		}
+	})
+}
+
+func TestReservedTokensAreThereAfterTheirDelay(t *testing.T) {
+	traces(t, 14, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d dice, r *row) {
+		q := d.take(r.policy)
+		q.Op = runtime.Take
+		decision := r.ask(q)
+		if !decision.Allowed || int64(decision.Delay) > lastInstant-r.now {
+			return
+		}
+		value := func(at int64) float64 {
+			_, b, err := r.rule.Step(r.state, at, peek())
+			require.NoError(t, err)
+			return b.Value
+		}
+		due := r.now + int64(decision.Delay)
+		require.GreaterOrEqual(t, value(due), -1e-6)
+		if decision.Delay > 0 {
+			require.Less(t, value(due-1), 1e-9, "%+v", r.policy)
+		}
+	})
+}
+
+func TestManyAtOnceIsManyOneByOne(t *testing.T) {
+	traces(t, 15, nil, func(d dice, r *row) {
+		n := int64(1 + d.IntN(5))
+		reserving := r.policy.MaxReserved > 0 && (r.policy.Capacity == 0 || d.IntN(2) == 0)
+		one := runtime.Ask{Op: runtime.Take, Count: 1, Reserve: reserving}
+		before, passed := r.state, int64(0)
+		for range n {
+			if r.ask(one).Allowed {
+				passed++
+			}
+		}
+		oneByOne := r.state
+		r.state = before
+		if passed == 0 {
+			require.Equal(t, before, oneByOne)
+			return
+		}
+		one.Count = passed
+		require.True(t, r.ask(one).Allowed)
+		require.InDelta(t, oneByOne.Value, r.state.Value, 1e-9)
+		require.Equal(t, oneByOne.TS, r.state.TS)
+		if passed < n {
+			one.Count = 1
+			require.False(t, r.ask(one).Allowed)
+		}
+	})
+}
+
+func TestClockGoingBackCreatesNothing(t *testing.T) {
+	traces(t, 16, nil, func(d dice, r *row) {
+		r.ask(d.ask(r.policy))
+		before, _, back := r.state, r.now, int64(d.upTo(3*r.policy.Period))
+		if !before.Seen {
+			return
+		}
+		_, now, err := r.rule.Step(before, r.now, peek())
+		require.NoError(t, err)
+		_, earlier, err := r.rule.Step(before, r.now-back, peek())
+		require.NoError(t, err)
+		require.LessOrEqual(t, earlier.Value, now.Value)
+		taken, decision, err := r.rule.Step(before, r.now-back, d.take(r.policy))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, taken.TS, before.TS, "ts never moves back")
+		if decision.Allowed {
+			_, after, err := r.rule.Step(taken, r.now, peek())
+			require.NoError(t, err)
+			require.LessOrEqual(t, after.Value, now.Value+1e-9, "nothing accrues twice")
+		}
+	})
+}
+
+// An edit can change the numbers, the kind and the phase of the windows. What is stored is then worth no
+// more than the new capacity.
+func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
+	d := roll(17)
+	for range randomSteps() / traceSteps {
+		r := newRow(t, d.policy(t))
+		var last int64
+		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
+			r.policy = d.policy(t)
+			r.rule = r.policy.Rule("")
+			q := d.take(r.policy)
+			value := r.ask(peek()).Value
+			require.LessOrEqual(t, value, float64(r.policy.Capacity))
+			if r.state.Seen && r.policy.Kind == runtime.TokenBucket && r.now <= r.state.TS {
+				require.LessOrEqual(t, value, r.state.Value, "an edit alone gives nothing")
+			}
+			r.ask(q)
+			require.GreaterOrEqual(t, r.state.TS, last, "ts never moves back")
+			last = r.state.TS
+			r.now += int64(d.jump(r.policy))
+		}
+	}
+}
+
+func TestDeniedCallChangesNothing(t *testing.T) {
+	traces(t, 18, nil, func(d dice, r *row) {
+		r.ask(d.ask(r.policy))
+		before, q := r.state, d.take(r.policy)
+		if d.IntN(4) == 0 {
+			q.Count = math.MaxInt64
+		}
+		next, decision, err := r.rule.Step(before, r.now, q)
+		if q.Op == runtime.Check || err != nil || !decision.Allowed {
+			require.Equal(t, bits(before), bits(next))
+		}
+		if err != nil {
+			require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+			require.Zero(t, decision, "an error is no allowance")
+		}
+	})
+}
+
+// bits writes a state so that two that differ in a single bit differ.
+func bits(s runtime.State) string {
+	return fmt.Sprintf("%x %d %x %v", math.Float64bits(s.Value), s.TS, math.Float64bits(s.Prev), s.Seen)
+}
+
+func TestRefundIsNeverBeyondCapacity(t *testing.T) {
+	traces(t, 19, nil, func(d dice, r *row) {
+		r.ask(d.take(r.policy))
+		value := r.ask(peek()).Value
+		n := d.count(2*r.policy.Rate + 1)
+		after := r.ask(refund(n)).Value
+		require.LessOrEqual(t, after, float64(r.policy.Capacity))
+		require.GreaterOrEqual(t, after, value-1e-9, "nothing is lost")
+		require.LessOrEqual(t, after, value+float64(n)+1e-9)
+	})
+}
+
+// A row that Forgettable gives away is worth what a key never seen is: now, at every later instant, and on a
+// clock that is set back by less than an hour.
+func TestForgettableRowIsWorthNoMoreThanNone(t *testing.T) {
+	forgotten := 0
+	traces(t, 20, nil, func(d dice, r *row) {
+		r.ask(d.ask(r.policy))
+		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
+		if at > lastInstant || !r.policy.Forgettable(runtime.Row{Name: r.policy.Name}, r.state, at) {
+			return
+		}
+		forgotten++
+		seen, unseen := *r, *newRow(t, r.policy)
+		seen.now = at - int64(d.upTo(time.Hour))
+		for range 5 {
+			unseen.now = seen.now
+			q := d.take(r.policy)
+			require.Equal(t, unseen.ask(q), seen.ask(q), "%+v", r.policy)
+			if unseen.state.Seen {
+				require.Equal(t, unseen.state, seen.state)
+			}
+			seen.now += max(0, int64(d.jump(r.policy)))
+		}
+	})
+	require.Positive(t, forgotten)
+}
+
+func TestForgettableKeepsWhatItDoesNotKnow(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
+	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Seen: true}
+	later := epoch.Add(2 * time.Hour).UnixNano()
+	require.True(t, p.Forgettable(runtime.Row{Shard: 1}, full, later))
+	require.False(t, p.Forgettable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
+	require.False(t, p.Forgettable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
+	require.False(t, (&runtime.Policy{}).Forgettable(runtime.Row{}, full, later), "an invalid policy says nothing")
+}
+
+// Upsert is the step in another form: evaluated as it says, it decides and stores the same bits.
+func TestUpsertIsTheStep(t *testing.T) {
+	compared := 0
+	traces(t, 21, nil, func(d dice, r *row) {
+		q := d.take(r.policy)
+		u, ok := r.rule.Upsert(r.now, q)
+		before := r.state
+		decision := r.ask(q)
+		if !ok {
+			return
+		}
+		compared++
+		want, allowed := evaluate(u, before)
+		require.Equal(t, allowed, decision.Allowed)
+		require.Equal(t, bits(want), bits(r.state), "%+v", r.policy)
+		if allowed {
+			require.Equal(t, decision.Value, r.rule.Taken(want, r.now, q).Value)
+			require.Equal(t, decision.Delay, r.rule.Taken(want, r.now, q).Delay)
+		}
+	})
+	require.Positive(t, compared)
+}
+
+// evaluate does what an SQL statement does with an Upsert.
+func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
+	if !s.Seen {
+		return runtime.State{Value: u.Fresh, TS: u.T, Seen: true}, true
+	}
+	elapsed := float64(max(0, u.T-s.TS))
+	avail := min(u.Capacity, s.Value+float64(elapsed*u.Rate/u.Period))
+	if avail-u.Need < -1e-6 {
+		return s, false
+	}
+	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Seen: true}, true
+}

@@ -1,0 +1,122 @@
+package runtime_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// value returns what is left of a limit, to the fraction.
+func value(t *testing.T, l runtime.ReservableLimit) float64 {
+	t.Helper()
+	b, err := l.Peek(t.Context())
+	require.NoError(t, err)
+	return b.Value
+}
+
+func TestSettleSaysHowManyWereUsed(t *testing.T) {
+	for _, row := range []struct {
+		name           string
+		reserved, used int64
+		left           float64
+	}{
+		{"none", 5, 0, 10},
+		{"less", 5, 2, 8},
+		{"all", 5, 5, 5},
+		{"more", 5, 8, 2},
+		{"more than there is", 5, 30, -20},
+		{"less of tokens reserved ahead", 15, 12, -2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+			r, err := l.ReserveN(t.Context(), row.reserved)
+			require.NoError(t, err)
+			require.NoError(t, r.Settle(t.Context(), row.used))
+			require.Equal(t, row.left, value(t, l))
+		})
+	}
+}
+
+func TestReservationIsSettledOnce(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	settle := func(r *runtime.Reservation) error { return r.Settle(t.Context(), 1) }
+	cancel := func(r *runtime.Reservation) error { return r.Cancel(t.Context()) }
+	for _, twice := range [][2]func(*runtime.Reservation) error{{settle, settle}, {settle, cancel}, {cancel, settle}, {cancel, cancel}} {
+		require.NoError(t, l.Reset(t.Context()))
+		r, err := l.ReserveN(t.Context(), 5)
+		require.NoError(t, err)
+		require.NoError(t, twice[0](r))
+		before := value(t, l)
+		require.ErrorIs(t, twice[1](r), runtime.ErrNotReserved)
+		require.Equal(t, before, value(t, l))
+	}
+}
+
+func TestReservationStandsAfterAnError(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 5)
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, r.Settle(ended, 1), context.Canceled)
+	require.ErrorIs(t, r.Settle(t.Context(), -1), runtime.ErrInvalidCount)
+	require.Equal(t, 5.0, value(t, l))
+	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, 10.0, value(t, l))
+}
+
+func TestRefusedReservationHoldsNothing(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	_, err := l.ReserveN(t.Context(), 20)
+	require.NoError(t, err)
+	r, err := l.Reserve(t.Context())
+	require.NoError(t, err)
+	require.False(t, r.Allowed)
+	require.Equal(t, time.Second, r.RetryAfter)
+	require.Equal(t, 11*time.Second, r.Delay(), "what it would have been")
+	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
+	require.Equal(t, -10.0, value(t, l))
+}
+
+func TestLargestReservationCanBeCancelled(t *testing.T) {
+	p := reservable(runtime.MaxTokens)
+	l := runtime.NewLimiter(still()).Reservable(p, runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 2*runtime.MaxTokens)
+	require.NoError(t, err)
+	require.True(t, r.Allowed)
+	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, float64(runtime.MaxTokens), value(t, l))
+}
+
+func TestReserveOnly(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 2}
+	l := runtime.NewLimiter(still()).ReserveOnly(p, runtime.Key{})
+	r, err := l.Reserve(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, time.Second, r.Delay())
+	_, err = l.ReserveN(t.Context(), 3)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+}
+
+func TestConcurrentSettlesCountOnce(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 5)
+	require.NoError(t, err)
+	var settled atomic.Int32
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			if r.Settle(t.Context(), 2) == nil {
+				settled.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, int32(1), settled.Load())
+	require.Equal(t, 8.0, value(t, l))
+}

@@ -1,0 +1,249 @@
+package runtime_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// sharded returns p split into n shards, whose parts are whole tokens.
+func sharded(p runtime.Policy, n int) *runtime.Policy {
+	p.Name, p.Shards = "sharded", n
+	return &p
+}
+
+// clocked returns a store whose clock the caller sets.
+func clocked(now *time.Time) *runtime.MemStore {
+	return &runtime.MemStore{Clock: func() time.Time { return *now }}
+}
+
+// asks has a store answer one question of the key "k", which is no error.
+func asks(t *testing.T, s runtime.Store, p *runtime.Policy, q runtime.Ask) runtime.Decision {
+	t.Helper()
+	answer := do(t, s, call(request(p, q)))[0]
+	require.NoError(t, answer.Err)
+	return answer.Decisions[0]
+}
+
+func TestSharesAddUpExactly(t *testing.T) {
+	d := roll(31)
+	for range 1000 {
+		n := 1 + d.IntN(runtime.MaxShards)
+		total := pick(d, int64(n), int64(n)+d.Int64N(3000), runtime.MaxTokens-d.Int64N(1000))
+		p := runtime.Policy{Rate: total, Capacity: total, MaxReserved: total, Period: time.Second, Kind: runtime.TokenBucket}
+		whole, sum, smallest, largest := p.Rule(""), 0.0, math.Inf(1), 0.0
+		for i := range n {
+			part := whole.Shard(i, n)
+			if part.Rate != math.Trunc(part.Rate) || part.Rate != part.Capacity || part.Rate != part.Debt {
+				require.Fail(t, "whole tokens stay whole, and equal numbers equal", "shard %d of %d: %+v", i, n, part)
+			}
+			sum += part.Rate
+			smallest, largest = min(smallest, part.Rate), max(largest, part.Rate)
+		}
+		require.Equal(t, float64(total), sum)
+		require.LessOrEqual(t, largest-smallest, 1.0)
+		require.GreaterOrEqual(t, smallest, 1.0)
+	}
+}
+
+// Windows that all shards of a key share are granted in one piece, however they are asked for.
+func TestShardedWindowAdmitsExactlyWhatAnUnshardedOneDoes(t *testing.T) {
+	d := roll(32)
+	for range 200 {
+		rate := 10 + d.Int64N(200)
+		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: rate, Period: time.Minute,
+			Start: runtime.StartOffset(0)}
+		now := epoch
+		store, many := clocked(&now), sharded(p, 1+d.IntN(10))
+		for range 100 {
+			q := take(d.count(rate))
+			require.Equal(t, asks(t, store, &p, q).Allowed, asks(t, store, many, q).Allowed, "%+v of %+v", q, many)
+			now = now.Add(d.upTo(20 * time.Second))
+		}
+	}
+}
+
+// A bucket is drained alike by whoever asks, and gives every whole token that it has.
+func TestShardedBucketIsDrainedToTheLastToken(t *testing.T) {
+	for _, shards := range []int{1, 2, 3, 7, 10, 64} {
+		now := epoch
+		p := sharded(*bucket("limit", 100), shards)
+		p.Rate = 64
+		store, passed := clocked(&now), 0
+		for asks(t, store, p, take(1)).Allowed {
+			passed++
+		}
+		require.Equal(t, 100, passed, "%d shards", shards)
+		now = now.Add(250 * time.Millisecond)
+		require.True(t, asks(t, store, p, check(16)).Allowed, "%d shards, of 16 tokens over all of them", shards)
+		for range 16 {
+			require.True(t, asks(t, store, p, take(1)).Allowed, "%d shards", shards)
+		}
+		require.False(t, asks(t, store, p, take(1)).Allowed)
+	}
+}
+
+func TestShardedKeyGivesAllOfItsTokensAtOnce(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		p := &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Second, Capacity: 10, Shards: 5}
+		store := still()
+		require.True(t, asks(t, store, p, take(10)).Allowed, "no shard has 10, but all have together")
+		require.False(t, asks(t, store, p, take(1)).Allowed)
+	}
+}
+
+func TestShardedIntervalGrantsNoMoreThanItsBound(t *testing.T) {
+	d := roll(33)
+	for range randomSteps() / traceSteps / 4 {
+		p := d.policyOf(t, pick[int64](d, 10, 97, 1000), runtime.TokenBucket, runtime.SlidingWindow)
+		p.Shards = 1 + d.IntN(5)
+		if p.MaxReserved > 0 {
+			p.MaxReserved = max(p.MaxReserved, int64(p.Shards))
+		}
+		require.NoError(t, p.Validate())
+		now := epoch
+		store, grants := clocked(&now), []grant(nil)
+		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
+			q := d.take(p)
+			q.Op = runtime.Take
+			decision := asks(t, store, &p, q)
+			if decision.Allowed {
+				grants = append(grants, grant{now.UnixNano(), float64(q.Count)})
+			}
+			now = now.Add(max(0, d.jump(p), time.Duration(d.patience(decision.RetryAfter))))
+		}
+		requireBound(t, p, grants)
+	}
+}
+
+func TestShardedRetryAtRetryAfterPasses(t *testing.T) {
+	d := roll(34)
+	for range randomSteps() / traceSteps / 4 {
+		p := d.policyOf(t, pick[int64](d, 10, 97, 1000))
+		p.Shards = 2 + d.IntN(4)
+		p.MaxReserved = max(p.MaxReserved, int64(p.Shards)*min(1, p.MaxReserved))
+		if p.Start.FirstUse() {
+			p.Start = runtime.Start{}
+		}
+		require.NoError(t, p.Validate())
+		now := epoch
+		store := clocked(&now)
+		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
+			q := d.take(p)
+			decision := asks(t, store, &p, q)
+			if !decision.Allowed && int64(decision.RetryAfter) < lastInstant-now.UnixNano() {
+				require.Positive(t, decision.RetryAfter)
+				asked := now
+				now = asked.Add(decision.RetryAfter)
+				again := q
+				again.Op = runtime.Check
+				require.True(t, asks(t, store, &p, again).Allowed, "%+v of %+v at %v", q, p, decision)
+				now = asked
+			}
+			now = now.Add(d.jump(p))
+		}
+	}
+}
+
+func TestShardedCapacityZero(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 4, Period: time.Second, MaxReserved: 6, Shards: 3}
+	store := still()
+	for i := range 6 {
+		d := asks(t, store, p, reserve(1))
+		require.True(t, d.Allowed)
+		require.Equal(t, time.Duration(i+1)*250*time.Millisecond, d.Delay)
+	}
+	d := asks(t, store, p, reserve(1))
+	require.False(t, d.Allowed)
+	require.Equal(t, 250*time.Millisecond, d.RetryAfter)
+}
+
+func TestShardedPeekResetRefund(t *testing.T) {
+	now := epoch
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 4}
+	store := clocked(&now)
+	require.Equal(t, 10.0, asks(t, store, p, peek()).Value)
+	require.True(t, asks(t, store, p, take(7)).Allowed)
+	require.Equal(t, 3.0, asks(t, store, p, peek()).Value)
+	require.Equal(t, 5.0, asks(t, store, p, refund(2)).Value)
+	require.Equal(t, 10.0, asks(t, store, p, refund(20)).Value)
+	require.Equal(t, -5.0, asks(t, store, p, charge(15)).Value)
+	asks(t, store, p, reset())
+	require.Zero(t, store.Len())
+	require.Equal(t, 10.0, asks(t, store, p, peek()).Value)
+}
+
+// What is left of many shards is estimated from the two that were looked at.
+func TestShardedRemainingIsSane(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000, Shards: 10}
+	store := still()
+	for taken := 1; taken <= 1000; taken++ {
+		d := asks(t, store, p, take(1))
+		require.True(t, d.Allowed)
+		require.InDelta(t, 1000-taken, d.Remaining, 200)
+		require.GreaterOrEqual(t, d.Remaining, int64(0))
+		require.LessOrEqual(t, d.Remaining, p.Capacity)
+	}
+	require.Zero(t, asks(t, store, p, peek()).Remaining)
+}
+
+// A call looks at two shards only, as long as one of them has enough.
+func TestShardedCallReadsTwoRows(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
+	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
+	require.Len(t, batch.Rows(), 2)
+	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 2)))
+	require.Len(t, batch.Changes(), 1)
+
+	large := runtime.NewBatch([]runtime.Call{call(request(p, take(11)))})
+	require.False(t, large.Run(epoch.UnixNano(), make([]runtime.State, 2)), "no shard has 11")
+	require.Len(t, large.Rows(), 10)
+	require.True(t, large.Run(epoch.UnixNano(), make([]runtime.State, 10)))
+	require.True(t, large.Answers()[0].Allowed())
+}
+
+func TestShardedAnswerIsThatOfEachCallAlone(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Hour, Capacity: 100, Shards: 10}
+	var calls []runtime.Call
+	for range 150 {
+		calls = append(calls, call(request(p, take(1))))
+	}
+	answers, err := still().Do(context.Background(), calls)
+	require.NoError(t, err)
+	for i, a := range answers {
+		require.Equal(t, i < 100, a.Allowed(), "call %d", i)
+	}
+}
+
+// At one instant it makes no difference whether a key is split, however its tokens are asked for.
+func TestShardedCallsAreAnsweredAsUnshardedOnes(t *testing.T) {
+	d := roll(35)
+	for range 300 {
+		one := *bucket("limit", 20+d.Int64N(20))
+		one.Rate, one.MaxReserved = 10, pick[int64](d, 0, 10, 25)
+		many := one
+		many.Shards = 2 + d.IntN(9)
+		split, whole := still(), still()
+		for range 20 {
+			var calls, same []runtime.Call
+			for _, c := range d.calls([]runtime.Policy{one}) {
+				other := call(slices.Clone(c.Requests)...)
+				for i := range other.Requests {
+					other.Requests[i].Policy = &many
+				}
+				calls, same = append(calls, c), append(same, other)
+			}
+			want, got := do(t, whole, calls...), do(t, split, same...)
+			for i := range calls {
+				require.Equal(t, want[i].Allowed(), got[i].Allowed(), "%+v of %+v", calls[i], many)
+				require.Equal(t, want[i].Err == nil, got[i].Err == nil)
+			}
+			require.Equal(t, left(t, whole, &one), left(t, split, &many))
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package runtime_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// step is a row of a table that teaches: at that time after the epoch, that question has that answer.
+type step struct {
+	at   string
+	ask  runtime.Ask
+	want string
+}
+
+// answer writes the whole of an answer as the tables have it.
+func answer(d runtime.Decision, err error) string {
+	verdict := "yes"
+	switch {
+	case err != nil:
+		return err.Error()
+	case !d.Allowed && d.Delay > 0:
+		verdict = fmt.Sprintf("no, retry after %v (due after %v)", d.RetryAfter, d.Delay)
+	case !d.Allowed:
+		verdict = fmt.Sprintf("no, retry after %v", d.RetryAfter)
+	case d.Delay > 0:
+		verdict = fmt.Sprintf("yes, after %v", d.Delay)
+	}
+	return fmt.Sprintf("%s; value %g, full after %v", verdict, d.Value, d.FullAfter)
+}
+
+// walk asks the questions of a table one after the other, of a key never seen before the first.
+func walk(t *testing.T, p runtime.Policy, steps []step) {
+	t.Helper()
+	p.Name = "limit"
+	require.NoError(t, p.Validate())
+	rule, state := p.Rule(""), runtime.State{}
+	for i, s := range steps {
+		at, err := time.ParseDuration(s.at)
+		require.NoError(t, err)
+		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), s.ask)
+		require.Equal(t, s.want, answer(d, err), "row %d, at %s", i, s.at)
+		state = next
+	}
+}
+
+func TestStepTokenBucket(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
+	walk(t, p, []step{
+		// A key never seen is full.
+		{"0s", peek(), "yes; value 20, full after 0s"},
+		{"0s", take(5), "yes; value 15, full after 30s"},
+		// The test is on what is left: a bucket of 15 gives 15.
+		{"0s", check(15), "yes; value 15, full after 30s"},
+		{"0s", take(15), "yes; value 0, full after 2m0s"},
+		// One token accrues in 6s. What is denied takes nothing.
+		{"0s", take(1), "no, retry after 6s; value 0, full after 2m0s"},
+		{"3s", take(1), "no, retry after 3s; value 0.5, full after 1m57s"},
+		{"6s", take(1), "yes; value 0, full after 2m0s"},
+		{"9s", take(20), "no, retry after 1m57s; value 0.5, full after 1m57s"},
+		// Tokens pile up to the capacity, and no further.
+		{"2m6s", peek(), "yes; value 20, full after 0s"},
+		{"1h", take(1), "yes; value 19, full after 6s"},
+		// What was taken and not used is given back, up to the capacity.
+		{"1h", refund(5), "yes; value 20, full after 0s"},
+		// A charge takes what is not there.
+		{"1h", charge(30), "yes; value -10, full after 3m0s"},
+		{"1h", take(1), "no, retry after 1m6s; value -10, full after 3m0s"},
+		{"1h", reset(), "yes; value 20, full after 0s"},
+		{"1h", take(20), "yes; value 0, full after 2m0s"},
+		// A question that can never be answered with yes is an error.
+		{"1h", take(21), "count exceeds capacity: 21 is more than 20"},
+		{"1h", take(0), "count must be at least 1, not 0"},
+		{"1h", refund(-1), "count must be at least 1, not -1"},
+	})
+}
+
+func TestStepRoundsRetryAfterUp(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 3, Period: time.Second, Capacity: 1}
+	walk(t, p, []step{
+		{"0s", take(1), "yes; value 0, full after 333.333334ms"},
+		{"0s", take(1), "no, retry after 333.333334ms; value 0, full after 333.333334ms"},
+		{"333.333334ms", take(1), "yes; value 0, full after 333.333334ms"},
+	})
+}
+
+func TestStepFixedWindowAligned(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 15,
+		Start: runtime.StartOffset(30 * time.Minute)}
+	walk(t, p, []step{
+		// Windows begin at half past. This one began before the epoch, with a full key.
+		{"10m", take(12), "yes; value 3, full after 1h20m0s"},
+		{"20m", take(4), "no, retry after 10m0s; value 3, full after 1h10m0s"},
+		{"29m59.999999999s", take(4), "no, retry after 1ns; value 3, full after 1h0m0.000000001s"},
+		// The next window grants 10, on top of the 3 that were left.
+		{"30m", take(4), "yes; value 9, full after 1h0m0s"},
+		{"1h29m", take(9), "yes; value 0, full after 1h1m0s"},
+		// 15 take two more windows.
+		{"1h29m", take(15), "no, retry after 1h1m0s; value 0, full after 1h1m0s"},
+		{"2h30m", take(15), "yes; value 0, full after 2h0m0s"},
+	})
+}
+
+func TestStepFixedWindowStartInTheFuture(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5,
+		Start: runtime.StartAt(epoch.Add(24*time.Hour + 20*time.Second))}
+	walk(t, p, []step{
+		// A key never seen is full, also before the first window that was written down.
+		{"0s", take(5), "yes; value 0, full after 20s"},
+		{"19s", take(1), "no, retry after 1s; value 0, full after 1s"},
+		{"20s", take(5), "yes; value 0, full after 1m0s"},
+	})
+}
+
+func TestStepFixedWindowBefore1970(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: 2 * time.Second, Capacity: 5,
+		Start: runtime.StartOffset(0)}
+	rule := p.Rule("")
+	state, _, err := rule.Step(runtime.State{}, -int64(5*time.Second), take(5))
+	require.NoError(t, err)
+	require.Equal(t, -int64(6*time.Second), state.TS, "division rounds down, not to zero")
+}
+
+func TestStepFixedWindowByKey(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: time.Hour, Capacity: 5}
+	starts := map[int64]bool{}
+	for key := range 100 {
+		rule := p.Rule(fmt.Sprint(key))
+		first, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(1))
+		require.NoError(t, err)
+		second, _, err := rule.Step(first, epoch.Add(time.Hour).UnixNano(), take(1))
+		require.NoError(t, err)
+		require.LessOrEqual(t, first.TS, epoch.UnixNano(), "a window has begun by the time it is used")
+		require.Equal(t, first.TS+int64(time.Hour), second.TS, "windows follow each other without a gap")
+		starts[first.TS] = true
+	}
+	require.Len(t, starts, 100, "keys do not all start anew at the same instant")
+}
+
+func TestStepFixedWindowFirstUse(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5,
+		Start: runtime.StartFirstUse()}
+	walk(t, p, []step{
+		// The window begins with the first request, at 7s.
+		{"7s", take(3), "yes; value 2, full after 1m0s"},
+		{"1m6s", take(3), "no, retry after 1s; value 2, full after 1s"},
+		// Nobody asks when it ends, at 67s, so the next window begins at 90s.
+		{"1m30s", take(5), "yes; value 0, full after 1m0s"},
+		{"2m29s", take(1), "no, retry after 1s; value 0, full after 1s"},
+		// A denied request begins no window, nor does a look.
+		{"2m30s", check(1), "yes; value 5, full after 0s"},
+		{"2m40s", take(1), "yes; value 4, full after 1m0s"},
+	})
+}
+
+// With numbers as large as this a rounding leaves the next window an eighth of a token short: what is due is
+// the start of the window after it, not an instant in between.
+func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
+	const rate = 999_999_999_999_989
+	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
+		Capacity: rate, Start: runtime.StartOffset(0)}
+	rule := p.Rule("")
+	state := runtime.State{Value: 1 - rate, TS: epoch.UnixNano(), Seen: true}
+	_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
+	require.Equal(t, "no, retry after 5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
+}
+
+// A window of first use that has ended grants as time goes by, until a request begins the next one.
+func TestStepFirstUseAfterTheEndOfAWindow(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 20,
+		Start: runtime.StartFirstUse()}
+	walk(t, p, []step{
+		{"0s", take(20), "yes; value 0, full after 2m0s"},
+		{"1m6s", take(12), "no, retry after 6s; value 11, full after 54s"},
+		{"1m12s", take(12), "yes; value 0, full after 2m0s"},
+	})
+}
+
+func TestStepSlidingWindow(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.SlidingWindow, Rate: 10, Period: time.Minute, Capacity: 10,
+		Start: runtime.StartOffset(0)}
+	walk(t, p, []step{
+		{"30s", take(10), "yes; value 0, full after 1m30s"},
+		// 10 were used in this window. From 60s on they count less and less, as the window slides past.
+		{"45s", take(1), "no, retry after 21s; value 0, full after 1m15s"},
+		{"1m0s", take(1), "no, retry after 6s; value 0, full after 1m0s"},
+		{"1m6s", take(1), "yes; value 0, full after 1m54s"},
+		// 10 * (1 - 30/60) + 1 are used: 4 are left.
+		{"1m30s", peek(), "yes; value 4, full after 1m30s"},
+		{"1m30s", take(5), "no, retry after 6s; value 4, full after 1m30s"},
+		{"1m36s", take(5), "yes; value 0, full after 1m24s"},
+		// 10 more pass only when the 6 of this window have slid past, in the window after the next.
+		{"1m36s", take(10), "no, retry after 1m24s; value 0, full after 1m24s"},
+		{"3m0s", take(10), "yes; value 0, full after 2m0s"},
+	})
+}
+
+func TestStepCapacityZero(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 3}
+	walk(t, p, []step{
+		// Tokens never pile up: each is used at the time at which it is granted.
+		{"0s", take(1), "count exceeds capacity: 1 is more than 0"},
+		{"0s", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
+		{"0s", reserve(2), "yes, after 1.5s; value -3, full after 1.5s"},
+		{"0s", reserve(1), "no, retry after 500ms (due after 2s); value -3, full after 1.5s"},
+		{"1m", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
+		{"1m", reserve(4), "count exceeds capacity: 4 is more than 3"},
+	})
+}
+
+func TestStepReserveNone(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 2, MaxReserved: 0}
+	walk(t, p, []step{
+		// maxReserved 0 means no debt, which is not the same as no bound.
+		{"0s", reserve(2), "yes; value 0, full after 2s"},
+		{"0s", reserve(1), "no, retry after 1s (due after 1s); value 0, full after 2s"},
+	})
+}
+
+func TestStepReserveBounded(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 2, MaxReserved: 3}
+	walk(t, p, []step{
+		{"0s", reserve(1), "yes; value 1, full after 1s"},
+		{"0s", reserve(3), "yes, after 2s; value -2, full after 4s"},
+		// A plain call waits until the debt is paid.
+		{"0s", take(1), "no, retry after 3s; value -2, full after 4s"},
+		{"0s", reserve(2), "no, retry after 1s (due after 4s); value -2, full after 4s"},
+		{"1s", reserve(2), "yes, after 3s; value -3, full after 5s"},
+		// One who cannot wait that long is refused.
+		{"2s", within(2*time.Second, reserve(1)), "no, retry after 1s (due after 3s); value -2, full after 4s"},
+		{"3s", within(2*time.Second, reserve(1)), "yes, after 2s; value -2, full after 4s"},
+		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5"},
+	})
+}
+
+func TestStepReserveUnbounded(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1000, Period: time.Second, Capacity: 1000,
+		MaxReserved: runtime.Unbounded}
+	walk(t, p, []step{
+		{"0s", reserve(1_001_000), "yes, after 16m40s; value -1e+06, full after 16m41s"},
+		{"0s", reserve(1_000_000_000), "yes, after 278h3m20s; value -1.001e+09, full after 278h3m21s"},
+	})
+}
+
+func TestStepReserveInAFixedWindow(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 15,
+		Start: runtime.StartOffset(0)}
+	walk(t, p, []step{
+		{"15s", reserve(12), "yes, after 45s; value -2, full after 1m45s"},
+		{"15s", reserve(10), "yes, after 1m45s; value -12, full after 2m45s"},
+		{"15s", reserve(4), "no, retry after 45s (due after 1m45s); value -12, full after 2m45s"},
+		{"1m0s", reserve(4), "yes, after 1m0s; value -6, full after 2m0s"},
+	})
+}
+
+func TestStepClockGoingBack(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 10}
+	walk(t, p, []step{
+		{"10s", take(10), "yes; value 0, full after 10s"},
+		// The clock goes back: what is stored holds as of 10s, and nothing accrues before that.
+		{"0s", take(1), "no, retry after 11s; value 0, full after 20s"},
+		{"9s", take(1), "no, retry after 2s; value 0, full after 11s"},
+		// It jumps to and fro: the time between is not counted twice.
+		{"12s", take(2), "yes; value 0, full after 10s"},
+		{"2s", take(1), "no, retry after 11s; value 0, full after 20s"},
+		{"12s", take(1), "no, retry after 1s; value 0, full after 10s"},
+		{"13s", take(1), "yes; value 0, full after 10s"},
+	})
+}
+
+func TestStepConfigEdit(t *testing.T) {
+	wide := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 100}
+	narrow := wide
+	narrow.Capacity = 20
+	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 50, Period: time.Second, Capacity: 50,
+		Start: runtime.StartOffset(0)}
+	sliding := runtime.Policy{Name: "limit", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Second, Capacity: 5,
+		Start: runtime.StartOffset(0)}
+	state := runtime.State{}
+	for i, row := range []struct {
+		policy runtime.Policy
+		step
+	}{
+		{wide, step{"0s", take(40), "yes; value 60, full after 4s"}},
+		// Less capacity: what is beyond it is gone.
+		{narrow, step{"0s", take(1), "yes; value 19, full after 100ms"}},
+		// More capacity: it fills up at the rate, no faster.
+		{wide, step{"0s", take(1), "yes; value 18, full after 8.2s"}},
+		// Another kind: the tokens stay.
+		{window, step{"0s", take(1), "yes; value 17, full after 1s"}},
+		{sliding, step{"0s", take(5), "yes; value 0, full after 2s"}},
+		{wide, step{"0s", take(1), "no, retry after 100ms; value 0, full after 10s"}},
+	} {
+		at, err := time.ParseDuration(row.at)
+		require.NoError(t, err)
+		rule := row.policy.Rule("")
+		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), row.ask)
+		require.Equal(t, row.want, answer(d, err), "row %d", i)
+		state = next
+	}
+}

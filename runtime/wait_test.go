@@ -1,0 +1,149 @@
+package runtime_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// elapsed returns how long f takes on the clock of a synctest bubble.
+func elapsed(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}
+
+// kindsOfWaiting are a limit whose callers reserve and one whose callers try again, 3 tokens each, one a
+// second.
+func kindsOfWaiting() map[string]*runtime.Policy {
+	return map[string]*runtime.Policy{"reserving": reservable(3), "trying again": bucket("limit", 3)}
+}
+
+func TestWaitReturnsWhenTheTokensAreThere(t *testing.T) {
+	for name, p := range kindsOfWaiting() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				wait := func() { require.NoError(t, l.WaitN(t.Context(), 3)) }
+				require.Zero(t, elapsed(wait))
+				require.Equal(t, 3*time.Second, elapsed(wait))
+			})
+		})
+	}
+}
+
+func TestWaitFailsAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
+	for name, p := range kindsOfWaiting() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.KeyOf(runtime.String("secret")))
+				require.NoError(t, l.WaitN(t.Context(), 3))
+				ctx, cancel := context.WithTimeout(t.Context(), 1999*time.Millisecond)
+				defer cancel()
+				require.Zero(t, elapsed(func() {
+					err := l.WaitN(ctx, 2)
+					require.ErrorIs(t, err, runtime.ErrLimited)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.ErrorContains(t, err, `"limit"`)
+					require.NotContains(t, err.Error(), "secret")
+				}))
+				require.Equal(t, 0.0, value(t, l), "nothing was taken")
+			})
+		})
+	}
+}
+
+func TestWaitMakesADeadlineThatIsFarEnough(t *testing.T) {
+	for name, p := range kindsOfWaiting() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				require.NoError(t, l.WaitN(t.Context(), 3))
+				ctx, cancel := context.WithTimeout(t.Context(), 2001*time.Millisecond)
+				defer cancel()
+				require.Equal(t, 2*time.Second, elapsed(func() { require.NoError(t, l.WaitN(ctx, 2)) }))
+			})
+		})
+	}
+}
+
+func TestWaitGivesBackWhenItsContextEnds(t *testing.T) {
+	for name, p := range kindsOfWaiting() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				require.NoError(t, l.WaitN(t.Context(), 3))
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				require.Equal(t, time.Second, elapsed(func() {
+					err := l.WaitN(ctx, 2)
+					require.ErrorIs(t, err, context.Canceled)
+					require.NotErrorIs(t, err, runtime.ErrLimited)
+				}))
+				require.Equal(t, 1.0, value(t, l), "as if it had never waited")
+			})
+		})
+	}
+}
+
+func TestWaitersGoInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := reservable(1)
+		p.MaxReserved = runtime.Unbounded
+		l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+		require.NoError(t, l.Wait(t.Context()))
+		start, served := time.Now(), make([]time.Duration, 50)
+		var all sync.WaitGroup
+		for i := range served {
+			all.Go(func() {
+				require.NoError(t, l.Wait(t.Context()))
+				served[i] = time.Since(start)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		for i := range served {
+			require.Equal(t, time.Duration(i+1)*time.Second, served[i], "caller %d", i)
+		}
+	})
+}
+
+// Callers of a limit without reservations go in no order, but at its rate.
+func TestWaitersThatTryAgainGoAtTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
+		require.Equal(t, 49*time.Second, elapsed(func() {
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() { require.NoError(t, l.Wait(t.Context())) })
+			}
+			all.Wait()
+		}))
+	})
+}
+
+// When as much is reserved ahead as may be, callers wait until they can reserve, and then for the tokens.
+func TestWaitBeyondMaxReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(reservable(3), runtime.Key{})
+		r, err := l.ReserveN(t.Context(), 6)
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, r.Delay())
+		require.Equal(t, 5*time.Second, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 2)) }))
+	})
+}
+
+func TestWaitForCapacityZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, MaxReserved: 1}
+		l := runtime.NewLimiter(&runtime.MemStore{}).ReserveOnly(p, runtime.Key{})
+		for range 10 {
+			require.Equal(t, 100*time.Millisecond, elapsed(func() { require.NoError(t, l.Wait(t.Context())) }))
+		}
+	})
+}
