@@ -26,27 +26,44 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkFloor is the bare formula, as little as a limiter can do: what the others are to be compared with.
-func BenchmarkFloor(b *testing.B) {
+// bareFormula decides n times by the formula alone, as little as a limiter can do.
+func bareFormula(n int) (allowed int) {
 	value, ts, now := 1e9, int64(0), int64(0)
-	for b.Loop() {
+	for range n {
 		now += 1000
-		avail := min(1e9, value+float64(now-ts)*1e9/1e9)
-		if avail-1 >= -1e-6 {
+		if avail := min(1e9, value+float64(now-ts)*1e9/1e9); avail-1 >= -1e-6 {
 			value, ts = avail-1, now
+			allowed++
 		}
 	}
+	return allowed
 }
 
+// BenchmarkStep compares the pure step with its floor, the bare formula, in the same run.
 func BenchmarkStep(b *testing.B) {
+	const turn = 1000
 	for _, kind := range runtime.Kinds() {
 		b.Run(kind.String(), func(b *testing.B) {
 			rule, state, now := busy(kind).Rule("key"), runtime.State{}, epoch.UnixNano()
+			var floorTime, stepTime time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
-				now += 1000
-				state, _, _ = rule.Step(state, now, take(1))
+				start := time.Now()
+				if bareFormula(turn) != turn {
+					b.Fatal("denied")
+				}
+				middle := time.Now()
+				for range turn {
+					now += 1000
+					state, _, _ = rule.Step(state, now, take(1))
+				}
+				floorTime += middle.Sub(start)
+				stepTime += time.Since(middle)
 			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(floorTime)/float64(b.N*turn), "ns/floor")
+			b.ReportMetric(float64(stepTime)/float64(b.N*turn), "ns/step")
+			b.ReportMetric(float64(stepTime)/float64(floorTime), "times-floor")
 		})
 	}
 }
