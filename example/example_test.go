@@ -76,6 +76,9 @@ func TestAPI(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, w.Code)
 	assert.Contains(t, body.Error, "count exceeds capacity")
 
+	w, _ = post("/completions?team=blue&model=large&tokens=-5")
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+
 	_, body = post("/exports?org=7")
 	assert.Equal(t, int64(30_000), body.DelayMS)
 	w, _ = post("/exports?org=seven")

@@ -24,6 +24,10 @@ import (
 func main() {
 	addr := flag.String("http", "", "serve a JSON API at this address, such as :8080")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "example: there is no argument %q; see -help\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *addr, os.Stdout); err != nil {
@@ -69,7 +73,7 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Listening on http://%s\n\n%s", listener.Addr(), usage)
+	fmt.Fprint(out, usage("http://"+listener.Addr().String()))
 	server := &http.Server{Handler: handler(limits.New(store)), ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Shutdown(context.WithoutCancel(ctx)) })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -10,12 +11,17 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 )
 
-const usage = `  curl -X POST 'localhost:8080/sign-ups'
-  curl -X POST 'localhost:8080/messages?user=42'
-  curl -X POST 'localhost:8080/logins?user=ada&password=wrong'
-  curl -X POST 'localhost:8080/completions?team=blue&model=large&tokens=30000'
-  curl -X POST 'localhost:8080/exports?org=7'
-`
+// usage says how to use an API at an address.
+func usage(url string) string {
+	return fmt.Sprintf(`Listening on %[1]s
+
+  curl -X POST '%[1]s/sign-ups'
+  curl -X POST '%[1]s/messages?user=42'
+  curl -X POST '%[1]s/logins?user=ada&password=wrong'
+  curl -X POST '%[1]s/completions?team=blue&model=large&tokens=30000'
+  curl -X POST '%[1]s/exports?org=7'
+`, url)
+}
 
 // reply is what the API answers.
 type reply struct {
@@ -30,6 +36,15 @@ type reply struct {
 // errBadRequest is what a caller did wrong.
 var errBadRequest = errors.New("bad request")
 
+// number reads a number from a request.
+func number(r *http.Request, name string) (int64, error) {
+	n, err := strconv.ParseInt(r.FormValue(name), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s must be a number, not %q", errBadRequest, name, r.FormValue(name))
+	}
+	return n, nil
+}
+
 // handler serves the API. Each endpoint asks, and answer turns what came of it into a response.
 func handler(l *limits.Limits) http.Handler {
 	mux := http.NewServeMux()
@@ -43,20 +58,20 @@ func handler(l *limits.Limits) http.Handler {
 		return l.FreeTrialSignUp().Allow(r.Context())
 	})
 	api("POST /messages", func(r *http.Request) (limits.Decision, error) {
-		user, err := strconv.ParseInt(r.FormValue("user"), 10, 64)
+		user, err := number(r, "user")
 		if err != nil {
-			return limits.Decision{}, errors.Join(errBadRequest, err)
+			return limits.Decision{}, err
 		}
 		return l.SendMessage(user).Allow(r.Context())
 	})
 	api("POST /logins", func(r *http.Request) (limits.Decision, error) { return login(l, r) })
 	api("POST /completions", func(r *http.Request) (limits.Decision, error) { return complete(l, r) })
 	api("POST /exports", func(r *http.Request) (limits.Decision, error) {
-		org, err := strconv.ParseUint(r.FormValue("org"), 10, 64)
+		org, err := number(r, "org")
 		if err != nil {
-			return limits.Decision{}, errors.Join(errBadRequest, err)
+			return limits.Decision{}, err
 		}
-		reservation, err := l.ExportData(org).Reserve(r.Context())
+		reservation, err := l.ExportData(uint64(org)).Reserve(r.Context())
 		if err != nil {
 			return limits.Decision{}, err
 		}
@@ -81,9 +96,9 @@ func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 // complete takes a request and its tokens, and answers with the limit that stands in the way.
 func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	team, model := r.FormValue("team"), r.FormValue("model")
-	tokens, err := strconv.ParseInt(r.FormValue("tokens"), 10, 64)
+	tokens, err := number(r, "tokens")
 	if err != nil {
-		return limits.Decision{}, errors.Join(errBadRequest, err)
+		return limits.Decision{}, err
 	}
 	all, err := l.All(r.Context(), l.LLMRequests(team, model), l.LLMTokens(team, model).N(tokens))
 	if err != nil {
@@ -108,7 +123,7 @@ func answer(w http.ResponseWriter, d limits.Decision, err error) {
 		DelayMS:      milliseconds(d.Delay),
 	}
 	switch {
-	case errors.Is(err, errBadRequest), errors.Is(err, limits.ErrExceedsCapacity):
+	case errors.Is(err, errBadRequest), errors.Is(err, limits.ErrExceedsCapacity), errors.Is(err, limits.ErrInvalidCount):
 		status, body = http.StatusBadRequest, reply{Error: err.Error()}
 	case err != nil:
 		status, body = http.StatusServiceUnavailable, reply{Error: err.Error()}

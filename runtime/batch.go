@@ -26,7 +26,8 @@ type Batch struct {
 	answers []Answer
 	undo    []undone
 	seed    uint64
-	wide    bool
+	// wide holds the keys of which all shards are looked at, as rows without a shard.
+	wide map[Row]bool
 }
 
 // undone is a row as it was before the call that is being answered.
@@ -64,7 +65,6 @@ func (b *Batch) Run(now int64, states []State) bool {
 	for i, c := range b.calls {
 		answer, ok := b.answer(c, now)
 		if !ok {
-			b.wide = true
 			b.gather()
 			return false
 		}
@@ -104,10 +104,21 @@ func (b *Batch) gather() {
 // requests of the batch, or all of them if two were not enough or cannot tell.
 func (b *Batch) shards(q Request) []int {
 	n := max(1, q.Policy.Shards)
-	if n > 2 && !b.wide && q.takes() {
+	if n > 2 && q.takes() && !b.wide[wholeRow(q)] {
 		return b.pick(hash(q.Policy.Name, q.Key), n)
 	}
 	return upTo[:n]
+}
+
+// wholeRow stands for all shards of a request's key.
+func wholeRow(q Request) Row { return Row{q.Policy.Name, q.Key, -1} }
+
+// widen has all shards of a request's key be looked at.
+func (b *Batch) widen(q Request) {
+	if b.wide == nil {
+		b.wide = map[Row]bool{}
+	}
+	b.wide[wholeRow(q)] = true
 }
 
 // upTo holds the numbers of all shards that a limit can have.
@@ -145,19 +156,33 @@ func (b *Batch) answer(c Call, now int64) (answer Answer, ok bool) {
 func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool) {
 	decisions := make([]Decision, len(requests))
 	for i, q := range requests {
-		d, ok, err := b.decide(q, requests[:i], now)
-		if len(requests) > 1 && q.Op != Take {
-			err = ErrInvalidCall
+		err := refuseTogether(q, requests)
+		if err == nil {
+			decisions[i], ok, err = b.decide(q, requests[:i], now)
 		}
-		if !ok {
+		switch {
+		case err != nil:
+			return Answer{Err: fmt.Errorf("%s: %w", names(requests[i:i+1]), err)}, true
+		case !ok:
 			return Answer{}, false
 		}
-		if err != nil {
-			return Answer{Err: fmt.Errorf("%s: %w", names(requests[i:i+1]), err)}, true
-		}
-		decisions[i] = d
 	}
 	return Answer{Decisions: decisions}, true
+}
+
+// refuseTogether returns an error for a request that cannot be in a call with the others: if they are
+// several, each must take, and those of one name must be of one policy.
+func refuseTogether(q Request, all []Request) error {
+	if len(all) > 1 && q.Op != Take {
+		return fmt.Errorf("%w: only tokens can be taken together", ErrInvalidCall)
+	}
+	for _, other := range all {
+		if q.Policy != other.Policy && q.Policy != nil && other.Policy != nil &&
+			q.Policy.Name == other.Policy.Name && *q.Policy != *other.Policy {
+			return fmt.Errorf("%w: two policies have this name", ErrInvalidCall)
+		}
+	}
+	return nil
 }
 
 // recheck answers again, as a Check does, what was taken and then undone: it tells what is left now.
@@ -221,6 +246,7 @@ func (b *Batch) step(whole Rule, q Request, now int64) (d Decision, ok bool, err
 		d, ok = s.answerFuller(whole, now, q.Ask)
 	}
 	if !ok && len(numbers) < q.Policy.Shards {
+		b.widen(q)
 		return Decision{}, false, nil
 	}
 	if !ok {

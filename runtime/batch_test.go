@@ -85,7 +85,7 @@ func TestBadCallDoesNotFailItsNeighbours(t *testing.T) {
 	}{
 		"no policy":        {request(nil, take(1)), runtime.ErrInvalidPolicy},
 		"the zero policy":  {request(&runtime.Policy{}, take(1)), runtime.ErrInvalidPolicy},
-		"too many shards":  {request(&runtime.Policy{Name: "limit", Shards: math.MaxInt}, take(1)), runtime.ErrInvalidPolicy},
+		"too many shards":  {request(&runtime.Policy{Name: "other", Shards: math.MaxInt}, take(1)), runtime.ErrInvalidPolicy},
 		"count 0":          {request(p, take(0)), runtime.ErrInvalidCount},
 		"count below 0":    {request(p, take(math.MinInt64)), runtime.ErrInvalidCount},
 		"count beyond":     {request(p, take(6)), runtime.ErrExceedsCapacity},
@@ -172,10 +172,15 @@ func TestSumOfManyRequestsDoesNotOverflow(t *testing.T) {
 
 func TestPoliciesOfOneNameShareTheCount(t *testing.T) {
 	store, small, large := still(), bucket("limit", 3), bucket("limit", 10)
-	require.True(t, do(t, store, call(request(small, take(1)), request(large, take(2))))[0].Allowed())
+	for _, answer := range do(t, store, call(request(small, take(1))), call(request(large, take(1)))) {
+		require.True(t, answer.Allowed())
+	}
 	require.Equal(t, 1, store.Len())
-	answer := do(t, store, call(request(large, take(2)), request(small, take(2))))[0]
-	require.ErrorIs(t, answer.Err, runtime.ErrExceedsCapacity, "4 never fit into the smaller one")
+	require.Equal(t, 1.0, left(t, store, small))
+	twin := *large
+	require.True(t, do(t, store, call(request(large, take(1))), call(request(&twin, refund(1))))[0].Allowed())
+	answer := do(t, store, call(request(large, take(1)), request(small, take(1))))[0]
+	require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "together, they do not say what the sum may be")
 }
 
 func TestRowsAreSortedAndUnique(t *testing.T) {

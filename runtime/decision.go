@@ -31,6 +31,8 @@ type Decision struct {
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
 func (d Decision) String() string {
 	switch {
+	case !d.Allowed && d.RetryAfter == 0:
+		return "denied"
 	case !d.Allowed:
 		return fmt.Sprintf("denied, retry after %v", rough(d.RetryAfter))
 	case d.Delay > 0:

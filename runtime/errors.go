@@ -13,16 +13,18 @@ var (
 	// ErrExceedsCapacity: the count can never fit, however long the caller waits.
 	ErrExceedsCapacity = errors.New("count exceeds capacity")
 	// ErrInvalidCount: the count is zero or negative.
-	ErrInvalidCount = errors.New("count must be at least 1")
+	ErrInvalidCount = errors.New("invalid count")
 	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
 	ErrInvalidPolicy = errors.New("invalid policy")
 	// ErrInvalidKey: a part of the key could not be written as text.
 	ErrInvalidKey = errors.New("invalid key")
-	// ErrInvalidCall: the limits cannot be asked together, because there are none, or because not all
-	// of them are to be taken from.
+	// ErrInvalidCall: the limits cannot be asked together, because there are none, or they are not of one
+	// limiter, or not all of them are to be taken from.
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
 	ErrNoStore = errors.New("no store")
+	// ErrNoTx: the store cannot keep count inside a transaction of its caller.
+	ErrNoTx = errors.New("the store knows no transactions")
 	// ErrNotReserved: the reservation was refused, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("nothing is reserved")
 )

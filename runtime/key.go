@@ -123,15 +123,12 @@ func literal(c rune, n int) bool {
 
 // plain reports whether a key of this one part is the part itself.
 func plain(part string) bool {
-	if part == "" || len(part) > MaxKey {
-		return false
-	}
-	for _, c := range part {
-		if c == utf8.RuneError || !literal(c, utf8.RuneLen(c)) {
-			return false
-		}
-	}
-	return true
+	return part != "" && len(part) <= MaxKey && !strings.ContainsAny(part, "|%") && legible(part)
+}
+
+// legible reports whether a text is UTF-8 without control characters.
+func legible(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
 }
 
 // shorten returns a key of at most MaxKey bytes. No key that was short enough is like one that was not:

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Limit is one key of a limit that is asked without reserving. It is a small value: make one for each
@@ -24,7 +25,7 @@ type ReserveOnlyLimit struct {
 
 // Item is what [Limiter.All] takes tokens from: a limit, for one token, or what its method N returns.
 type Item interface {
-	request() (Request, error)
+	request(of *Limiter) (Request, error)
 }
 
 // handle has the verbs of every limit.
@@ -70,14 +71,20 @@ func (l Limit) RequireN(ctx context.Context, n int64) error {
 // N returns l as an [Item] that takes n tokens.
 func (l Limit) N(n int64) Item { return item{l.handle, n} }
 
-func (l Limit) request() (Request, error) { return item{l.handle, 1}.request() }
+func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
 
 type item struct {
 	handle
 	n int64
 }
 
-func (i item) request() (Request, error) { return i.question(Ask{Op: Take, Count: i.n}) }
+func (i item) request(of *Limiter) (Request, error) {
+	q, err := i.question(Ask{Op: Take, Count: i.n})
+	if err == nil && i.limiter != of {
+		err = i.wrap(fmt.Errorf("%w: it is another limiter's", ErrInvalidCall))
+	}
+	return q, err
+}
 
 // Reserve takes a token, ahead of its time if need be: use it after the reservation's Delay.
 func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
@@ -154,6 +161,19 @@ func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
 	}
 	return decisions[0], nil
 }
+
+// settleTimeout bounds what is asked after the caller's context has ended.
+const settleTimeout = 10 * time.Second
+
+// askAnyway asks what has to be asked even if the context has ended: to give tokens back.
+func (h handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return h.ask(ctx, q)
+}
+
+// row returns the row of the handle's key.
+func (h handle) row() Row { return Row{Name: h.policy.Name, Key: h.key.text} }
 
 // wrap names the limit that an error is about, never the key.
 func (h handle) wrap(err error) error {

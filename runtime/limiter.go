@@ -16,6 +16,7 @@ import (
 // The zero Limiter has no store: it answers every question with [ErrNoStore].
 type Limiter struct {
 	store Store
+	line  line
 }
 
 // NewLimiter returns a limiter whose counts are in store.
@@ -35,15 +36,15 @@ func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
 }
 
 // All takes from several limits at once: from all of them or, if one denies, from none. Requests for the
-// same key of the same limit add up. The error is [ErrInvalidCall] if there are no items or one is nil, and
-// otherwise one of those of [Limit.AllowN].
+// same key of the same limit add up. The error is [ErrInvalidCall] if there are no items, or one is nil or
+// another limiter's, and otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	if len(items) == 0 || slices.Contains(items, nil) {
-		return Decisions{}, ErrInvalidCall
+		return Decisions{}, fmt.Errorf("%w: there is no limit to take from", ErrInvalidCall)
 	}
 	requests := make([]Request, len(items))
 	for i, item := range items {
-		q, err := item.request()
+		q, err := item.request(l)
 		if err != nil {
 			return Decisions{}, err
 		}

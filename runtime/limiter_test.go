@@ -40,7 +40,7 @@ func verbs(limiter *runtime.Limiter) []verb {
 
 func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
 	store := still()
-	limiter, none := runtime.NewLimiter(store), &runtime.Limiter{}
+	limiter, none, unstored := runtime.NewLimiter(store), &runtime.Limiter{}, runtime.NewLimiter(nil)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	key := runtime.KeyOf(runtime.String("secret"))
@@ -58,7 +58,7 @@ func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
 		{"a nonsense policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
 		{"the zero limiter", t.Context(), none, none.Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"no limiter", t.Context(), nil, (*runtime.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
-		{"a limiter of no store", t.Context(), none, runtime.NewLimiter(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"a limiter of no store", t.Context(), unstored, unstored.Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"an ended context", ended, limiter, limiter.Reservable(reservable(5), key), context.Canceled, true},
 		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
 		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
@@ -84,7 +84,7 @@ func TestErrorsComeWithTheZeroAnswer(t *testing.T) {
 	require.EqualError(t, err, `limit "limit": count exceeds capacity: 6 is more than 5`)
 	require.Zero(t, d)
 	_, err = l.CheckN(t.Context(), 0)
-	require.EqualError(t, err, `limit "limit": count must be at least 1, not 0`)
+	require.EqualError(t, err, `limit "limit": invalid count: 0 is less than 1`)
 	r, err := l.ReserveN(t.Context(), 11)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	require.Nil(t, r)
@@ -124,9 +124,11 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, FullAfter: 5 * time.Second}, b)
 }
 
-func TestAllOfNothingIsAnError(t *testing.T) {
+func TestAllOfNothingOrOfOthersIsAnError(t *testing.T) {
 	limiter := runtime.NewLimiter(still())
-	for _, items := range [][]runtime.Item{nil, {nil}, {limiter.Limit(bucket("limit", 2), runtime.Key{}), nil}} {
+	l := limiter.Limit(bucket("limit", 2), runtime.Key{})
+	others := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.Key{})
+	for _, items := range [][]runtime.Item{nil, {nil}, {l, nil}, {others}, {l, others.N(2)}} {
 		ds, err := limiter.All(t.Context(), items...)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 		require.False(t, ds.Allowed)
@@ -168,7 +170,7 @@ func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
 }
 
 func TestZeroValuesDeny(t *testing.T) {
-	require.Equal(t, "denied, retry after 0s", runtime.Decision{}.String())
+	require.Equal(t, "denied", runtime.Decision{}.String())
 	require.False(t, runtime.Decisions{}.Allowed)
 	require.False(t, runtime.Answer{}.Allowed())
 	require.Equal(t, "Kind(0)", runtime.Kind(0).String())

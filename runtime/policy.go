@@ -54,7 +54,8 @@ func (k Kind) String() string {
 // The zero Policy is invalid, and every question asked of it is answered with [ErrInvalidPolicy]. Do not
 // change a policy once it is in use.
 type Policy struct {
-	// Name is how the limit is called in the store, in errors and in decisions.
+	// Name is how the limit is called in the store, in errors and in decisions: at most 255 bytes of UTF-8
+	// without control characters.
 	Name string
 	// Kind is the way in which tokens are granted.
 	Kind Kind
@@ -93,6 +94,8 @@ func (p *Policy) problem() string {
 		return "there is none"
 	case p.Name == "":
 		return "it has no name"
+	case len(p.Name) > MaxKey || !legible(p.Name):
+		return "its name is not at most 255 bytes of UTF-8 without control characters"
 	case p.Kind < TokenBucket || p.Kind > SlidingWindow:
 		return "its kind must be TokenBucket, FixedWindow or SlidingWindow"
 	case p.Rate < 1 || p.Rate > MaxTokens:
@@ -103,12 +106,12 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
 	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
 		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
-	case p.Capacity == 0 && p.MaxReserved == 0:
-		return "with capacity 0 and maxReserved 0 nothing can ever pass"
 	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
 		return fmt.Sprintf("a sliding window's capacity is its rate, %d, not %d", p.Rate, p.Capacity)
 	case p.Kind == SlidingWindow && p.MaxReserved != 0:
 		return "a sliding window cannot be reserved ahead"
+	case p.Capacity == 0 && p.MaxReserved == 0:
+		return "with capacity 0 and maxReserved 0 nothing can ever pass"
 	case p.Kind == TokenBucket && p.Start != Start{}:
 		return "a token bucket has no windows to start"
 	case p.Kind == SlidingWindow && p.Start.mode == startFirstUse:

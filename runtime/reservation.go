@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -26,17 +28,26 @@ func (h handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
 }
 
-// Delay says how long after the reservation was made its tokens can be used. It is counted once and for
-// all when the reservation is made.
-func (r *Reservation) Delay() time.Duration { return r.Decision.Delay }
+// Never is the delay of a reservation that was refused: the longest duration there is.
+const Never time.Duration = math.MaxInt64
 
-// Cancel gives all of the tokens back. It can be called once, and not after Settle: the error is
-// [ErrNotReserved] otherwise. After any other error the reservation still stands.
+// Delay says how long after the reservation was made its tokens can be used; [Never] if it was refused. It
+// is counted once and for all when the reservation is made.
+func (r *Reservation) Delay() time.Duration {
+	if !r.Allowed {
+		return Never
+	}
+	return r.Decision.Delay
+}
+
+// Cancel gives all of the tokens back, even if ctx has ended: that is when it is needed. It can be called
+// once, and not after Settle: the error is [ErrNotReserved] otherwise. After any other error the
+// reservation still stands.
 func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
 
 // Settle says how many tokens were really used: the rest is given back, or what was used beyond the
-// reservation is charged, if need be beyond MaxReserved, so that the callers to come wait for it. It can
-// be called once, and not after Cancel: the error is [ErrNotReserved] otherwise, and [ErrInvalidCount] if
+// reservation is charged, if need be beyond MaxReserved, so that the callers to come wait for it. It does
+// so even if ctx has ended. It can be called once, and not after Cancel: the error is [ErrNotReserved] otherwise, and [ErrInvalidCount] if
 // used is negative. After any other error the reservation still stands.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
 	r.mu.Lock()
@@ -45,7 +56,7 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 		return r.handle.wrap(ErrNotReserved)
 	}
 	if used < 0 {
-		return r.handle.wrap(ErrInvalidCount)
+		return r.handle.wrap(fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, used))
 	}
 	if err := r.settle(ctx, r.count-used); err != nil {
 		return err
@@ -63,6 +74,6 @@ func (r *Reservation) settle(ctx context.Context, rest int64) error {
 	if rest < 0 {
 		q = Ask{Op: Charge, Count: -rest}
 	}
-	_, err := r.handle.ask(ctx, q)
+	_, err := r.handle.askAnyway(ctx, q)
 	return err
 }

@@ -58,15 +58,39 @@ func TestReservationIsSettledOnce(t *testing.T) {
 }
 
 func TestReservationStandsAfterAnError(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	store := &flaky{Store: still()}
+	l := runtime.NewLimiter(store).Reservable(reservable(10), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 5)
 	require.NoError(t, err)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, r.Settle(ended, 1), context.Canceled)
+	store.err = errBroken
+	require.ErrorIs(t, r.Settle(t.Context(), 1), errBroken)
+	store.err = nil
 	require.ErrorIs(t, r.Settle(t.Context(), -1), runtime.ErrInvalidCount)
 	require.Equal(t, 5.0, value(t, l))
 	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, 10.0, value(t, l))
+}
+
+// flaky is a store that sometimes cannot be reached.
+type flaky struct {
+	runtime.Store
+	err error
+}
+
+func (f *flaky) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.Store.Do(ctx, calls)
+}
+
+func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := l.ReserveN(ctx, 5)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, r.Cancel(ctx))
 	require.Equal(t, 10.0, value(t, l))
 }
 
@@ -78,7 +102,8 @@ func TestRefusedReservationHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, r.Allowed)
 	require.Equal(t, time.Second, r.RetryAfter)
-	require.Equal(t, 11*time.Second, r.Delay(), "what it would have been")
+	require.Equal(t, runtime.Never, r.Delay(), "who waits that long uses no token")
+	require.Equal(t, 11*time.Second, r.Decision.Delay, "what it would have been")
 	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
 	require.Equal(t, -10.0, value(t, l))
 }

@@ -19,8 +19,12 @@ func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
 	if after != before {
 		s.spread(after)
 	}
-	if need := whole.need(q); !d.Allowed && !s.enough(now, need) {
-		d.RetryAfter = max(d.RetryAfter, s.until(now, need))
+	switch count := float64(q.Count); {
+	case d.Allowed:
+	case !q.late(d.Delay):
+		d.RetryAfter = s.until(whole, now, whole.need(q))
+	case count <= whole.Capacity:
+		d.RetryAfter = s.until(whole, now, count)
 	}
 	d.FullAfter = s.fullAfter(now)
 	return d, nil
@@ -101,15 +105,13 @@ func (s shards) sum(now int64) float64 {
 	return sum
 }
 
-func (s shards) enough(at int64, need float64) bool { return s.sum(at)-need >= -allowance }
-
 // until returns how long after now the shards together have need tokens. Each shard stops filling at its
 // own time, so there is no formula for the sum; but it never sinks, and so can be searched.
-func (s shards) until(now int64, need float64) time.Duration {
+func (s shards) until(whole Rule, now int64, need float64) time.Duration {
 	low, high := now, addSaturating(now, int64(s.fullAfter(now)))
 	for low+1 < high {
 		middle := low + (high-low)/2
-		if s.enough(middle, need) {
+		if avail, _ := whole.available(s.merge(middle), middle); avail >= need {
 			high = middle
 		} else {
 			low = middle

@@ -32,8 +32,9 @@ type Ask struct {
 	Count int64
 	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
 	Reserve bool
-	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none. The
-	// RetryAfter of such a refusal is an estimate.
+	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none.
+	// RetryAfter then says when it passes without any delay. A count beyond the capacity never does: of
+	// it, RetryAfter is the delay, and the retry may be refused too.
 	MaxDelay time.Duration
 }
 
@@ -80,12 +81,16 @@ func (r *Rule) refuse(q Ask) error {
 		return nil
 	}
 	if q.Count <= 0 {
-		return fmt.Errorf("%w, not %d", ErrInvalidCount, q.Count)
+		return fmt.Errorf("%w: %d is less than 1", ErrInvalidCount, q.Count)
 	}
-	if most := r.most(q); float64(q.Count) > most {
+	switch most := r.most(q); {
+	case float64(q.Count) <= most:
+		return nil
+	case q.Reserve:
+		return fmt.Errorf("%w: %d is more than %.0f, which can be reserved", ErrExceedsCapacity, q.Count, most)
+	default:
 		return fmt.Errorf("%w: %d is more than %.0f", ErrExceedsCapacity, q.Count, most)
 	}
-	return nil
 }
 
 // most returns the largest count that an ask can have.
@@ -107,11 +112,13 @@ func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
 		delay = r.until(next, now, 0)
 	}
 	retryAfter := time.Duration(0)
-	if q.MaxDelay > 0 && delay > q.MaxDelay {
-		retryAfter = delay - q.MaxDelay
-	}
-	if need := r.need(q); !r.enough(s, now, need) {
-		retryAfter = max(retryAfter, r.until(s, now, need))
+	switch need := r.need(q); {
+	case q.late(delay) && float64(q.Count) > r.Capacity:
+		retryAfter = delay
+	case q.late(delay):
+		retryAfter = r.until(s, now, float64(q.Count))
+	case !r.enough(s, now, need):
+		retryAfter = r.until(s, now, need)
 	}
 	if retryAfter > 0 || q.Op == Check {
 		next = s
@@ -120,6 +127,9 @@ func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	return next, d
 }
+
+// late reports whether a delay is longer than the ask may have.
+func (q Ask) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
 
 // take returns s after count tokens were taken at the instant now.
 func (r *Rule) take(s State, now int64, count float64) State {

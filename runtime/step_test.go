@@ -73,8 +73,8 @@ func TestStepTokenBucket(t *testing.T) {
 		{"1h", take(20), "yes; value 0, full after 2m0s"},
 		// A question that can never be answered with yes is an error.
 		{"1h", take(21), "count exceeds capacity: 21 is more than 20"},
-		{"1h", take(0), "count must be at least 1, not 0"},
-		{"1h", refund(-1), "count must be at least 1, not -1"},
+		{"1h", take(0), "invalid count: 0 is less than 1"},
+		{"1h", refund(-1), "invalid count: -1 is less than 1"},
 	})
 }
 
@@ -207,7 +207,7 @@ func TestStepCapacityZero(t *testing.T) {
 		{"0s", reserve(2), "yes, after 1.5s; value -3, full after 1.5s"},
 		{"0s", reserve(1), "no, retry after 500ms (due after 2s); value -3, full after 1.5s"},
 		{"1m", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
-		{"1m", reserve(4), "count exceeds capacity: 4 is more than 3"},
+		{"1m", reserve(4), "count exceeds capacity: 4 is more than 3, which can be reserved"},
 	})
 }
 
@@ -229,10 +229,10 @@ func TestStepReserveBounded(t *testing.T) {
 		{"0s", take(1), "no, retry after 3s; value -2, full after 4s"},
 		{"0s", reserve(2), "no, retry after 1s (due after 4s); value -2, full after 4s"},
 		{"1s", reserve(2), "yes, after 3s; value -3, full after 5s"},
-		// One who cannot wait that long is refused.
-		{"2s", within(2*time.Second, reserve(1)), "no, retry after 1s (due after 3s); value -2, full after 4s"},
+		// One who cannot wait that long is refused, and told when there is no need to wait.
+		{"2s", within(2*time.Second, reserve(1)), "no, retry after 3s (due after 3s); value -2, full after 4s"},
 		{"3s", within(2*time.Second, reserve(1)), "yes, after 2s; value -2, full after 4s"},
-		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5"},
+		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5, which can be reserved"},
 	})
 }
 

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,48 @@ func TestWaitersThatTryAgainGoAtTheRate(t *testing.T) {
 			}
 			all.Wait()
 		}))
+	})
+}
+
+// counted is a store that counts how often it is asked.
+type counted struct {
+	runtime.Store
+	asked atomic.Int64
+}
+
+func (c *counted) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	c.asked.Add(1)
+	return c.Store.Do(ctx, calls)
+}
+
+// Of those that wait, one at a time tries: not each of them whenever a token may be there.
+func TestWaitersDoNotAllTryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counted{Store: &runtime.MemStore{}}
+		l := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{})
+		const waiters = 200
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() { require.NoError(t, l.Wait(t.Context())) })
+		}
+		all.Wait()
+		require.LessOrEqual(t, store.asked.Load(), int64(3*waiters))
+	})
+}
+
+func TestWaitInLineEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
+		require.NoError(t, l.Wait(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { require.ErrorIs(t, l.Wait(ctx), context.Canceled) })
+		}
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		require.Equal(t, time.Second, elapsed(func() { require.NoError(t, l.Wait(t.Context())) }), "nobody is left in the line")
 	})
 }
 

@@ -1,40 +1,48 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"fmt"
 	"regexp"
 	"strings"
 )
 
 // Dialect is what a database wants to be told: text, and nothing that runs. In each text, {table} stands
-// for the quoted name of the table. Where a statement takes a row, its parameters are name, key and shard,
-// in this order.
+// for the quoted name of the table and {key} for the quoted name of the column key, which is a word of SQL.
+// Where a statement takes a row, its parameters are name, key and shard, in this order. A dialect of your
+// own is a value of this type.
 type Dialect struct {
 	// Name is how the dialect is called: "sqlite".
 	Name string
 	// Quote is the character that stands before and after a quoted name.
 	Quote string
+	// Isolation is that of the store's own transactions. Under it, Read must return what others have
+	// committed before Read had its lock, and not what was there when the transaction began.
+	Isolation sql.IsolationLevel
 	// Create creates the table, if there is none.
 	Create string
-	// Read selects value, ts and prev of a row, and keeps others from writing it until the transaction
-	// ends.
+	// Read selects value, ts and prev of a row, and locks it until the transaction ends.
 	Read string
+	// Seed inserts a row with the ts of one never seen, the smallest there is, unless the row is there,
+	// and locks it in any case. It is empty for a database in which one transaction writes at a time.
+	Seed string
 	// Write inserts or updates a row; after the row's own, its parameters are value, ts and prev.
 	Write string
 	// Delete deletes a row.
 	Delete string
 	// Page selects key, shard, value, ts and prev of the rows of one name that follow a key and shard,
-	// in their order; its parameters are name, key, shard and how many.
+	// in their order; its parameters are name, key, key again, shard and how many.
 	Page string
 	// Forget deletes a row if it has not changed; after the row's own, its parameters are value, ts and
 	// prev.
 	Forget string
-	// Retryable holds the error codes after which the same transaction may succeed.
-	Retryable []int
+	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
+	// has no clock but the process's.
+	Now string
 }
 
-// Text returns a statement for a table: what {table} in it stands for is the table's quoted name, that of
-// [DefaultTable] for "". The error is about the name.
+// Text returns a statement for a table, [DefaultTable] for "", with what its placeholders stand for. The
+// error is about the table's name.
 func (d Dialect) Text(statement, table string) (string, error) {
 	if table == "" {
 		table = DefaultTable
@@ -42,7 +50,8 @@ func (d Dialect) Text(statement, table string) (string, error) {
 	if !tableName.MatchString(table) {
 		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
 	}
-	return strings.ReplaceAll(strings.TrimSpace(statement), "{table}", d.quoted(table)), nil
+	names := strings.NewReplacer("{table}", d.quoted(table), "{key}", d.quoted("key"))
+	return names.Replace(strings.TrimSpace(statement)), nil
 }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
@@ -51,7 +60,7 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 // error is about the table's name.
 func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, table) }
 
-// quoted returns a table's name in quotes, and that of its schema too if it has one.
-func (d Dialect) quoted(table string) string {
-	return d.Quote + strings.ReplaceAll(table, ".", d.Quote+"."+d.Quote) + d.Quote
+// quoted returns a name in quotes, both parts of it if it is that of a schema's table.
+func (d Dialect) quoted(name string) string {
+	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
 }

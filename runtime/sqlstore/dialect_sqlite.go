@@ -1,6 +1,6 @@
 package sqlstore
 
-// SQLite is the dialect of SQLite 3.35 and later. Transactions must be immediate: with the driver
+// SQLite is the dialect of SQLite 3.24 and later. Transactions must be immediate: with the driver
 // modernc.org/sqlite that is _txlock=immediate, which package sqlite sets.
 var SQLite = Dialect{
 	Name:  "sqlite",
@@ -8,31 +8,29 @@ var SQLite = Dialect{
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
 	name  TEXT    NOT NULL,
-	key   TEXT    NOT NULL,
+	{key} TEXT    NOT NULL,
 	shard INTEGER NOT NULL,
 	value REAL    NOT NULL,
 	ts    INTEGER NOT NULL,
 	prev  REAL    NOT NULL,
-	PRIMARY KEY (name, key, shard)
+	PRIMARY KEY (name, {key}, shard)
 ) WITHOUT ROWID
 `,
 	Read: `
-SELECT value, ts, prev FROM {table} WHERE name = ? AND key = ? AND shard = ?
+SELECT value, ts, prev FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
 `,
 	Write: `
-INSERT INTO {table} (name, key, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (name, key, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
-DELETE FROM {table} WHERE name = ? AND key = ? AND shard = ?
+DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
 `,
 	Page: `
-SELECT key, shard, value, ts, prev FROM {table}
-WHERE name = ? AND (key, shard) > (?, ?) ORDER BY key, shard LIMIT ?
+SELECT {key}, shard, value, ts, prev FROM {table}
+WHERE name = ? AND {key} >= ? AND ({key} > ? OR shard > ?) ORDER BY {key}, shard LIMIT ?
 `,
 	Forget: `
-DELETE FROM {table} WHERE name = ? AND key = ? AND shard = ? AND value = ? AND ts = ? AND prev = ?
+DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ? AND value = ? AND ts = ? AND prev = ?
 `,
-	// SQLITE_BUSY and SQLITE_LOCKED.
-	Retryable: []int{5, 6},
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// locked answers calls in a transaction that has locked all of their rows.
-func (s *Store) locked(ctx context.Context, st *statements, calls []runtime.Call) ([]runtime.Answer, error) {
+// locked answers calls in a transaction of the store that has locked all of their rows.
+func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) ([]runtime.Answer, error) {
 	b := runtime.NewBatch(calls)
 	for {
-		done, err := s.run(ctx, st, b)
+		done, err := s.run(ctx, p, b)
 		if err != nil {
 			return nil, err
 		}
@@ -22,55 +22,50 @@ func (s *Store) locked(ctx context.Context, st *statements, calls []runtime.Call
 	}
 }
 
-// run runs a batch in a transaction, or returns false if it takes more rows.
-func (s *Store) run(ctx context.Context, st *statements, b *runtime.Batch) (done bool, err error) {
-	tx, err := s.db.BeginTx(ctx, nil)
+// run runs a batch in a transaction, or returns false if it takes more rows. A batch that changes nothing
+// is rolled back, and with it the rows that were inserted to be locked.
+func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch) (done bool, err error) {
+	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback()
-	states, err := read(ctx, tx.StmtContext(ctx, st.read), b.Rows())
-	if err != nil {
-		return false, err
-	}
-	if !b.Run(s.now(), states) {
-		return false, nil
-	}
-	if err := write(ctx, tx, st, b.Changes()); err != nil {
-		return false, err
-	}
-	return true, tx.Commit()
-}
-
-// read returns the states of rows, and locks them in their order.
-func read(ctx context.Context, stmt *sql.Stmt, rows []runtime.Row) ([]runtime.State, error) {
-	states := make([]runtime.State, len(rows))
-	for i, r := range rows {
-		s := runtime.State{Seen: true}
-		switch err := stmt.QueryRowContext(ctx, r.Name, r.Key, r.Shard).Scan(&s.Value, &s.TS, &s.Prev); {
-		case errors.Is(err, sql.ErrNoRows):
-		case err != nil:
-			return nil, err
-		default:
-			states[i] = s
-		}
-	}
-	return states, nil
-}
-
-// write writes what has changed.
-func write(ctx context.Context, tx *sql.Tx, st *statements, changes []runtime.Change) error {
-	for _, c := range changes {
-		r, s := c.Row, c.State
-		var err error
-		if s.Seen {
-			_, err = tx.StmtContext(ctx, st.write).ExecContext(ctx, r.Name, r.Key, r.Shard, s.Value, s.TS, s.Prev)
-		} else {
-			_, err = tx.StmtContext(ctx, st.delete).ExecContext(ctx, r.Name, r.Key, r.Shard)
-		}
+	err = s.inTx(ctx, p, func(se session) error {
+		l, err := lock(ctx, se, b.Rows(), s.locking(readFirst))
 		if err != nil {
 			return err
 		}
+		done = b.Run(now(), l.states)
+		if !done || len(b.Changes()) == 0 {
+			return errRollback
+		}
+		return l.write(ctx, b.Changes())
+	})
+	if errors.Is(err, errRollback) {
+		err = nil
 	}
-	return nil
+	return done, err
+}
+
+// errRollback rolls a transaction back that has done nothing to keep.
+var errRollback = errors.New("nothing to commit")
+
+// inTx runs fn in a transaction of the store, and commits it if fn returns no error.
+func (s *Store) inTx(ctx context.Context, p *prepared, fn func(se session) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := fn(own{tx, p}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// locking returns how rows are locked by the dialect, if not plainly.
+func (s *Store) locking(otherwise locking) locking {
+	if s.dialect.Seed == "" {
+		return plainly
+	}
+	return otherwise
 }

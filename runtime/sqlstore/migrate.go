@@ -11,7 +11,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.retry(ctx, func() error {
+	err = retry(ctx, func() error {
 		_, err := s.db.ExecContext(ctx, create)
 		return err
 	})
@@ -24,13 +24,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 // Ready returns nil if the store can answer: the table is there, has the columns that it needs, and can be
 // written. It changes nothing.
 func (s *Store) Ready(ctx context.Context) error {
-	return s.retry(ctx, func() error {
-		st, err := s.statements(ctx)
+	return retry(ctx, func() error {
+		p, err := s.prepare(ctx)
 		if err != nil {
 			return err
 		}
 		const noShard = -1
-		_, err = st.delete.ExecContext(ctx, "", "", noShard)
+		_, err = p[deleteRow].ExecContext(ctx, "", "", noShard)
 		return err
 	})
 }

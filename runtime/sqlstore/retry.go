@@ -2,46 +2,35 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
 // attempts is how often a transaction is tried, and longestPause how long at most between two tries.
 const (
-	attempts     = 50
+	attempts     = 100
 	longestPause = 100 * time.Millisecond
 )
 
 // retry runs a transaction until it succeeds, fails for good, or has been tried often enough.
-func (s *Store) retry(ctx context.Context, transaction func() error) error {
+func retry(ctx context.Context, transaction func() error) error {
 	for i := 1; ; i++ {
 		err := transaction()
-		if err == nil || !s.retryable(err) {
+		if err == nil || !retryable(err) {
 			return err
 		}
 		if i == attempts {
 			return fmt.Errorf("gave up after %d attempts: %w", i, err)
 		}
-		if err := pause(ctx, i); err != nil {
-			return err
+		if ended := pause(ctx, i); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }
 
-// retryable reports whether the database says that the same transaction may succeed if it is run again.
-func (s *Store) retryable(err error) bool {
-	var coded interface{ Code() int }
-	if !errors.As(err, &coded) {
-		return false
-	}
-	primary := coded.Code() & 0xff
-	return slices.Contains(s.dialect.Retryable, primary)
-}
-
-// pause waits before a further attempt, the longer the more there have been, and never twice as long.
+// pause waits before a further attempt: at random, so that those who were in each other's way do not meet
+// again, and the longer the more attempts there have been.
 func pause(ctx context.Context, attempt int) error {
 	longest := min(longestPause, time.Millisecond<<min(attempt, 10))
 	timer := time.NewTimer(rand.N(longest))

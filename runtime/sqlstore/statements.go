@@ -3,20 +3,41 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// statements are the dialect's texts, prepared.
-type statements struct {
-	read, write, delete, page, forget *sql.Stmt
+// statement is one of the dialect's texts.
+type statement int
+
+const (
+	readRow statement = iota
+	seedRow
+	writeRow
+	deleteRow
+	readPage
+	forgetRow
+	statementCount
+)
+
+// texts are the dialect's texts for the store's table.
+type texts [statementCount]string
+
+func newTexts(d Dialect, table string) (t texts, err error) {
+	for i, text := range []string{d.Read, d.Seed, d.Write, d.Delete, d.Page, d.Forget} {
+		if t[i], err = d.Text(text, table); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
 }
 
-// ErrClosed: the store has been closed.
-var ErrClosed = errors.New("the store is closed")
+// prepared are the texts, prepared in the store's database.
+type prepared [statementCount]*sql.Stmt
 
-// statements prepares the statements at the first use, when the table must exist.
-func (s *Store) statements(ctx context.Context) (*statements, error) {
+// prepare prepares the statements at the first use, when the table must exist.
+func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -25,51 +46,60 @@ func (s *Store) statements(ctx context.Context) (*statements, error) {
 	if s.prepared != nil {
 		return s.prepared, nil
 	}
-	p, err := s.prepare(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("table %q cannot be used (if there is none, Migrate creates it): %w", s.table, err)
+	p := new(prepared)
+	for i, text := range s.texts {
+		if text == "" {
+			continue
+		}
+		var err error
+		if p[i], err = s.db.PrepareContext(ctx, text); err != nil {
+			p.close()
+			return nil, fmt.Errorf("table %q cannot be used (if there is none, Migrate creates it): %w", s.table, err)
+		}
 	}
 	s.prepared = p
 	return p, nil
 }
 
-func (s *Store) prepare(ctx context.Context) (*statements, error) {
-	p, d := &statements{}, s.dialect
-	texts := []string{d.Read, d.Write, d.Delete, d.Page, d.Forget}
-	for i, stmt := range p.all() {
-		text, err := d.Text(texts[i], s.table)
-		if err == nil {
-			*stmt, err = s.db.PrepareContext(ctx, text)
-		}
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-func (p *statements) all() []**sql.Stmt {
-	return []**sql.Stmt{&p.read, &p.write, &p.delete, &p.page, &p.forget}
-}
-
-func (p *statements) close() {
-	for _, stmt := range p.all() {
-		if *stmt != nil {
-			(*stmt).Close()
+func (p *prepared) close() {
+	for _, stmt := range p {
+		if stmt != nil {
+			stmt.Close()
 		}
 	}
 }
 
-// Close releases what the store has prepared in the database, and lets every later call fail with
-// [ErrClosed]. It does not close the database.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.prepared != nil {
-		s.prepared.close()
-		s.prepared = nil
-	}
-	return nil
+// session runs statements in a transaction.
+type session interface {
+	exec(ctx context.Context, s statement, args ...any) (sql.Result, error)
+	queryRow(ctx context.Context, s statement, args ...any) *sql.Row
+}
+
+// own is a transaction of the store, with the prepared statements.
+type own struct {
+	tx       *sql.Tx
+	prepared *prepared
+}
+
+func (o own) exec(ctx context.Context, s statement, args ...any) (sql.Result, error) {
+	return o.tx.StmtContext(ctx, o.prepared[s]).ExecContext(ctx, args...)
+}
+
+func (o own) queryRow(ctx context.Context, s statement, args ...any) *sql.Row {
+	return o.tx.StmtContext(ctx, o.prepared[s]).QueryRowContext(ctx, args...)
+}
+
+// callers is a transaction of the caller. What is prepared in the database is not used in it: to prepare
+// takes a connection, and the caller may have the only one.
+type callers struct {
+	tx    runtime.Tx
+	texts *texts
+}
+
+func (c callers) exec(ctx context.Context, s statement, args ...any) (sql.Result, error) {
+	return c.tx.ExecContext(ctx, c.texts[s], args...)
+}
+
+func (c callers) queryRow(ctx context.Context, s statement, args ...any) *sql.Row {
+	return c.tx.QueryRowContext(ctx, c.texts[s], args...)
 }

@@ -32,37 +32,29 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 
 // sweep sweeps the rows of one policy.
 func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err error) {
-	st, err := s.statements(ctx)
+	prepared, err := s.prepare(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return 0, err
 	}
 	last := stored{row: runtime.Row{Name: p.Name, Shard: -1}}
 	for {
-		page, err := readPage(ctx, st.page, last.row)
+		page, err := pageAfter(ctx, prepared[readPage], last.row)
 		if err != nil || len(page) == 0 {
 			return deleted, err
 		}
 		last = page[len(page)-1]
-		n, err := s.forgetFull(ctx, st, p, page)
+		at := now()
+		full := slices.DeleteFunc(page, func(r stored) bool { return !p.Forgettable(r.row, r.state, at) })
+		n, err := s.forgetAll(ctx, prepared, full)
 		deleted += n
 		if err != nil {
 			return deleted, err
 		}
 	}
-}
-
-// forgetFull deletes the rows of a page that can be forgotten, in one transaction.
-func (s *Store) forgetFull(ctx context.Context, st *statements, p *runtime.Policy, page []stored) (deleted int, err error) {
-	now := s.now()
-	page = slices.DeleteFunc(page, func(r stored) bool { return !p.Forgettable(r.row, r.state, now) })
-	if len(page) == 0 {
-		return 0, nil
-	}
-	err = s.retry(ctx, func() error {
-		deleted, err = s.forget(ctx, st, page)
-		return err
-	})
-	return deleted, err
 }
 
 // stored is a row with its state.
@@ -71,45 +63,52 @@ type stored struct {
 	state runtime.State
 }
 
-// readPage returns the rows that follow one of the same name.
-func readPage(ctx context.Context, stmt *sql.Stmt, after runtime.Row) ([]stored, error) {
-	rows, err := stmt.QueryContext(ctx, after.Name, after.Key, after.Shard, sweepPage)
+// pageAfter returns the rows that follow one of the same name.
+func pageAfter(ctx context.Context, stmt *sql.Stmt, after runtime.Row) ([]stored, error) {
+	rows, err := stmt.QueryContext(ctx, after.Name, after.Key, after.Key, after.Shard, sweepPage)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var page []stored
 	for rows.Next() {
-		r := stored{runtime.Row{Name: after.Name}, runtime.State{Seen: true}}
+		r := stored{row: runtime.Row{Name: after.Name}}
 		if err := rows.Scan(&r.row.Key, &r.row.Shard, &r.state.Value, &r.state.TS, &r.state.Prev); err != nil {
 			return nil, err
 		}
+		r.state.Seen = r.state.TS != unseen
 		page = append(page, r)
 	}
 	return page, rows.Err()
 }
 
-// forget deletes rows unless they have changed since they were read.
-func (s *Store) forget(ctx context.Context, st *statements, page []stored) (deleted int, err error) {
-	tx, err := s.db.BeginTx(ctx, nil)
+// forgetAll deletes rows, in one transaction, unless they have changed since they were read.
+func (s *Store) forgetAll(ctx context.Context, p *prepared, rows []stored) (deleted int, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	err = retry(ctx, func() error {
+		deleted = 0
+		return s.inTx(ctx, p, func(se session) error {
+			for _, r := range rows {
+				n, err := forget(ctx, se, r)
+				if err != nil {
+					return err
+				}
+				deleted += n
+			}
+			return nil
+		})
+	})
+	return deleted, err
+}
+
+// forget deletes a row unless it has changed since it was read.
+func forget(ctx context.Context, se session, r stored) (deleted int, err error) {
+	result, err := se.exec(ctx, forgetRow, r.row.Name, r.row.Key, r.row.Shard, r.state.Value, r.state.TS, r.state.Prev)
 	if err != nil {
 		return 0, err
 	}
-	defer tx.Rollback()
-	stmt := tx.StmtContext(ctx, st.forget)
-	for _, r := range page {
-		result, err := stmt.ExecContext(ctx, r.row.Name, r.row.Key, r.row.Shard, r.state.Value, r.state.TS, r.state.Prev)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return 0, err
-		}
-		deleted += int(n)
-	}
-	if err := tx.Commit(); err != nil {
-		return 0, err
-	}
-	return deleted, nil
+	n, err := result.RowsAffected()
+	return int(n), err
 }

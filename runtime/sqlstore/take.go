@@ -21,7 +21,11 @@ func (s *Store) take(ctx context.Context, calls []runtime.Call) (runtime.Decisio
 	if !ok || s.taker == nil {
 		return runtime.Decision{}, false, nil
 	}
-	now, rule := s.now(), q.Policy.Rule(q.Key)
+	clock, err := s.now(ctx, s.db)
+	if err != nil {
+		return runtime.Decision{}, false, err
+	}
+	now, rule := clock(), q.Policy.Rule(q.Key)
 	u, ok := rule.Upsert(now, q.Ask)
 	if !ok {
 		return runtime.Decision{}, false, nil

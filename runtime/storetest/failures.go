@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -22,6 +24,21 @@ func failures() []clause {
 					s.broken("the error is %v", err)
 				}
 				s.wantValue(q.Policy, "k", 10)
+			}
+		}},
+		{"CancelledMidway", "what is cancelled midway takes nothing, and what is allowed is taken", func(s *subject) {
+			for _, p := range []*runtime.Policy{bucket(), sliding(), shards(runtime.TokenBucket)} {
+				p.Rate, p.Capacity, p.MaxReserved = 100_000, 100_000, 0
+				allowed := s.race(30, func(int) bool {
+					ctx, cancel := context.WithTimeout(s.ctx, rand.N(200*time.Microsecond))
+					defer cancel()
+					answers, err := s.store.Do(ctx, []runtime.Call{call(taking(p, "k", 1))})
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						s.broken("the error is %v", err)
+					}
+					return err == nil && answers[0].Allowed()
+				})
+				s.wantValue(p, "k", float64(100_000-allowed))
 			}
 		}},
 	}

@@ -120,12 +120,17 @@ func one() []clause {
 			}
 		}},
 		{"MaxDelay", "a reservation due later than MaxDelay is refused", func(s *subject) {
-			q := runtime.Ask{Count: 12, Reserve: true, MaxDelay: 10 * time.Second}
+			s.take(bucket(), "k", 10)
+			q := runtime.Ask{Count: 3, Reserve: true, MaxDelay: 10 * time.Second}
 			d := s.ask(bucket(), "k", q)
-			if d.Allowed || d.Delay != 12*time.Second || d.RetryAfter != 2*time.Second {
-				s.broken("12 of 10 tokens, 10 a minute, within 10s: %+v", d)
+			if d.Allowed || d.Delay != 18*time.Second || d.RetryAfter != 18*time.Second {
+				s.broken("3 of 0 tokens, 10 a minute, within 10s: %+v", d)
 			}
-			s.wantValue(bucket(), "k", 10)
+			s.wantValue(bucket(), "k", 0)
+			s.clock.Add(8 * time.Second)
+			if d := s.ask(bucket(), "k", q); !d.Allowed || d.Delay != 10*time.Second {
+				s.broken("the same 8s later: %+v", d)
+			}
 		}},
 		{"ClockBack", "a clock that goes back neither takes nor gives tokens", func(s *subject) {
 			for _, p := range kinds() {

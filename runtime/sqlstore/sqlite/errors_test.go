@@ -56,6 +56,14 @@ func TestClosed(t *testing.T) {
 	assert.ErrorIs(t, err, sqlstore.ErrClosed)
 }
 
+func TestOpenDoubleSlash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open("/" + path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	assert.FileExists(t, path)
+}
+
 // TestReadOnly asks a database that cannot be written to.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -25,10 +26,28 @@ import (
 type Store struct {
 	*sqlstore.Store
 	db *sql.DB
+	// turn holds an element while a call has the connection. Those that wait for it can still be
+	// cancelled; a statement under way is not, for then nobody could tell whether it has taken.
+	turn chan struct{}
+}
+
+// Do implements [runtime.Store].
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		return s.Store.Do(ctx, calls)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Open opens the database file at path, and creates it and its table if there is none. The folder must
-// exist. The path ":memory:" is a database in memory, gone when it is closed.
+// exist. A path is a path: what looks like a URI is none. The path ":memory:" is a database in memory, gone
+// when it is closed.
 func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{}) }
 
 // OpenWith is Open with options.
@@ -55,7 +74,7 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Store{Store: s, db: db}, nil
+	return &Store{Store: s, db: db, turn: make(chan struct{}, 1)}, nil
 }
 
 // prepare returns a store in db that is ready.
@@ -66,9 +85,6 @@ func prepare(db *sql.DB, o sqlstore.Options) (*sqlstore.Store, error) {
 	}
 	s, err := sqlstore.New(db, sqlstore.SQLite, o)
 	if err != nil {
-		return nil, err
-	}
-	if err := db.PingContext(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.Migrate(ctx); err != nil {
@@ -100,14 +116,15 @@ func checkPath(path string) error {
 }
 
 // dsn returns the name by which the driver opens a path, whatever characters are in it: transactions lock
-// when they begin, readers do not wait for the writer, and another process's lock is waited for.
+// when they begin, and another process's lock is waited for. SQLite waits but a moment, for it does not
+// know of contexts; the store tries again.
 func dsn(path string) string {
 	options := url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)"},
+		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)"},
 		"_txlock": {"immediate"},
 	}
 	if path != memory {
-		path = (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+		path = (&url.URL{Path: filepath.ToSlash(filepath.Clean(path))}).EscapedPath()
 	}
 	return "file:" + path + "?" + options.Encode()
 }

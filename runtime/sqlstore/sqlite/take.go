@@ -28,8 +28,8 @@ type taker struct {
 // takeText is the statement of [runtime.Upsert]. Its parameters are name, key, T, Capacity, Rate, Period,
 // Count, Need, Fresh and the number of the note.
 const takeText = `
-INSERT INTO {table} (name, key, shard, value, ts, prev) VALUES (?1, ?2, 0, ?9, ?3, 0)
-ON CONFLICT (name, key, shard) DO UPDATE SET
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?1, ?2, 0, ?9, ?3, 0)
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ratelimitgen_note(?10, min(?4, value + CAST(max(0, ?3 - ts) AS REAL) * ?5 / ?6) - ?7, max(ts, ?3)),
 	ts    = max(ts, ?3),
 	prev  = 0
@@ -38,6 +38,8 @@ WHERE min(?4, value + CAST(max(0, ?3 - ts) AS REAL) * ?5 / ?6) - ?8 >= -1e-6
 
 // Take implements [sqlstore.Taker].
 func (t *taker) Take(ctx context.Context, r runtime.Row, u runtime.Upsert) (runtime.State, bool, error) {
+	// A statement that is cancelled may have written, and its result is lost.
+	ctx = context.WithoutCancel(ctx)
 	stmt, err := t.prepare(ctx)
 	if err != nil {
 		return runtime.State{}, false, err

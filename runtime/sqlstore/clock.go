@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+)
+
+// clock tells the time of the database, by the host's: hosts disagree, and a count that many of them share
+// needs one time. How far they are apart is measured now and then.
+type clock struct {
+	mu sync.Mutex
+	// measured is when it was measured, by the host's monotonic clock, and zero is the database's clock
+	// then. A jump of the host's clock between two measurements does not matter.
+	measured time.Time
+	zero     time.Time
+	// measuring says that somebody is at it.
+	measuring bool
+}
+
+// measureAfter is how old a measurement may become. In that time, two good clocks drift apart by a
+// fraction of a millisecond.
+const measureAfter = 30 * time.Second
+
+// now returns a function that tells the time. It is called before a transaction begins, so that the
+// database's clock can be asked if need be; the function is called when the rows are locked.
+func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
+	if s.clock != nil {
+		return func() int64 { return s.clock().UnixNano() }, nil
+	}
+	if s.dialect.Now == "" {
+		return func() int64 { return time.Now().UnixNano() }, nil
+	}
+	err := s.offset.refresh(func() (time.Time, error) {
+		var micros int64
+		err := db.QueryRowContext(ctx, s.dialect.Now).Scan(&micros)
+		return time.UnixMicro(micros), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.offset.now, nil
+}
+
+// querier is a database, or a transaction in it.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// refresh measures if there is no measurement, or if it is old and nobody else is at it. An old one is
+// better than none: if it cannot be renewed, it stays.
+func (c *clock) refresh(ask func() (time.Time, error)) error {
+	if !c.begin() {
+		return nil
+	}
+	before := time.Now()
+	now, err := ask()
+	after := time.Now()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.measuring = false
+	if err == nil {
+		// The answer was given somewhere between: half way, for all that is known.
+		c.measured, c.zero = after, now.Add(after.Sub(before)/2)
+	}
+	if c.measured.IsZero() {
+		return err
+	}
+	return nil
+}
+
+// begin reports whether the caller is to measure.
+func (c *clock) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.measured.IsZero():
+		return true
+	case c.measuring || time.Since(c.measured) < measureAfter:
+		return false
+	}
+	c.measuring = true
+	return true
+}
+
+// now returns the database's time, in nanoseconds since 1970 UTC.
+func (c *clock) now() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.zero.Add(time.Since(c.measured)).UnixNano()
+}

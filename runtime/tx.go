@@ -1,0 +1,40 @@
+package runtime
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Tx is a transaction of the caller's own: an [sql.Tx], or an [sql.Conn] on which one was begun.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// TxStore is a [Store] that can keep count inside a transaction of its caller.
+type TxStore interface {
+	Store
+	// WithTx returns a store whose counts change if and only if tx commits. It never begins, commits
+	// or rolls back, and leaves tx usable after a denial.
+	WithTx(tx Tx) Store
+}
+
+// WithTx returns a limiter that asks inside a transaction of the caller, which must be of the database
+// that holds the counts. What it takes is taken if and only if tx commits. If its store knows no
+// transactions, the limiter answers every question with [ErrNoTx].
+func (l *Limiter) WithTx(tx Tx) *Limiter {
+	if l == nil || l.store == nil {
+		return l
+	}
+	store, ok := l.store.(TxStore)
+	if !ok {
+		return &Limiter{store: noTx{}}
+	}
+	return &Limiter{store: store.WithTx(tx)}
+}
+
+// noTx is the store inside a transaction of a store that knows none.
+type noTx struct{}
+
+func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
