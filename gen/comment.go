@@ -2,9 +2,10 @@ package gen
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/dave/jennifer/jen"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // comment writes a text above the declaration that follows, one line comment a line.
@@ -26,12 +27,8 @@ func commentLines(text string) []string {
 
 // harmless drops the characters that Go refuses in a comment, or that make it look other than it is.
 func harmless(text string) string {
-	const byteOrderMark = '\uFEFF'
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == byteOrderMark:
+		if spec.Illegible(r) && r != '\n' {
 			return -1
 		}
 		return r
@@ -41,9 +38,8 @@ func harmless(text string) string {
 // disarm returns a line that gofmt does not take for an old build constraint, which it would move to the
 // top of the file.
 func disarm(line string) string {
-	before, after, found := strings.Cut(line, "+build")
-	if found && strings.TrimLeft(before, "/ \t") == "" {
-		return before + "+ build" + after
+	if spec.IsBuildLine(line) {
+		return strings.Replace(line, "+", "+ ", 1)
 	}
 	return line
 }

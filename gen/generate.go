@@ -13,10 +13,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"go/build/constraint"
 	"go/format"
-	"go/token"
 	"strings"
-	"unicode"
 
 	"github.com/dave/jennifer/jen"
 
@@ -56,23 +55,34 @@ func Generate(f *spec.File, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, bug(err)
 	}
+	if err := unconstrained(formatted); err != nil {
+		return nil, err
+	}
 	return formatted, nil
+}
+
+// unconstrained reports a source with a build constraint. None is ever meant, and it would remove the
+// package from the build.
+func unconstrained(source []byte) error {
+	for line := range strings.Lines(string(source)) {
+		if constraint.IsGoBuild(line) || constraint.IsPlusBuild(line) {
+			return bug(fmt.Errorf("it has a build constraint, %q", line))
+		}
+	}
+	return nil
 }
 
 func (o Options) check() error {
 	switch {
 	case o.Package == "":
 		return ErrNoPackage
-	case !IsPackageName(o.Package):
+	case !spec.IsPackageName(o.Package):
 		return fmt.Errorf("%q cannot be the name of a package", o.Package)
-	case strings.ContainsFunc(o.Source, unicode.IsControl):
+	case strings.ContainsAny(o.Source, "\t\n"), harmless(o.Source) != o.Source:
 		return fmt.Errorf("the file name %q cannot stand in a comment", o.Source)
 	}
 	return nil
 }
-
-// IsPackageName reports whether name can be the name of a generated package.
-func IsPackageName(name string) bool { return token.IsIdentifier(name) && name != "_" }
 
 // bug says that an error is ours, and leaves out the source that a printer may have put into it.
 func bug(err error) error {

@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"go/ast"
+	"go/build/constraint"
 	"go/format"
 	"go/parser"
 	"go/token"
@@ -48,11 +49,11 @@ func TestOptions(t *testing.T) {
 
 	_, err = Generate(&spec.File{Name: "limits.yaml"}, Options{})
 	assert.ErrorIs(t, err, ErrNoPackage)
-	for _, name := range []string{"_", "type", "a-b", "1st", "a b", "a;b"} {
+	for _, name := range []string{"_", "documentation", "type", "a-b", "1st", "a b", "a;b"} {
 		_, err = Generate(file, Options{Package: name})
 		assert.ErrorContains(t, err, "cannot be the name of a package", name)
 	}
-	for _, name := range []string{"a\nfunc init() {}", "a\rb", "\x00"} {
+	for _, name := range []string{"a\nfunc init() {}", "a\rb", "\x00", "a\tb", "\xff.yaml", "a\u202Eb"} {
 		_, err = Generate(file, Options{Source: name})
 		assert.ErrorContains(t, err, "cannot stand in a comment", name)
 	}
@@ -94,14 +95,14 @@ func TestNamesThatHide(t *testing.T) {
 	code := generate(t,
 		limit("A", "", text("l", "ll")...),
 		limit("B", "", text("runtime", "runtimeKey", "context", "string", "nil")...),
-		limit("C", "", text("policyC", "_")...),
+		limit("C", "", text("policyC")...),
 		limit("D", "", spec.KeyPart{Name: "Limits", Type: "example.com/time.T"}, spec.KeyPart{Name: "x", Type: "example.com/go/v2.T"},
 			spec.KeyPart{Name: "y", Type: "gopkg.in/yaml.v3.T"}, spec.KeyPart{Name: "z", Type: "example.com/1-2.T"}),
 	)
 	for _, want := range []string{
 		"func (lll *Limits) A(l string, ll string)",
 		"func (lll *Limits) B(runtimeKeyKey string, runtimeKey string, context string, string string, nil string)",
-		"func (lll *Limits) C(policyCKey string, _Key string)",
+		"func (lll *Limits) C(policyCKey string)",
 		"func (lll *Limits) D(Limits time2.T, x go2.T, y yaml.T, z pkg.T)",
 		"\ttime2 \"example.com/time\"\n", "\tgo2 \"example.com/go/v2\"\n", "\tyaml \"gopkg.in/yaml.v3\"\n",
 	} {
@@ -111,7 +112,7 @@ func TestNamesThatHide(t *testing.T) {
 
 var hostile = []string{
 	"*/ func init() { panic(1) } /*", "+build ignore", "// +build ignore", "//+build ignore", "/// \t+build ignore",
-	"//go:build ignore", "go:build ignore", "x\n//go:build ignore", "x\n+build ignore\ny", "\n\n+build ignore",
+	"x\n\u00A0+build ignore", "x\n\u3000/\u2003+build ignore", "//go:build ignore", "go:build ignore", "x\n//go:build ignore", "x\n+build ignore\ny", "\n\n+build ignore",
 	"x\r\nfunc init() {}", "x\rfunc init() {}", "x\u2028func init() {}", "x\u0085func init() {}", "\x00", "x\uFEFFy", "\xff\xfe",
 	"#cgo LDFLAGS: -x", "line x.go:1", "//line x.go:1", "//export X", "/*line x.go:1*/", "//nolint", "`", "\"", "\\", "%s",
 	"x \u202Eevil\u202C", "Deprecated:", "A", "Ab", "A.", "A:", "\t\tx", "# x\n\n# y", "1. a\n2. b", "[x]: http://x", " ", "\n",
@@ -123,12 +124,13 @@ func checkDoc(t *testing.T, doc string) {
 	code := generate(t, limit("A", doc))
 	file, err := parser.ParseFile(token.NewFileSet(), "", code, parser.ParseComments)
 	require.NoError(t, err, "%q", doc)
-	assert.Len(t, file.Decls, 11, "%q", doc)
+	assert.Len(t, file.Decls, 12, "%q", doc)
 	assert.True(t, strings.HasPrefix(code, "// Code generated "), "%q", doc)
 	for _, comment := range file.Comments {
 		for _, line := range comment.List {
 			assert.Regexp(t, `^//($|[ \t][^\r]*$)`, line.Text, "%q", doc)
-			assert.NotRegexp(t, `^//[/ \t]*\+build`, line.Text, "%q", doc)
+			assert.False(t, constraint.IsPlusBuild(line.Text), "%q", doc)
+			assert.False(t, spec.IsBuildLine(line.Text), "%q", doc)
 		}
 	}
 	again, err := format.Source([]byte(code))
@@ -140,6 +142,13 @@ func TestHostileDoc(t *testing.T) {
 	for _, doc := range hostile {
 		checkDoc(t, doc)
 	}
+}
+
+func TestBuildConstraintIsABug(t *testing.T) {
+	for _, line := range []string{"//go:build ignore", "// +build ignore", "//\u00A0+build ignore"} {
+		assert.ErrorContains(t, unconstrained([]byte("package a\n"+line+"\n")), "build constraint", line)
+	}
+	assert.NoError(t, unconstrained([]byte("package a\n// go:build\n// + build x\n// x +build\n")))
 }
 
 func FuzzDoc(f *testing.F) {

@@ -135,3 +135,34 @@ func handwritten(t *testing.T, packages []string) {
 	out, err := tool(t, module(t, files), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
 	assert.NoError(t, err, out)
 }
+
+// Does what the author may name things compile, even if Go has a meaning for the name?
+func TestNamesWithAMeaningInGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the compiler")
+	}
+	files := map[string]string{"main.go": "package main\n\nfunc main() {}\n"}
+	for _, name := range []string{"main", "runtime", "context", "time", "netip", "string"} {
+		directory := name
+		if name == "main" {
+			directory = "."
+		}
+		files[directory+"/limits.gen.go"] = string(generated(t, "version: 1\npackage: "+name+"\n"+limitsWithAMeaning))
+	}
+	out, err := goTool(t, module(t, files), "vet", "./...")
+	assert.NoError(t, err, out)
+}
+
+const limitsWithAMeaning = `limits:
+  is: {kind: token bucket, rate: 1, period: 1m}
+  as: {kind: token bucket, rate: 1, period: 1m}
+  unwrap: {kind: token bucket, rate: 1, period: 1m}
+  error: {kind: token bucket, rate: 1, period: 1m}
+  string: {kind: token bucket, rate: 1, period: 1m, key: {verb: int64}}
+  scan: {kind: token bucket, rate: 1, period: 1m}
+  format: {kind: token bucket, rate: 1, period: 1m, key: {f: string, verb: int64}}
+  writeTo: {kind: token bucket, rate: 1, period: 1m, key: {w: int64}}
+  readFrom: {kind: token bucket, rate: 1, period: 1m}
+  a: {kind: fixed window, rate: 1, period: 1m, start: 1h, key: {runtime: string, context: int, time: int64, netip: netip.Addr, len: bool, nil: int}}
+  b: {kind: token bucket, rate: 1, period: 1m, key: {any: string, error: int, policyB: int64, l: bool, at: net/netip.Prefix}}
+`

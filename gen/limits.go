@@ -13,6 +13,7 @@ func declareLimits(file *jen.File, n names) {
 	declareType(file)
 	declareNew(file)
 	declareAll(file, n)
+	declareWithTx(file, n)
 	declareLimiter(file, n)
 }
 
@@ -44,6 +45,16 @@ func declareAll(file *jen.File, n names) {
 		Params(jen.Id("ctx").Qual(contextPath, "Context"), jen.Id("items").Op("...").Id("Item")).
 		Params(jen.Id("Decisions"), jen.Error()).
 		Block(jen.Return(n.limiter().Dot("All").Call(jen.Id("ctx"), jen.Id("items").Op("..."))))
+}
+
+// func (l *Limits) WithTx(tx runtime.Tx) *Limits { return (*Limits)(l.limiter().WithTx(tx)) }
+func declareWithTx(file *jen.File, n names) {
+	file.Line()
+	comment(file, "WithTx returns the limits inside a transaction of the caller's own, of the database that holds the counts: what\n"+
+		"they take is taken if and only if tx commits.")
+	file.Func().Add(n.receiving()).Id("WithTx").Params(jen.Id("tx").Qual(runtimePath, "Tx")).Op("*").Id("Limits").Block(
+		jen.Return(jen.Parens(jen.Op("*").Id("Limits")).Call(n.limiter().Dot("WithTx").Call(jen.Id("tx")))),
+	)
 }
 
 // func (l *Limits) limiter() *runtime.Limiter { return (*runtime.Limiter)(l) }

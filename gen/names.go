@@ -1,7 +1,6 @@
 package gen
 
 import (
-	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -68,7 +67,7 @@ func (n names) isTaken(name string) bool {
 			}
 		}
 	}
-	return jen.IsReservedWord(name) || types.Universe.Lookup(name) != nil
+	return jen.IsReservedWord(name)
 }
 
 // register tells the printer the names of the packages.
@@ -83,7 +82,7 @@ func (n names) register(file *jen.File) {
 // body of the method needs that name for something else.
 func (n names) parameter(l *spec.Limit, part string) string {
 	name := part
-	for name == "_" || name == "runtime" || name == policyName(l) || name != part && hasPart(l, name) {
+	for name == "runtime" || name == policyName(l) || name != part && hasPart(l, name) {
 		name += "Key"
 	}
 	return name

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// defaultOutput is the file that is written if none is named. It stands in the current directory, which
-// under go generate is that of the file with the directive.
+// defaultOutput is the name of the file that is written if none is named.
 const defaultOutput = "limits.gen.go"
 
 func generateVerb() verb {
@@ -46,7 +46,7 @@ type generation struct {
 
 func prepareGenerate(flags *flag.FlagSet) action {
 	var g generation
-	flags.StringVar(&g.output, "o", defaultOutput, "write to `OUTPUT`; "+defaultOutput+" if left out")
+	flags.StringVar(&g.output, "o", "", "write to `OUTPUT`; if left out, "+defaultOutput+" beside FILE, or here under go generate")
 	flags.StringVar(&g.pkg, "package", "", "call the package `NAME`")
 	flags.BoolVar(&g.check, "check", false, "write nothing; ask whether the code is up to date")
 	flags.BoolVar(&g.stdout, "stdout", false, "print the code instead of writing it")
@@ -54,6 +54,15 @@ func prepareGenerate(flags *flag.FlagSet) action {
 	flags.BoolVar(&g.verbose, "v", false, "say what was done")
 	g.color.declareColor(flags)
 	return g.run
+}
+
+// outputFor returns the file that is written if none is named. go generate runs in the directory of the
+// package that is to hold the limits; people run the tool anywhere.
+func outputFor(source string) string {
+	if os.Getenv("GOPACKAGE") != "" {
+		return defaultOutput
+	}
+	return filepath.Join(filepath.Dir(source), defaultOutput)
 }
 
 func (g *generation) run(s streams, args []string) error {
@@ -93,13 +102,18 @@ func (g *generation) accept(args []string) error {
 	case len(args) == 1:
 		g.source = args[0]
 	}
+	if g.output == "" {
+		g.output = outputFor(g.source)
+	}
 	switch {
 	case g.check && g.stdout:
 		return misusef("-check and -stdout do not go together")
-	case g.pkg != "" && !gen.IsPackageName(g.pkg):
+	case g.pkg != "" && !spec.IsPackageName(g.pkg):
 		return misusef("-package %q is not a name that a Go package can have", g.pkg)
 	case filepath.Ext(g.output) != ".go":
 		return misusef("-o must name a .go file, not %q", g.output)
+	case !isSource(filepath.Base(g.output)):
+		return misusef("-o cannot be %q: go build passes over files whose names begin with . or _ or end with _test.go", g.output)
 	}
 	return nil
 }
@@ -135,7 +149,7 @@ func (g *generation) write(s streams, code []byte, limits int) error {
 		g.say(s, "%s is up to date", slash(g.output))
 		return nil
 	case now.foreign() && !g.force:
-		return no{slash(g.output) + " exists and ratelimitgen did not write it; move it or pass -force"}
+		return no{slash(g.output) + " exists and ratelimitgen did not write it; " + makeWay}
 	}
 	if err := replaceFile(g.output, code); err != nil {
 		return err
@@ -143,6 +157,9 @@ func (g *generation) write(s streams, code []byte, limits int) error {
 	g.say(s, "wrote %s (limits: %d)", slash(g.output), limits)
 	return nil
 }
+
+// makeWay says what to do about a file that ratelimitgen did not write.
+const makeWay = "move it or pass -force"
 
 // say tells those who asked what was done.
 func (g *generation) say(s streams, format string, args ...any) {

@@ -38,7 +38,10 @@ func initialize(s streams, args []string) error {
 	case len(args) == 1:
 		path = args[0]
 	}
-	schema := strings.TrimSuffix(path, filepath.Ext(path)) + ".schema.json"
+	if !namesFile(path) {
+		return misusef("%s is a directory; name the file in it", slash(path))
+	}
+	schema := schemaBeside(path)
 	if schema == path {
 		return misusef("%s would be the schema too", slash(path))
 	}
@@ -51,6 +54,20 @@ func initialize(s streams, args []string) error {
 	}
 	_, err := fmt.Fprintf(s.out, nextSteps, slash(path), slash(schema), quoted(filepath.Base(path)))
 	return err
+}
+
+// namesFile reports whether a path can be that of a file, by its looks.
+func namesFile(path string) bool {
+	_, name := filepath.Split(path)
+	return name != "" && name != "." && name != ".."
+}
+
+// schemaBeside returns the path of the schema that goes with a limits.yaml. There is no space in its name,
+// where editors take the name to end.
+func schemaBeside(path string) string {
+	directory, name := filepath.Split(path)
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	return directory + strings.Join(strings.Fields(name), "-") + ".schema.json"
 }
 
 // refuseExisting answers no if init would overwrite anything.

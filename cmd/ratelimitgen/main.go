@@ -18,6 +18,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -73,12 +77,26 @@ func report(stderr io.Writer, verb string, err error) int {
 		code = exitMisuse
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "%s: %v\n", join("ratelimitgen", verb), err)
+		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", verb), visible(err.Error()))
 	}
 	if code == exitMisuse {
 		fmt.Fprintln(stderr, "run", join("ratelimitgen help", verb))
 	}
 	return code
+}
+
+// visible returns a message with the control characters of file names in it written out, so that they
+// leave the terminal alone. Newlines stand between messages.
+func visible(message string) string {
+	var out strings.Builder
+	for _, r := range message {
+		if r == '\n' || !spec.Illegible(r) {
+			out.WriteRune(r)
+			continue
+		}
+		out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return out.String()
 }
 
 func join(program, verb string) string {

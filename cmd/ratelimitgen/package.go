@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -24,7 +23,7 @@ func (g *generation) packageName(file *spec.File) (string, error) {
 		}
 	}
 	name := filepath.Base(directory)
-	if !gen.IsPackageName(name) {
+	if !spec.IsPackageName(name) {
 		return "", misusef("the package cannot be named %q as its directory; pass -package NAME, or write package: NAME in %s", name, slash(g.source))
 	}
 	return name, nil

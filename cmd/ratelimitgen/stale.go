@@ -14,7 +14,7 @@ import (
 // stale is a file that is not as it should be.
 type stale struct {
 	path, problem string
-	// fix is the command that puts it right.
+	// fix says what puts it right.
 	fix string
 }
 
@@ -30,10 +30,10 @@ func (g *generation) compare(s streams, code []byte) error {
 		return err
 	}
 	if problem := g.problem(now, code); problem != "" {
-		found = append([]stale{{slash(g.output), problem, g.command(now.foreign())}}, found...)
+		found = append([]stale{{slash(g.output), problem, g.fix(now)}}, found...)
 	}
 	for _, f := range found {
-		fmt.Fprintf(s.out, "%s %s; run: %s\n", f.path, f.problem, f.fix)
+		fmt.Fprintln(s.out, visible(fmt.Sprintf("%s %s; %s", f.path, f.problem, f.fix)))
 	}
 	if len(found) == 0 {
 		g.say(s, "%s is up to date", slash(g.output))
@@ -77,7 +77,7 @@ func (g *generation) orphans() ([]stale, error) {
 			return nil, err
 		}
 		if source, ours := gen.SourceOf(text); ours {
-			found = append(found, stale{slash(path), orphaned(directory, source), "rm " + quoted(slash(path))})
+			found = append(found, stale{slash(path), orphaned(directory, source), "run: rm " + quoted(slash(path))})
 		}
 	}
 	return found, nil
@@ -85,7 +85,8 @@ func (g *generation) orphans() ([]stale, error) {
 
 // isSource reports whether go build looks at a file of this name.
 func isSource(name string) bool {
-	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_")
+	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
+		!strings.HasSuffix(name, "_test.go")
 }
 
 // orphaned says why a generated file is left over.
@@ -96,13 +97,18 @@ func orphaned(directory, source string) string {
 	return "is left over: it is not the output of this command, and a package can hold only one"
 }
 
-// command is the call of generate that writes the output.
-func (g *generation) command(force bool) string {
-	words := []string{"go tool ratelimitgen generate"}
-	if force {
-		words = append(words, "-force")
+// fix says how the output, which is not as it should be, comes to be so.
+func (g *generation) fix(now output) string {
+	if now.foreign() {
+		return makeWay
 	}
-	if g.output != defaultOutput {
+	return "run: " + g.command()
+}
+
+// command is the call of generate that writes the output.
+func (g *generation) command() string {
+	words := []string{"go tool ratelimitgen generate"}
+	if g.output != outputFor(g.source) {
 		words = append(words, "-o", quoted(slash(g.output)))
 	}
 	if g.pkg != "" {

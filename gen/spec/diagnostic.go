@@ -22,6 +22,8 @@ type Diagnostic struct {
 	Notes []Note
 
 	shown excerpt
+	// meant are what to write instead of what stands from Pos to End, the likeliest first.
+	meant []string
 }
 
 // Note is a second place that a [Diagnostic] speaks of, in the same file.
@@ -34,6 +36,15 @@ type Note struct {
 
 // Diagnostics are all that is wrong with a file, in the order of their positions.
 type Diagnostics []Diagnostic
+
+// ask puts what was probably meant into the help.
+func (ds Diagnostics) ask() {
+	for i, d := range ds {
+		if len(d.meant) > 0 {
+			ds[i].Help = "did you mean " + list(d.meant, "or") + "?"
+		}
+	}
+}
 
 func (ds Diagnostics) sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {

@@ -3,6 +3,7 @@ package spec
 import (
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ var units = map[string]time.Duration{
 	"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
 	"d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
 }
+
+// longestPeriod is the longest period in days.
+var longestPeriod = strconv.FormatInt(int64(runtime.MaxPeriod/units["d"]), 10) + "d"
 
 // exact returns the length of a duration such as 1d12h in nanoseconds, without rounding. It is false if
 // the text is not a duration.
@@ -57,7 +61,7 @@ func (p *parser) period(limit *Limit, e entry) bool {
 		return false
 	}
 	if length < 1 || length > runtime.MaxPeriod {
-		p.report(e.at, outOfRange, "", "period must be 1ns to %dd, not %s", runtime.MaxPeriod/units["d"], clip(e.value.Value))
+		p.report(e.at, outOfRange, "", "period must be 1ns to %s, not %s", longestPeriod, clip(e.value.Value))
 		return false
 	}
 	limit.Policy.Period = length
@@ -80,18 +84,18 @@ func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 // notDuration reports a value that is no duration.
 func (p *parser) notDuration(e entry) {
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" || decimalForm.MatchString(e.value.Value) {
-		n := clip(e.value.Value)
-		p.report(e.at, badDuration, didYouMean(n+"s", n+"m", n+"ms"),
-			"%s must be a duration with a unit, not %s", e.name, describe(e.value))
+		p.report(e.at, badDuration, durationHelp, "%s must be a duration with a unit, not %s", e.name, describe(e.value))
+		n := strings.ReplaceAll(e.value.Value, "_", "")
+		p.meant(n+"s", n+"m", n+"ms")
 		return
 	}
 	if unit, days, ok := unevenUnit(e.value.Value); ok {
-		p.report(e.at, badDuration, didYouMean(days), "%s cannot be counted in %s, whose lengths differ", e.name, unit)
+		p.report(e.at, badDuration, durationHelp, "%s cannot be counted in %s, whose lengths differ", e.name, unit)
+		p.meant(days)
 		return
 	}
-	help := "write a number and a unit, such as 90s, 5m, 1h or 1d"
-	if meant := meantDuration(e.value.Value); meant != "" {
-		help = meant
-	}
-	p.report(e.at, badDuration, help, "%s must be a duration, not %s", e.name, describe(e.value))
+	p.report(e.at, badDuration, durationHelp, "%s must be a duration, not %s", e.name, describe(e.value))
+	p.meant(meantDuration(e.value.Value)...)
 }
+
+const durationHelp = "write a number and a unit, such as 90s, 5m, 1h or 1d"

@@ -3,9 +3,7 @@ package spec
 import (
 	"errors"
 	"io"
-	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -77,26 +75,8 @@ func (s *source) says(n int) bool {
 	return text != "" && !strings.HasPrefix(text, "#")
 }
 
-// lacksColon reports whether a line looks like a "name: value" without the colon.
+// lacksColon reports whether a line looks like a "name: value" without a colon that YAML takes for one.
 func (s *source) lacksColon(n int) bool {
 	line := s.line(n)
-	return !strings.Contains(line, ":") && !strings.HasPrefix(line, "---")
-}
-
-var (
-	indentTab = regexp.MustCompile("^ *(\t)")
-	badBegin  = regexp.MustCompile("(?:^|[ \t,{\\[])([@%`])")
-)
-
-// culprit returns the character of a faulty line that the YAML reader stumbled over, or else the whole line.
-func (s *source) culprit(problem string, n int) span {
-	line := s.line(n)
-	place := indentTab.FindStringSubmatchIndex(line)
-	if place == nil && strings.Contains(problem, "cannot start any token") {
-		place = badBegin.FindStringSubmatchIndex(line)
-	}
-	if place == nil {
-		return s.wholeLine(n)
-	}
-	return spanning(Pos{n, 1 + utf8.RuneCountInString(line[:place[2]])}, line[place[2]:place[3]])
+	return !strings.Contains(line+" ", ": ") && !strings.HasPrefix(line, "---")
 }

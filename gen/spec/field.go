@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -9,7 +10,9 @@ import (
 // field is one name that a map of the file may hold. The tables of fields drive the reading, the
 // suggestions, the JSON Schema and the reference.
 type field[T any] struct {
-	name     string
+	name string
+	// synonyms are what other limiters call it, in small letters.
+	synonyms []string
 	required bool
 	// about says in Markdown what the field means.
 	about string
@@ -19,7 +22,7 @@ type field[T any] struct {
 	example string
 	schema  object
 	// read puts the value into the noun and returns true, or reports what is wrong with it.
-	read func(p *parser, into T, e entry) bool
+	read func(p *parser, into *T, e entry) bool
 }
 
 // names lists the names of the fields of a table.
@@ -32,7 +35,7 @@ func names[T any](fields []field[T]) []string {
 }
 
 // fileFields are the fields at the top of the file.
-var fileFields = []field[*File]{
+var fileFields = []field[File]{
 	{
 		name: "version", required: true,
 		about:   "The version of this format.",
@@ -44,7 +47,7 @@ var fileFields = []field[*File]{
 	{
 		name:    "package",
 		about:   "The name of the Go package to generate.",
-		accepts: "a Go identifier, but not `main`, `runtime`, `context` or `time`",
+		accepts: "a Go identifier, but not `" + strings.Join(ignoredPackages, "` or `") + "`",
 		absent:  "the `-package` flag, or the directory's name",
 		example: "limits",
 		schema:  object{"type": "string", "pattern": identifierPattern, "not": object{"enum": unusablePackages()}},
@@ -61,9 +64,9 @@ var fileFields = []field[*File]{
 }
 
 // limitFields are the fields of one limit, in the order in which people read them.
-var limitFields = []field[*Limit]{
+var limitFields = []field[Limit]{
 	{
-		name:    "doc",
+		name: "doc", synonyms: []string{"description", "comment"},
 		about:   "What the limit is for. It becomes the method's doc comment, after the method's name.",
 		accepts: "text, of one or more lines",
 		example: "bounds how fast one user can post.",
@@ -80,7 +83,7 @@ var limitFields = []field[*Limit]{
 		read:    (*parser).keyParts,
 	},
 	{
-		name: "kind", required: true,
+		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
 		about:   "How tokens are granted: continuously (`token bucket`), all at the start of each period (`fixed window`), or so that about `rate` fit into any period (`sliding window`).",
 		accepts: "`token bucket`, `fixed window` or `sliding window`",
 		example: "token bucket",
@@ -88,7 +91,7 @@ var limitFields = []field[*Limit]{
 		read:    (*parser).kind,
 	},
 	{
-		name: "rate", required: true,
+		name: "rate", required: true, synonyms: []string{"limit"},
 		about:   "How many tokens are granted per `period`.",
 		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s", grouped(runtime.MaxTokens)),
 		example: "10",
@@ -96,15 +99,15 @@ var limitFields = []field[*Limit]{
 		read:    (*parser).rate,
 	},
 	{
-		name: "period", required: true,
+		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
 		about:   "The time in which `rate` tokens are granted.",
-		accepts: "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most 3650d",
+		accepts: "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most " + longestPeriod,
 		example: "1m",
 		schema:  object{"type": "string", "pattern": durationPattern},
 		read:    (*parser).period,
 	},
 	{
-		name:    "capacity",
+		name: "capacity", synonyms: []string{"burst", "max"},
 		about:   "The most tokens that can pile up, and so the largest count of one call. With 0 nothing can be taken at once, only reserved. Not for a sliding window.",
 		accepts: fmt.Sprintf("a whole number of tokens, 0 to %s", grouped(runtime.MaxTokens)),
 		absent:  "`rate`",
@@ -142,10 +145,10 @@ var limitFields = []field[*Limit]{
 	{
 		name:    "goName",
 		about:   "The name of the generated method.",
-		accepts: "an exported Go identifier, but not `All` or `WithTx`",
+		accepts: "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method that go vet knows, such as `MarshalJSON`",
 		absent:  "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
 		example: "SendMessage",
-		schema:  object{"type": "string", "pattern": exportedPattern, "not": object{"enum": []string{"All", "WithTx"}}},
+		schema:  object{"type": "string", "pattern": exportedPattern, "not": object{"enum": reservedGoNames}},
 		read:    (*parser).goName,
 	},
 }

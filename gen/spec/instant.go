@@ -57,7 +57,8 @@ func (p *parser) instant(e entry) (runtime.Start, bool) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
 	case !instantForm.MatchString(text):
-		p.report(e.at, badStart, meantInstant(text), "start must be an instant with a time and a zone, not %s", quote(text))
+		p.report(e.at, badStart, "an instant is written 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", quote(text))
+		p.meant(meantInstant(text))
 	case err != nil:
 		p.report(e.at, badStart, "", "start is not a time that exists: %s", clip(text))
 	case t.Before(firstInstant), t.After(lastInstant):
@@ -68,21 +69,23 @@ func (p *parser) instant(e entry) (runtime.Start, bool) {
 	return runtime.Start{}, false
 }
 
-// meantInstant asks for the instant that was probably meant by a date, or a time without a zone.
+// meantInstant returns the instant that was probably meant by a date, or a time without a zone; "" if there
+// is none.
 func meantInstant(text string) string {
 	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return didYouMean(t.Format(time.RFC3339))
+			return t.Format(time.RFC3339)
 		}
 	}
-	return "an instant is written 2006-01-02T15:04:05Z"
+	return ""
 }
 
 // offset reads an offset from 0:00 UTC on 1 January 1970.
 func (p *parser) offset(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	if Nearest(text, []string{firstUse, "first request"}) != "" {
-		p.report(e.at, badStart, didYouMean(firstUse), "start must be %s, not %s", startInWords, describe(e.value))
+		p.report(e.at, badStart, "", "start must be %s, not %s", startInWords, describe(e.value))
+		p.meant(firstUse)
 		return runtime.Start{}, false
 	}
 	unsigned, negative := strings.CutPrefix(text, "-")
@@ -93,7 +96,7 @@ func (p *parser) offset(e entry) (runtime.Start, bool) {
 	}
 	length, ok := p.wholeNanoseconds(e, sum)
 	if ok && length > runtime.MaxPeriod {
-		p.report(e.at, outOfRange, "", "start must be an offset of at most %dd, not %s", runtime.MaxPeriod/units["d"], clip(text))
+		p.report(e.at, outOfRange, "", "start must be an offset of at most %s, not %s", longestPeriod, clip(text))
 		return runtime.Start{}, false
 	}
 	if negative {
@@ -103,12 +106,12 @@ func (p *parser) offset(e entry) (runtime.Start, bool) {
 }
 
 func (p *parser) notOffset(e entry) {
-	help := "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use"
+	p.report(e.at, badStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
+		"start must be %s, not %s", startInWords, describe(e.value))
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
-		n := clip(e.value.Value)
-		help = didYouMean(n+"s", n+"m", n+"h")
-	} else if meant := meantDuration(e.value.Value); meant != "" {
-		help = meant
+		n := strings.ReplaceAll(e.value.Value, "_", "")
+		p.meant(n+"s", n+"m", n+"h")
+		return
 	}
-	p.report(e.at, badStart, help, "start must be %s, not %s", startInWords, describe(e.value))
+	p.meant(meantDuration(e.value.Value)...)
 }

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"go/token"
-	"go/types"
 	"regexp"
 	"slices"
 
@@ -48,7 +47,7 @@ func (p *parser) keyMap(limit *Limit, e entry) bool {
 	}
 	before := len(p.found)
 	for _, part := range entries {
-		if p.settled[part.value] {
+		if p.settled[part.value] || p.tightColon(part, badKeyPart) {
 			continue
 		}
 		named, typed := p.partName(part.name, part.named), p.keyType(part)
@@ -67,12 +66,10 @@ func (p *parser) partName(name string, at span) bool {
 		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, a keyword of Go", quote(name))
 	case slices.Contains(keyTypes, name):
 		p.report(at, badKeyPart, "name the part too: {userID: "+name+"}", "a part of a key cannot be named %s, a type", quote(name))
-	case types.Universe.Lookup(name) != nil:
-		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, which has a meaning in Go", quote(name))
-	case slices.Contains(importedNames, name), name == "netip":
-		p.report(at, badKeyPart, help, "a part of a key cannot be named %s, like a package that generated code imports", quote(name))
 	case !partForm.MatchString(name):
-		p.report(at, badKeyPart, meantPart(name), "a part of a key must be a Go identifier that begins with a small letter, not %s", quote(name))
+		p.report(at, badKeyPart, "name it like a Go parameter, such as userID",
+			"a part of a key must be a Go identifier that begins with a small letter, not %s", quote(name))
+		p.meant(meantPart(name))
 	default:
 		return true
 	}
@@ -81,13 +78,15 @@ func (p *parser) partName(name string, at span) bool {
 
 // unusableParts are the identifiers that [parser.partName] refuses.
 func unusableParts() []string {
-	return slices.Concat([]string{"netip"}, importedNames, goKeywords(), types.Universe.Names())
+	return slices.Concat(keyTypes, goKeywords())
 }
 
-// meantPart asks for the name that was probably meant by one that is no identifier.
+var typedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)
+
+// meantPart returns what was probably meant by a name that is no identifier; "" if there is nothing.
 func meantPart(name string) string {
-	if better := camelCase(name); better != "" && better != name {
-		return didYouMean(better)
+	if parts := typedForm.FindStringSubmatch(name); parts != nil && slices.Contains(keyTypes, parts[3]) {
+		return "{" + parts[1] + ": " + parts[3] + "}"
 	}
-	return "name it like a Go parameter, such as userID"
+	return camelCase(name)
 }

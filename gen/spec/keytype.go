@@ -7,28 +7,32 @@ import (
 )
 
 const (
-	elementPattern  = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
-	typePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
-	keyTypesInWords = "`string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr` or `import/path.Type`"
+	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
+	// netip has a path; the others are no packages with types that can be written into a key.
+	unimportedPattern = `^(netip|C|main|unsafe)\.`
+	typePattern       = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
+	keyTypesInWords   = "`string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr` or `import/path.Type`"
 )
 
 var (
-	typeForm = regexp.MustCompile(typePattern)
-	keyTypes = []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}
+	unimportedForm = regexp.MustCompile(unimportedPattern)
+	typeForm       = regexp.MustCompile(typePattern)
+	keyTypes       = []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}
 )
 
 // keyType reports a type that a part of a key cannot have.
 func (p *parser) keyType(part entry) bool {
 	what := label(part.name)
 	if !isString(part.value) {
-		p.report(part.at, badKeyType, didYouMean("{"+what+": string}"), "%s must have a type, not %s", what, describe(part.value))
+		p.report(part.at, badKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, describe(part.value))
 		return false
 	}
 	written := part.value.Value
-	if slices.Contains(keyTypes, written) || typeForm.MatchString(written) && !strings.HasPrefix(written, "netip.") {
+	if slices.Contains(keyTypes, written) || typeForm.MatchString(written) && !unimportedForm.MatchString(written) {
 		return true
 	}
-	p.report(part.at, badKeyType, meantType(written), "%s cannot have the type %s", what, quote(written))
+	p.report(part.at, badKeyType, typeHelp(written), "%s cannot have the type %s", what, quote(written))
+	p.meant(meantType(written))
 	return false
 }
 
@@ -39,18 +43,24 @@ var commonTypes = map[string]string{
 	"ip": "netip.Addr", "uuid": "string", "UUID": "string",
 }
 
-// meantType asks for the type that was probably meant by text.
+// meantType returns the type that was probably meant by text; "" if there is none.
 func meantType(text string) string {
-	if meant, ok := commonTypes[text]; ok {
-		return didYouMean(meant)
+	meant, common := commonTypes[text]
+	switch {
+	case common:
+		return meant
+	case strings.HasPrefix(text, "netip."):
+		return "net/" + text
 	}
-	if strings.HasPrefix(text, "netip.") {
-		return didYouMean("net/" + text)
-	}
-	if meant := Nearest(text, keyTypes); meant != "" {
-		return didYouMean(meant)
-	}
-	if exportedForm.MatchString(text) {
+	return Nearest(text, keyTypes)
+}
+
+// typeHelp says what to write in place of text.
+func typeHelp(text string) string {
+	switch {
+	case unimportedForm.MatchString(text):
+		return "no type of a key can come from that package"
+	case exportedForm.MatchString(text):
 		return "write its import path too: example.com/ids." + text
 	}
 	return "the types are " + strings.ReplaceAll(keyTypesInWords, "`", "")

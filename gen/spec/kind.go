@@ -17,11 +17,8 @@ func (p *parser) kind(limit *Limit, e entry) bool {
 			}
 		}
 	}
-	help := ""
-	if meant := meantKind(e.value.Value); meant != "" {
-		help = didYouMean(meant)
-	}
-	p.report(e.at, badKind, help, "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
+	p.report(e.at, badKind, "", "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
+	p.meant(meantKind(e.value.Value))
 	return false
 }
 

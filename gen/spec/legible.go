@@ -2,6 +2,7 @@ package spec
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -29,7 +30,7 @@ func (p *parser) legible() bool {
 func (p *parser) utf8Line(number int, line string) bool {
 	for i, r := range line {
 		bad := r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD")
-		if !bad && !illegible(r) {
+		if !bad && !Illegible(r) {
 			continue
 		}
 		at := spanning(Pos{number, 1 + utf8.RuneCountInString(line[:i])}, " ")
@@ -37,17 +38,21 @@ func (p *parser) utf8Line(number int, line string) bool {
 			p.report(at, invalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
 			return false
 		}
+		if unicode.Is(unicode.Bidi_Control, r) {
+			p.report(at, controlCharacter, "delete it", "the character %U cannot be seen, and can show the text in another order than it is read in", r)
+			return true
+		}
 		p.report(at, controlCharacter, "", "the character %U cannot stand in a text", r)
 		return true
 	}
 	return true
 }
 
-// illegible reports whether r is a character that YAML refuses, or takes for the end of a line where
-// editors see none. Tabs are fine here.
-func illegible(r rune) bool {
+// Illegible reports whether r has no place in a line that people review: YAML refuses it, takes it for the
+// end of a line where editors see none, or it makes a line look other than it is. Tabs are fine.
+func Illegible(r rune) bool {
 	switch {
-	case r < ' ' && r != '\t', r >= 0x7F && r <= 0x9F, r == '\u2028', r == '\u2029':
+	case r < ' ' && r != '\t', r >= 0x7F && r <= 0x9F, r == '\u2028', r == '\u2029', unicode.Is(unicode.Bidi_Control, r):
 		return true
 	}
 	return r == '\uFEFF' || r == '\uFFFE' || r == '\uFFFF'

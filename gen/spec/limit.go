@@ -2,6 +2,9 @@ package spec
 
 import (
 	"regexp"
+	"slices"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -23,6 +26,7 @@ func (p *parser) limits(file *File, e entry) bool {
 	if len(e.value.Content) == 0 {
 		p.report(e.at, noLimits, limitHelp, "limits is empty")
 	}
+	entries = p.withoutFields(entries)
 	for _, e := range entries {
 		file.Limits = append(file.Limits, p.oneLimit(e))
 	}
@@ -31,6 +35,26 @@ func (p *parser) limits(file *File, e entry) bool {
 }
 
 const limitHelp = "a limit is written sendMessage: {kind: token bucket, rate: 10, period: 1m}"
+
+// withoutFields returns the entries of limits without those that are the fields of a limit before them, which
+// it reports once: they should have been indented.
+func (p *parser) withoutFields(entries []entry) []entry {
+	var limits []entry
+	said := false
+	for i, e := range entries {
+		isField := e.value.Kind == yaml.ScalarNode && slices.Contains(names(limitFields), e.name)
+		empty := i > 0 && entries[i-1].value.Tag == "!!null"
+		switch {
+		case isField && said:
+		case isField && empty:
+			p.report(e.named, notIndented, "indent it below "+label(entries[i-1].name), "%s is a field of a limit and not a limit", e.name)
+			limits, said = limits[:len(limits)-1], true
+		default:
+			limits, said = append(limits, e), false
+		}
+	}
+	return limits
+}
 
 // oneLimit reads one limit. What it returns is of use only if nothing was reported.
 func (p *parser) oneLimit(e entry) *Limit {
@@ -51,8 +75,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
 	}
-	_, renamed := given["goName"]
-	if !renamed && reservedGoNames[limit.GoName] {
+	if _, renamed := given["goName"]; !renamed {
 		p.reservedGoName(e.named, limit.GoName)
 	}
 	p.settleLimit(limit, given)
@@ -63,9 +86,9 @@ func (p *parser) limitName(e entry) {
 	if limitNameForm.MatchString(e.name) {
 		return
 	}
-	help := "begin with a small letter and use letters and digits only"
-	if better := camelCase(e.name); better != "" {
-		help = didYouMean(better)
+	p.report(e.named, badName, "begin with a small letter and use letters and digits only",
+		"the name of a limit must be camelCase, not %s", quote(e.name))
+	if better := camelCase(e.name); !slices.Contains(reservedGoNames, goName(better)) {
+		p.meant(better)
 	}
-	p.report(e.named, badName, help, "the name of a limit must be camelCase, not %s", quote(e.name))
 }

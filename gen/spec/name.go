@@ -23,10 +23,15 @@ func goName(name string) string {
 		if upper := strings.ToUpper(word); initialisms[upper] {
 			out.WriteString(upper)
 		} else {
-			out.WriteString(strings.ToUpper(word[:1]) + word[1:])
+			out.WriteString(capital(word))
 		}
 	}
 	return out.String()
+}
+
+func capital(word string) string {
+	head := first(word, 1)
+	return strings.ToUpper(head) + word[len(head):]
 }
 
 // camelWords splits a name before every capital letter that follows something else.
@@ -56,7 +61,8 @@ func camelCase(name string) string {
 			words[i] = goName(word)
 			continue
 		}
-		words[i] = strings.ToLower(word[:1]) + word[1:]
+		head := first(word, 1)
+		words[i] = strings.ToLower(head) + word[len(head):]
 	}
 	if joined := strings.Join(words, ""); limitNameForm.MatchString(joined) && len(joined) <= longest {
 		return joined

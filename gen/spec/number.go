@@ -34,6 +34,8 @@ func (p *parser) shards(limit *Limit, e entry) bool {
 }
 
 var (
+	// wholeForm is a number that is read alike by everybody.
+	wholeForm   = regexp.MustCompile(`^-?[0-9]+(_[0-9]+)*$`)
 	decimalForm = regexp.MustCompile(`^[-+]?[0-9]+$`)
 	octalForm   = regexp.MustCompile(`^[-+]?0[0-9]+$`)
 )
@@ -45,27 +47,41 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 	switch {
 	case number && octalForm.MatchString(plain):
 		p.leadingZero(e, plain)
-	case e.value.Tag == "!!int", number && decimalForm.MatchString(plain):
-		if n, err := strconv.ParseInt(plain, 0, 64); err == nil && least <= n && n <= most {
+	case number && wholeForm.MatchString(e.value.Value):
+		if n, err := strconv.ParseInt(plain, 10, 64); err == nil && least <= n && n <= most {
 			return n, true
 		}
 		p.report(e.at, outOfRange, "", "%s must be %s to %s, not %s", e.name, grouped(least), grouped(most), clip(e.value.Value))
+	case e.value.Tag == "!!int":
+		p.report(e.at, notWhole, "", "%s must be written in decimal digits, maybe with a _ between them, not %s", e.name, clip(e.value.Value))
+		p.meant(inDecimal(plain))
 	default:
-		p.report(e.at, notWhole, meantNumber(e.value), "%s must be a whole number, not %s", e.name,
+		p.report(e.at, notWhole, "", "%s must be a whole number, not %s", e.name,
 			strings.TrimPrefix(describe(e.value), "the number "))
+		p.meant(meantNumber(e.value))
 	}
 	return 0, false
+}
+
+// inDecimal returns an integer of Go in decimal digits, "" if it is none.
+func inDecimal(text string) string {
+	n, ok := new(big.Int).SetString(text, 0)
+	if !ok {
+		return ""
+	}
+	return n.String()
 }
 
 // leadingZero reports a number such as 010, which is 8 for YAML and 10 for most who read it.
 func (p *parser) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
-		p.report(e.at, leadingZero, didYouMean(decimal.String(), strconv.FormatInt(n, 10)),
-			"%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
+		p.report(e.at, leadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
+		p.meant(decimal.String(), strconv.FormatInt(n, 10))
 		return
 	}
-	p.report(e.at, leadingZero, didYouMean(decimal.String()), "%s is written %s, with a leading zero", e.name, clip(e.value.Value))
+	p.report(e.at, leadingZero, "", "%s is written %s, with a leading zero", e.name, clip(e.value.Value))
+	p.meant(decimal.String())
 }
 
 var (
@@ -75,7 +91,7 @@ var (
 	perForm    = regexp.MustCompile(`^([0-9]{1,18}) ?(/|per )`)
 )
 
-// meantNumber asks for the whole number that was probably meant by something else, if there is one.
+// meantNumber returns the whole number that was probably meant by something else; "" if there is none.
 func meantNumber(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -83,25 +99,25 @@ func meantNumber(n *yaml.Node) string {
 	text := strings.ReplaceAll(n.Value, "_", "")
 	switch {
 	case n.Tag == "!!str" && decimalForm.MatchString(text):
-		return "write it without quotes"
+		return text
 	case floatForm.MatchString(text):
 		return wholeNumber(text)
 	case commasForm.MatchString(text):
-		return didYouMean(strings.ReplaceAll(text, ",", "_"))
+		return strings.ReplaceAll(text, ",", "_")
 	case scaledForm.MatchString(text):
 		parts := scaledForm.FindStringSubmatch(text)
-		return didYouMean(parts[1] + map[string]string{"k": "_000", "m": "_000_000"}[strings.ToLower(parts[2])])
+		return parts[1] + map[string]string{"k": "_000", "m": "_000_000"}[strings.ToLower(parts[2])]
 	case perForm.MatchString(text):
-		return "the time stands in period: " + didYouMean(perForm.FindStringSubmatch(text)[1])
+		return perForm.FindStringSubmatch(text)[1]
 	}
 	return ""
 }
 
-// wholeNumber asks for the number in text without its fraction or exponent, if it is whole.
+// wholeNumber returns the number in text without its fraction or exponent, "" if it is not whole.
 func wholeNumber(text string) string {
 	n, ok := new(big.Rat).SetString(text)
 	if !ok || !n.IsInt() || n.Num().Cmp(big.NewInt(math.MaxInt64)) > 0 {
 		return ""
 	}
-	return didYouMean(n.Num().String())
+	return n.Num().String()
 }

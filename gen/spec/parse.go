@@ -8,6 +8,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -20,6 +21,7 @@ func Parse(name string, src []byte) (*File, Diagnostics) {
 	file := p.file()
 	if len(p.found) > 0 {
 		p.found.sort()
+		p.found.ask()
 		return nil, p.found
 	}
 	return file, nil
@@ -43,6 +45,10 @@ func (p *parser) file() *File {
 	if root == nil {
 		return nil
 	}
+	if version := laterVersion(root); version != nil {
+		p.version(nil, entry{name: "version", value: version, at: p.src.at(version)})
+		return nil
+	}
 	p.refuseIndirection(root)
 	file := &File{Name: p.src.name}
 	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
@@ -51,15 +57,25 @@ func (p *parser) file() *File {
 	return file
 }
 
-// report adds a diagnostic. The help may be empty.
+// report adds a diagnostic. The help may be empty. Whatever stands in the file, a message is one line that
+// leaves the terminal alone.
 func (p *parser) report(at span, id, help, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if p.limit != "" {
 		message = p.limit + ": " + message
 	}
+	at = p.src.clamp(at)
 	p.found = append(p.found, Diagnostic{
 		ID: id, File: p.src.name, Pos: at.pos, End: at.end,
-		Message: message, Help: help, shown: p.src.excerpt(at),
+		Message: printable(message), Help: printable(help), shown: p.src.excerpt(at),
+	})
+}
+
+// meant offers what to write in place of what the diagnostic is about that was reported last. An empty
+// offer is none, and neither is one that is too long to be read.
+func (p *parser) meant(instead ...string) {
+	p.found[len(p.found)-1].meant = slices.DeleteFunc(instead, func(text string) bool {
+		return text == "" || clip(text) != text
 	})
 }
 

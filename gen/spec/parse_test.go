@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	limit := one(t, "kind: fixed window", "rate: 0x10", "period: 1d12h", "shards: 2", "start: 2024-01-01T00:00:00+01:00",
+	limit := one(t, "kind: fixed window", "rate: 1_6", "period: 1d12h", "shards: 2", "start: 2024-01-01T00:00:00+01:00",
 		"key: {user: int64, team: string}", `doc: "one \r\ntwo */  \n\n"`)
 	assert.Equal(t, int64(16), limit.Policy.Rate)
 	assert.Equal(t, 36*time.Hour, limit.Policy.Period)
@@ -123,6 +124,41 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// What is offered in place of something wrong is not wrong itself.
+func TestOffersAreAccepted(t *testing.T) {
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		lines := strings.Split(strings.TrimPrefix(string(src), "\uFEFF"), "\n")
+		for _, d := range ds {
+			for _, offer := range d.meant {
+				line := []rune(lines[d.Pos.Line-1])
+				mended := slices.Clone(lines)
+				mended[d.Pos.Line-1] = string(line[:d.Pos.Column-1]) + offer + string(line[d.End.Column-1:])
+				_, left := Parse(name, []byte(strings.Join(mended, "\n")))
+				same := slices.ContainsFunc(left, func(l Diagnostic) bool { return l.Pos == d.Pos && l.ID == d.ID })
+				assert.False(t, same, "%s: %s: %s", name, d.Message, offer)
+			}
+		}
+	}
+}
+
+func TestNothingIsSaidTwice(t *testing.T) {
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		said := map[string]bool{}
+		for _, d := range ds {
+			what := fmt.Sprint(d.Pos, d.ID, d.Message)
+			assert.False(t, said[what], "%s: %s", name, what)
+			said[what] = true
+		}
+	}
+}
+
+func TestManyBuildLinesAreOneFault(t *testing.T) {
+	_, ds := Parse("limits.yaml", []byte(limitOf(bucket, `doc: "`+strings.Repeat(`\n+build x`, 100_000)+`"`)))
+	assert.Equal(t, []string{badDoc}, ids(ds))
+}
+
 func TestTooLargeFile(t *testing.T) {
 	parsed, ds := Parse("limits.yaml", []byte(valid+"# "+strings.Repeat("x", maxSize)))
 	assert.Nil(t, parsed)
@@ -153,6 +189,7 @@ func TestSyntaxErrorsOfLongFiles(t *testing.T) {
 	for _, fault := range []string{"  a: b: c\n", "  x: [1, 2\n", "  x: \"never closed\n", " x: 1\n", "\tx: 1\n", "  x: *nowhere\n", "  x\n"} {
 		for _, src := range []string{manyLimits(400) + fault, manyLimits(200) + fault + strings.SplitN(manyLimits(200), "\n", 3)[2]} {
 			_, ds := Parse("limits.yaml", []byte(src))
+			require.NotEmpty(t, ds, "%q", fault)
 			want := 1 + strings.Count(src[:strings.Index(src, fault)], "\n")
 			assert.Equal(t, want, ds[0].Pos.Line, "%q", fault)
 		}
@@ -176,8 +213,8 @@ func FuzzParse(f *testing.F) {
 			for _, n := range d.Notes {
 				checkPlace(t, n.Pos, n.End, lines)
 			}
-			if strings.ContainsAny(d.Message+d.Help, "\n\r") || !utf8.ValidString(d.Message+d.Help) {
-				t.Fatalf("a message of more than one line: %q %q", d.Message, d.Help)
+			if text := d.Message + d.Help; text != printable(text) || !utf8.ValidString(text) {
+				t.Fatalf("a message that is not one plain line: %q %q", d.Message, d.Help)
 			}
 		}
 		if parsed == nil {

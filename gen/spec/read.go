@@ -2,24 +2,30 @@ package spec
 
 import (
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
 // readFields reads the entries of a map by the table of its fields into the value of the map. It returns
 // those that were read without a fault. Owner is where a missing field is reported, if the entries are complete.
-func readFields[T any](p *parser, fields []field[T], into T, entries []entry, owner span, complete bool) map[string]entry {
+func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, owner span, complete bool) map[string]entry {
 	read := map[string]entry{}
 	seen := map[string]bool{}
 	for _, e := range entries {
 		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == e.name })
 		if i < 0 {
-			seen[p.unknownField(e, names(fields))] = true
+			seen[reportUnknown(p, e, fields)] = true
 			continue
 		}
 		seen[e.name] = true
-		if !p.settled[e.value] && fields[i].read(p, into, e) {
+		before := len(p.found)
+		switch {
+		case p.settled[e.value]:
+		case fields[i].read(p, into, e):
 			read[e.name] = e
+		default:
+			dropRefused(p.found[before:], e, fields[i])
 		}
 	}
 	for _, f := range fields {
@@ -30,18 +36,51 @@ func readFields[T any](p *parser, fields []field[T], into T, entries []entry, ow
 	return read
 }
 
-// unknownField reports a field that no table has, and returns the field that is probably meant or "".
-func (p *parser) unknownField(e entry, known []string) string {
-	meant := Nearest(e.name, known)
-	help := "the fields are " + list(known, "and")
-	switch {
-	case meant != "":
-		help = didYouMean(meant)
-	case p.limit == "" && looksLikeLimit(e.value):
-		meant, help = "limits", "limits stand under limits:, indented"
+// dropRefused keeps only those values to write instead that the field would not refuse in turn.
+func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
+	for i, d := range found {
+		if (span{d.Pos, d.End}) == e.at {
+			found[i].meant = slices.DeleteFunc(d.meant, func(text string) bool { return !f.takes(text) })
+		}
 	}
-	p.report(e.named, unknownField, help, "unknown field %s", quote(e.name))
+}
+
+// takes reports whether a text is a valid value of the field.
+func (f field[T]) takes(text string) bool {
+	p := &parser{src: newSource("", f.name+": "+text)}
+	root := p.document()
+	if root == nil {
+		return false
+	}
+	entries, _ := p.entries(root, p.src.at(root), "", "")
+	return len(entries) == 1 && f.read(p, new(T), entries[0])
+}
+
+// reportUnknown reports a field that the table does not have, and returns the field that is probably meant
+// or "".
+func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
+	if p.tightColon(e, unknownField) {
+		name, _, _ := strings.Cut(e.name, ":")
+		return name
+	}
+	meant := meantField(e.name, fields)
+	if meant == "" && p.limit == "" && looksLikeLimit(e.value) {
+		p.report(e.named, unknownField, "limits stand under limits:, indented", "unknown field %s", quote(e.name))
+		return "limits"
+	}
+	p.report(e.named, unknownField, "the fields are "+list(names(fields), "and"), "unknown field %s", quote(e.name))
+	p.meant(meant)
 	return meant
+}
+
+// meantField returns the field that was probably meant by a name: a near one, or the one that others call so.
+func meantField[T any](name string, fields []field[T]) string {
+	for _, f := range fields {
+		if slices.Contains(f.synonyms, strings.ToLower(name)) {
+			return f.name
+		}
+	}
+	return Nearest(name, names(fields))
 }
 
 // looksLikeLimit reports whether a node has a field of a limit.

@@ -21,6 +21,7 @@ const (
 	badVersion       = "bad-version"
 	badPackage       = "bad-package"
 	noLimits         = "no-limits"
+	notIndented      = "not-indented"
 	badName          = "bad-name"
 	reservedName     = "reserved-name"
 	sameGoName       = "same-go-name"

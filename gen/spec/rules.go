@@ -15,7 +15,7 @@ var rules = []Rule{
 	},
 	{
 		ID:      controlCharacter,
-		Summary: "A file has no control characters but tabs and newlines, and no line separators that only some programs know.",
+		Summary: "A file has no control characters but tabs and newlines, no line separators that only some programs know, and nothing that reorders a line.",
 		Wrong:   valid + "# a\x00b\n",
 		Right:   valid + "# a b\n",
 	},
@@ -93,14 +93,20 @@ var rules = []Rule{
 	},
 	{
 		ID:      badPackage,
-		Summary: "The package is a Go identifier that a package can have, and not the name of one that generated code imports.",
-		Wrong:   "package: main\n" + valid,
+		Summary: "The package is a Go identifier that a package can have.",
+		Wrong:   "package: type\n" + valid,
 		Right:   "package: limits\n" + valid,
 	},
 	{
 		ID:      noLimits,
 		Summary: "There is at least one limit.",
 		Wrong:   "version: 1\nlimits:\n",
+		Right:   valid,
+	},
+	{
+		ID:      notIndented,
+		Summary: "The fields of a limit are indented below its name.",
+		Wrong:   strings.ReplaceAll(valid, "\n    ", "\n  "),
 		Right:   valid,
 	},
 	{
@@ -111,7 +117,7 @@ var rules = []Rule{
 	},
 	{
 		ID:      reservedName,
-		Summary: "No limit takes the Go name of a method that the generated code has besides.",
+		Summary: "No limit takes the Go name of a method that the generated code has besides, or that go vet knows from the standard library.",
 		Wrong:   strings.Replace(valid, "sendMessage", "all", 1),
 		Right:   strings.Replace(valid, "sendMessage", "everything", 1),
 	},

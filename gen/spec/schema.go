@@ -92,7 +92,7 @@ var limitsSchema = object{
 
 var typeSchema = object{"anyOf": []any{
 	object{"enum": keyTypes},
-	object{"type": "string", "pattern": typePattern, "not": object{"pattern": `^netip\.`}},
+	object{"type": "string", "pattern": typePattern, "not": object{"pattern": unimportedPattern}},
 }}
 
 var partSchema = object{"type": "string", "pattern": partPattern, "not": object{"enum": unusableParts()}}

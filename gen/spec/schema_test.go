@@ -64,9 +64,9 @@ func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 	}
 }
 
-// aboutNames reports whether a rule is about names, so that its diagnostics do not say of which limit.
+// aboutNames reports whether a rule is about names or the text, so that its diagnostics do not say of which limit.
 func aboutNames(id string) bool {
-	return slices.Contains([]string{anchor, mergeKey, tag, nameNotText, duplicate}, id)
+	return slices.Contains([]string{anchor, mergeKey, tag, nameNotText, duplicate, notIndented, controlCharacter}, id)
 }
 
 // ofLimit returns the diagnostics about a limit.

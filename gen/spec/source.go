@@ -50,6 +50,9 @@ func (s *source) from(pos Pos) string {
 	return line[starts[min(pos.Column-1, len(starts)-1)]:]
 }
 
+// between returns the text of a span.
+func (s *source) between(at span) string { return first(s.from(at.pos), at.end.Column-at.pos.Column) }
+
 // longLine is the length from which the runes of a line are remembered, in bytes.
 const longLine = 512
 
@@ -74,6 +77,18 @@ func (s *source) wholeLine(n int) span {
 	return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:indent])}, strings.TrimSpace(text))
 }
 
+// clamp returns a span on a line without text as the last line of text before it: nobody sees what is
+// missing at the end of a file.
+func (s *source) clamp(at span) span {
+	if strings.TrimSpace(s.line(at.pos.Line)) != "" {
+		return at
+	}
+	if above := s.textAbove(at.pos.Line); above != at.pos.Line {
+		return s.wholeLine(above)
+	}
+	return at
+}
+
 // at returns the span of a node, or of its first token if it goes on over several lines.
 func (s *source) at(n *yaml.Node) span {
 	if n.Line > len(s.lines) { // nothing, after a last line without a newline
@@ -88,9 +103,9 @@ func lexeme(n *yaml.Node, rest string) string {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return "*" + n.Value
-	case n.Anchor != "" || n.Style&yaml.TaggedStyle != 0:
+	case n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || isTag(n, rest):
 		return firstWord(rest)
-	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0:
+	case beginsWithChild(n):
 		return lexeme(n.Content[0], rest)
 	case n.Kind != yaml.ScalarNode:
 		return rest[:min(1, len(rest))]
@@ -102,6 +117,18 @@ func lexeme(n *yaml.Node, rest string) string {
 		return n.Value
 	}
 	return strings.TrimSpace(rest)
+}
+
+// isTag reports whether rest, which begins with the node n, begins with its tag. The YAML reader says
+// nothing of a tag that is a mere "!".
+func isTag(n *yaml.Node, rest string) bool {
+	return strings.HasPrefix(rest, "!") && !beginsWithChild(n)
+}
+
+// beginsWithChild reports whether nothing of a node stands before its first child.
+func beginsWithChild(n *yaml.Node) bool {
+	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0 &&
+		n.Line == n.Content[0].Line && n.Column == n.Content[0].Column
 }
 
 func firstWord(text string) string {

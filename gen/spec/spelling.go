@@ -20,14 +20,14 @@ var spelledUnits = map[string]string{
 	"week": "w", "wk": "w", "weekly": "w", "w": "w",
 }
 
-// meantDuration asks for the duration that was probably meant by text; "" if there is none.
-func meantDuration(text string) string {
+// meantDuration returns the durations that were probably meant by text.
+func meantDuration(text string) []string {
 	if joined := strings.ReplaceAll(text, " ", ""); len(joined) <= longest && durationForm.MatchString(joined) {
-		return didYouMean(joined)
+		return []string{joined}
 	}
 	parts := spelling.FindStringSubmatch(text)
 	if parts == nil {
-		return ""
+		return nil
 	}
 	unit, ok := spelledUnits[strings.ToLower(parts[2])]
 	if !ok {
@@ -35,11 +35,11 @@ func meantDuration(text string) string {
 	}
 	switch count := cmp.Or(parts[1], "1"); {
 	case !ok:
-		return ""
+		return nil
 	case unit == "d" && count == "1":
-		return didYouMean("1d", "24h")
+		return []string{"1d", "24h"}
 	default:
-		return didYouMean(count + unit)
+		return []string{count + unit}
 	}
 }
 

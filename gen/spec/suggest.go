@@ -4,9 +4,6 @@ import (
 	"strings"
 )
 
-// didYouMean asks for one of several values to write instead.
-func didYouMean(meant ...string) string { return "did you mean " + list(meant, "or") + "?" }
-
 // Nearest returns the word that was probably meant by what was written, or "" if none is near.
 func Nearest(written string, words []string) string {
 	best, least := "", 0

@@ -61,6 +61,12 @@ func (l *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return l.limiter().All(ctx, items...)
 }
 
+// WithTx returns the limits inside a transaction of the caller's own, of the database that holds the counts: what
+// they take is taken if and only if tx commits.
+func (l *Limits) WithTx(tx runtime.Tx) *Limits {
+	return (*Limits)(l.limiter().WithTx(tx))
+}
+
 func (l *Limits) limiter() *runtime.Limiter {
 	return (*runtime.Limiter)(l)
 }

@@ -62,6 +62,12 @@ func (lll *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return lll.limiter().All(ctx, items...)
 }
 
+// WithTx returns the limits inside a transaction of the caller's own, of the database that holds the counts: what
+// they take is taken if and only if tx commits.
+func (lll *Limits) WithTx(tx runtime.Tx) *Limits {
+	return (*Limits)(lll.limiter().WithTx(tx))
+}
+
 func (lll *Limits) limiter() *runtime.Limiter {
 	return (*runtime.Limiter)(lll)
 }

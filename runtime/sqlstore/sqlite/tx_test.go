@@ -1,0 +1,75 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// app is the database of an app: one connection, immediate transactions, a table of its own beside the
+// counts.
+func app(t *testing.T) (*sql.DB, *sqlstore.Store) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)")
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+	require.NoError(t, err)
+	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	require.NoError(t, err)
+	require.NoError(t, store.Migrate(t.Context()))
+	return db, store
+}
+
+// TestTx takes in the caller's transaction, which has the only connection: taken if and only if it commits.
+func TestTx(t *testing.T) {
+	db, store := app(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	limiter := runtime.NewLimiter(store)
+	place := func(id int) (runtime.Decision, *sql.Tx) {
+		tx, err := db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		_, err = tx.ExecContext(ctx, "INSERT INTO orders VALUES (?)", id)
+		require.NoError(t, err)
+		d, err := limiter.WithTx(tx).Limit(told, runtime.Key{}).Allow(ctx)
+		require.NoError(t, err)
+		return d, tx
+	}
+	_, tx := place(1)
+	require.NoError(t, tx.Rollback())
+	d, tx := place(2)
+	assert.Equal(t, told.Capacity-1, d.Remaining, "what was rolled back was not taken")
+	require.NoError(t, tx.Commit())
+
+	b, err := limiter.Limit(told, runtime.Key{}).Peek(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, told.Capacity-1, b.Remaining)
+	var orders int
+	require.NoError(t, db.QueryRowContext(ctx, "SELECT count(*) FROM orders").Scan(&orders))
+	assert.Equal(t, 1, orders)
+}
+
+// TestTxDenied leaves the transaction usable.
+func TestTxDenied(t *testing.T) {
+	db, store := app(t)
+	p := once("scarce", runtime.TokenBucket, 1, 0)
+	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+		limit := runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{})
+		require.NoError(t, limit.Require(t.Context()))
+		assert.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
+		_, err := tx.Exec("INSERT INTO orders VALUES (1)")
+		return err
+	}))
+	var orders int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM orders").Scan(&orders))
+	assert.Equal(t, 1, orders)
+}
