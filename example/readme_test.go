@@ -62,6 +62,9 @@ func TestReadmeGo(t *testing.T) {
 		if !ofPackage.MatchString(block) {
 			parameters += ", limits *limits.Limits"
 		}
+		if !strings.Contains(block, "store, err := ") {
+			parameters += ", store *sqlite.Store"
+		}
 		fmt.Fprintf(&src, "\nfunc block%d(%s) error {\n%s\n%s\treturn nil\n}\n", i, parameters, block, used(block))
 	}
 	source := filepath.Join(t.TempDir(), "readme.go")
@@ -91,21 +94,23 @@ func used(block string) string {
 	return b.String()
 }
 
-const readmeParameters = `ctx context.Context, store *sqlite.Store, userID int64, user, team, model string,
+const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model string,
 	complete func(context.Context) (int64, error)`
 
 const readmeHeader = `package readme
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter}
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open}
 `
