@@ -49,9 +49,15 @@ func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch) (done bo
 // errRollback rolls a transaction back that has done nothing to keep.
 var errRollback = errors.New("nothing to commit")
 
-// inTx runs fn in a transaction of the store, and commits it if fn returns no error.
+// inTx runs fn in a transaction of the store, and commits it if fn returns no error. The end of ctx ends the
+// wait for a connection and what fn waits for, but not the commit: nobody could tell whether it has been.
 func (s *Store) inTx(ctx context.Context, p *prepared, fn func(se session) error) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: s.dialect.Isolation})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,198 @@
+package livetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// history is what clients asked of one key of a limit, and when, and what they were told.
+type history struct {
+	policy *runtime.Policy
+	key    string
+	begun  time.Time
+
+	mu         sync.Mutex
+	operations []porcupine.Operation
+	lost       int
+}
+
+// clients is how many clients a history has, and asks how often each of them asks.
+const (
+	clients = 4
+	asks    = 8
+)
+
+// historic returns the limits that histories are about: small ones, so that denials are frequent.
+func historic() []*runtime.Policy {
+	all := []*runtime.Policy{
+		{Name: "bucket", Kind: runtime.TokenBucket, MaxReserved: 4},
+		{Name: "window", Kind: runtime.FixedWindow, MaxReserved: 4, Start: runtime.StartOffset(0)},
+		{Name: "sliding", Kind: runtime.SlidingWindow},
+		{Name: "first use", Kind: runtime.FixedWindow, Start: runtime.StartFirstUse()},
+		{Name: "sharded", Kind: runtime.TokenBucket, MaxReserved: 4, Shards: 3},
+	}
+	for _, p := range all {
+		p.Rate, p.Capacity, p.Period = 6, 6, time.Minute
+	}
+	return all
+}
+
+// withoutShardedDebt takes the reserving from limits with shards. The nodes of a cluster compare the rows
+// that were changed, not those that were only read: a refund on one and a reservation on another, which
+// change different shards, can both pass, and leave a debt in one shard and tokens in another. No more than
+// capacity and maxReserved is admitted then, but a plain call may be let into debt.
+func withoutShardedDebt(limits []*runtime.Policy) []*runtime.Policy {
+	for _, p := range limits {
+		if p.Shards > 1 {
+			p.MaxReserved = 0
+		}
+	}
+	return limits
+}
+
+// TestHistories has clients ask at once, while the clock stands still, and looks whether what they were
+// told is what one would be told who asks alone, in some order that their calls can have had.
+func TestHistories(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		checkHistories(t, upToDate(nodes), nil)
+	})
+}
+
+// TestHistoriesWithFaults does so while connections are cut and calls time out: what a call was told holds,
+// and one that was told nothing has happened once, or not at all.
+func TestHistoriesWithFaults(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		checkHistories(t, upToDate(nodes), &faults{odds: 80, hurried: 10, patience: 3 * time.Millisecond})
+	})
+}
+
+// upToDate has the nodes of a cluster wait, before they read, for what others have committed. Without it,
+// no more is admitted; but a call that changes nothing may be answered by what was true a moment ago.
+func upToDate(nodes []server) []server {
+	if len(nodes) == 1 {
+		return nodes
+	}
+	waiting := make([]server, len(nodes))
+	for i, s := range nodes {
+		s.dsn += "?wsrep_sync_wait=1"
+		waiting[i] = s
+	}
+	return waiting
+}
+
+// checkHistories checks a number of histories on a database.
+func checkHistories(t *testing.T, nodes []server, f *faults) {
+	t.Helper()
+	count := 100
+	if *long {
+		count = 1000
+	}
+	clock := storetest.NewClock()
+	table, healthy := shared(t, nodes, clock.Now)
+	stores, cuts := healthy, func() int64 { return 0 }
+	if f != nil {
+		stores, cuts = faulty(t, nodes, table, clock.Now, f.odds)
+	}
+	limits := historic()
+	if len(nodes) > 1 {
+		limits = withoutShardedDebt(limits)
+	}
+	calls, lost := 0, 0
+	for i := range count {
+		h := &history{policy: limits[i%len(limits)], key: keyOf(i).String(), begun: time.Now()}
+		h.record(stores, f, uint64(i))
+		h.ask(context.Background(), healthy[0], clients, runtime.Ask{Op: runtime.Peek})
+		calls, lost = calls+len(h.operations), lost+h.lost
+		h.check(t, clock.Now().UnixNano())
+	}
+	t.Logf("%d histories, %d calls: %d lost, %d connections cut", count, calls, lost, cuts())
+	if f == nil {
+		assert.Zero(t, lost)
+	} else {
+		assert.NotZero(t, lost, "there were no faults")
+		assert.Less(t, lost, calls/2, "there were only faults")
+	}
+}
+
+// record has the clients ask, each by one of the stores.
+func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(client)))
+			for range asks {
+				ctx, cancel := f.timeout(random)
+				h.ask(ctx, stores[client%len(stores)], client, question(h.policy, random))
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// question returns a question at random.
+func question(p *runtime.Policy, random *rand.Rand) runtime.Ask {
+	switch n := random.IntN(20); {
+	case n < 10:
+		return runtime.Ask{Count: 1 + random.Int64N(3)}
+	case n < 14:
+		return runtime.Ask{Count: 1 + random.Int64N(3), Reserve: p.Reserves()}
+	case n < 17:
+		return runtime.Ask{Op: runtime.Refund, Count: 1 + random.Int64N(2)}
+	case n < 19:
+		return runtime.Ask{Op: runtime.Peek}
+	}
+	return runtime.Ask{Op: runtime.Reset}
+}
+
+// ask asks one question, and writes down what came of it.
+func (h *history) ask(ctx context.Context, store runtime.Store, client int, q runtime.Ask) {
+	call := time.Since(h.begun).Nanoseconds()
+	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{{Ask: q, Policy: h.policy, Key: h.key}}}})
+	o := porcupine.Operation{ClientId: client, Input: q, Call: call, Return: time.Since(h.begun).Nanoseconds()}
+	if err != nil {
+		o.Output, o.Return = reply{lost: true}, never
+	} else {
+		o.Output = reply{decision: answers[0].Decisions[0]}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.operations = append(h.operations, o)
+	if err != nil {
+		h.lost++
+	}
+}
+
+// explained looks for an order in which the calls could have been answered one after the other.
+func (h *history) explained(now int64) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(model(h.policy, h.key, now), h.operations, time.Minute)
+}
+
+// check requires that there is such an order.
+func (h *history) check(t *testing.T, now int64) {
+	t.Helper()
+	switch h.explained(now) {
+	case porcupine.Illegal:
+		assert.Fail(t, "no order explains this history", "%s, key %s\n%s", h.policy.Name, h.key, h)
+	case porcupine.Unknown:
+		assert.Fail(t, "the search for an order took too long", "%s, key %s\n%s", h.policy.Name, h.key, h)
+	}
+}
+
+// String returns one line a call.
+func (h *history) String() (lines string) {
+	for _, o := range h.operations {
+		lines += fmt.Sprintf("client %d, %d to %d: %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
+	}
+	return lines
+}

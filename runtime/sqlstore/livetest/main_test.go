@@ -1,0 +1,28 @@
+package livetest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// long asks for the tests that take minutes, and for ten times as many histories.
+var long = flag.Bool("long", false, "run the long tests too")
+
+// TestMain runs the tests, or races in another process of them; see [course].
+func TestMain(m *testing.M) {
+	if course, ok := os.LookupEnv(courseEnv); ok {
+		if err := raceOn(course); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
+	code := m.Run()
+	galera.remove()
+	os.Exit(code)
+}

@@ -1,0 +1,86 @@
+package livetest
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/lib/pq"              // the driver "postgres"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// server is a database, by one of the drivers for it.
+type server struct {
+	name    string
+	driver  string
+	dsn     string
+	dialect sqlstore.Dialect
+}
+
+var (
+	postgresDSN = cmp.Or(os.Getenv("RATELIMITGEN_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable")
+	mysqlDSN    = cmp.Or(os.Getenv("RATELIMITGEN_MYSQL"), "root@tcp(127.0.0.1:3306)/test")
+)
+
+// servers are the databases that every test runs on.
+var servers = []server{
+	{"postgres-pgx", "pgx", postgresDSN, sqlstore.Postgres},
+	{"postgres-pq", "postgres", postgresDSN, sqlstore.Postgres},
+	{"mariadb", "mysql", mysqlDSN, sqlstore.MySQL},
+}
+
+// onEach runs a test on each server.
+func onEach(t *testing.T, test func(t *testing.T, s server)) {
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+// open opens the database. A server that cannot be reached is a failure.
+func (s server) open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(s.driver, s.dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, db.PingContext(ctx), "is the server running? see README.md")
+	return db
+}
+
+var tables atomic.Int64
+
+// newTable returns the name of a table that no other test has.
+func newTable() string { return fmt.Sprintf("rl_%d_%d", os.Getpid(), tables.Add(1)) }
+
+// store returns a store in a new table, which is dropped when the test ends.
+func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstore.Store {
+	t.Helper()
+	return s.storeIn(t, db, newTable(), clock)
+}
+
+// storeIn is store with a table of a name.
+func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
+	require.NoError(t, err)
+	require.NoError(t, store.Migrate(context.Background()))
+	t.Cleanup(func() {
+		store.Close()
+		_, err := db.Exec("DROP TABLE " + table)
+		require.NoError(t, err)
+	})
+	return store
+}
+
+var _ runtime.TxStore = (*sqlstore.Store)(nil)

@@ -1,0 +1,222 @@
+package livetest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// once grants its capacity, and nothing more for ten years.
+func once(name string, capacity int64) *runtime.Policy {
+	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: capacity}
+}
+
+// left returns how many tokens of a limit are left, as others see it.
+func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
+	t.Helper()
+	b, err := runtime.NewLimiter(store).Limit(p, runtime.Key{}).Peek(t.Context())
+	require.NoError(t, err)
+	return b.Remaining
+}
+
+// TestTx takes in the caller's transaction: if and only if it commits.
+func TestTx(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		store := s.store(t, db, time.Now)
+		p, other := once("limit", 10), once("other", 10)
+		limiter := runtime.NewLimiter(store)
+		take := func(tx runtime.Tx, n int64) runtime.Decision {
+			d, err := limiter.WithTx(tx).Limit(p, runtime.Key{}).AllowN(t.Context(), n)
+			require.NoError(t, err)
+			return d
+		}
+		begin := func() *sql.Tx {
+			tx, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			return tx
+		}
+
+		tx := begin()
+		assert.True(t, take(tx, 4).Allowed)
+		assert.True(t, take(tx, 4).Allowed)
+		denied := take(tx, 4)
+		assert.False(t, denied.Allowed)
+		assert.Equal(t, int64(2), denied.Remaining, "what the transaction has taken is taken, for itself")
+		assert.True(t, take(tx, 1).Allowed, "usable after a denial")
+		require.NoError(t, tx.Rollback())
+		assert.Equal(t, int64(10), left(t, store, p), "rolled back")
+
+		tx = begin()
+		assert.True(t, take(tx, 4).Allowed)
+		require.NoError(t, tx.Commit())
+		assert.Equal(t, int64(6), left(t, store, p), "committed")
+
+		tx = begin()
+		assert.True(t, take(tx, 1).Allowed)
+		for _, text := range []string{"SAVEPOINT here", "", "ROLLBACK TO SAVEPOINT here"} {
+			if text == "" {
+				assert.True(t, take(tx, 3).Allowed)
+				continue
+			}
+			_, err := tx.ExecContext(t.Context(), text)
+			require.NoError(t, err)
+		}
+		require.NoError(t, tx.Commit())
+		assert.Equal(t, int64(5), left(t, store, p), "what came after the savepoint was rolled back")
+
+		tx = begin()
+		in := limiter.WithTx(tx)
+		ds, err := in.All(t.Context(), in.Limit(p, runtime.Key{}).N(6), in.Limit(other, runtime.Key{}).N(1))
+		require.NoError(t, err)
+		assert.False(t, ds.Allowed)
+		ds, err = in.All(t.Context(), in.Limit(p, runtime.Key{}).N(5), in.Limit(other, runtime.Key{}).N(1))
+		require.NoError(t, err)
+		assert.True(t, ds.Allowed)
+		require.NoError(t, tx.Commit())
+		assert.Equal(t, int64(0), left(t, store, p))
+		assert.Equal(t, int64(9), left(t, store, other))
+	})
+}
+
+// TestTxOfConn takes in a transaction that the caller has begun on a connection of theirs.
+func TestTxOfConn(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		store, p := s.store(t, db, time.Now), once("limit", 10)
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		for _, end := range []string{"ROLLBACK", "COMMIT"} {
+			_, err := conn.ExecContext(t.Context(), "BEGIN")
+			require.NoError(t, err)
+			require.NoError(t, runtime.NewLimiter(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
+			_, err = conn.ExecContext(t.Context(), end)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, int64(7), left(t, store, p))
+	})
+}
+
+// TestTxLeavesNoMarks denies a key that was never seen: no row is left of it.
+func TestTxLeavesNoMarks(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		table := newTable()
+		store := s.storeIn(t, db, table, time.Now)
+		full, empty := once("full", 1), once("empty", 1)
+		require.NoError(t, runtime.NewLimiter(store).Limit(empty, runtime.Key{}).Require(t.Context()))
+		require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			in := runtime.NewLimiter(store).WithTx(tx)
+			ds, err := in.All(t.Context(), in.Limit(full, runtime.Key{}), in.Limit(empty, runtime.Key{}))
+			assert.False(t, ds.Allowed)
+			return err
+		}))
+		var rows int
+		require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+		assert.Equal(t, 1, rows)
+	})
+}
+
+// TestRunInTx has transactions take from two limits one after the other, in opposite orders: some are
+// chosen to be run again, and all end well. They are few, because Postgres looks for a deadlock only when
+// it has lasted for a second.
+func TestRunInTx(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		store, limits := s.store(t, db, time.Now), []*runtime.Policy{once("a", 6), once("b", 6)}
+		var mu sync.Mutex
+		ran, admitted := 0, 0
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				for range 2 {
+					err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+						mu.Lock()
+						ran++
+						mu.Unlock()
+						in := runtime.NewLimiter(store).WithTx(tx)
+						for i := range limits {
+							if err := in.Limit(limits[(i+g)%2], runtime.Key{}).Require(t.Context()); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					var limited *runtime.LimitedError
+					if err == nil {
+						mu.Lock()
+						admitted++
+						mu.Unlock()
+					} else if !errors.As(err, &limited) {
+						assert.NoError(t, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, 6, admitted)
+		assert.Equal(t, int64(0), left(t, store, limits[0]))
+		assert.Equal(t, int64(0), left(t, store, limits[1]))
+		t.Logf("8 transactions were run %d times", ran)
+	})
+}
+
+// TestRetryTxError shows two transactions that wait for each other: one of them is told to begin again.
+func TestRetryTxError(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		store := s.store(t, db, time.Now)
+		a, b := once("a", 10), once("b", 10)
+		for _, p := range []*runtime.Policy{a, b} {
+			require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()))
+		}
+		errs := make(chan error, 2)
+		var first, all sync.WaitGroup
+		first.Add(2)
+		for _, order := range [][]*runtime.Policy{{a, b}, {b, a}} {
+			all.Go(func() {
+				tx, err := db.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				defer tx.Rollback()
+				in := runtime.NewLimiter(store).WithTx(tx)
+				assert.NoError(t, in.Limit(order[0], runtime.Key{}).Require(t.Context()))
+				first.Done()
+				first.Wait()
+				errs <- in.Limit(order[1], runtime.Key{}).Require(t.Context())
+			})
+		}
+		all.Wait()
+		var again *sqlstore.RetryTxError
+		one, two := <-errs, <-errs
+		require.True(t, errors.As(one, &again) != errors.As(two, &again), "%v; %v", one, two)
+		assert.ErrorContains(t, again, "run your transaction again")
+	})
+}
+
+// TestTxFirstUse has many transactions use a key each for the first time, at the isolation that the
+// database has of itself.
+func TestTxFirstUse(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		store, p := s.store(t, db, time.Now), once("limit", 1)
+		var all sync.WaitGroup
+		for i := range 64 {
+			all.Go(func() {
+				assert.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+					return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context())
+				}), fmt.Sprint(i))
+			})
+		}
+		all.Wait()
+	})
+}
