@@ -4,10 +4,14 @@
 //
 // A [Store] is a database, a [Dialect] and a table. What it does is the same on every database: it begins
 // a transaction, reads the rows that a batch of calls is about, in one order and locked, lets
-// [runtime.Batch] answer, writes what has changed, and commits. A dialect is the text of the statements
-// and nothing else. For one plain take from one row there is a statement that does it all at once, by the
-// formula of [runtime.Upsert]; what it does not allow is asked again in a transaction, for the numbers of
-// the denial.
+// [runtime.Batch] answer, writes what has changed, and commits. A row that is not there cannot be locked, so
+// it is inserted first, marked as never seen. A dialect is the text of the statements and nothing else. A
+// package that knows a driver may have a faster way for a plain take from one row, a [Taker].
+//
+// The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
+// commits, and a conflict is a [RetryTxError].
+//
+// The time is the database's, measured now and then, so that hosts need not agree.
 //
 // The package imports no driver. Package sqlite, below it, brings the embedded one.
 //
@@ -22,4 +26,7 @@
 //
 //   - That a call whose error came from the database took nothing: if the connection broke while it was
 //     committing, it may have.
+//   - That a node of a Galera cluster sees at once what another has committed: for that, connections set
+//     wsrep_sync_wait=1. Without it, no more is admitted either, but a denial or a Peek may come from a
+//     moment before.
 package sqlstore
