@@ -70,9 +70,10 @@ func TestOpenAtOnce(t *testing.T) {
 
 func TestOpenInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	require.NoError(t, err)
 	defer db.Close()
+	db.SetMaxOpenConns(1)
 	_, err = db.Exec("CREATE TABLE other (x); BEGIN IMMEDIATE; INSERT INTO other VALUES (1)")
 	require.NoError(t, err)
 	opened := make(chan error)
