@@ -34,11 +34,14 @@ func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch) (done bo
 		if err != nil {
 			return err
 		}
-		done = b.Run(now(), l.states)
-		if !done || len(b.Changes()) == 0 {
+		if done = b.Run(now(), l.states); !done {
 			return errRollback
 		}
-		return l.write(ctx, b.Changes())
+		changes := b.Changes()
+		if len(changes) == 0 {
+			return errRollback
+		}
+		return l.write(ctx, changes)
 	})
 	if errors.Is(err, errRollback) {
 		err = nil
