@@ -42,6 +42,12 @@ func policyLiteral(p *runtime.Policy) *jen.Statement {
 		if p.Shards > 1 {
 			field(g, "Shards", jen.Lit(p.Shards))
 		}
+		if p.Timeout != 0 {
+			field(g, "Timeout", duration(p.Timeout))
+		}
+		if p.OnError == runtime.FailOpen {
+			field(g, "OnError", jen.Qual(runtimePath, "FailOpen"))
+		}
 	})
 }
 

@@ -26,11 +26,16 @@ type Decision struct {
 	// FullAfter says how long it takes until all of the capacity is there again, if nobody takes tokens
 	// meanwhile.
 	FullAfter time.Duration
+	// FailedOpen, if not nil, is why the store could not decide, or not in time. The limit is one that lets
+	// requests pass then: this one is Allowed, and was not counted.
+	FailedOpen error
 }
 
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
 func (d Decision) String() string {
 	switch {
+	case d.FailedOpen != nil:
+		return "allowed, uncounted"
 	case !d.Allowed && d.RetryAfter == 0:
 		return "denied"
 	case !d.Allowed:

@@ -21,7 +21,8 @@
 //   - A retry after RetryAfter passes, if nobody else took tokens meanwhile.
 //   - A denied request changes nothing, and neither does one that was answered with an error by Step.
 //   - A clock that goes back creates no tokens, nor does an edit of the policy beyond its new capacity.
-//   - An error is never an allowance: the zero [Decision] denies.
+//   - An error is never an allowance: the zero [Decision] denies. Only a limit whose policy says so lets
+//     requests pass while its store fails, and its decisions tell.
 //
 // # What is not
 //

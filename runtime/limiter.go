@@ -17,6 +17,8 @@ import (
 type Limiter struct {
 	store Store
 	line  line
+	// inTx says that store is in a transaction of the caller.
+	inTx bool
 }
 
 // NewLimiter returns a limiter whose counts are in store.
@@ -70,11 +72,11 @@ func (l *Limiter) do(ctx context.Context, requests ...Request) ([]Decision, erro
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), err)
 	}
-	answers, err := l.store.Do(ctx, []Call{{Requests: requests}})
+	answer, err := l.answerOrFail(ctx, Call{Requests: requests})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), err)
 	}
-	return answers[0].Decisions, answers[0].Err
+	return answer.Decisions, answer.Err
 }
 
 // names returns the limits that an error is about, never their keys.

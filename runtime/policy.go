@@ -74,6 +74,12 @@ type Policy struct {
 	// Shards is into how many rows the count of one key is split, so that they share the writes.
 	// 0 and 1 both mean one row.
 	Shards int
+	// Timeout is how long a decision may take; 0 is as long as its context allows. Then the store counts
+	// as failed, though it may have taken the tokens. It does not bound Peek, Refund, Reset, Settle and
+	// Cancel, nor what is asked in a transaction of the caller.
+	Timeout time.Duration
+	// OnError says what is decided when the store fails; see [Decision.FailedOpen].
+	OnError OnError
 }
 
 // Reserves reports whether callers may take tokens ahead of their time.
@@ -106,6 +112,10 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
 	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
 		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
+	case p.Timeout < 0 || p.Timeout > MaxPeriod:
+		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
+	case p.OnError > FailOpen:
+		return "its onError must be FailClosed or FailOpen"
 	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
 		return fmt.Sprintf("a sliding window's capacity is its rate, %d, not %d", p.Rate, p.Capacity)
 	case p.Kind == SlidingWindow && p.MaxReserved != 0:

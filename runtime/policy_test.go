@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ func TestPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Shards, p.Capacity, p.MaxReserved = 11, 20, 20 }, "rate 10 over 11 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Shards, p.Capacity = 6, 5 }, "capacity 5 over 6 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Shards, p.MaxReserved = 6, 5 }, "maxReserved 5 over 6 shards leaves a shard without a token"},
+		{func(p *runtime.Policy) { p.Timeout = -1 }, "timeout -1ns is not between 0s and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.OnError = 2 }, "its onError must be FailClosed or FailOpen"},
 	} {
 		p := valid
 		row.edit(&p)
@@ -56,10 +59,7 @@ func TestStartSaysWhatItIs(t *testing.T) {
 	require.False(t, runtime.StartOffset(0).FirstUse())
 }
 
-func TestKindIsWrittenAsInLimitsYAML(t *testing.T) {
-	var names []string
-	for _, k := range runtime.Kinds() {
-		names = append(names, k.String())
-	}
-	require.Equal(t, []string{"token bucket", "fixed window", "sliding window"}, names)
+func TestWordsAreWrittenAsInLimitsYAML(t *testing.T) {
+	require.Equal(t, "[token bucket fixed window sliding window]", fmt.Sprint(runtime.Kinds()))
+	require.Equal(t, "[closed open]", fmt.Sprint(runtime.OnErrors()))
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Reservation is a number of tokens taken, maybe ahead of their time. If it was not Allowed, nothing was
-// taken. A Reservation may be used by several goroutines.
+// taken, nor if it FailedOpen: then Settle charges all that was used. A Reservation may be used by several
+// goroutines.
 type Reservation struct {
 	Decision
 	handle handle
@@ -24,6 +25,9 @@ func (h handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: true})
 	if err != nil {
 		return nil, err
+	}
+	if d.FailedOpen != nil {
+		n = 0
 	}
 	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
 }

@@ -29,9 +29,9 @@ func (l *Limiter) WithTx(tx Tx) *Limiter {
 	}
 	store, ok := l.store.(TxStore)
 	if !ok {
-		return &Limiter{store: noTx{}}
+		return &Limiter{store: noTx{}, inTx: true}
 	}
-	return &Limiter{store: store.WithTx(tx)}
+	return &Limiter{store: store.WithTx(tx), inTx: true}
 }
 
 // noTx is the store inside a transaction of a store that knows none.

@@ -21,7 +21,7 @@ func (h handle) WaitN(ctx context.Context, n int64) error {
 	if err == nil && !d.Allowed {
 		d, err = h.waitInLine(ctx, n)
 	}
-	if err != nil {
+	if err != nil || d.FailedOpen != nil {
 		return err
 	}
 	return h.sleepOrRefund(ctx, d.Delay, n)

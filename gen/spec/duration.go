@@ -49,23 +49,32 @@ func exact(text string) (*big.Rat, bool) {
 	return sum, true
 }
 
-// period reads the period of a limit.
-func (p *parser) period(limit *Limit, e entry) bool {
+func (p *parser) period(limit *Limit, e entry) (ok bool) {
+	limit.Policy.Period, ok = p.length(e)
+	return ok
+}
+
+func (p *parser) timeout(limit *Limit, e entry) (ok bool) {
+	limit.Policy.Timeout, ok = p.length(e)
+	return ok
+}
+
+// length reads a duration that is longer than nothing and no longer than a period may be.
+func (p *parser) length(e entry) (time.Duration, bool) {
 	sum, ok := exact(e.value.Value)
 	if e.value.Tag != "!!str" || !ok {
 		p.notDuration(e)
-		return false
+		return 0, false
 	}
 	length, ok := p.wholeNanoseconds(e, sum)
 	if !ok {
-		return false
+		return 0, false
 	}
 	if length < 1 || length > runtime.MaxPeriod {
-		p.report(e.at, outOfRange, "", "period must be 1ns to %s, not %s", longestPeriod, clip(e.value.Value))
-		return false
+		p.report(e.at, outOfRange, "", "%s must be 1ns to %s, not %s", e.name, longestPeriod, clip(e.value.Value))
+		return 0, false
 	}
-	limit.Policy.Period = length
-	return true
+	return length, true
 }
 
 // wholeNanoseconds returns a duration, or reports that it has a part of a nanosecond. One that is too long

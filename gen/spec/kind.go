@@ -9,17 +9,13 @@ import (
 
 // kind reads the kind of a limit.
 func (p *parser) kind(limit *Limit, e entry) bool {
-	if isString(e.value) {
-		for _, kind := range runtime.Kinds() {
-			if e.value.Value == kind.String() {
-				limit.Policy.Kind = kind
-				return true
-			}
-		}
+	kind, ok := oneOf(e, runtime.Kinds())
+	if !ok {
+		p.report(e.at, badKind, "", "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
+		p.meant(meantKind(e.value.Value))
 	}
-	p.report(e.at, badKind, "", "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
-	p.meant(meantKind(e.value.Value))
-	return false
+	limit.Policy.Kind = kind
+	return ok
 }
 
 // meantKind returns the kind that was probably meant by text: a near one, or the only one with the word.

@@ -35,6 +35,7 @@ const (
 	tooManyShards    = "too-many-shards"
 	badDuration      = "bad-duration"
 	badStart         = "bad-start"
+	badOnError       = "bad-on-error"
 	badDoc           = "bad-doc"
 	badKeyPart       = "bad-key-part"
 	badKeyType       = "bad-key-type"

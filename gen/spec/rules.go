@@ -188,6 +188,12 @@ var rules = []Rule{
 		Right:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01T00:00:00Z"),
 	},
 	{
+		ID:      badOnError,
+		Summary: "What is decided when the store fails is closed or open.",
+		Wrong:   limitOf(bucket, "onError: allow"),
+		Right:   limitOf(bucket, "onError: open"),
+	},
+	{
 		ID:      badDoc,
 		Summary: "The doc has no line that would be an order to the Go compiler, and no control characters.",
 		Wrong:   limitOf(bucket, "doc: +build ignore"),

@@ -1,6 +1,9 @@
 package spec
 
 import (
+	"fmt"
+	"slices"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -13,6 +16,24 @@ func (p *parser) text(e entry, want string) (string, bool) {
 	}
 	p.wrongType(e, want, "")
 	return "", false
+}
+
+// oneOf returns the word that stands there of those that may.
+func oneOf[T fmt.Stringer](e entry, words []T) (word T, ok bool) {
+	i := slices.IndexFunc(words, func(w T) bool { return isString(e.value) && e.value.Value == w.String() })
+	if i < 0 {
+		return word, false
+	}
+	return words[i], true
+}
+
+// inWords returns words as they are written in a file.
+func inWords[T fmt.Stringer](words []T) []string {
+	written := make([]string, len(words))
+	for i, w := range words {
+		written[i] = w.String()
+	}
+	return written
 }
 
 // wrongType reports a value that is not even of the sort that is wanted.

@@ -123,10 +123,4 @@ func numberSchema(least, most int64) object {
 	}}
 }
 
-func kindNames() []string {
-	var kinds []string
-	for _, kind := range runtime.Kinds() {
-		kinds = append(kinds, kind.String())
-	}
-	return kinds
-}
+func kindNames() []string { return inWords(runtime.Kinds()) }

@@ -13,7 +13,7 @@ import (
 // "Token bucket: 10 per minute, at most 20 at once."
 func (l *Limit) Words() []string {
 	words := []string{l.ruleInWords()}
-	for _, sentence := range []string{l.startInWords(), l.reservingInWords(), l.shardsInWords()} {
+	for _, sentence := range []string{l.startInWords(), l.reservingInWords(), l.shardsInWords(), l.failingInWords()} {
 		if sentence != "" {
 			words = append(words, sentence)
 		}
@@ -100,6 +100,21 @@ func (l *Limit) shardsInWords() string {
 		return ""
 	}
 	return fmt.Sprintf("Each count is split into %s shards.", grouped(int64(l.Policy.Shards)))
+}
+
+func (l *Limit) failingInWords() string {
+	p := &l.Policy
+	late := ""
+	if p.Timeout > 0 {
+		late = fmt.Sprintf(" within %v", p.Timeout)
+	}
+	switch {
+	case p.OnError == runtime.FailOpen:
+		return fmt.Sprintf("If the store does not answer%s, everything passes, uncounted.", late)
+	case late != "":
+		return fmt.Sprintf("If the store does not answer%s, nothing passes.", late)
+	}
+	return ""
 }
 
 // periodUnits are the units in which a period is said, the longest first.

@@ -251,6 +251,43 @@ var policyFirstUse = runtime.Policy{
 	Start:    runtime.StartFirstUse(),
 }
 
+// FailsOpen is bounded by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// If the store does not answer within 1.5s, everything passes, uncounted.
+// Worst case: 10 in any minute.
+func (l *Limits) FailsOpen() runtime.Limit {
+	return l.limiter().Limit(&policyFailsOpen, runtime.Key{})
+}
+
+var policyFailsOpen = runtime.Policy{
+	Name:     "failsOpen",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Timeout:  1500 * time.Millisecond,
+	OnError:  runtime.FailOpen,
+}
+
+// FailsClosed is bounded by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// If the store does not answer within 20ms, nothing passes.
+// Worst case: 10 in any minute.
+func (l *Limits) FailsClosed() runtime.Limit {
+	return l.limiter().Limit(&policyFailsClosed, runtime.Key{})
+}
+
+var policyFailsClosed = runtime.Policy{
+	Name:     "failsClosed",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Timeout:  20 * time.Millisecond,
+}
+
 // Short is bounded by this rule.
 //
 // Token bucket: 1 per nanosecond, at most 1 at once.
@@ -280,6 +317,8 @@ func Policies() []*runtime.Policy {
 		&policyEveryOtherWeek,
 		&policyLongAgo,
 		&policyFirstUse,
+		&policyFailsOpen,
+		&policyFailsClosed,
 		&policyShort,
 	}
 }

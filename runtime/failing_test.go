@@ -1,0 +1,174 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// faulty is a store that can fail, or be slow to answer. It works in a transaction, too.
+type faulty struct {
+	*runtime.MemStore
+	err  error
+	slow time.Duration
+}
+
+func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	select {
+	case <-time.After(f.slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.MemStore.Do(ctx, calls)
+}
+
+func (f *faulty) WithTx(runtime.Tx) runtime.Store { return f }
+
+var errDown = errors.New("the server is down")
+
+// onError returns a reservable limit of 3 tokens that fails as o says, and answers within a second.
+func onError(o runtime.OnError) *runtime.Policy {
+	p := reservable(3)
+	p.OnError, p.Timeout = o, time.Second
+	return p
+}
+
+func TestVerbsOfAStoreThatFails(t *testing.T) {
+	passing := map[string]bool{"Allow": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
+	for _, o := range runtime.OnErrors() {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
+			for _, v := range verbs(limiter) {
+				err := v.ask(t.Context(), limiter.Reservable(onError(o), runtime.Key{}))
+				if o == runtime.FailOpen && passing[v.name] {
+					require.NoError(t, err, v.name)
+					continue
+				}
+				require.ErrorIs(t, err, errDown, "%v: %s", o, v.name)
+				require.ErrorContains(t, err, `limit "limit"`)
+			}
+		})
+	}
+}
+
+func TestDecisionsOfAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
+		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
+		d, err := limiter.Limit(open, runtime.Key{}).Allow(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, FailedOpen: errDown}, d)
+		require.Equal(t, "allowed, uncounted", d.String())
+
+		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "what is wrong with the question stays wrong")
+		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 0)
+		require.ErrorIs(t, err, runtime.ErrInvalidCount)
+
+		ds, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(open, runtime.KeyOf(runtime.Int(1))))
+		require.NoError(t, err)
+		require.Equal(t, runtime.Decisions{Allowed: true, Each: []runtime.Decision{d, d}}, ds)
+		_, err = limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(closed, runtime.Key{}))
+		require.ErrorIs(t, err, errDown, "all of them must fail open")
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		slow    time.Duration
+		onError runtime.OnError
+		inTx    bool
+		patient time.Duration // of the caller
+		takes   time.Duration
+		allowed bool
+		open    bool
+	}{
+		{"in time", 999 * time.Millisecond, runtime.FailOpen, false, time.Hour, 999 * time.Millisecond, true, false},
+		{"too late, closed", time.Minute, runtime.FailClosed, false, time.Hour, time.Second, false, false},
+		{"too late, open", time.Minute, runtime.FailOpen, false, time.Hour, time.Second, true, true},
+		{"the caller's deadline, closed", time.Minute, runtime.FailClosed, false, time.Millisecond, time.Millisecond, false, false},
+		{"the caller's deadline, open", time.Minute, runtime.FailOpen, false, time.Millisecond, time.Millisecond, true, true},
+		{"in a transaction it does not count", time.Minute, runtime.FailOpen, true, time.Hour, time.Minute, true, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: row.slow})
+				if row.inTx {
+					limiter = limiter.WithTx(nil)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), row.patient)
+				defer cancel()
+				require.Equal(t, row.takes, elapsed(func() {
+					d, err := limiter.Limit(onError(row.onError), runtime.Key{}).Allow(ctx)
+					require.Equal(t, row.allowed, d.Allowed)
+					require.Equal(t, row.open, d.FailedOpen != nil)
+					if !row.allowed {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					}
+				}))
+			})
+		})
+	}
+}
+
+func TestTimeoutSaysWhoseItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
+		_, err := limiter.Limit(onError(runtime.FailClosed), runtime.Key{}).Allow(t.Context())
+		require.EqualError(t, err, `limit "limit": the store did not answer in time, 1s: context deadline exceeded`)
+	})
+}
+
+func TestFailedOpenIsNotForTheOneWhoGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
+		p := onError(runtime.FailOpen)
+		p.Timeout = 0
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := limiter.Limit(p, runtime.Key{}).Allow(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestReservationOfAStoreThatFailed(t *testing.T) {
+	store := &faulty{MemStore: still(), err: errDown}
+	l := runtime.NewLimiter(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 2)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.FailedOpen, errDown)
+	require.Zero(t, r.Delay())
+
+	require.ErrorIs(t, r.Settle(t.Context(), 2), errDown, "a charge is no decision")
+	store.err = nil
+	require.NoError(t, r.Settle(t.Context(), 2))
+	require.Equal(t, 1.0, value(t, l), "what was used is charged, for nothing was reserved")
+
+	store.err = errDown
+	r, err = l.Reserve(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, r.Cancel(t.Context()), "there is nothing to be given back")
+	store.err = nil
+	require.Equal(t, 1.0, value(t, l))
+}
+
+func TestFailedOpenWaitReturnsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{MemStore: &runtime.MemStore{}}
+		l := runtime.NewLimiter(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
+		require.NoError(t, l.WaitN(t.Context(), 3))
+		store.err = errDown
+		require.Zero(t, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 3)) }))
+		store.err = nil
+		require.Equal(t, 0.0, value(t, l), "nothing was taken, nor given back")
+	})
+}
