@@ -43,8 +43,12 @@ type Change struct {
 }
 
 // NewBatch returns a batch of calls, to be answered in their order.
-func NewBatch(calls []Call) *Batch {
-	b := &Batch{calls: calls, seed: rand.Uint64()}
+func NewBatch(calls []Call) *Batch { return NewSeededBatch(calls, rand.Uint64()) }
+
+// NewSeededBatch returns a batch that picks shards by the seed, and so answers the same each time it is
+// run with the same states. The seed must be as good as random.
+func NewSeededBatch(calls []Call, seed uint64) *Batch {
+	b := &Batch{calls: calls, seed: seed}
 	b.gather()
 	return b
 }
@@ -89,7 +93,7 @@ func (b *Batch) gather() {
 	b.rows = b.rows[:0]
 	for _, c := range b.calls {
 		for _, q := range c.Requests {
-			if q.Policy.problem() == "" {
+			if q.refuse() == nil {
 				for _, shard := range b.shards(q) {
 					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
 				}
@@ -164,7 +168,7 @@ func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, b
 
 // decide answers a request after the earlier ones of its call.
 func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok bool, err error) {
-	if err := q.Policy.Validate(); err != nil {
+	if err := q.refuse(); err != nil {
 		return Decision{}, true, err
 	}
 	whole := q.Policy.Rule(q.Key)

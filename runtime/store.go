@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"strings"
 )
 
@@ -13,8 +14,8 @@ type Store interface {
 	// instant. A call whose requests cannot all pass takes nothing, and does not stand in the way of
 	// the calls after it.
 	//
-	// An error means that no call was answered. Nothing has been taken then, unless the connection to
-	// the store was lost while it was taking.
+	// An error means that no call was answered. Nothing has been taken then, unless ctx ended or the
+	// connection to the store was lost while it was taking.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
@@ -33,12 +34,20 @@ type Request struct {
 	Key string
 }
 
+// refuse returns an error for what no row can stand for.
+func (q Request) refuse() error {
+	if len(q.Key) > MaxKey || !legible(q.Key) {
+		return fmt.Errorf("%w: it is not one that Key.String has written", ErrInvalidKey)
+	}
+	return q.Policy.Validate()
+}
+
 // Answer answers a [Call].
 type Answer struct {
 	// Decisions holds one decision a request. If any of them denies, nothing was taken.
 	Decisions []Decision
 	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity],
-	// [ErrInvalidPolicy] or [ErrInvalidCall]. Nothing was taken then.
+	// [ErrInvalidPolicy], [ErrInvalidKey] or [ErrInvalidCall]. Nothing was taken then.
 	Err error
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -31,6 +32,14 @@ func keys() []clause {
 			}
 			for i, key := range all {
 				s.wantValue(bucket(), key, float64(10-(1+i%9)))
+			}
+		}},
+		{"BadKeys", "a key that cannot be stored is an error of its own call alone", func(s *subject) {
+			for _, key := range []string{"\xff", "a\x00b", strings.Repeat("x", 256)} {
+				answers := s.do(call(taking(bucket(), key, 1)), call(taking(bucket(), "good", 1)))
+				if !errors.Is(answers[0].Err, runtime.ErrInvalidKey) || !answers[1].Allowed() {
+					s.broken("key %.40q was answered with %+v, its neighbour with %+v", key, answers[0], answers[1])
+				}
 			}
 		}},
 		{"Names", "a limit's name and its key are kept apart", func(s *subject) {

@@ -1,0 +1,148 @@
+// Package group lets the calls that a store is asked while it is busy go together.
+//
+// # The model
+//
+// A [Store] stands before another. A call that finds it idle goes on at once, by itself. The calls that
+// arrive while that one is under way wait, and when it ends they go on as one batch, in the order in which they
+// came: one transaction, in which a key that many of them ask of is read and written once. So a store that
+// can do a thousand transactions a second can answer a hundred thousand calls, and an idle one answers as
+// soon as without the group.
+//
+// There are lanes, each with one batch under way at a time; the key of a call says in which it goes, so that
+// a busy key always meets itself.
+//
+// # What is guaranteed
+//
+//   - The answers are those of the store behind it, asked one call after the other in each lane.
+//   - A call whose context ends while it waits takes nothing. If it is under way then, it may have taken; its
+//     neighbours go on.
+//   - No goroutine runs while nobody waits.
+package group
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Options are what a [Store] can be told. The zero Options are one lane, and [DefaultBatch].
+type Options struct {
+	// Lanes is how many batches may be under way at once; 0 is 1.
+	Lanes int
+	// Batch is the most calls that go together; 0 is [DefaultBatch].
+	Batch int
+}
+
+// DefaultBatch is the most calls that go together if [Options] do not say.
+const DefaultBatch = 1000
+
+// Store is a [runtime.Store] before another. It may be used by many goroutines at once.
+type Store struct {
+	store runtime.Store
+	batch int
+	lanes []lane
+	seed  maphash.Seed
+
+	mu     sync.RWMutex
+	closed bool
+	open   sync.WaitGroup
+}
+
+// New returns a store that asks another.
+func New(store runtime.Store, o Options) *Store {
+	s := &Store{store: store, batch: o.Batch, lanes: make([]lane, max(1, o.Lanes)), seed: maphash.MakeSeed()}
+	if s.batch < 1 {
+		s.batch = DefaultBatch
+	}
+	return s
+}
+
+// Do implements [runtime.Store]. The error is that of the store behind, or of ctx.
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !s.enter() {
+		return s.store.Do(ctx, calls)
+	}
+	defer s.open.Done()
+	l := s.lane(calls)
+	w := l.begin(ctx, calls)
+	if w == nil {
+		defer s.next(l)
+		return s.store.Do(ctx, calls)
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if l.leave(w) {
+			return nil, ctx.Err()
+		}
+	}
+	return w.answers, w.err
+}
+
+// enter counts a call in, unless the store is closed.
+func (s *Store) enter() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.closed {
+		s.open.Add(1)
+	}
+	return !s.closed
+}
+
+// Close waits until the calls that have come are answered. Those that come later go to the store behind,
+// each by itself.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.open.Wait()
+	return nil
+}
+
+// WithTx implements [runtime.TxStore]: a transaction of the caller goes by itself.
+func (s *Store) WithTx(tx runtime.Tx) runtime.Store {
+	if store, ok := s.store.(runtime.TxStore); ok {
+		return store.WithTx(tx)
+	}
+	return noTx{}
+}
+
+// noTx is the store in a transaction of a store that knows none.
+type noTx struct{}
+
+func (noTx) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
+	return nil, runtime.ErrNoTx
+}
+
+// lane returns the lane of the first key of calls.
+func (s *Store) lane(calls []runtime.Call) *lane {
+	if len(s.lanes) == 1 || len(calls) == 0 || len(calls[0].Requests) == 0 {
+		return &s.lanes[0]
+	}
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	q := calls[0].Requests[0]
+	if q.Policy != nil {
+		h.WriteString(q.Policy.Name)
+	}
+	h.WriteByte(0)
+	h.WriteString(q.Key)
+	return &s.lanes[h.Sum64()%uint64(len(s.lanes))]
+}
+
+// next lets those go on who have waited in a lane. They are answered by a goroutine that ends when nobody
+// waits any more.
+func (s *Store) next(l *lane) {
+	if b := l.take(s.batch); b != nil {
+		go func() {
+			for ; b != nil; b = l.take(s.batch) {
+				b.run(s.store)
+			}
+		}()
+	}
+}
