@@ -72,6 +72,7 @@ func (b *Batch) Run(now int64, states []State) bool {
 			b.gather()
 			return false
 		}
+		answer.At = now
 		b.answers[i] = answer
 	}
 	return true

@@ -151,6 +151,9 @@ func (h handle) question(q Ask) (Request, error) {
 
 // ask asks a question of this one key. Every verb ends here.
 func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
+	if d, ok := h.spend(ctx, q); ok {
+		return d, nil
+	}
 	request, err := h.question(q)
 	if err != nil {
 		return Decision{}, err

@@ -80,6 +80,22 @@ type Policy struct {
 	Timeout time.Duration
 	// OnError says what is decided when the store fails; see [Decision.FailedOpen].
 	OnError OnError
+	// DenyCache is how long at most a denial is answered from this process's memory; 0 is not at all. What
+	// another process gives back may be there that much later.
+	DenyCache time.Duration
+	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease does not.
+	Lease Lease
+}
+
+// Lease is a block of tokens that a process takes at once, and spends without asking the store. It has been
+// taken, so that no more is granted than the limit's own; but it may be spent a moment later. In any time t, a
+// leased token bucket grants at most capacity + maxReserved + rate*(t+For)/period.
+type Lease struct {
+	// Tokens is how many tokens a block has, at most the capacity.
+	Tokens int64
+	// For is how long a block may be spent. What is left then is given back. A block of a windowed limit
+	// ends with the window at the latest.
+	For time.Duration
 }
 
 // Reserves reports whether callers may take tokens ahead of their time.
@@ -114,6 +130,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
 	case p.Timeout < 0 || p.Timeout > MaxPeriod:
 		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
+	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
+		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
 	case p.OnError > FailOpen:
 		return "its onError must be FailClosed or FailOpen"
 	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
@@ -127,7 +145,24 @@ func (p *Policy) problem() string {
 	case p.Kind == SlidingWindow && p.Start.mode == startFirstUse:
 		return "a sliding window cannot start at first use"
 	}
-	return p.shardProblem()
+	if problem := p.shardProblem(); problem != "" {
+		return problem
+	}
+	return p.leaseProblem()
+}
+
+func (p *Policy) leaseProblem() string {
+	switch {
+	case p.Lease == Lease{}:
+		return ""
+	case p.Lease.Tokens < 1 || p.Lease.Tokens > p.Capacity:
+		return fmt.Sprintf("a lease of %d tokens is not between 1 and the capacity, %d", p.Lease.Tokens, p.Capacity)
+	case p.Lease.For < 1 || p.Lease.For > MaxPeriod:
+		return fmt.Sprintf("a lease for %v is not between 1ns and %v", p.Lease.For, MaxPeriod)
+	case p.Start.FirstUse():
+		return "windows that start at first use have no lease: nobody knows when they end"
+	}
+	return ""
 }
 
 func (p *Policy) shardProblem() string {

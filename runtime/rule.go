@@ -61,6 +61,15 @@ func share(total float64, i, n int) float64 {
 // windowStart returns the start of the window that contains the instant at.
 func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
 
+// WindowEnd returns the start of the window after the one that contains the instant at, in nanoseconds since
+// 1970 UTC. Where windows do not end, or begin at first use, it is the last instant there is.
+func (r *Rule) WindowEnd(at int64) int64 {
+	if r.Kind == TokenBucket || r.FirstUse {
+		return math.MaxInt64
+	}
+	return addSaturating(r.windowStart(at), r.Period)
+}
+
 // available returns the tokens of s at the instant now, and the instant T as of which they are counted:
 //
 //	avail = min(capacity, value + max(0, T-ts) * rate / period)

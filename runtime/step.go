@@ -36,6 +36,9 @@ type Ask struct {
 	// RetryAfter then says when it passes without any delay. A count beyond the capacity never does: of
 	// it, RetryAfter is the delay, and the retry may be refused too.
 	MaxDelay time.Duration
+	// NotAfter is the last instant at which a Refund gives anything back, in nanoseconds since 1970 UTC; 0
+	// for no bound. It is for what is worth nothing in the next window.
+	NotAfter int64
 }
 
 // counts reports whether the ask has a count.
@@ -65,7 +68,9 @@ func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 	case Reset:
 		return State{}, r.decide(State{}, now), nil
 	case Refund:
-		s = r.give(s, now, float64(q.Count))
+		if q.NotAfter == 0 || now <= q.NotAfter {
+			s = r.give(s, now, float64(q.Count))
+		}
 		return s, r.decide(s, now), nil
 	case Charge:
 		s = r.take(s, now, float64(q.Count))

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -301,4 +302,34 @@ func TestStepConfigEdit(t *testing.T) {
 		require.Equal(t, row.want, answer(d, err), "row %d", i)
 		state = next
 	}
+}
+
+func TestRefundIsGivenBackUntilNotAfter(t *testing.T) {
+	rule := bucket("limit", 10).Rule("k")
+	s := runtime.State{Value: 3, TS: 100, Seen: true}
+	for _, row := range []struct {
+		now, notAfter int64
+		want          runtime.State
+	}{
+		{100, 0, runtime.State{Value: 5, TS: 100, Seen: true}},
+		{100, 100, runtime.State{Value: 5, TS: 100, Seen: true}},
+		{101, 100, s},
+	} {
+		next, _, err := rule.Step(s, row.now, runtime.Ask{Op: runtime.Refund, Count: 2, NotAfter: row.notAfter})
+		require.NoError(t, err)
+		require.Equal(t, row.want, next)
+	}
+}
+
+func TestWindowEnd(t *testing.T) {
+	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: 10, Capacity: 1, Start: runtime.StartOffset(3)}
+	rule := window.Rule("k")
+	for at, want := range map[int64]int64{2: 3, 3: 13, 12: 13, 13: 23, -7: 3, -8: -7, math.MaxInt64: math.MaxInt64} {
+		require.Equal(t, want, rule.WindowEnd(at), "at %d", at)
+	}
+	window.Start = runtime.StartFirstUse()
+	rule = window.Rule("k")
+	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
+	rule = bucket("limit", 1).Rule("k")
+	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
 }

@@ -49,6 +49,8 @@ type Answer struct {
 	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity],
 	// [ErrInvalidPolicy], [ErrInvalidKey] or [ErrInvalidCall]. Nothing was taken then.
 	Err error
+	// At is the instant as of which the call was answered, in nanoseconds since 1970 UTC.
+	At int64
 }
 
 // Allowed reports whether every request of the call passed.

@@ -27,11 +27,15 @@ func (l *Limiter) WithTx(tx Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	store, ok := l.store.(TxStore)
-	if !ok {
-		return &Limiter{store: noTx{}, inTx: true}
+	return &Limiter{store: InTx(l.store, tx), inTx: true}
+}
+
+// InTx returns a store inside a transaction of the caller. If it is no [TxStore], it answers with [ErrNoTx].
+func InTx(store Store, tx Tx) Store {
+	if inTx, ok := store.(TxStore); ok {
+		return inTx.WithTx(tx)
 	}
-	return &Limiter{store: store.WithTx(tx), inTx: true}
+	return noTx{}
 }
 
 // noTx is the store inside a transaction of a store that knows none.

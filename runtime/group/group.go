@@ -105,19 +105,7 @@ func (s *Store) Close() error {
 }
 
 // WithTx implements [runtime.TxStore]: a transaction of the caller goes by itself.
-func (s *Store) WithTx(tx runtime.Tx) runtime.Store {
-	if store, ok := s.store.(runtime.TxStore); ok {
-		return store.WithTx(tx)
-	}
-	return noTx{}
-}
-
-// noTx is the store in a transaction of a store that knows none.
-type noTx struct{}
-
-func (noTx) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
-	return nil, runtime.ErrNoTx
-}
+func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
 
 // lane returns the lane of the first key of calls.
 func (s *Store) lane(calls []runtime.Call) *lane {

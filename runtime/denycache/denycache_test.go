@@ -1,0 +1,215 @@
+package denycache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// caching has every limit cached, so that the contract is tested of the cache.
+type caching struct{ *denycache.Store }
+
+func (s caching) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	cached := make([]runtime.Call, len(calls))
+	for i, c := range calls {
+		for _, q := range c.Requests {
+			if q.Policy != nil {
+				p := *q.Policy
+				p.DenyCache = time.Hour
+				q.Policy = &p
+			}
+			cached[i].Requests = append(cached[i].Requests, q)
+		}
+	}
+	return s.Store.Do(ctx, cached)
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+		return caching{denycache.New(&runtime.MemStore{Clock: clock}, clock)}
+	})
+}
+
+// counting is a store that counts the calls that reach it, and can fail.
+type counting struct {
+	*runtime.MemStore
+	calls int
+	err   error
+	// meanwhile, if not nil, is done once while the store is at it.
+	meanwhile func()
+}
+
+func (c *counting) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	c.calls += len(calls)
+	if c.err != nil {
+		return nil, c.err
+	}
+	answers, err := c.MemStore.Do(ctx, calls)
+	if meanwhile := c.meanwhile; meanwhile != nil {
+		c.meanwhile = nil
+		meanwhile()
+	}
+	return answers, err
+}
+
+// world is a limiter of 10 tokens, one a second, whose denials are cached for 5 seconds.
+type world struct {
+	*testing.T
+	clock  *storetest.Clock
+	behind *counting
+	store  *denycache.Store
+}
+
+var ten = &runtime.Policy{
+	Name: "ten", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 10, MaxReserved: 5,
+	DenyCache: 5 * time.Second,
+}
+
+func newWorld(t *testing.T) *world {
+	clock := storetest.NewClock()
+	behind := &counting{MemStore: &runtime.MemStore{Clock: clock.Now}}
+	return &world{t, clock, behind, denycache.New(behind, clock.Now)}
+}
+
+func (w *world) limit(key string) runtime.ReservableLimit {
+	return runtime.NewLimiter(w.store).Reservable(ten, runtime.KeyOf(runtime.String(key)))
+}
+
+// step is what is asked after some time, and what comes of it.
+type step struct {
+	after   time.Duration
+	n       int64
+	allowed bool
+	retry   time.Duration
+	reached int // the store behind, in all
+}
+
+func (w *world) play(steps []step) {
+	w.Helper()
+	for i, s := range steps {
+		w.clock.Add(s.after)
+		d, err := w.limit("k").AllowN(w.Context(), s.n)
+		require.NoError(w, err)
+		require.Equal(w, s.allowed, d.Allowed, "step %d", i)
+		require.Equal(w, s.retry, d.RetryAfter, "step %d", i)
+		require.Equal(w, s.reached, w.behind.calls, "step %d", i)
+	}
+}
+
+const second = time.Second
+
+func TestDenialsAreRemembered(t *testing.T) {
+	newWorld(t).play([]step{
+		{0, 10, true, 0, 1},
+		{0, 3, false, 3 * second, 2},
+		{0, 3, false, 3 * second, 2},
+		{second, 3, false, 2 * second, 2},
+		{2 * second, 3, true, 0, 3}, // the tokens are due
+	})
+}
+
+func TestDenialsAreRememberedForSoLong(t *testing.T) {
+	newWorld(t).play([]step{
+		{0, 10, true, 0, 1},
+		{0, 9, false, 9 * second, 2},
+		{5*second - 1, 9, false, 4*second + 1, 2},
+		{1, 9, false, 4 * second, 3},
+	})
+}
+
+func TestTheSmallestCountIsRemembered(t *testing.T) {
+	newWorld(t).play([]step{
+		{0, 10, true, 0, 1},
+		{0, 4, false, 4 * second, 2},
+		{0, 2, false, 2 * second, 3},
+		{0, 3, false, 3 * second, 4}, // nobody knows when 3 are there but the store
+		{0, 2, false, 2 * second, 4},
+		{second, 1, true, 0, 5},
+	})
+}
+
+func TestAClockThatGoesBackIsNotBelieved(t *testing.T) {
+	newWorld(t).play([]step{
+		{0, 10, true, 0, 1},
+		{0, 3, false, 3 * second, 2},
+		{-time.Hour, 3, false, time.Hour + 3*second, 3},
+	})
+}
+
+func TestOnlyPlainQuestionsAreAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
+	d, err := w.limit("k").Check(t.Context())
+	require.NoError(t, err)
+	require.False(t, d.Allowed)
+	require.Equal(t, 2, w.behind.calls, "a Check is the same question")
+
+	r, err := w.limit("k").Reserve(t.Context())
+	require.NoError(t, err)
+	require.True(t, r.Allowed, "what can be reserved is another question")
+	d, err = w.limit("other").Allow(t.Context())
+	require.NoError(t, err)
+	require.True(t, d.Allowed, "and so is another key")
+}
+
+func TestWhatIsGivenBackIsThereAtOnce(t *testing.T) {
+	for name, give := range map[string]func(l runtime.ReservableLimit) error{
+		"reset":  func(l runtime.ReservableLimit) error { return l.Reset(t.Context()) },
+		"refund": func(l runtime.ReservableLimit) error { _, err := l.Refund(t.Context()); return err },
+	} {
+		w := newWorld(t)
+		w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
+		require.NoError(t, give(w.limit("k")), name)
+		w.play([]step{{0, 1, true, 0, 4}})
+	}
+}
+
+func TestADenialFromBeforeIsNotRemembered(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 10, true, 0, 1}})
+	w.behind.meanwhile = func() { require.NoError(t, w.limit("k").Reset(t.Context())) }
+	w.play([]step{{0, 1, false, second, 3}, {0, 1, true, 0, 4}})
+}
+
+func TestAFailedRefundMayHaveGivenBack(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
+	w.behind.err = errors.New("the connection broke")
+	_, err := w.limit("k").Refund(t.Context())
+	require.ErrorIs(t, err, w.behind.err)
+	w.behind.err = nil
+	w.play([]step{{0, 1, false, second, 4}})
+}
+
+func TestTransactionsAreNotCached(t *testing.T) {
+	w := newWorld(t)
+	_, err := runtime.NewLimiter(w.store).WithTx(nil).Limit(ten, runtime.Key{}).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrNoTx, "the store behind is asked")
+}
+
+func TestABoundedNumberOfKeysIsRemembered(t *testing.T) {
+	const keys = 100_000
+	w := newWorld(t)
+	for i := range keys {
+		l := w.limit(fmt.Sprint(i))
+		for _, n := range []int64{10, 1} {
+			_, err := l.AllowN(t.Context(), n)
+			require.NoError(t, err)
+		}
+	}
+	w.behind.calls = 0
+	for i := range keys {
+		d, err := w.limit(fmt.Sprint(i)).Check(t.Context())
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+	}
+	require.Greater(t, w.behind.calls, keys-20_000)
+}

@@ -1,0 +1,67 @@
+package lease
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// key is what is known of one key of a limit. All but its block is locked by the store.
+type key struct {
+	id
+	block atomic.Pointer[block]
+	// under is the renewal that is under way, nil if there is none.
+	under *renewal
+	// alone is until when the key does without a block, for there are not enough tokens for one.
+	alone time.Time
+	// timer forgets the key when its block has ended, or it is no longer alone.
+	timer *time.Timer
+}
+
+// block is tokens that have been taken.
+type block struct {
+	left atomic.Int64
+	// ends is when it can no longer be spent, by this process's clock, and notAfter when it can no longer be
+	// given back, by the store's.
+	ends     time.Time
+	notAfter int64
+}
+
+// spend takes n tokens from the block, if it has them, and returns how many are left.
+func (k *key) spend(n int64) (left int64, ok bool) {
+	b := k.block.Load()
+	if b == nil || !time.Now().Before(b.ends) {
+		return 0, false
+	}
+	for {
+		left := b.left.Load()
+		if left < n {
+			return 0, false
+		}
+		if b.left.CompareAndSwap(left, left-n) {
+			return left - n, true
+		}
+	}
+}
+
+// end ends the block, and returns it with what was left in it.
+func (k *key) end() (b *block, left int64) {
+	if b = k.block.Swap(nil); b == nil {
+		return nil, 0
+	}
+	return b, b.left.Swap(0)
+}
+
+// giveBack ends the block, and returns the call that gives back what was left in it.
+func (k *key) giveBack() []runtime.Call {
+	b, left := k.end()
+	if left == 0 {
+		return nil
+	}
+	return []runtime.Call{k.call(runtime.Ask{Op: runtime.Refund, Count: left, NotAfter: b.notAfter})}
+}
+
+func (k *key) call(q runtime.Ask) runtime.Call {
+	return runtime.Call{Requests: []runtime.Request{{Ask: q, Policy: k.policy, Key: k.key}}}
+}

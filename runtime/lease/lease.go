@@ -1,0 +1,159 @@
+// Package lease takes tokens of a busy limit in blocks, and spends them from this process's memory.
+//
+// # The model
+//
+// A [Store] stands before another. Of a limit whose policy has a Lease, it takes a block of tokens from the
+// store behind at a key's first request, answers the requests that fit into it by itself, and takes the
+// next block when it is spent. What is left of a block at its end is given back. When there are not enough
+// tokens for a block, requests go to the store behind one by one, until there may be.
+//
+// Only plain takes are answered from a block. Reservations, several limits at once and transactions of the
+// caller go to the store behind; so do Check and Peek, which do not see what is left of the blocks.
+//
+// # What is guaranteed
+//
+//   - A block has been taken before it is spent: all processes together grant no more tokens than the limit
+//     does. But they may be spent up to Lease.For after they were taken, so in any time t a token bucket
+//     grants at most capacity + maxReserved + rate*(t+Lease.For)/period.
+//   - A block of a fixed or sliding window is not spent after the window's end, nor given back to the next.
+//   - A process that is killed loses at most one block for each key, and Lease.For later nobody could have
+//     spent it.
+//   - A key that nobody asks of takes no memory once its block has ended, and no goroutine runs for it.
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Store is a [runtime.Store] before another. It may be used by many goroutines at once.
+type Store struct {
+	store runtime.Store
+
+	mu     sync.RWMutex
+	keys   map[id]*key
+	closed bool
+	// working counts those who take blocks or give them back.
+	working sync.WaitGroup
+}
+
+// id names a key of a limit.
+type id struct {
+	policy *runtime.Policy
+	key    string
+}
+
+// New returns a store that asks another.
+func New(store runtime.Store) *Store { return &Store{store: store, keys: map[id]*key{}} }
+
+// WithTx implements [runtime.TxStore]. A transaction of the caller has no lease.
+func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
+
+// Spend implements [runtime.Spender]: it takes n tokens from the block of a key, if they are there.
+func (s *Store) Spend(p *runtime.Policy, name string, n int64) (runtime.Decision, bool) {
+	k := s.find(id{p, name})
+	if k == nil || n <= 0 {
+		return runtime.Decision{}, false
+	}
+	left, ok := k.spend(n)
+	if !ok {
+		return runtime.Decision{}, false
+	}
+	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}, true
+}
+
+// find returns a key, nil if it is not known.
+func (s *Store) find(at id) *key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.keys[at]
+}
+
+// Do implements [runtime.Store]. The error is that of ctx or of the store behind.
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if q, ok := leased(calls); ok {
+		return s.take(ctx, q, calls)
+	}
+	s.dropReset(calls)
+	return s.store.Do(ctx, calls)
+}
+
+// leased returns the request of calls if it is the only one, and a block can answer it.
+func leased(calls []runtime.Call) (runtime.Request, bool) {
+	if len(calls) != 1 || len(calls[0].Requests) != 1 {
+		return runtime.Request{}, false
+	}
+	q := calls[0].Requests[0]
+	plain := q.Op == runtime.Take && !q.Reserve && q.Count > 0
+	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
+}
+
+// tries is how often a request waits for a block, before it goes to the store behind by itself.
+const tries = 3
+
+// take answers a request from a block, after another has been taken if need be.
+func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for range tries {
+		if d, ok := s.Spend(q.Policy, q.Key, q.Count); ok {
+			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: time.Now().UnixNano()}}, nil
+		}
+		r := s.renew(ctx, id{q.Policy, q.Key})
+		if r == nil {
+			break
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+	}
+	return s.store.Do(ctx, calls)
+}
+
+// dropReset forgets the blocks of what is reset: the key is full again without them.
+func (s *Store) dropReset(calls []runtime.Call) {
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			if k := s.find(id{q.Policy, q.Key}); k != nil && q.Op == runtime.Reset {
+				k.end()
+			}
+		}
+	}
+}
+
+// Close gives back what is left of all blocks. From then on, requests go to the store behind one by one.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.working.Wait()
+
+	var calls []runtime.Call
+	for _, k := range s.keys {
+		if k.timer != nil {
+			k.timer.Stop()
+		}
+		calls = append(calls, k.giveBack()...)
+	}
+	return s.refund(context.Background(), calls)
+}
+
+// refund asks the store behind to take tokens back.
+func (s *Store) refund(ctx context.Context, calls []runtime.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := s.store.Do(ctx, calls)
+	return err
+}

@@ -1,0 +1,112 @@
+package lease
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// renewal is a block that is being taken.
+type renewal struct {
+	// done is closed when the block is there, or is not to be had, or the store has failed.
+	done chan struct{}
+	err  error
+}
+
+// patience is how long a block is waited for, and how long it is tried to give one back.
+const patience = 10 * time.Second
+
+// renew returns the renewal of a key's block that is under way, and begins one if there is none. It returns
+// nil if the key does without for now. The renewal is everybody's, and does not end with ctx.
+func (s *Store) renew(ctx context.Context, at id) *renewal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	k := s.keys[at]
+	if k == nil {
+		k = &key{id: at}
+		s.keys[at] = k
+	}
+	if k.under == nil && !time.Now().Before(k.alone) {
+		k.under = &renewal{done: make(chan struct{})}
+		s.working.Add(1)
+		go s.takeBlock(context.WithoutCancel(ctx), k, k.under)
+	}
+	return k.under
+}
+
+// takeBlock takes a block, and gives back what is left of the one before.
+func (s *Store) takeBlock(ctx context.Context, k *key, r *renewal) {
+	defer s.working.Done()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	calls := append(k.giveBack(), k.call(runtime.Ask{Count: k.policy.Lease.Tokens}))
+	asked := time.Now()
+	answers, err := s.store.Do(ctx, calls)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		r.err = err
+		s.forget(k)
+	} else {
+		s.settle(k, asked, answers[len(answers)-1])
+	}
+	k.under = nil
+	close(r.done)
+}
+
+// settle has a key use the block that it was asked for at an instant, or do without. The store is locked.
+func (s *Store) settle(k *key, asked time.Time, a runtime.Answer) {
+	lasts := k.policy.Lease.For
+	if a.Allowed() {
+		rule := k.policy.Rule(k.key)
+		b := &block{}
+		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
+			lasts = min(lasts, time.Duration(end-a.At))
+			b.notAfter = end - 1
+		}
+		b.left.Store(k.policy.Lease.Tokens)
+		b.ends = asked.Add(lasts)
+		k.block.Store(b)
+	} else {
+		if a.Err == nil {
+			lasts = min(lasts, a.Decisions[0].RetryAfter)
+		}
+		k.alone = asked.Add(lasts)
+	}
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	k.timer = time.AfterFunc(time.Until(asked.Add(lasts)), func() { s.expire(k) })
+}
+
+// expire gives back what is left of a block that has ended, and forgets the key.
+func (s *Store) expire(k *key) {
+	s.mu.Lock()
+	if s.closed || k.under != nil || time.Now().Before(k.alone) {
+		s.mu.Unlock()
+		return
+	}
+	if b := k.block.Load(); b != nil && time.Now().Before(b.ends) {
+		s.mu.Unlock()
+		return
+	}
+	s.forget(k)
+	s.working.Add(1)
+	s.mu.Unlock()
+	defer s.working.Done()
+	// If it fails, the tokens are lost: fewer are granted, and not more.
+	s.refund(context.Background(), k.giveBack())
+}
+
+// forget forgets a key. The store is locked.
+func (s *Store) forget(k *key) {
+	if s.keys[k.id] == k {
+		delete(s.keys, k.id)
+	}
+}
