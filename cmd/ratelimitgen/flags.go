@@ -50,7 +50,8 @@ func (c *choice) declare(flags *flag.FlagSet, name, usage string, values ...stri
 	c.value = values[0]
 	flags.Func(name, usage, func(value string) error {
 		if !slices.Contains(values, value) {
-			return fmt.Errorf("must be %s or %s", strings.Join(values[:len(values)-1], ", "), values[len(values)-1])
+			last := len(values) - 1
+			return fmt.Errorf("must be %s or %s%s", strings.Join(values[:last], ", "), values[last], suggestion("", value, values))
 		}
 		c.value = value
 		return nil

@@ -4,6 +4,7 @@
 //	ratelimitgen check       says what is wrong with a limits.yaml
 //	ratelimitgen init        writes a limits.yaml to begin with
 //	ratelimitgen schema      prints the JSON Schema of limits.yaml, for editors
+//	ratelimitgen sql         prints the statement that creates the table of the counts
 //	ratelimitgen version     prints the version
 //	ratelimitgen help VERB   says more about one of them
 //

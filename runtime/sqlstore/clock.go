@@ -45,6 +45,7 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 
 // querier is a database, or a transaction in it.
 type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 

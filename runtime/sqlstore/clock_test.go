@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,29 @@ func TestClockOfNoAnswer(t *testing.T) {
 		require.NoError(t, c.refresh(fail))
 		assert.Equal(t, time.Hour, time.Until(time.Unix(0, c.now())))
 	})
+}
+
+// TestClockOfJumps has the host's clock be set to and fro between a measurement and its use: the time that it
+// tells by its monotonic clock goes on.
+func TestClockOfJumps(t *testing.T) {
+	var c clock
+	require.NoError(t, c.refresh(func() (time.Time, error) { return time.Now().Add(time.Hour), nil }))
+	for _, by := range []time.Duration{10 * time.Minute, -10 * time.Minute, 365 * 24 * time.Hour} {
+		measured := set(c.measured, by)
+		require.Zero(t, measured.Sub(c.measured), "by the monotonic clock")
+		require.Equal(t, by, measured.Round(0).Sub(c.measured.Round(0)), "by the clock on the wall")
+		jumped := clock{measured: measured, zero: c.zero}
+		earliest := c.now()
+		now := jumped.now()
+		assert.LessOrEqual(t, earliest, now)
+		assert.LessOrEqual(t, now, c.now())
+		assert.False(t, jumped.begin(), "nor is it measured again")
+	}
+}
+
+// set returns a time as a host tells it whose clock on the wall has been set forward by whole seconds, which
+// leaves its monotonic clock alone. In a [time.Time], that is the bits from 30 on of the first word.
+func set(t time.Time, by time.Duration) time.Time {
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(by/time.Second) << 30
+	return t
 }

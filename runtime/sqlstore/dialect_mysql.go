@@ -18,6 +18,30 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) ENGINE = InnoDB
 `,
+	Describe: `
+SELECT column_name, CONCAT(CAST(column_type AS BINARY), COALESCE(CONCAT(' collate ', collation_name), ''))
+FROM information_schema.columns
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
+UNION ALL
+SELECT 'primary key', GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ', ')
+FROM information_schema.statistics
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND index_name = 'PRIMARY'
+GROUP BY index_name
+UNION ALL
+SELECT 'engine', engine
+FROM information_schema.tables
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND engine IS NOT NULL
+`,
+	Parts: `
+name: varbinary(255)
+key: varbinary(255)
+shard: int | int(11) | bigint | bigint(20)
+value: double
+ts: bigint | bigint(20)
+prev: double
+primary key: name, key, shard
+engine: InnoDB
+`,
 	Read: `
 SELECT value, ts, prev FROM {table} WHERE name = ? AND {key} = ? AND shard = ? FOR UPDATE
 `,

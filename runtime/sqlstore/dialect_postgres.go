@@ -18,6 +18,27 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) WITH (fillfactor = 50)
 `,
+	Describe: `
+SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
+	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || c.collname ELSE '' END
+FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'primary key', string_agg(a.attname, ', '
+	ORDER BY array_position(string_to_array(CAST(i.indkey AS TEXT), ' '), CAST(a.attnum AS TEXT)))
+FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+WHERE i.indrelid = to_regclass('{table}') AND i.indisprimary
+GROUP BY i.indexrelid
+`,
+	Parts: `
+name: text | character varying | character varying(255)
+key: text | character varying | character varying(255)
+shard: integer | bigint
+value: double precision
+ts: bigint
+prev: double precision
+primary key: name, key, shard
+`,
 	Read: `
 SELECT value, ts, prev FROM {table} WHERE name = $1 AND {key} = $2 AND shard = $3 FOR NO KEY UPDATE
 `,

@@ -16,6 +16,27 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) WITHOUT ROWID
 `,
+	Describe: `
+SELECT c.name, lower(c.type) || COALESCE((
+	SELECT ' collate ' || x.coll
+	FROM pragma_index_list('{name}', NULLIF('{schema}', '')) i, pragma_index_xinfo(i.name, NULLIF('{schema}', '')) x
+	WHERE i.origin = 'pk' AND x.name = c.name AND x.coll <> 'BINARY'
+), '')
+FROM pragma_table_info('{name}', NULLIF('{schema}', '')) c
+UNION ALL
+SELECT 'primary key', group_concat(name, ', ')
+FROM (SELECT name FROM pragma_table_info('{name}', NULLIF('{schema}', '')) WHERE pk > 0 ORDER BY pk)
+GROUP BY 1
+`,
+	Parts: `
+name: text
+key: text
+shard: integer | int | bigint
+value: real | double | double precision | float
+ts: integer | int | bigint
+prev: real | double | double precision | float
+primary key: name, key, shard
+`,
 	Read: `
 SELECT value, ts, prev FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
 `,

@@ -11,6 +11,10 @@
 // The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
 // commits, and a conflict is a [RetryTxError].
 //
+// Before its first use, the table is compared with what the dialect says it must be: one without its primary
+// key, for example, would have two rows of one key. An error that comes of how the program is deployed says
+// what to do, and wraps the driver's.
+//
 // The time is the database's, measured now and then, so that hosts need not agree.
 //
 // The package imports no driver. Package sqlite, below it, brings the embedded one.

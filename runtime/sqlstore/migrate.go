@@ -16,21 +16,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create table %q: %w", s.table, err)
+		return fmt.Errorf("create table %q: %w", s.table, s.explain(ctx, err))
 	}
 	return nil
-}
-
-// Ready returns nil if the store can answer: the table is there, has the columns that it needs, and can be
-// written. It changes nothing.
-func (s *Store) Ready(ctx context.Context) error {
-	return retry(ctx, func() error {
-		p, err := s.prepare(ctx)
-		if err != nil {
-			return err
-		}
-		const noShard = -1
-		_, err = p[deleteRow].ExecContext(ctx, "", "", noShard)
-		return err
-	})
 }

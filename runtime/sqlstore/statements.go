@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -46,6 +45,19 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 	if s.prepared != nil {
 		return s.prepared, nil
 	}
+	p, err := s.prepareAll(ctx)
+	if err != nil {
+		return nil, s.blameTable(ctx, err)
+	}
+	if err := s.check(ctx, s.db); err != nil {
+		p.close()
+		return nil, err
+	}
+	s.prepared = p
+	return p, nil
+}
+
+func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
 	p := new(prepared)
 	for i, text := range s.texts {
 		if text == "" {
@@ -54,10 +66,9 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 		var err error
 		if p[i], err = s.db.PrepareContext(ctx, text); err != nil {
 			p.close()
-			return nil, fmt.Errorf("table %q cannot be used (if there is none, Migrate creates it): %w", s.table, err)
+			return nil, err
 		}
 	}
-	s.prepared = p
 	return p, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -37,9 +38,13 @@ type Store struct {
 	dialect Dialect
 	table   string
 	texts   texts
-	clock   func() time.Time
-	taker   Taker
-	offset  clock
+	// describe is the dialect's, for the table.
+	describe string
+	clock    func() time.Time
+	taker    Taker
+	offset   clock
+	// checked says that the table has been seen to be as it must be.
+	checked atomic.Bool
 
 	mu       sync.Mutex
 	prepared *prepared
@@ -47,7 +52,7 @@ type Store struct {
 }
 
 // New returns a store in a table of db, which the caller has opened and will close after the store. The
-// table need not exist yet: see [Store.Migrate]. The error is about the table's name.
+// table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is about the table's name.
 func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = DefaultTable
@@ -56,7 +61,13 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, dialect: dialect, table: o.Table, texts: texts, clock: o.Clock, taker: o.Taker}, nil
+	describe, err := dialect.Text(dialect.Describe, o.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
+	}, nil
 }
 
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
@@ -71,9 +82,10 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) (answers []runtime
 	return answers, nil
 }
 
-// explain says what is behind an error: the end of the context, or of the store, shows itself in the
-// database as something else.
+// explain says what is behind an error, and what to do about it: the end of the context, or of the store,
+// shows itself in the database as something else.
 func (s *Store) explain(ctx context.Context, err error) error {
+	err = s.advise(err)
 	cause := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		// A driver's own clock may be a moment ahead of the context's.

@@ -24,7 +24,7 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 		n, err := s.sweep(ctx, p)
 		deleted += n
 		if err != nil {
-			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, err)
+			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, s.explain(ctx, err))
 		}
 	}
 	return deleted, nil

@@ -39,10 +39,15 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 	if err != nil && retryable(err) {
 		return nil, &RetryTxError{err}
 	}
-	return answers, err
+	return answers, t.store.advise(err)
 }
 
 func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if !t.store.checked.Load() {
+		if err := t.store.check(ctx, t.tx); err != nil {
+			return nil, err
+		}
+	}
 	now, err := t.store.now(ctx, t.tx)
 	if err != nil {
 		return nil, err

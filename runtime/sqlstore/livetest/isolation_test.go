@@ -16,12 +16,7 @@ func (s server) isolated(level string) server {
 	if s.driver == "mysql" {
 		parameter, value = "tx_isolation", "'"+strings.ToUpper(strings.ReplaceAll(level, " ", "-"))+"'"
 	}
-	joint := "?"
-	if strings.Contains(s.dsn, "?") {
-		joint = "&"
-	}
-	s.dsn += joint + parameter + "=" + url.PathEscape(value)
-	return s
+	return s.with(parameter + "=" + url.PathEscape(value))
 }
 
 // TestIsolation runs the contract at every isolation that connections may have by default.

@@ -77,7 +77,7 @@ func TestReadOnly(t *testing.T) {
 	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
 	d, err := runtime.NewLimiter(ro).Limit(told, runtime.Key{}).Allow(t.Context())
-	assert.ErrorContains(t, err, `limit "told": attempt to write a readonly database`)
+	assert.ErrorContains(t, err, `limit "told": the database file is read-only: `)
 	assert.False(t, d.Allowed)
 }
 
@@ -88,7 +88,7 @@ func TestMissingTable(t *testing.T) {
 	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
 	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
-	assert.ErrorContains(t, limit.Require(t.Context()), `table "main.quotas" cannot be used (if there is none, Migrate creates it)`)
+	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas", or no right to see it: call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
 	assert.NoError(t, limit.Require(t.Context()))

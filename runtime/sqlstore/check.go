@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// check returns an error that says how the table differs from what the store needs, if it does. Some of
+// that would break counts without a word: without a primary key, a database may keep two rows of one key.
+func (s *Store) check(ctx context.Context, db querier) error {
+	if s.describe == "" {
+		return nil
+	}
+	found, err := describe(ctx, db, s.describe)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return &advised{s.say(unseenTable), nil}
+	}
+	if all := differences(s.dialect.Parts, found); len(all) > 0 {
+		return &advised{s.say(otherTable) + ": " + strings.Join(all, "; "), nil}
+	}
+	s.checked.Store(true)
+	return nil
+}
+
+// blameTable says how the table differs from what the store needs, if that is why a statement could not be
+// prepared. It does not look if the error itself says enough.
+func (s *Store) blameTable(ctx context.Context, err error) error {
+	if remedy(err) != "" || retryable(err) {
+		return err
+	}
+	var differs *advised
+	if errors.As(s.check(ctx, s.db), &differs) {
+		return &advised{differs.do, err}
+	}
+	return fmt.Errorf("table %q cannot be used: %w", s.table, err)
+}
+
+// What to do about a table that cannot be used. See [trouble] for the placeholders.
+const (
+	noTable = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	// Some databases do not show a table to a user who may do nothing with it.
+	unseenTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	otherTable  = `change table {table} to what "ratelimitgen sql {flags}" prints`
+)
+
+// describe returns the parts of a table.
+func describe(ctx context.Context, db querier, query string) (map[string]string, error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[string]string{}
+	for rows.Next() {
+		var name, what string
+		if err := rows.Scan(&name, &what); err != nil {
+			return nil, err
+		}
+		found[name] = what
+	}
+	return found, rows.Err()
+}
+
+// differences says what is missing from the parts that were found, or not what it must be.
+func differences(parts string, found map[string]string) (all []string) {
+	for line := range strings.Lines(strings.TrimSpace(parts)) {
+		name, kinds, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		allowed := strings.Split(kinds, " | ")
+		switch what, ok := found[name]; {
+		case !ok:
+			all = append(all, fmt.Sprintf("%s is missing", name))
+		case !slices.Contains(allowed, what):
+			all = append(all, fmt.Sprintf("%s is %q instead of %q", name, what, allowed[0]))
+		}
+	}
+	return all
+}

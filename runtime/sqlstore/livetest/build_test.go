@@ -1,0 +1,121 @@
+package livetest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/ratelimitgen/ratelimitgen"
+
+// app is a program with generated limits in a Postgres, which it reaches by DRIVER.
+const app = `package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log"
+	"os"
+
+	_ "DRIVER"
+
+	"example.com/app/limits"
+	"` + module + `/runtime/sqlstore"
+)
+
+func main() {
+	db, err := sql.Open("NAME", os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := sqlstore.New(db, sqlstore.Postgres, sqlstore.Options{Table: os.Args[2]})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limits.New(store).SendMessage(7).Allow(context.Background()))
+}
+`
+
+// TestPostgresOnly builds a program that has its counts in a Postgres: it compiles no other database, its
+// go.sum is short, and it works.
+func TestPostgresOnly(t *testing.T) {
+	for _, row := range []struct {
+		server     server
+		importPath string
+		// sums bounds the lines of go.sum. A driver has two for each module that it needs, and one for each
+		// of which only the requirements are read.
+		sums int
+	}{
+		{servers[0], "github.com/jackc/pgx/v5/stdlib", 30},
+		{servers[1], "github.com/lib/pq", 10},
+	} {
+		t.Run(row.server.driver, func(t *testing.T) {
+			a := newApp(t, strings.NewReplacer("DRIVER", row.importPath, "NAME", row.server.driver).Replace(app))
+			a.run(t, "go", "mod", "tidy")
+			sums, err := os.ReadFile(filepath.Join(string(a), "go.sum"))
+			require.NoError(t, err)
+			lines := bytes.Count(sums, []byte("\n"))
+			assert.LessOrEqual(t, lines, row.sums, "go.sum:\n%s", sums)
+			assert.NotContains(t, string(sums), "modernc.org")
+
+			deps := a.run(t, "go", "list", "-deps", ".")
+			assert.Contains(t, deps, module+"/runtime/sqlstore\n")
+			for _, other := range []string{"modernc.org/", "sqlite", "mysql", "yaml", "jennifer", "testify"} {
+				assert.NotContains(t, deps, other, "users pay for the database that they chose, and for no other")
+			}
+
+			a.run(t, "go", "build", "-o", "app", "-ldflags=-s -w", ".")
+			built, err := os.Stat(filepath.Join(string(a), "app"))
+			require.NoError(t, err)
+			t.Logf("%d lines of go.sum, a binary of %.1f MB", lines, float64(built.Size())/1e6)
+
+			table := newTable()
+			row.server.storeIn(t, row.server.open(t), table, nil)
+			assert.Equal(t, "allowed, 19 left <nil>\n", a.run(t, "./app", row.server.dsn, table))
+		})
+	}
+}
+
+// folder is where a module is.
+type folder string
+
+// newApp writes a module with a program and the limits of the example. The versions of what it needs are
+// those of this module.
+func newApp(t *testing.T, program string) folder {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	limits, err := os.ReadFile(filepath.Join(root, "example", "gen", "limits.gen.go"))
+	require.NoError(t, err)
+	ours, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	text := strings.NewReplacer("module "+module+"/runtime/sqlstore/livetest", "module example.com/app", "../../..", root).Replace(string(ours))
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": text, "main.go": program, "limits/limits.gen.go": string(limits)} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return folder(dir)
+}
+
+// run runs a command in the folder, and returns what it prints. It has what this module has downloaded, and
+// nothing from elsewhere.
+func (f folder) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	var complaints bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir = string(f)
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s: %s", name, args, &complaints)
+	return string(out)
+}

@@ -1,0 +1,112 @@
+package livetest
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// hourly grants six tokens at once, and one every ten minutes.
+var hourly = &runtime.Policy{Name: "hourly", Kind: runtime.TokenBucket, Rate: 6, Period: time.Hour, Capacity: 6}
+
+// asked is an answer, and the time by the database's clock before and after the question.
+type asked struct {
+	runtime.Decision
+	before, after time.Time
+}
+
+// askHourly asks a store for a token.
+func (s server) askHourly(t *testing.T, db *sql.DB, store runtime.Store) (a asked) {
+	t.Helper()
+	var err error
+	a.before = s.now(t, db)
+	a.Decision, err = runtime.NewLimiter(store).Limit(hourly, runtime.Key{}).Allow(context.Background())
+	require.NoError(t, err)
+	a.after = s.now(t, db)
+	return a
+}
+
+// now returns the time by the database's clock.
+func (s server) now(t *testing.T, db *sql.DB) time.Time {
+	t.Helper()
+	var micros int64
+	require.NoError(t, db.QueryRow(s.dialect.Now).Scan(&micros))
+	return time.UnixMicro(micros)
+}
+
+// askOffHost asks a few times from a host whose clock is off, and jumps on by ten minutes before each question.
+// It is the clock of a synctest bubble, which stands still unless the host sleeps.
+func (s server) askOffHost(t *testing.T, table string, off time.Duration, times int) (all []asked) {
+	t.Helper()
+	const jump = 10 * time.Minute
+	start := time.Now().Add(off - jump)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(start))
+		db, err := sql.Open(s.driver, s.dsn)
+		require.NoError(t, err)
+		defer db.Close()
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		defer store.Close()
+		for range times {
+			time.Sleep(jump)
+			all = append(all, s.askHourly(t, db, store))
+			assert.Greater(t, time.Since(all[0].before).Abs(), 4*time.Minute, "this host's clock is off")
+		}
+	})
+	return all
+}
+
+// TestClocks has hosts take from one key whose clocks are minutes ahead or behind and jump to and fro,
+// and one whose clock is right. No token is granted early, and every wait is as long as it is by the
+// database's clock, to within the time that it took to ask.
+func TestClocks(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		table := newTable()
+		right := s.storeIn(t, db, table, nil)
+		start := time.Now()
+		all := []asked{s.askHourly(t, db, right)}
+		roundTrip := time.Since(start)
+		for _, off := range []time.Duration{10 * time.Minute, -15 * time.Minute, 20 * time.Minute, -time.Hour} {
+			all = append(all, s.askOffHost(t, table, off, 3)...)
+			all = append(all, s.askHourly(t, db, right))
+		}
+		admitted := int64(0)
+		for _, a := range all {
+			if a.Allowed {
+				admitted++
+			}
+		}
+		assert.Equal(t, hourly.Capacity, admitted, "admitted")
+
+		due := dueTime(t, db, table)
+		furthest := time.Duration(0)
+		for _, a := range all[hourly.Capacity:] {
+			require.False(t, a.Allowed)
+			assert.False(t, due.Before(a.before.Add(a.RetryAfter-roundTrip)), "%v is too long", a.RetryAfter)
+			assert.False(t, due.After(a.after.Add(a.RetryAfter+roundTrip)), "%v is too short", a.RetryAfter)
+			furthest = max(furthest, due.Sub(a.before.Add(a.RetryAfter)).Abs())
+		}
+		t.Logf("%d asked, %d admitted of %d; waits are true to within %v, round trip at most %v",
+			len(all), admitted, hourly.Capacity, furthest, roundTrip)
+	})
+}
+
+// dueTime returns when the next token is due, by what is stored.
+func dueTime(t *testing.T, db *sql.DB, table string) time.Time {
+	t.Helper()
+	var value float64
+	var ts int64
+	require.NoError(t, db.QueryRow("SELECT value, ts FROM "+table).Scan(&value, &ts))
+	lacking := (1 - value) * float64(hourly.Period) / float64(hourly.Rate)
+	return time.Unix(0, ts).Add(time.Duration(lacking))
+}

@@ -1,0 +1,166 @@
+package livetest
+
+import (
+	"database/sql"
+	"regexp"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// spoiled is a table that is not as the store needs it: what matches was in the statement that creates it is
+// something else, and what the store says.
+type spoiled struct{ was, is, says string }
+
+// spoiledTables are those of each dialect.
+var spoiledTables = map[string][]spoiled{
+	"postgres": {
+		{`prev .*`, ``, `prev is missing`},
+		{`value DOUBLE PRECISION`, `value BIGINT`, `value is "bigint" instead of "double precision"`},
+		{`value DOUBLE PRECISION`, `value TEXT`, `value is "text" instead of "double precision"`},
+		{`ts    BIGINT`, `ts DOUBLE PRECISION`, `ts is "double precision" instead of "bigint"`},
+		{`ts    BIGINT`, `ts TIMESTAMPTZ`, `ts is "timestamp with time zone" instead of "bigint"`},
+		{`("key" TEXT COLLATE) "C"`, `$1 "en-x-icu"`, `key is "text collate en-x-icu" instead of "text"`},
+		{`,\s+PRIMARY KEY .*`, ``, `primary key is missing`},
+		{`PRIMARY KEY .*`, `UNIQUE (name, "key", shard)`, `primary key is missing`},
+		{`(PRIMARY KEY) .*`, `$1 (name, shard)`, `primary key is "name, shard" instead of "name, key, shard"`},
+		{`(PRIMARY KEY) .*`, `$1 (name, "key", shard, ts)`, `primary key is "name, key, shard, ts" instead of "name, key, shard"`},
+	},
+	"mysql": {
+		{`prev .*`, ``, `prev is missing`},
+		{`value DOUBLE`, `value BIGINT`, `value is "bigint(20)" instead of "double"`},
+		{`ts    BIGINT`, `ts DOUBLE`, `ts is "double" instead of "bigint"`},
+		{`ts    BIGINT`, `ts BIGINT UNSIGNED`, `ts is "bigint(20) unsigned" instead of "bigint"`},
+		{"(`key`) VARBINARY(.*) NOT NULL", "$1 VARCHAR$2 COLLATE utf8mb4_general_ci NOT NULL",
+			`key is "varchar(255) collate utf8mb4_general_ci" instead of "varbinary(255)"`},
+		{"(`key`) VARBINARY.255.", "$1 VARBINARY(100)", `key is "varbinary(100)" instead of "varbinary(255)"`},
+		{`,\s+PRIMARY KEY .*`, ``, `primary key is missing`},
+		{"NOT NULL((?s:.*))PRIMARY KEY", "NULL${1}UNIQUE KEY", `primary key is missing`},
+		{`(PRIMARY KEY) .*`, `$1 (name, shard)`, `primary key is "name, shard" instead of "name, key, shard"`},
+		{`InnoDB`, `MyISAM`, `engine is "MyISAM" instead of "InnoDB"`},
+	},
+}
+
+// spoil creates a table that is not as it must be, and returns a store in it.
+func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
+	t.Helper()
+	table := newTable()
+	ddl, err := s.dialect.DDL(table)
+	require.NoError(t, err)
+	changed := regexp.MustCompile(how.was).ReplaceAllString(ddl, how.is)
+	require.NotEqual(t, ddl, changed, how.was)
+	_, err = db.Exec(changed)
+	require.NoError(t, err, changed)
+	t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// TestTableDiffers finds tables in which counts would not be exact, or could not be kept at all: when the
+// program starts, if it asks, and otherwise at the first call, also in a transaction of the caller.
+func TestTableDiffers(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		require.NotEmpty(t, spoiledTables[s.dialect.Name])
+		for _, how := range spoiledTables[s.dialect.Name] {
+			t.Run(how.says, func(t *testing.T) {
+				store := s.spoil(t, db, how)
+				assert.ErrorContains(t, store.Ready(t.Context()), how.says)
+				refuses(t, store, how.says)
+				err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+					return runtime.NewLimiter(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+				})
+				assert.ErrorContains(t, err, how.says)
+				assert.ErrorContains(t, err, `to what "ratelimitgen sql -dialect `+s.dialect.Name+` -table rl_`)
+			})
+		}
+	})
+}
+
+// refuses requires that a first call says what is wrong, and of which limit.
+func refuses(t *testing.T, store runtime.Store, says string) {
+	t.Helper()
+	d, err := runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Allow(t.Context())
+	assert.ErrorContains(t, err, `limit "limit": `)
+	assert.ErrorContains(t, err, says)
+	assert.False(t, d.Allowed)
+	t.Log(err)
+}
+
+// TestTableIsThere finds nothing to say about a table that Migrate has created, in a schema or not, nor about
+// one with columns of the user's own.
+func TestTableIsThere(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		own := s.schema(t, db)
+		for _, table := range []string{newTable(), own + "." + newTable()} {
+			store := s.storeIn(t, db, table, nil)
+			require.NoError(t, store.Ready(t.Context()))
+			_, err := db.Exec("ALTER TABLE " + table + " ADD COLUMN note INT NULL")
+			require.NoError(t, err)
+			require.NoError(t, store.Ready(t.Context()))
+			require.NoError(t, runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
+			var rows int
+			require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+			assert.Equal(t, 1, rows, "Ready leaves nothing behind")
+		}
+	})
+}
+
+// schema creates a schema, which is dropped when the test ends.
+func (s server) schema(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	name := newTable()
+	_, err := db.Exec("CREATE SCHEMA " + name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := db.Exec("DROP SCHEMA " + name)
+		require.NoError(t, err)
+	})
+	return name
+}
+
+// TestMissingTable says what to do, and goes on once it is done.
+func TestMissingTable(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		table := newTable()
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		defer store.Close()
+		says := `there is no table "` + table + `": call Migrate, or run what "ratelimitgen sql -dialect ` +
+			s.dialect.Name + ` -table ` + table + `" prints`
+		assert.ErrorContains(t, store.Ready(t.Context()), says)
+		refuses(t, store, says)
+		err = sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			return runtime.NewLimiter(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+		})
+		assert.ErrorContains(t, err, `there is no table "`+table+`", or no right to see it: call Migrate`)
+
+		require.NoError(t, store.Migrate(t.Context()))
+		t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
+		require.NoError(t, store.Ready(t.Context()))
+		require.NoError(t, runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
+	})
+}
+
+// TestReadyAtOnce has many hosts start at once: none is in another's way, or in that of those who take.
+func TestReadyAtOnce(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		_, stores := shared(t, nodes, nil)
+		var all sync.WaitGroup
+		for i := range 12 {
+			store := stores[i%len(stores)].(*sqlstore.Store)
+			all.Go(func() { assert.NoError(t, store.Ready(t.Context())) })
+			all.Go(func() { assert.NoError(t, take(t.Context(), store)) })
+		}
+		all.Wait()
+	})
+}

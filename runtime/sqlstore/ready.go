@@ -1,0 +1,52 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Ready returns nil if the store can answer: the table is there, is what the store needs, and can be read and
+// written. It leaves nothing changed. Call it when the program starts, so that what is missing is known
+// before the first request.
+//
+// The error says what is wrong, such as a column of another type, a privilege that is lacking or a server that
+// is a replica, and what to do about it.
+func (s *Store) Ready(ctx context.Context) error {
+	err := retry(ctx, func() error {
+		p, err := s.prepare(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.check(ctx, s.db); err != nil {
+			return err
+		}
+		return s.rehearse(ctx, p)
+	})
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	return nil
+}
+
+// rehearse does with a row that no limit can have what a call does with its rows, and rolls back.
+func (s *Store) rehearse(ctx context.Context, p *prepared) error {
+	row := runtime.Row{Shard: -1}
+	err := s.inTx(ctx, p, func(se session) error {
+		l, err := lock(ctx, se, []runtime.Row{row}, s.locking(readFirst))
+		if err != nil {
+			return err
+		}
+		for _, state := range []runtime.State{{Seen: true}, {}} {
+			if err := l.put(ctx, row, state); err != nil {
+				return err
+			}
+		}
+		return errRollback
+	})
+	if errors.Is(err, errRollback) {
+		return nil
+	}
+	return err
+}

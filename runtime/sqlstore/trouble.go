@@ -1,0 +1,111 @@
+package sqlstore
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+)
+
+// trouble is what can be wrong with a deployment: what databases say of it, and what to do about it.
+type trouble struct {
+	// states are values of SQLSTATE, or their first two characters for all of a class.
+	states []string
+	// numbers are those of MySQL and MariaDB, and codes those of SQLite.
+	numbers, codes []int
+	// do says what to do. {table} stands for the table's name in quotes, {dialect} for that of the dialect,
+	// and {flags} for the flags with which ratelimitgen sql prints the table.
+	do string
+}
+
+var troubles = []trouble{
+	{
+		// undefined_table; ER_NO_SUCH_TABLE.
+		states: []string{"42P01"}, numbers: []int{1146},
+		do: noTable,
+	}, {
+		// invalid_schema_name.
+		states: []string{"3F000"},
+		do:     "there is no schema for table {table}: create it, for Migrate creates only the table",
+	}, {
+		// insufficient_privilege; ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR and
+		// ER_COLUMNACCESS_DENIED_ERROR.
+		states: []string{"42501"}, numbers: []int{1044, 1142, 1143},
+		do: "the database user lacks a privilege: on table {table} it needs SELECT, INSERT, UPDATE and DELETE, " +
+			"and to run Migrate also CREATE",
+	}, {
+		// read_only_sql_transaction; ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		// and ER_READ_ONLY_MODE.
+		states: []string{"25006"}, numbers: []int{1290, 1792, 1836},
+		do: "the server, or the transaction, is read-only: to take tokens is to write, so connect to the " +
+			"primary server, and not to a replica",
+	}, {
+		// SQLITE_READONLY.
+		codes: []int{8},
+		do:    "the database file is read-only: to take tokens is to write, so grant the right to write it and its folder",
+	}, {
+		// feature_not_supported, which a replica says when a transaction is to be one that writes.
+		states: []string{"0A000"},
+		do: "the server does not support what the store asks for: if it is a read-only replica, connect to the " +
+			"primary server",
+	}, {
+		// invalid_catalog_name; ER_BAD_DB_ERROR.
+		states: []string{"3D000"}, numbers: []int{1049},
+		do: "there is no such database: create it, or name another in the data source name",
+	}, {
+		// The class invalid authorization specification; ER_ACCESS_DENIED_ERROR and
+		// ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+		states: []string{"28"}, numbers: []int{1045, 1698},
+		do: "the server refuses the database user: check user and password in the data source name, and whom " +
+			"the server lets in from this host",
+	}, {
+		// The class connection exception, and cannot_connect_now. Refused connections are not an error of
+		// the database: see unreachable.
+		states: []string{"08", "57P03"},
+		do:     noServer,
+	}, {
+		// too_many_connections; ER_CON_COUNT_ERROR and ER_TOO_MANY_USER_CONNECTIONS.
+		states: []string{"53300"}, numbers: []int{1040, 1203},
+		do: "the server takes no more connections: bound those of each process with db.SetMaxOpenConns, or " +
+			"allow more in the server",
+	}, {
+		// syntax_error; ER_PARSE_ERROR.
+		states: []string{"42601"}, numbers: []int{1064},
+		do: "the database does not understand the dialect {dialect}: give sqlstore.New the one of the database",
+	}, {
+		// SQLITE_CANTOPEN.
+		codes: []int{14},
+		do:    "the database file cannot be opened: check its path, and the rights to its folder",
+	},
+}
+
+const noServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
+	"server runs"
+
+// remedy says what to do about an error, or "" if that is not known.
+func remedy(err error) string {
+	var stated interface{ SQLState() string }
+	var coded interface{ Code() int }
+	matches := func(t trouble) bool { return slices.Contains(t.numbers, mysqlNumber(err)) }
+	switch {
+	case unreachable(err):
+		return noServer
+	case errors.As(err, &stated):
+		state := stated.SQLState()
+		matches = func(t trouble) bool {
+			return slices.ContainsFunc(t.states, func(s string) bool { return strings.HasPrefix(state, s) })
+		}
+	case errors.As(err, &coded):
+		matches = func(t trouble) bool { return slices.Contains(t.codes, coded.Code()&0xff) }
+	}
+	if i := slices.IndexFunc(troubles, matches); i >= 0 {
+		return troubles[i].do
+	}
+	return ""
+}
+
+// unreachable reports whether there was no connection to be had.
+func unreachable(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial" || errors.As(err, new(*net.DNSError))
+}

@@ -1,0 +1,76 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAdvise says what to do about what databases say, by the shape of their drivers' errors, and keeps
+// those.
+func TestAdvise(t *testing.T) {
+	s, err := New(nil, Postgres, Options{Table: "app.quotas"})
+	require.NoError(t, err)
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{stated("42P01"), `there is no table "app.quotas": call Migrate, or run what "ratelimitgen sql -dialect postgres -table app.quotas" prints`},
+		{errors.New("Error 1146 (42S02): Table 'app.quotas' doesn't exist"), `there is no table "app.quotas": `},
+		{stated("3F000"), `there is no schema for table "app.quotas": create it`},
+		{stated("42501"), `on table "app.quotas" it needs SELECT, INSERT, UPDATE and DELETE`},
+		{errors.New("Error 1142 (42000): INSERT command denied to user 'x'@'localhost' for table 'y'"), "lacks a privilege"},
+		{errors.New("Error 1044 (42000): Access denied for user 'x'@'localhost' to database 'y'"), "lacks a privilege"},
+		{stated("25006"), "connect to the primary server"},
+		{stated("0A000"), "connect to the primary server"},
+		{errors.New("Error 1290 (HY000): The MariaDB server is running with the --read-only option"), "connect to the primary server"},
+		{errors.New("Error 1792 (25006): Cannot execute statement in a READ ONLY transaction"), "connect to the primary server"},
+		{coded(8), "grant the right to write it"},
+		{coded(8 | 4<<8), "grant the right to write it"}, // SQLITE_READONLY_DBMOVED
+		{coded(14), "check its path"},
+		{stated("3D000"), "there is no such database: create it"},
+		{errors.New("Error 1049 (42000): Unknown database 'x'"), "there is no such database: create it"},
+		{stated("28P01"), "check user and password"},
+		{stated("28000"), "check user and password"},
+		{errors.New("Error 1045 (28000): Access denied for user 'x'@'localhost'"), "check user and password"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}, "check host and port"},
+		{&net.DNSError{Err: "no such host", Name: "db", IsNotFound: true}, "check host and port"},
+		{stated("08006"), "check host and port"},
+		{stated("57P03"), "check host and port"},
+		{stated("53300"), "db.SetMaxOpenConns"},
+		{errors.New("Error 1040: Too many connections"), "db.SetMaxOpenConns"},
+		{stated("42601"), `does not understand the dialect postgres`},
+		{errors.New("Error 1064 (42000): You have an error in your SQL syntax"), `does not understand the dialect postgres`},
+	} {
+		for _, err := range []error{row.err, fmt.Errorf("wrapped: %w", row.err)} {
+			advised := s.advise(err)
+			assert.ErrorContains(t, advised, row.want)
+			assert.ErrorContains(t, advised, ": "+err.Error())
+			assert.ErrorIs(t, advised, row.err)
+			assert.Equal(t, advised, s.advise(advised), "advice is given once")
+			assert.False(t, retryable(advised), "%v", advised)
+		}
+	}
+}
+
+// TestAdviseNothing leaves alone what is not known, and what is tried again.
+func TestAdviseNothing(t *testing.T) {
+	s, err := New(nil, MySQL, Options{})
+	require.NoError(t, err)
+	for _, err := range []error{
+		nil, stated("40001"), stated("23505"), coded(5), coded(1), errVanished, ErrClosed, errors.New("whatever"),
+		errors.New("Error 1213 (40001): Deadlock found"), &net.OpError{Op: "read", Err: errors.New("connection reset by peer")},
+	} {
+		assert.Equal(t, err, s.advise(err))
+	}
+}
+
+// TestAdviseKeepsRetryable has an error with advice about it still be one that is tried again.
+func TestAdviseKeepsRetryable(t *testing.T) {
+	assert.True(t, retryable(&advised{"do", stated("40001")}))
+	assert.True(t, retryable(&advised{"do", errors.New("Error 1213 (40001): Deadlock found")}))
+}
