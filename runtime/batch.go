@@ -94,7 +94,7 @@ func (b *Batch) gather() {
 	b.rows = b.rows[:0]
 	for _, c := range b.calls {
 		for _, q := range c.Requests {
-			if q.refuse() == nil {
+			if q.Validate() == nil {
 				for _, shard := range b.shards(q) {
 					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
 				}
@@ -169,7 +169,7 @@ func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, b
 
 // decide answers a request after the earlier ones of its call.
 func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok bool, err error) {
-	if err := q.refuse(); err != nil {
+	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
 	whole := q.Policy.Rule(q.Key)

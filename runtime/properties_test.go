@@ -346,7 +346,7 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	}
 	elapsed := float64(max(0, u.T-s.TS))
 	avail := min(u.Capacity, s.Value+float64(elapsed*u.Rate/u.Period))
-	if avail-u.Need < -1e-6 {
+	if avail-(u.Count-u.Debt) < -1e-6 {
 		return s, false
 	}
 	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Seen: true}, true

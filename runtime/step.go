@@ -182,10 +182,15 @@ func (r *Rule) until(s State, now int64, need float64) time.Duration {
 
 // need returns what must be available for a Take or Check to pass.
 func (r *Rule) need(q Ask) float64 {
+	return float64(q.Count) - r.debt(q)
+}
+
+// debt returns how many tokens need not be there.
+func (r *Rule) debt(q Ask) float64 {
 	if q.Reserve {
-		return float64(q.Count) - r.Debt
+		return r.Debt
 	}
-	return float64(q.Count)
+	return 0
 }
 
 // wholeTokens returns the whole tokens in value, as far as they can be taken: a value that a rounding keeps

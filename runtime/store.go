@@ -34,8 +34,9 @@ type Request struct {
 	Key string
 }
 
-// refuse returns an error for what no row can stand for.
-func (q Request) refuse() error {
+// Validate returns nil for a request that rows can stand for, and otherwise [ErrInvalidKey] or
+// [ErrInvalidPolicy].
+func (q Request) Validate() error {
 	if len(q.Key) > MaxKey || !legible(q.Key) {
 		return fmt.Errorf("%w: it is not one that Key.String has written", ErrInvalidKey)
 	}

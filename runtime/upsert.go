@@ -5,17 +5,17 @@ package runtime
 //
 //	avail = min(Capacity, value + max(0, T-ts) * Rate / Period)
 //
-// the row is written if avail - Need >= -1e-6, as value = avail - Count and ts = max(ts, T), or inserted
-// as value = Fresh and ts = T. The statement must keep the order of operations, in doubles; then it
+// the row is written if avail - (Count - Debt) >= -1e-6, as value = avail - Count and ts = max(ts, T), or
+// inserted as value = Fresh and ts = T. The statement must keep the order of operations, in doubles; then it
 // decides and stores what [Rule.Step] does, bit for bit.
 type Upsert struct {
 	// T is the instant to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
 	// Capacity and Rate are in tokens, Period in nanoseconds.
 	Capacity, Rate, Period float64
-	// Count is how many tokens are taken, and Need how many must be there: fewer, when reserving.
-	Count, Need float64
-	// Fresh is the value of a row never seen, after the Take.
+	// Count is how many tokens are taken, of which Debt need not be there: 0 unless reserving.
+	Count, Debt float64
+	// Fresh is the value of a row never seen after the Take, Capacity - Count.
 	Fresh float64
 }
 
@@ -33,7 +33,7 @@ func (r *Rule) Upsert(now int64, q Ask) (Upsert, bool) {
 		Rate:     r.Rate,
 		Period:   float64(r.Period),
 		Count:    count,
-		Need:     r.need(q),
+		Debt:     r.debt(q),
 		Fresh:    r.Capacity - count,
 	}, true
 }

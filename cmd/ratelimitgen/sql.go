@@ -9,14 +9,14 @@ import (
 )
 
 // dialects are those whose table sql prints, the default first.
-var dialects = []sqlstore.Dialect{sqlstore.SQLite, sqlstore.Postgres, sqlstore.MySQL}
+var dialects = []sqlstore.Dialect{sqlstore.SQLite, sqlstore.Postgres, sqlstore.MariaDB, sqlstore.MySQL}
 
 func sqlVerb() verb {
 	return verb{
 		name:  "sql",
 		about: "print the statement that creates the table of the counts",
 		help: `It is for those who keep their migrations themselves; Store.Migrate runs the same statement, and Store.Ready
-says what differs from it. mysql is also for MariaDB. Give the name of the table to the store too, as
+says what differs from it. Give the name of the table to the store too, as
 sqlstore.Options{Table: TABLE}.
 `,
 		prepare: func(flags *flag.FlagSet) action {
@@ -25,7 +25,7 @@ sqlstore.Options{Table: TABLE}.
 			for _, d := range dialects {
 				names = append(names, d.Name)
 			}
-			o.dialect.declare(flags, "dialect", "for the database `NAME`: sqlite (if left out), postgres or mysql", names...)
+			o.dialect.declare(flags, "dialect", "for the database `NAME`: sqlite (if left out), postgres, mariadb or mysql", names...)
 			flags.StringVar(&o.table, "table", sqlstore.DefaultTable, "create `TABLE`, or SCHEMA.TABLE; if left out, "+sqlstore.DefaultTable)
 			return o.print
 		},

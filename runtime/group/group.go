@@ -2,8 +2,8 @@
 //
 // # The model
 //
-// A [Store] stands before another. A call that finds it idle goes on at once, by itself. The calls that
-// arrive while that one is under way wait, and when it ends they go on as one batch, in the order in which they
+// A [Store] stands before another. A call that finds it idle goes on at once. The calls that arrive while that
+// one is under way wait, and when it ends they go on as one batch, in the order in which they
 // came: one transaction, in which a key that many of them ask of is read and written once. So a store that
 // can do a thousand transactions a second can answer a hundred thousand calls, and an idle one answers as
 // soon as without the group.
@@ -14,13 +14,14 @@
 // # What is guaranteed
 //
 //   - The answers are those of the store behind it, asked one call after the other in each lane.
-//   - A call whose context ends while it waits takes nothing. If it is under way then, it may have taken; its
-//     neighbours go on.
+//   - Nobody waits longer than their context. A call whose context ends while it waits takes nothing; if it is
+//     under way, it may have taken. Its neighbours go on.
 //   - No goroutine runs while nobody waits.
 package group
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"sync"
 
@@ -69,16 +70,19 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	defer s.open.Done()
 	l := s.lane(calls)
-	w := l.begin(ctx, calls)
-	if w == nil {
+	w, idle := l.begin(ctx, calls)
+	switch {
+	case w == nil:
 		defer s.next(l)
 		return s.store.Do(ctx, calls)
+	case idle:
+		s.next(l)
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		if l.leave(w) {
-			return nil, ctx.Err()
+		if where := l.leave(w); where != "" {
+			return nil, fmt.Errorf("%s: %w", where, ctx.Err())
 		}
 	}
 	return w.answers, w.err
@@ -123,8 +127,8 @@ func (s *Store) lane(calls []runtime.Call) *lane {
 	return &s.lanes[h.Sum64()%uint64(len(s.lanes))]
 }
 
-// next lets those go on who have waited in a lane. They are answered by a goroutine that ends when nobody
-// waits any more.
+// next lets those go on who wait in a lane. They are answered by a goroutine that ends when nobody waits any
+// more.
 func (s *Store) next(l *lane) {
 	if b := l.take(s.batch); b != nil {
 		go func() {

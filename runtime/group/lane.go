@@ -28,35 +28,38 @@ type waiter struct {
 	err     error
 }
 
-// begin returns nil if the lane was idle: then it is busy with the caller, who ends that with take. Otherwise
-// the calls wait.
-func (l *lane) begin(ctx context.Context, calls []runtime.Call) *waiter {
+// begin makes the lane busy, and reports whether it was idle. The calls wait, for the goroutine of the lane, so
+// that their caller can leave. One who cannot leave anyhow, and finds the lane idle, is no waiter but the one
+// who is busy, and ends that with take.
+func (l *lane) begin(ctx context.Context, calls []runtime.Call) (w *waiter, idle bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.busy {
-		l.busy = true
-		return nil
+	idle = !l.busy
+	l.busy = true
+	if idle && ctx.Done() == nil {
+		return nil, true
 	}
-	w := &waiter{ctx: ctx, calls: calls, done: make(chan struct{})}
+	w = &waiter{ctx: ctx, calls: calls, done: make(chan struct{})}
 	l.waiting = append(l.waiting, w)
-	return w
+	return w, idle
 }
 
-// leave is for a caller whose context has ended. It returns false if the answers are there by now.
-func (l *lane) leave(w *waiter) bool {
+// leave is for a caller whose context has ended. It says where the calls were then, and nothing if the answers
+// are there by now.
+func (l *lane) leave(w *waiter) (where string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
 	case <-w.done:
-		return false
+		return ""
 	default:
 	}
 	if w.batch != nil {
 		w.batch.leave()
-	} else {
-		l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
+		return "while the store was at it"
 	}
-	return true
+	l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
+	return "while earlier calls were under way"
 }
 
 // take returns those that go together next, at most most calls unless one caller has more, and nil if nobody

@@ -9,16 +9,21 @@ import (
 
 // Dialect is what a database wants to be told: text, and nothing that runs. In each text, {table} stands
 // for the quoted name of the table, {schema} and {name} for the two parts of it without quotes, and {key} for
-// the quoted name of the column key, which is a word of SQL. Where a statement takes a row, its parameters
-// are name, key and shard, in this order. A dialect of your own is a value of this type.
+// the quoted name of the column key, which is a word of SQL. A parameter is written with a colon, as :name. A
+// dialect of your own is a value of this type.
 type Dialect struct {
 	// Name is how the dialect is called: "sqlite".
 	Name string
+	// Numbered says that parameters are $1, $2 and so on, and not ?.
+	Numbered bool
 	// Quote is the character that stands before and after a quoted name.
 	Quote string
 	// Isolation is that of the store's own transactions. Under it, Read must return what others have
 	// committed before Read had its lock, and not what was there when the transaction began.
 	Isolation sql.IsolationLevel
+	// Lanes is how many transactions of one process are of use at once: 1 for a database that has one writer
+	// at a time.
+	Lanes int
 	// Create creates the table, if there is none.
 	Create string
 	// Describe selects of each part of the table its name and what it is, such as "value" and "double", or
@@ -28,21 +33,29 @@ type Dialect struct {
 	// Parts are the parts that the table must have as Describe tells them, one a line: its name, and what
 	// it may be, "ts: bigint | int8". What is first is what Create makes.
 	Parts string
-	// Read selects value, ts and prev of a row, and locks it until the transaction ends.
+	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
+	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
+	// :value, :ts and :prev. Many has :rows, a JSON list of objects with the members n, k, s, v, t and p,
+	// in the order in which they are to be locked.
+	One, Many string
+	// Read locks those of the rows that are there, in their order, until the transaction ends, and selects
+	// their name, key, shard, value, ts and prev.
 	Read string
-	// Seed inserts a row with the ts of one never seen, the smallest there is, unless the row is there,
-	// and locks it in any case. It is empty for a database in which one transaction writes at a time.
+	// Seed inserts the rows that are not there with the ts of one never seen, the smallest there is, and
+	// locks all of them. It is empty for a database in which one transaction writes at a time.
 	Seed string
-	// Write inserts or updates a row; after the row's own, its parameters are value, ts and prev.
+	// Write inserts or updates the rows.
 	Write string
-	// Delete deletes a row.
-	Delete string
-	// Page selects key, shard, value, ts and prev of the rows of one name that follow a key and shard,
-	// in their order; its parameters are name, key, key again, shard and how many.
+	// Delete deletes the rows, whatever is in them, and Forget those that have not changed.
+	Delete, Forget string
+	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
+	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
+	// value and ts of the rows that it has written, and 1; others that it selects have 0. If it is empty,
+	// a transaction takes instead.
+	Take string
+	// Page selects key, shard, value, ts and prev of :count rows of the limit :name that follow :key and
+	// :shard, in their order.
 	Page string
-	// Forget deletes a row if it has not changed; after the row's own, its parameters are value, ts and
-	// prev.
-	Forget string
 	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
 	// has no clock but the process's.
 	Now string

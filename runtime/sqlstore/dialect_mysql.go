@@ -2,10 +2,12 @@ package sqlstore
 
 import "database/sql"
 
-// MySQL is the dialect of MySQL 5.7 and later, of MariaDB 10.2 and later, and of clusters of them.
+// MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot tell what an
+// INSERT has written, so that tokens are taken in a transaction; see [MariaDB].
 var MySQL = Dialect{
 	Name:      "mysql",
 	Quote:     "`",
+	Lanes:     4,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
@@ -42,26 +44,40 @@ prev: double
 primary key: name, key, shard
 engine: InnoDB
 `,
+	One: `
+SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+`,
+	Many: `
+SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
+FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
+	n VARBINARY(255) PATH '$.n', k VARBINARY(255) PATH '$.k', s INT PATH '$.s',
+	v DOUBLE PATH '$.v', t BIGINT PATH '$.t', p DOUBLE PATH '$.p'
+)) j
+`,
 	Read: `
-SELECT value, ts, prev FROM {table} WHERE name = ? AND {key} = ? AND shard = ? FOR UPDATE
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FOR UPDATE
 `,
 	Seed: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, 0, -9223372036854775808, 0)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
 `,
 	Delete: `
-DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
+DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
+	Forget: `
+DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
-WHERE name = ? AND {key} >= ? AND ({key} > ? OR shard > ?) ORDER BY {key}, shard LIMIT ?
-`,
-	Forget: `
-DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ? AND value = ? AND ts = ? AND prev = ?
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
 SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)

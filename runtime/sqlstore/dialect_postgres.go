@@ -5,7 +5,9 @@ import "database/sql"
 // Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
 var Postgres = Dialect{
 	Name:      "postgres",
+	Numbered:  true,
 	Quote:     `"`,
+	Lanes:     4,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
@@ -39,26 +41,50 @@ ts: bigint
 prev: double precision
 primary key: name, key, shard
 `,
+	One: `
+SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
+	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev
+`,
+	Many: `
+SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
+FROM json_to_recordset(CAST(:rows AS json))
+	AS j(n text, k text, s integer, v double precision, t bigint, p double precision)
+`,
 	Read: `
-SELECT value, ts, prev FROM {table} WHERE name = $1 AND {key} = $2 AND shard = $3 FOR NO KEY UPDATE
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	Seed: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES ($1, $2, $3, 0, -9223372036854775808, 0)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO NOTHING
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
-DELETE FROM {table} WHERE name = $1 AND {key} = $2 AND shard = $3
+DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
+	Forget: `
+DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+`,
+	Take: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
+		* :rate / :period) - (:capacity - excluded.value),
+	ts    = GREATEST(r.ts, excluded.ts),
+	prev  = 0
+WHERE LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
+		* :rate / :period) - (:capacity - excluded.value - :debt) >= -1e-6
+RETURNING {key}, value, ts, true
 `,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
-WHERE name = $1 AND {key} >= $2 AND ({key} > $3 OR shard > $4) ORDER BY {key}, shard LIMIT $5
-`,
-	Forget: `
-DELETE FROM {table} WHERE name = $1 AND {key} = $2 AND shard = $3 AND value = $4 AND ts = $5 AND prev = $6
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
 SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)

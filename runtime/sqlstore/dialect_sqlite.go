@@ -5,6 +5,7 @@ package sqlstore
 var SQLite = Dialect{
 	Name:  "sqlite",
 	Quote: `"`,
+	Lanes: 1,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
 	name  TEXT    NOT NULL,
@@ -37,21 +38,40 @@ ts: integer | int | bigint
 prev: real | double | double precision | float
 primary key: name, key, shard
 `,
+	One: `
+SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+`,
+	Many: `
+SELECT value->>'n' AS name, value->>'k' AS {key}, value->>'s' AS shard,
+	value->>'v' AS value, value->>'t' AS ts, value->>'p' AS prev
+FROM json_each(:rows)
+`,
 	Read: `
-SELECT value, ts, prev FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k CROSS JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	Write: `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
-DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ?
+DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
+`,
+	Forget: `
+DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FROM {rows})
+`,
+	Take: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = min(:capacity, r.value + CAST(max(0, excluded.ts - r.ts) AS REAL) * :rate / :period) - (:capacity - excluded.value),
+	ts    = max(r.ts, excluded.ts),
+	prev  = 0
+WHERE min(:capacity, r.value + CAST(max(0, excluded.ts - r.ts) AS REAL) * :rate / :period)
+	- (:capacity - excluded.value - :debt) >= -1e-6
+RETURNING {key}, value, ts, 1
 `,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
-WHERE name = ? AND {key} >= ? AND ({key} > ? OR shard > ?) ORDER BY {key}, shard LIMIT ?
-`,
-	Forget: `
-DELETE FROM {table} WHERE name = ? AND {key} = ? AND shard = ? AND value = ? AND ts = ? AND prev = ?
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 }

@@ -2,11 +2,17 @@
 //
 // # The model
 //
-// A [Store] is a database, a [Dialect] and a table. What it does is the same on every database: it begins
-// a transaction, reads the rows that a batch of calls is about, in one order and locked, lets
+// A [Store] is a database, a [Dialect] and a table. Calls that arrive while a transaction is under way share the
+// next one; see package group. What it does with a batch of calls is the same on every database. Tokens that
+// are plainly taken from a token bucket or a fixed window are taken by one statement a limit, which decides and
+// writes in one round trip: see [runtime.Upsert]. For everything else, and for what the statements have not
+// taken, it begins a transaction, reads the rows that the calls are about, in one order and locked, lets
 // [runtime.Batch] answer, writes what has changed, and commits. A row that is not there cannot be locked, so
-// it is inserted first, marked as never seen. A dialect is the text of the statements and nothing else. A
-// package that knows a driver may have a faster way for a plain take from one row, a [Taker].
+// it is inserted first, marked as never seen.
+//
+// A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
+// number of rows as one parameter in JSON. A package that knows a driver may have a faster way to take from
+// one row, a [Taker].
 //
 // The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
 // commits, and a conflict is a [RetryTxError].

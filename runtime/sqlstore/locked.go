@@ -10,16 +10,19 @@ import (
 
 // locked answers calls in a transaction of the store that has locked all of their rows.
 func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) ([]runtime.Answer, error) {
-	b := runtime.NewBatch(calls)
-	for {
-		done, err := s.run(ctx, p, b)
-		if err != nil {
-			return nil, err
+	var b *runtime.Batch
+	err := retry(ctx, func() error {
+		b = runtime.NewBatch(calls)
+		for {
+			if done, err := s.run(ctx, p, b); done || err != nil {
+				return err
+			}
 		}
-		if done {
-			return b.Answers(), nil
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
+	return b.Answers(), nil
 }
 
 // run runs a batch in a transaction, or returns false if it takes more rows. A batch that changes nothing

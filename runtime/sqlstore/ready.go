@@ -38,8 +38,8 @@ func (s *Store) rehearse(ctx context.Context, p *prepared) error {
 		if err != nil {
 			return err
 		}
-		for _, state := range []runtime.State{{Seen: true}, {}} {
-			if err := l.put(ctx, row, state); err != nil {
+		for _, s := range []statement{writeRows, deleteRows} {
+			if err := l.put(ctx, s, []stored{{row: row}}); err != nil {
 				return err
 			}
 		}

@@ -1,112 +1,70 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"math"
-	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// unseen is the ts of a row that stands for a key never seen: it was inserted only to be locked.
-const unseen = math.MinInt64
-
-// locking is how to lock a row that may not be there: what is not there cannot be locked.
-type locking int
-
-const (
-	// plainly: there is nothing to do, for one transaction writes at a time.
-	plainly locking = iota
-	// readFirst inserts a row if it is not there.
-	readFirst
-	// seedFirst inserts it before it looks. Under some isolations, looking in vain locks the gap in which
-	// the row would be, and two transactions that then insert there wait for each other.
-	seedFirst
-)
-
-// rowLock is rows that a transaction has locked.
-type rowLock struct {
-	session
-	rows   []runtime.Row
-	states []runtime.State
-	// marks are the rows that are there, but stand for keys never seen.
-	marks []runtime.Row
+// stored is a row with its state.
+type stored struct {
+	row   runtime.Row
+	state runtime.State
 }
 
-// lock locks rows in their order, and reads them.
-func lock(ctx context.Context, se session, rows []runtime.Row, how locking) (*rowLock, error) {
-	l := &rowLock{session: se, rows: rows, states: make([]runtime.State, len(rows))}
-	for i := range rows {
-		if err := l.lockRow(ctx, i, how); err != nil {
-			return nil, err
-		}
+// bind returns the form in which a statement takes rows, and the values of its parameters: a single row has
+// parameters of its own, several are one text in JSON, so that any number of them is one statement.
+func bind(rows []stored) (form, *values) {
+	v := new(values)
+	if len(rows) != 1 {
+		v[paramRows] = asJSON(rows)
+		return manyRows, v
 	}
-	return l, nil
+	r, s := rows[0].row, rows[0].state
+	v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
+	v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
+	return oneRow, v
 }
 
-// errVanished: a row was gone again, each time that it had been inserted.
-var errVanished = errors.New("a row that was inserted is not there")
-
-// lockRow locks a row. One that is inserted may be deleted by somebody else before it is locked.
-func (l *rowLock) lockRow(ctx context.Context, i int, how locking) error {
-	const tries = 10
-	for try := range tries {
-		if how == seedFirst || try > 0 {
-			r := l.rows[i]
-			if _, err := l.exec(ctx, seedRow, r.Name, r.Key, r.Shard); err != nil {
-				return err
-			}
+// asJSON writes rows as a list of objects with the members n, k, s, v, t and p: the columns name, key, shard,
+// value, ts and prev.
+func asJSON(rows []stored) string {
+	b := make([]byte, 0, 80*len(rows))
+	b = append(b, '[')
+	for i, r := range rows {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		found, err := l.read(ctx, i)
-		if err != nil || found || how == plainly {
-			return err
-		}
+		b = append(b, `{"n":`...)
+		b = appendString(b, r.row.Name)
+		b = append(b, `,"k":`...)
+		b = appendString(b, r.row.Key)
+		b = append(b, `,"s":`...)
+		b = strconv.AppendInt(b, int64(r.row.Shard), 10)
+		b = append(b, `,"v":`...)
+		b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+		b = append(b, `,"t":`...)
+		b = strconv.AppendInt(b, r.state.TS, 10)
+		b = append(b, `,"p":`...)
+		b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
+		b = append(b, '}')
 	}
-	return errVanished
+	return string(append(b, ']'))
 }
 
-// read reads a row, and reports whether it is there.
-func (l *rowLock) read(ctx context.Context, i int) (found bool, err error) {
-	r, s := l.rows[i], runtime.State{Seen: true}
-	switch err := l.queryRow(ctx, readRow, r.Name, r.Key, r.Shard).Scan(&s.Value, &s.TS, &s.Prev); {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, err
-	case s.TS == unseen:
-		l.marks = append(l.marks, r)
-	default:
-		l.states[i] = s
-	}
-	return true, nil
-}
-
-// write writes what has changed, and deletes the marks that were of no use.
-func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
-	for _, c := range changes {
-		if err := l.put(ctx, c.Row, c.State); err != nil {
-			return err
+// appendString writes a text without control characters, as names and keys are, in JSON.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for {
+		i := strings.IndexAny(text, `"\`)
+		if i < 0 {
+			break
 		}
+		b = append(b, text[:i]...)
+		b = append(b, '\\', text[i])
+		text = text[i+1:]
 	}
-	for _, r := range l.marks {
-		if slices.ContainsFunc(changes, func(c runtime.Change) bool { return c.Row == r }) {
-			continue
-		}
-		if err := l.put(ctx, r, runtime.State{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// put writes the state of a row, or deletes that of a key never seen.
-func (l *rowLock) put(ctx context.Context, r runtime.Row, s runtime.State) (err error) {
-	if s.Seen {
-		_, err = l.exec(ctx, writeRow, r.Name, r.Key, r.Shard, s.Value, s.TS, s.Prev)
-	} else {
-		_, err = l.exec(ctx, deleteRow, r.Name, r.Key, r.Shard)
-	}
-	return err
+	b = append(b, text...)
+	return append(b, '"')
 }

@@ -3,37 +3,58 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// statement is one of the dialect's texts.
+// statement is one of the dialect's texts. Those that are about rows come in two forms: for one row, and for
+// many.
 type statement int
 
 const (
-	readRow statement = iota
-	seedRow
-	writeRow
-	deleteRow
+	readRows statement = iota
+	seedRows
+	writeRows
+	deleteRows
+	forgetRows
+	takeRows
 	readPage
-	forgetRow
 	statementCount
 )
 
+// form is how a statement is given its rows.
+type form int
+
+const (
+	oneRow form = iota
+	manyRows
+	formCount
+)
+
 // texts are the dialect's texts for the store's table.
-type texts [statementCount]string
+type texts [statementCount][formCount]text
 
 func newTexts(d Dialect, table string) (t texts, err error) {
-	for i, text := range []string{d.Read, d.Seed, d.Write, d.Delete, d.Page, d.Forget} {
-		if t[i], err = d.Text(text, table); err != nil {
-			return t, err
+	if d.One == "" || d.Many == "" || d.Read == "" || d.Write == "" || d.Delete == "" {
+		return t, fmt.Errorf("dialect %q has no One, Many, Read, Write or Delete", d.Name)
+	}
+	rows := [formCount]string{oneRow: d.One, manyRows: d.Many}
+	for s, written := range []string{d.Read, d.Seed, d.Write, d.Delete, d.Forget, d.Take, d.Page} {
+		for f := range formCount {
+			if t[s][f], err = d.compile(written, rows[f], table); err != nil {
+				return t, err
+			}
 		}
 	}
 	return t, nil
 }
 
 // prepared are the texts, prepared in the store's database.
-type prepared [statementCount]*sql.Stmt
+type prepared struct {
+	texts *texts
+	stmts [statementCount][formCount]*sql.Stmt
+}
 
 // prepare prepares the statements at the first use, when the table must exist.
 func (s *Store) prepare(ctx context.Context) (*prepared, error) {
@@ -58,32 +79,46 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 }
 
 func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
-	p := new(prepared)
-	for i, text := range s.texts {
-		if text == "" {
-			continue
-		}
-		var err error
-		if p[i], err = s.db.PrepareContext(ctx, text); err != nil {
-			p.close()
-			return nil, err
+	p := &prepared{texts: &s.texts}
+	for i, forms := range s.texts {
+		for f, t := range forms {
+			if t.sql == "" {
+				continue
+			}
+			var err error
+			if p.stmts[i][f], err = s.db.PrepareContext(ctx, t.sql); err != nil {
+				p.close()
+				return nil, err
+			}
 		}
 	}
 	return p, nil
 }
 
 func (p *prepared) close() {
-	for _, stmt := range p {
-		if stmt != nil {
-			stmt.Close()
+	for _, forms := range p.stmts {
+		for _, stmt := range forms {
+			if stmt != nil {
+				stmt.Close()
+			}
 		}
 	}
 }
 
+// query runs a statement outside of a transaction.
+func (p *prepared) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
+	return p.stmts[s][f].QueryContext(ctx, p.texts[s][f].args(v)...)
+}
+
+// exec runs a statement outside of a transaction.
+func (p *prepared) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
+	return p.stmts[s][f].ExecContext(ctx, p.texts[s][f].args(v)...)
+}
+
 // session runs statements in a transaction.
 type session interface {
-	exec(ctx context.Context, s statement, args ...any) (sql.Result, error)
-	queryRow(ctx context.Context, s statement, args ...any) *sql.Row
+	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
+	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
 }
 
 // own is a transaction of the store, with the prepared statements.
@@ -92,12 +127,12 @@ type own struct {
 	prepared *prepared
 }
 
-func (o own) exec(ctx context.Context, s statement, args ...any) (sql.Result, error) {
-	return o.tx.StmtContext(ctx, o.prepared[s]).ExecContext(ctx, args...)
+func (o own) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
+	return o.tx.StmtContext(ctx, o.prepared.stmts[s][f]).ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
 }
 
-func (o own) queryRow(ctx context.Context, s statement, args ...any) *sql.Row {
-	return o.tx.StmtContext(ctx, o.prepared[s]).QueryRowContext(ctx, args...)
+func (o own) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
+	return o.tx.StmtContext(ctx, o.prepared.stmts[s][f]).QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
 }
 
 // callers is a transaction of the caller. What is prepared in the database is not used in it: to prepare
@@ -107,10 +142,10 @@ type callers struct {
 	texts *texts
 }
 
-func (c callers) exec(ctx context.Context, s statement, args ...any) (sql.Result, error) {
-	return c.tx.ExecContext(ctx, c.texts[s], args...)
+func (c callers) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
+	return c.tx.ExecContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
 }
 
-func (c callers) queryRow(ctx context.Context, s statement, args ...any) *sql.Row {
-	return c.tx.QueryRowContext(ctx, c.texts[s], args...)
+func (c callers) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
+	return c.tx.QueryContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
 }

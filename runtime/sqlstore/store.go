@@ -26,6 +26,9 @@ type Options struct {
 	// Clock tells the time. If nil it is the database's clock, or that of the process if the database has
 	// none of its own.
 	Clock func() time.Time
+	// Batch is the most calls that go together: those that arrive while a transaction is under way share the
+	// next one. 0 is [group.DefaultBatch], and 1 gives each call its own.
+	Batch int
 	// Taker, if not nil, is tried first for a call that it could decide. It is for packages that know
 	// the driver.
 	Taker Taker
@@ -34,6 +37,7 @@ type Options struct {
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
+	front
 	db      *sql.DB
 	dialect Dialect
 	table   string
@@ -65,19 +69,26 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{
+	s := &Store{
 		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
-	}, nil
+	}
+	s.front = newFront(direct{s}, dialect.Lanes, o)
+	return s, nil
 }
 
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
-func (s *Store) Do(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, err error) {
-	err = retry(ctx, func() error {
-		answers, err = s.answer(ctx, calls)
-		return err
-	})
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	return s.front.Do(ctx, calls)
+}
+
+// direct is a store without what stands before it.
+type direct struct{ *Store }
+
+// Do implements [runtime.Store].
+func (d direct) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	answers, err := d.answer(ctx, calls)
 	if err != nil {
-		return nil, s.explain(ctx, err)
+		return nil, d.explain(ctx, err)
 	}
 	return answers, nil
 }
@@ -100,20 +111,30 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// answer answers calls, by a single statement if it can.
+// answer answers calls, by single statements as far as they can, and the others in a transaction.
 func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	p, err := s.prepare(ctx)
+	var p *prepared
+	err := retry(ctx, func() (err error) {
+		p, err = s.prepare(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	d, ok, err := s.take(ctx, calls)
-	switch {
-	case err != nil:
-		return nil, err
-	case ok:
-		return []runtime.Answer{{Decisions: []runtime.Decision{d}}}, nil
+	answers := make([]runtime.Answer, len(calls))
+	rest, err := s.take(ctx, p, calls, answers)
+	if err != nil || len(rest) == 0 {
+		return answers, err
 	}
-	return s.locked(ctx, p, calls)
+	others := make([]runtime.Call, len(rest))
+	for i, at := range rest {
+		others[i] = calls[at]
+	}
+	got, err := s.locked(ctx, p, others)
+	for i, a := range got {
+		answers[rest[i]] = a
+	}
+	return answers, err
 }
 
 func (s *Store) isClosed() bool {
@@ -122,9 +143,10 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// Close releases what the store has prepared in the database, and lets every later call fail with
-// [ErrClosed]. It does not close the database.
+// Close waits for the calls that have come, gives back what is leased, releases what the store has prepared in
+// the database, and lets every later call fail with [ErrClosed]. It does not close the database.
 func (s *Store) Close() error {
+	err := s.front.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -132,5 +154,5 @@ func (s *Store) Close() error {
 		s.prepared.close()
 		s.prepared = nil
 	}
-	return nil
+	return err
 }

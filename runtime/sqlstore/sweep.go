@@ -2,19 +2,18 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// sweepPage is how many rows a sweep reads at once, and so the most that it deletes in one transaction.
+// sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
 const sweepPage = 500
 
 // Sweep deletes the rows of the policies that are worth no more than a key never seen, and have been so for
 // an hour, and returns how many they were. It reads the table page by page, and deletes those of a page
-// in a transaction of their own; a row that is used meanwhile stays. Run it now and then, from any one
+// by one statement; a row that is used meanwhile stays. Run it now and then, from any one
 // process. Rows of other policies are kept.
 func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
 	for _, p := range policies {
@@ -42,14 +41,14 @@ func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err 
 	}
 	last := stored{row: runtime.Row{Name: p.Name, Shard: -1}}
 	for {
-		page, err := pageAfter(ctx, prepared[readPage], last.row)
+		page, err := pageAfter(ctx, prepared, last.row)
 		if err != nil || len(page) == 0 {
 			return deleted, err
 		}
 		last = page[len(page)-1]
 		at := now()
 		full := slices.DeleteFunc(page, func(r stored) bool { return !p.Forgettable(r.row, r.state, at) })
-		n, err := s.forgetAll(ctx, prepared, full)
+		n, err := s.forget(ctx, prepared, full)
 		deleted += n
 		if err != nil {
 			return deleted, err
@@ -57,15 +56,11 @@ func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err 
 	}
 }
 
-// stored is a row with its state.
-type stored struct {
-	row   runtime.Row
-	state runtime.State
-}
-
 // pageAfter returns the rows that follow one of the same name.
-func pageAfter(ctx context.Context, stmt *sql.Stmt, after runtime.Row) ([]stored, error) {
-	rows, err := stmt.QueryContext(ctx, after.Name, after.Key, after.Key, after.Shard, sweepPage)
+func pageAfter(ctx context.Context, p *prepared, after runtime.Row) ([]stored, error) {
+	_, v := bind([]stored{{row: after}})
+	v[paramCount] = sweepPage
+	rows, err := p.query(ctx, readPage, oneRow, v)
 	if err != nil {
 		return nil, err
 	}
@@ -82,33 +77,20 @@ func pageAfter(ctx context.Context, stmt *sql.Stmt, after runtime.Row) ([]stored
 	return page, rows.Err()
 }
 
-// forgetAll deletes rows, in one transaction, unless they have changed since they were read.
-func (s *Store) forgetAll(ctx context.Context, p *prepared, rows []stored) (deleted int, err error) {
+// forget deletes rows unless they have changed since they were read.
+func (s *Store) forget(ctx context.Context, p *prepared, rows []stored) (deleted int, err error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
+	form, v := bind(rows)
 	err = retry(ctx, func() error {
-		deleted = 0
-		return s.inTx(ctx, p, func(se session) error {
-			for _, r := range rows {
-				n, err := forget(ctx, se, r)
-				if err != nil {
-					return err
-				}
-				deleted += n
-			}
-			return nil
-		})
+		result, err := p.exec(ctx, forgetRows, form, v)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		deleted = int(n)
+		return err
 	})
 	return deleted, err
-}
-
-// forget deletes a row unless it has changed since it was read.
-func forget(ctx context.Context, se session, r stored) (deleted int, err error) {
-	result, err := se.exec(ctx, forgetRow, r.row.Name, r.row.Key, r.row.Shard, r.state.Value, r.state.TS, r.state.Prev)
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
 }

@@ -2,48 +2,80 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Taker takes tokens by a single statement, where a driver has a faster way than a transaction. See
-// [Options].
+// Taker takes tokens of one row by a single statement, where a driver has a faster way than the dialect's
+// Take. See [Options].
 type Taker interface {
 	// Take decides u for a row. It returns the state in which it has left the row, or false if it has
 	// not taken.
 	Take(ctx context.Context, row runtime.Row, u runtime.Upsert) (runtime.State, bool, error)
 }
 
-// take takes by a single statement. It returns false if the store or the request has no such form, or if
-// the statement has not taken.
-func (s *Store) take(ctx context.Context, calls []runtime.Call) (runtime.Decision, bool, error) {
-	q, ok := only(calls)
-	if !ok || s.taker == nil {
-		return runtime.Decision{}, false, nil
-	}
+// take answers those of the calls that single statements can answer, and returns where the others stand. A
+// statement is a transaction of its own, and one round trip.
+func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, answers []runtime.Answer) (rest []int, err error) {
 	clock, err := s.now(ctx, s.db)
 	if err != nil {
-		return runtime.Decision{}, false, err
+		return nil, err
 	}
-	now, rule := clock(), q.Policy.Rule(q.Key)
-	u, ok := rule.Upsert(now, q.Ask)
-	if !ok {
-		return runtime.Decision{}, false, nil
+	now := clock()
+	limits, rest := newTakes(calls, now)
+	for _, t := range limits {
+		var states []runtime.State
+		err := retry(ctx, func() error {
+			states, err = s.takeOf(ctx, p, t)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range t {
+			if states[i].Seen {
+				r.answer(answers, states[i], now)
+			} else {
+				rest = append(rest, r.calls...)
+			}
+		}
 	}
-	after, ok, err := s.taker.Take(ctx, runtime.Row{Name: q.Policy.Name, Key: q.Key}, u)
-	if !ok || err != nil {
-		return runtime.Decision{}, false, err
-	}
-	d := rule.Taken(after, now, q.Ask)
-	d.Limit = q.Policy.Name
-	return d, true, nil
+	slices.Sort(rest)
+	return rest, nil
 }
 
-// only returns the request of calls if there is but one, of a limit without shards.
-func only(calls []runtime.Call) (runtime.Request, bool) {
-	if len(calls) != 1 || len(calls[0].Requests) != 1 {
-		return runtime.Request{}, false
+// takeOf takes from rows of one limit. It returns the states in which it has left them; one that is not Seen
+// says that it has not taken.
+func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.State, error) {
+	states := make([]runtime.State, len(t))
+	switch {
+	case len(t) == 1 && s.taker != nil:
+		after, ok, err := s.taker.Take(ctx, t[0].row, t[0].upsert)
+		if ok {
+			states[0] = after
+		}
+		return states, err
+	case s.dialect.Take == "":
+		return states, nil
 	}
-	q := calls[0].Requests[0]
-	return q, q.Policy.Validate() == nil && q.Policy.Shards <= 1
+	form, v := bind(t.fresh())
+	u := t[0].upsert
+	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
+	rows, err := p.query(ctx, takeRows, form, v)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, taken := t[0].row, false
+		after := runtime.State{Seen: true}
+		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
+			return nil, err
+		}
+		if i, ok := t.find(row); ok && taken {
+			states[i] = after
+		}
+	}
+	return states, rows.Err()
 }

@@ -99,7 +99,7 @@ func TestWrongUser(t *testing.T) {
 func TestWrongDialect(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
-		s.dialect = wrong[s.dialect.Name]
+		s.dialect = wrong[s.protocol()]
 		s.refuses(t, "", "the database does not understand the dialect "+s.dialect.Name)
 	})
 }
@@ -114,7 +114,7 @@ func TestMissingSchema(t *testing.T) {
 			"mysql":    `there is no such database: create it`,
 		}
 		err = store.Migrate(t.Context())
-		assert.ErrorContains(t, err, says[s.dialect.Name])
+		assert.ErrorContains(t, err, says[s.protocol()])
 		assert.ErrorContains(t, err, `create table "rl_no_such.quotas": `)
 		assert.True(t, fromDriver(err))
 	})
@@ -128,7 +128,7 @@ func TestReadOnlyTransactions(t *testing.T) {
 		table := newTable()
 		s.storeIn(t, db, table, nil)
 		parameter := map[string]string{"postgres": "default_transaction_read_only=on", "mysql": "tx_read_only=1"}
-		s = s.with(parameter[s.dialect.Name])
+		s = s.with(parameter[s.protocol()])
 		if s.driver == "postgres" {
 			require.NoError(t, s.visit(t, table).Ready(t.Context()))
 			return

@@ -29,7 +29,7 @@ func galeraServers(t *testing.T) []server {
 	nodes := make([]server, galeraNodes)
 	for i := range nodes {
 		dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", galera.port(i+1))
-		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, sqlstore.MySQL}
+		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, sqlstore.MariaDB}
 		db, err := sql.Open(nodes[i].driver, nodes[i].dsn)
 		require.NoError(t, err)
 		require.NoError(t, db.Ping(), "the cluster is not there")

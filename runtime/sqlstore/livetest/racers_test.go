@@ -97,7 +97,7 @@ func raceOn(text string) error {
 func (c course) limiters() (limiters []*runtime.Limiter, err error) {
 	dialect := sqlstore.Postgres
 	if c.Driver == "mysql" {
-		dialect = sqlstore.MySQL
+		dialect = sqlstore.MariaDB
 	}
 	for _, dsn := range c.DSNs {
 		db, err := sql.Open(c.Driver, dsn)

@@ -27,6 +27,14 @@ type server struct {
 	dialect sqlstore.Dialect
 }
 
+// protocol returns what the server speaks: "postgres" or "mysql".
+func (s server) protocol() string {
+	if s.driver == "mysql" {
+		return "mysql"
+	}
+	return "postgres"
+}
+
 var (
 	postgresDSN = cmp.Or(os.Getenv("RATELIMITGEN_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable")
 	mysqlDSN    = cmp.Or(os.Getenv("RATELIMITGEN_MYSQL"), "root@tcp(127.0.0.1:3306)/test")
@@ -36,7 +44,8 @@ var (
 var servers = []server{
 	{"postgres-pgx", "pgx", postgresDSN, sqlstore.Postgres},
 	{"postgres-pq", "postgres", postgresDSN, sqlstore.Postgres},
-	{"mariadb", "mysql", mysqlDSN, sqlstore.MySQL},
+	{"mariadb", "mysql", mysqlDSN, sqlstore.MariaDB},
+	{"mariadb-as-mysql", "mysql", mysqlDSN, sqlstore.MySQL},
 }
 
 // onEach runs a test on each server.

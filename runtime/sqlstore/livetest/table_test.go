@@ -68,8 +68,8 @@ func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 func TestTableDiffers(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
-		require.NotEmpty(t, spoiledTables[s.dialect.Name])
-		for _, how := range spoiledTables[s.dialect.Name] {
+		require.NotEmpty(t, spoiledTables[s.protocol()])
+		for _, how := range spoiledTables[s.protocol()] {
 			t.Run(how.says, func(t *testing.T) {
 				store := s.spoil(t, db, how)
 				assert.ErrorContains(t, store.Ready(t.Context()), how.says)

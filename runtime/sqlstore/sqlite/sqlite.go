@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -26,23 +25,6 @@ import (
 type Store struct {
 	*sqlstore.Store
 	db *sql.DB
-	// turn holds an element while a call has the connection. Those that wait for it can still be
-	// cancelled; a statement under way is not, for then nobody could tell whether it has taken.
-	turn chan struct{}
-}
-
-// Do implements [runtime.Store].
-func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-		return s.Store.Do(ctx, calls)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // Open opens the database file at path, and creates it and its table if there is none. The folder must
@@ -74,7 +56,7 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Store{Store: s, db: db, turn: make(chan struct{}, 1)}, nil
+	return &Store{s, db}, nil
 }
 
 // prepare returns a store in db that is ready.

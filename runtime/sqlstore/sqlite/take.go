@@ -26,7 +26,7 @@ type taker struct {
 }
 
 // takeText is the statement of [runtime.Upsert]. Its parameters are name, key, T, Capacity, Rate, Period,
-// Count, Need, Fresh and the number of the note.
+// Count, Count - Debt, Fresh and the number of the note.
 const takeText = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?1, ?2, 0, ?9, ?3, 0)
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
@@ -46,7 +46,7 @@ func (t *taker) Take(ctx context.Context, r runtime.Row, u runtime.Upsert) (runt
 	}
 	fresh := runtime.State{Value: u.Fresh, TS: u.T, Seen: true}
 	n := notes.open(fresh)
-	result, err := stmt.ExecContext(ctx, r.Name, r.Key, u.T, u.Capacity, u.Rate, u.Period, u.Count, u.Need, u.Fresh, n)
+	result, err := stmt.ExecContext(ctx, r.Name, r.Key, u.T, u.Capacity, u.Rate, u.Period, u.Count, u.Count-u.Debt, u.Fresh, n)
 	after := notes.close(n)
 	if err != nil {
 		return runtime.State{}, false, err

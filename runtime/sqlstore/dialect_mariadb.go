@@ -1,0 +1,24 @@
+package sqlstore
+
+// MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It is [MySQL] with a
+// statement that takes, for MariaDB can tell what an INSERT has written.
+var MariaDB = func() Dialect {
+	d := MySQL
+	d.Name = "mariadb"
+	d.Take = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT name, {key}, 0 * (@ratelimitgen_taken := 1), value, ts, 0 FROM {rows} k
+ON DUPLICATE KEY UPDATE
+	value = IF(@ratelimitgen_taken := (
+		LEAST(:capacity, {table}.value + CAST(GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808)) AS DOUBLE)
+			* :rate / :period) - (:capacity - VALUES(value) - :debt) >= -1e-6
+		IS TRUE),
+		LEAST(:capacity, {table}.value + CAST(GREATEST(0, VALUES(ts) - {table}.ts) AS DOUBLE)
+			* :rate / :period) - (:capacity - VALUES(value)),
+		{table}.value),
+	ts    = IF(@ratelimitgen_taken, GREATEST({table}.ts, VALUES(ts)), {table}.ts),
+	prev  = IF(@ratelimitgen_taken, 0, {table}.prev)
+RETURNING {key}, value, ts, @ratelimitgen_taken
+`
+	return d
+}()

@@ -1,0 +1,103 @@
+package agree
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// dice picks what is asked: numbers that people use, and the edges of what fits.
+type dice struct{ *rand.Rand }
+
+var (
+	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007}
+	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second}
+)
+
+// keys is how many keys a limit has.
+const keys = 8
+
+func (d dice) policies(n int) []*runtime.Policy {
+	all := make([]*runtime.Policy, n)
+	for i := range all {
+		all[i] = d.policy("limit " + strconv.Itoa(i))
+	}
+	return all
+}
+
+func (d dice) policy(name string) *runtime.Policy {
+	rate := rates[d.IntN(len(rates))]
+	p := &runtime.Policy{
+		Name: name, Kind: runtime.Kinds()[d.IntN(5)%3], Rate: rate, Period: periods[d.IntN(len(periods))],
+		Capacity: 1 + d.Int64N(3*rate), MaxReserved: d.Int64N(rate + 1),
+	}
+	switch {
+	case p.Kind == runtime.SlidingWindow:
+		p.Capacity, p.MaxReserved = rate, 0
+	case p.Kind == runtime.FixedWindow && d.IntN(4) == 0:
+		p.Start = runtime.StartFirstUse()
+	}
+	return p
+}
+
+func key(i int) string { return `"key" \` + strconv.Itoa(i) }
+
+// rows returns rows of the policies: never seen, in debt, full, or with a count that is all but there.
+func (d dice) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtime.State {
+	rows := map[runtime.Row]runtime.State{}
+	for _, p := range policies {
+		for i := range keys {
+			rows[runtime.Row{Name: p.Name, Key: key(i)}] = d.state(p, now)
+		}
+	}
+	return rows
+}
+
+func (d dice) state(p *runtime.Policy, now int64) runtime.State {
+	s := runtime.State{
+		Value: float64(p.Capacity) * (d.Float64()*3 - 1),
+		TS:    now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
+		Seen:  true,
+	}
+	switch d.IntN(4) {
+	case 0:
+		return runtime.State{}
+	case 1:
+		s.Value, s.TS = float64(1+d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
+	}
+	if p.Kind == runtime.SlidingWindow {
+		rule := p.Rule("")
+		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))
+	}
+	return s
+}
+
+// calls returns what is asked: takes for the most part, several of one key among them.
+func (d dice) calls(policies []*runtime.Policy) []runtime.Call {
+	all := make([]runtime.Call, 1+d.IntN(40))
+	for i := range all {
+		n := 1
+		if d.IntN(20) == 0 {
+			n = 2
+		}
+		for range n {
+			p := policies[d.IntN(len(policies))]
+			q := runtime.Ask{Count: d.count(p), Reserve: d.IntN(4) == 0}
+			if n == 1 && d.IntN(20) == 0 {
+				q.Op = runtime.Op(d.IntN(6))
+			}
+			all[i].Requests = append(all[i].Requests, runtime.Request{Policy: p, Key: key(d.IntN(keys)), Ask: q})
+		}
+	}
+	return all
+}
+
+// count returns a small count for the most part, and now and then one that may not fit.
+func (d dice) count(p *runtime.Policy) int64 {
+	if d.IntN(3) > 0 {
+		return 1 + d.Int64N(1+p.Capacity/20)
+	}
+	return d.Int64N(p.Capacity + p.MaxReserved + 2)
+}

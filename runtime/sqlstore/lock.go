@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// unseen is the ts of a row that stands for a key never seen: it was inserted only to be locked.
+const unseen = math.MinInt64
+
+// locking is how to lock a row that may not be there: what is not there cannot be locked.
+type locking int
+
+const (
+	// plainly: there is nothing to do, for one transaction writes at a time.
+	plainly locking = iota
+	// readFirst inserts a row if it is not there.
+	readFirst
+	// seedFirst inserts it before it looks. Under some isolations, looking in vain locks the gap in which
+	// the row would be, and two transactions that then insert there wait for each other.
+	seedFirst
+)
+
+// rowLock is rows that a transaction has locked.
+type rowLock struct {
+	session
+	rows   []runtime.Row
+	states []runtime.State
+	found  []bool
+	// marks are the rows that are there, but stand for keys never seen.
+	marks []runtime.Row
+}
+
+// errVanished: a row was gone again, each time that it had been inserted.
+var errVanished = errors.New("a row that was inserted is not there")
+
+// lock locks rows in their order, and reads them. One that is inserted may be deleted by somebody else before
+// it is locked.
+func lock(ctx context.Context, se session, rows []runtime.Row, how locking) (*rowLock, error) {
+	l := &rowLock{session: se, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows))}
+	missing := rows
+	const tries = 10
+	for try := range tries {
+		if how == seedFirst || try > 0 {
+			form, values := bind(bare(missing))
+			if _, err := l.exec(ctx, seedRows, form, values); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.read(ctx, missing); err != nil {
+			return nil, err
+		}
+		missing = l.missing()
+		if len(missing) == 0 || how == plainly {
+			return l, nil
+		}
+	}
+	return nil, errVanished
+}
+
+// bare returns rows without their states.
+func bare(rows []runtime.Row) []stored {
+	all := make([]stored, len(rows))
+	for i, r := range rows {
+		all[i].row = r
+	}
+	return all
+}
+
+// missing returns the rows that were not there when they were read.
+func (l *rowLock) missing() []runtime.Row {
+	var missing []runtime.Row
+	for i, found := range l.found {
+		if !found {
+			missing = append(missing, l.rows[i])
+		}
+	}
+	return missing
+}
+
+// read locks and reads those of the rows that are there.
+func (l *rowLock) read(ctx context.Context, rows []runtime.Row) error {
+	form, values := bind(bare(rows))
+	found, err := l.query(ctx, readRows, form, values)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var r runtime.Row
+		s := runtime.State{Seen: true}
+		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev); err != nil {
+			return err
+		}
+		if i, ok := slices.BinarySearchFunc(l.rows, r, runtime.Row.Compare); ok {
+			l.set(i, s)
+		}
+	}
+	return found.Err()
+}
+
+// set takes note of a row that was read.
+func (l *rowLock) set(i int, s runtime.State) {
+	l.found[i] = true
+	if s.TS == unseen {
+		l.marks = append(l.marks, l.rows[i])
+	} else {
+		l.states[i] = s
+	}
+}
+
+// write writes what has changed, and deletes what is as if never seen, and the marks that were of no use.
+func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
+	var seen, unseen []stored
+	for _, c := range changes {
+		if c.State.Seen {
+			seen = append(seen, stored{c.Row, c.State})
+		} else {
+			unseen = append(unseen, stored{row: c.Row})
+		}
+	}
+	for _, r := range l.marks {
+		if !slices.ContainsFunc(changes, func(c runtime.Change) bool { return c.Row == r }) {
+			unseen = append(unseen, stored{row: r})
+		}
+	}
+	if err := l.put(ctx, writeRows, seen); err != nil {
+		return err
+	}
+	return l.put(ctx, deleteRows, unseen)
+}
+
+// put writes or deletes rows.
+func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	form, values := bind(rows)
+	_, err := l.exec(ctx, s, form, values)
+	return err
+}

@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// param is a parameter of a dialect's texts, where it is written with a colon: ":name".
+type param int
+
+const (
+	paramName param = iota
+	paramKey
+	paramShard
+	paramValue
+	paramTS
+	paramPrev
+	paramRows
+	paramCapacity
+	paramRate
+	paramPeriod
+	paramDebt
+	paramCount
+	paramTotal
+)
+
+var paramNames = [paramTotal]string{
+	"name", "key", "shard", "value", "ts", "prev", "rows", "capacity", "rate", "period", "debt", "count",
+}
+
+// values are what parameters stand for.
+type values [paramTotal]any
+
+// text is a statement as a database takes it, and the parameters that it has, in their order.
+type text struct {
+	sql    string
+	params []param
+}
+
+// args returns the arguments of a statement.
+func (t *text) args(v *values) []any {
+	args := make([]any, len(t.params))
+	for i, p := range t.params {
+		args[i] = v[p]
+	}
+	return args
+}
+
+var paramForm = regexp.MustCompile(`:[a-z]+`)
+
+// compile returns a statement for a table, whose rows are written as rows says.
+func (d Dialect) compile(statement, rows, table string) (text, error) {
+	if statement == "" {
+		return text{}, nil
+	}
+	sql, err := d.Text(strings.ReplaceAll(statement, "{rows}", "("+strings.TrimSpace(rows)+")"), table)
+	if err != nil {
+		return text{}, err
+	}
+	t := text{}
+	t.sql = paramForm.ReplaceAllStringFunc(sql, func(written string) string {
+		i := slices.Index(paramNames[:], written[1:])
+		if i < 0 {
+			err = fmt.Errorf("dialect %q has a statement with a parameter %s, which there is not", d.Name, written)
+		}
+		return d.placeholder(&t, param(i))
+	})
+	return t, err
+}
+
+// placeholder adds a parameter to a text, and returns how it is written there.
+func (d Dialect) placeholder(t *text, p param) string {
+	if !d.Numbered {
+		t.params = append(t.params, p)
+		return "?"
+	}
+	i := slices.Index(t.params, p)
+	if i < 0 {
+		i = len(t.params)
+		t.params = append(t.params, p)
+	}
+	return "$" + strconv.Itoa(i+1)
+}
