@@ -66,9 +66,12 @@ func (c *choice) declareColor(flags *flag.FlagSet) {
 func (c *choice) color(auto bool) bool { return c.value == "always" || c.value == "auto" && auto }
 
 // showsColor reports whether what is written to w is seen by someone who wants colors.
-func showsColor(w io.Writer) bool {
+func showsColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && onTerminal(w) }
+
+// onTerminal reports whether w is a terminal that can do more than print.
+func onTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	info, err := file.Stat()

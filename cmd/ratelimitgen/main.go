@@ -2,9 +2,11 @@
 //
 //	ratelimitgen generate    writes the Go code
 //	ratelimitgen check       says what is wrong with a limits.yaml
+//	ratelimitgen diff        says what an edit of limits.yaml means
 //	ratelimitgen init        writes a limits.yaml to begin with
 //	ratelimitgen schema      prints the JSON Schema of limits.yaml, for editors
 //	ratelimitgen sql         prints the statement that creates the table of the counts
+//	ratelimitgen simulate    replays requests, and says what the limits answer
 //	ratelimitgen version     prints the version
 //	ratelimitgen help VERB   says more about one of them
 //

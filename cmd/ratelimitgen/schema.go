@@ -3,25 +3,34 @@ package main
 import (
 	"flag"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 func schemaVerb() verb {
 	return verb{
 		name:  "schema",
-		about: "print the JSON Schema of limits.yaml, for editors",
+		about: "print the JSON Schema of limits.yaml, for editors, or of an answer",
 		help: `Editors that know YAML follow a comment at the top of limits.yaml:
 
   # yaml-language-server: $schema=./limits.schema.json
 `,
-		prepare: func(*flag.FlagSet) action { return schema },
+		prepare: prepareSchema,
 	}
 }
 
-func schema(s streams, args []string) error {
-	if len(args) > 0 {
-		return misusef("takes no arguments")
+func prepareSchema(flags *flag.FlagSet) action {
+	var of choice
+	of.declare(flags, "of", "print the schema of `WHAT`: limits (limits.yaml) or diff (what diff -format json prints)", "limits", "diff")
+	return func(s streams, args []string) error {
+		if len(args) > 0 {
+			return misusef("takes no arguments")
+		}
+		schema := spec.Schema()
+		if of.value == "diff" {
+			schema = review.Schema()
+		}
+		_, err := s.out.Write(schema)
+		return err
 	}
-	_, err := s.out.Write(spec.Schema())
-	return err
 }

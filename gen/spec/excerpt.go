@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 )
 
 // excerpt is the part of a line around a span, ready to be printed.
@@ -58,7 +60,7 @@ func last(text string, n int) string {
 // printable returns text without the characters that would move the cursor or reorder the line.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == zeroWidthJoiner || unicode.IsGraphic(r) {
+		if r == '\t' || r == cells.ZeroWidthJoiner || unicode.IsGraphic(r) {
 			return r
 		}
 		return unicode.ReplacementChar

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 )
 
 // WriteText prints the diagnostics for people: for each the place, the message and the id, the line with
@@ -65,8 +67,8 @@ func snippet(out *bytes.Buffer, line int, shown excerpt, mark, more string, colo
 		return
 	}
 	gutter := strings.Repeat(" ", digits(line))
-	underline := mark + strings.Repeat(more, max(0, cells(shown.marked)-1))
+	underline := mark + strings.Repeat(more, max(0, cells.Of(shown.marked)-1))
 	fmt.Fprintf(out, "%s%s |%s\n", ink.blue, gutter, ink.off)
 	fmt.Fprintf(out, "%s%d |%s %s\n", ink.blue, line, ink.off, shown.before+shown.marked+shown.after)
-	fmt.Fprintf(out, "%s%s |%s %s%s%s%s\n", ink.blue, gutter, ink.off, blank(shown.before), color, underline, ink.off)
+	fmt.Fprintf(out, "%s%s |%s %s%s%s%s\n", ink.blue, gutter, ink.off, cells.Blank(shown.before), color, underline, ink.off)
 }

@@ -1,12 +1,13 @@
-package spec
+// Package cells measures texts as a terminal shows them, in cells.
+package cells
 
 import (
 	"strings"
 	"unicode"
 )
 
-// zeroWidthJoiner makes one sign of the runes around it, as in many emoji.
-const zeroWidthJoiner = '\u200D'
+// ZeroWidthJoiner makes one sign of the runes around it, as in many emoji.
+const ZeroWidthJoiner = '\u200D'
 
 // wide are the runes that fill two cells of a terminal: those of East Asian width W and F, and emoji.
 var wide = &unicode.RangeTable{
@@ -23,10 +24,12 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// width returns how many cells of a terminal a rune fills.
-func width(r rune) int {
+// Rune returns how many cells of a terminal a rune fills.
+func Rune(r rune) int {
 	switch {
-	case r == zeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
+	case r < 0x300: // nothing is wide or combines before that
+		return 1
+	case r == ZeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
 	case unicode.Is(wide, r):
 		return 2
@@ -34,24 +37,24 @@ func width(r rune) int {
 	return 1
 }
 
-// cells returns how many cells of a terminal a text fills.
-func cells(text string) int {
+// Of returns how many cells of a terminal a text fills.
+func Of(text string) int {
 	n := 0
 	for _, r := range text {
-		n += width(r)
+		n += Rune(r)
 	}
 	return n
 }
 
-// blank returns white space as wide as a text. Tabs stay tabs, since their width is the terminal's affair.
-func blank(text string) string {
+// Blank returns white space as wide as a text. Tabs stay tabs, since their width is the terminal's affair.
+func Blank(text string) string {
 	var out strings.Builder
 	for _, r := range text {
 		if r == '\t' {
 			out.WriteRune(r)
 			continue
 		}
-		out.WriteString(strings.Repeat(" ", width(r)))
+		out.WriteString(strings.Repeat(" ", Rune(r)))
 	}
 	return out.String()
 }

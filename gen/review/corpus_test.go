@@ -1,0 +1,159 @@
+package review
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the cases")
+
+// casesIn is where the cases are: files with sections below lines "-- name --". "old" and "new" are the two
+// files, and every other section is what is printed in that form.
+const casesIn = "../../testdata/review"
+
+// section is a part of a case.
+type section struct{ name, text string }
+
+func readCase(t testing.TB, path string) (sections []section) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, part := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+		name, text, ok := strings.Cut(part, " --\n")
+		require.True(t, ok, part)
+		sections = append(sections, section{name, strings.TrimSuffix(text, "\n") + "\n"})
+	}
+	require.Greater(t, len(sections), 2, path)
+	require.Equal(t, []string{"old", "new"}, []string{sections[0].name, sections[1].name}, path)
+	return sections
+}
+
+func writeCase(t *testing.T, path string, sections []section) {
+	t.Helper()
+	var out strings.Builder
+	for _, s := range sections {
+		out.WriteString("-- " + s.name + " --\n" + s.text)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o644))
+}
+
+func parse(t testing.TB, name, text string) *spec.File {
+	t.Helper()
+	file, ds := spec.Parse(name, []byte(text))
+	require.Empty(t, ds, "%s", text)
+	return file
+}
+
+// eachCase calls a function with every case.
+func eachCase(t *testing.T, do func(t *testing.T, path string, sections []section, r *Review)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(casesIn, "*.txt"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			sections := readCase(t, path)
+			do(t, path, sections, Of(parse(t, "main:limits.yaml", sections[0].text), parse(t, "limits.yaml", sections[1].text)))
+		})
+	}
+}
+
+func TestCases(t *testing.T) {
+	forms := map[string]func(*Review, io.Writer) error{
+		"text":     func(r *Review, w io.Writer) error { return r.WriteText(w, false) },
+		"color":    func(r *Review, w io.Writer) error { return r.WriteText(w, true) },
+		"markdown": (*Review).WriteMarkdown,
+		"json":     (*Review).WriteJSON,
+	}
+	eachCase(t, func(t *testing.T, path string, sections []section, r *Review) {
+		for i, s := range sections[2:] {
+			require.Contains(t, forms, s.name)
+			var got bytes.Buffer
+			require.NoError(t, forms[s.name](r, &got))
+			if *update {
+				sections[2+i].text = got.String()
+				continue
+			}
+			assert.Equal(t, s.text, got.String(), "if it is meant: go test ./gen/review -run Cases -update")
+		}
+		if *update {
+			writeCase(t, path, sections)
+		}
+	})
+}
+
+// What can change must have a case that shows how it is told: every field of every kind that has it, every
+// kind that becomes another, and every id and class.
+func TestEveryChangeHasACase(t *testing.T) {
+	told := map[string]bool{}
+	eachCase(t, func(_ *testing.T, _ string, _ []section, r *Review) {
+		for i := range r.Subjects {
+			for _, f := range r.Subjects[i].Findings {
+				told[f.ID] = true
+				for _, class := range f.Classes {
+					told[string(class)] = true
+				}
+				for _, c := range f.Changes {
+					told[c.Field] = true
+					if c.Field != "" && c.New.Limit != nil {
+						told[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
+					}
+					if c.Field == "kind" {
+						told[c.Old.Value+" to "+c.New.Value] = true
+					}
+				}
+			}
+		}
+	})
+	for _, want := range wanted() {
+		assert.True(t, told[want], "no case in testdata/review has %s", want)
+	}
+}
+
+func wanted() (list []string) {
+	for _, class := range Classes() {
+		list = append(list, string(class))
+	}
+	// without says which fields a kind does not have: that of a whole file has no kind.
+	without := map[string][]string{"token bucket": {"start"}, "fixed window": nil, "sliding window": {"maxReserved"}}
+	for _, change := range spec.ChangeKinds() {
+		list = append(list, change.ID)
+		for _, field := range change.Fields {
+			list = append(list, field)
+			for _, kind := range runtime.Kinds() {
+				if field != "package" && !slices.Contains(without[kind.String()], field) {
+					list = append(list, field+" of "+kind.String())
+				}
+			}
+		}
+	}
+	for _, old := range runtime.Kinds() {
+		for _, new := range runtime.Kinds() {
+			if old != new {
+				list = append(list, old.String()+" to "+new.String())
+			}
+		}
+	}
+	return list
+}
+
+func TestEveryChangeHasAJudge(t *testing.T) {
+	for _, kind := range spec.ChangeKinds() {
+		assert.NotNil(t, judges[kind.ID], kind.ID)
+		r := Of(parse(t, "old", kind.Old), parse(t, "new", kind.New))
+		require.NotEmpty(t, r.Subjects, kind.ID)
+	}
+	assert.Len(t, judges, len(spec.ChangeKinds()))
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+)
+
+// traffics are traces to measure with.
+var traffics = []struct {
+	name, text string
+	limit      int
+}{
+	{"one key", "poisson 1000/s for 100s", 0},
+	{"10,000 keys", "poisson 1000/s for 100s over 10000 keys", 0},
+	{"two parts", "poisson 1000/s for 100s over 1000 keys", 1},
+	{"sliding window", "poisson 1000/s for 100s over 1000 keys", 2},
+	{"8 shards", "poisson 1000/s for 100s over 1000 keys", 5},
+}
+
+// BenchmarkReport compares the replay to a report with its floor, reading the lines and asking encoding/json
+// whether they are JSON, in the same run.
+func BenchmarkReport(b *testing.B) {
+	for _, test := range traffics {
+		b.Run(test.name, func(b *testing.B) {
+			limits := limitsForTest()[test.limit : test.limit+1]
+			traffic, err := NewTraffic(test.text, limits[0], 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			text, _ := io.ReadAll(traffic)
+			var floorTime, replayTime time.Duration
+			lines := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				lines += validLines(b, text)
+				middle := time.Now()
+				replayOnce(b, limits, text)
+				floorTime += middle.Sub(start)
+				replayTime += time.Since(middle)
+			}
+			b.ReportMetric(float64(lines)/replayTime.Seconds(), "lines/s")
+			b.ReportMetric(float64(replayTime)/float64(floorTime), "times-floor")
+		})
+	}
+}
+
+// validLines counts the lines that are JSON.
+func validLines(b *testing.B, text []byte) (n int) {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); n++ {
+		if !json.Valid(lines.Bytes()) {
+			b.Fatal("no JSON")
+		}
+	}
+	return n
+}
+
+func replayOnce(b *testing.B, limits []Limit, text []byte) {
+	replay := NewReplay(limits)
+	report := NewReport(replay)
+	err := NewTrace(bytes.NewReader(text)).Replay(func(l *Line) error {
+		a, err := replay.Ask(l)
+		if err != nil {
+			return err
+		}
+		return report.Write(l, a)
+	}, func(f *Fault) error { return f })
+	if err == nil {
+		err = report.WriteText(io.Discard, false)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A line takes no memory but for the parts of its key, and what is kept of keys.
+func TestReplayKeepsNothingOfALine(t *testing.T) {
+	line := []byte(`{"at":1767225600000,"limit":"bucket","key":"ann","count":1,"reserve":true}`)
+	var l Line
+	replay := NewReplay(limitsForTest())
+	report := NewReport(replay)
+	allocations := testing.AllocsPerRun(1000, func() {
+		if err := l.parse(line); err != nil {
+			t.Fatal(err)
+		}
+		a, err := replay.Ask(&l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := report.Write(&l, a); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 4 {
+		t.Fatalf("%v allocations a line", allocations)
+	}
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// bucketOf is a limit of the name send.
+func bucketOf(capacity, maxReserved int64) []Limit {
+	return []Limit{{Key: []string{"string"}, Words: "The rule.", Policy: &runtime.Policy{
+		Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: maxReserved}}}
+}
+
+// compare replays a trace on both sides, and returns the report.
+func compare(t *testing.T, old, new []Limit, lines ...string) (text string, faults []string) {
+	t.Helper()
+	c := NewComparison(old, new)
+	require.NoError(t, traceOf(lines...).Replay(c.Ask, func(f *Fault) error {
+		faults = append(faults, f.Error())
+		return nil
+	}))
+	var out strings.Builder
+	require.NoError(t, c.WriteText(&out, false))
+	return out.String(), faults
+}
+
+// Each outcome on one side meets each on the other.
+func TestComparisonOfOutcomes(t *testing.T) {
+	request := func(extra string) string { return `{"at":0,"limit":"send","key":"ann"` + extra + `}` }
+	for _, test := range []struct {
+		name     string
+		old, new []Limit
+		line     string
+		want     string
+	}{
+		{"looser", bucketOf(1, 0), bucketOf(2, 0), request(``), "1 of 2 requests of 1 key, now denied, would pass"},
+		{"tighter", bucketOf(2, 0), bucketOf(1, 0), request(``), "1 of 2 requests of 1 key, now allowed, would be denied"},
+		{"may reserve", bucketOf(1, 0), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now denied, would be delayed"},
+		{"may not reserve", bucketOf(1, 1), bucketOf(1, 0), request(`,"reserve":true`), "1 of 2 requests of 1 key, now delayed, would be denied"},
+		{"need not reserve", bucketOf(1, 1), bucketOf(2, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now delayed, would pass"},
+		{"must reserve", bucketOf(2, 1), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now allowed, would be delayed"},
+		{"fits", bucketOf(1, 0), bucketOf(3, 0), request(`,"count":2`), "1 of 2 requests of 1 key, now too large ever to pass, would pass"},
+		{"fits no more", bucketOf(3, 0), bucketOf(1, 0), request(`,"count":2`), "1 of 2 requests of 1 key, now allowed, would be too large ever to pass"},
+	} {
+		text, faults := compare(t, test.old, test.new, request(``), test.line)
+		assert.Empty(t, faults, test.name)
+		assert.Contains(t, text, "\n  "+test.want+"\n", test.name)
+		assert.Contains(t, text, "\n    ann  1 of 2\n", test.name)
+		assert.Equal(t, 1, strings.Count(text, "requests of"), test.name)
+	}
+	text, faults := compare(t, bucketOf(2, 0), bucketOf(2, 0), request(``), request(``), request(``))
+	assert.Empty(t, faults)
+	assert.Contains(t, text, "send  nothing would change  3 requests\n")
+	text, faults = compare(t, bucketOf(2, 0), bucketOf(3, 0), request(`,"count":4`))
+	assert.Equal(t, []string{"1: send: count exceeds capacity: 4 is more than 3"}, faults)
+	assert.Equal(t, "no requests\n", text)
+}
+
+func TestComparisonOfOneSide(t *testing.T) {
+	send, none := bucketOf(1, 0), []Limit{}
+	lines := []string{`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"bob"}`}
+	text, faults := compare(t, send, none, lines...)
+	assert.Empty(t, faults)
+	assert.Contains(t, text, "send\n  old  The rule.\n  3 requests of 2 keys would no longer be limited; 1 of them is now denied\n")
+	text, faults = compare(t, none, send, lines...)
+	assert.Empty(t, faults)
+	assert.Contains(t, text, "send\n  new  The rule.\n  of 3 requests of 2 keys, now not held to this rule, 1 would be denied\n")
+
+	shared := bucketOf(1, 0)
+	shared[0].Key = nil
+	text, faults = compare(t, send, shared, `{"at":0,"limit":"send"}`, lines[0], `{"at":0,"limit":"send"}`)
+	assert.Equal(t, []string{"2: the key of send has 0 parts, not 1"}, faults)
+	assert.Contains(t, text, "  the key has other parts than before, so that every count starts anew\n")
+	assert.Contains(t, text, "  of 2 requests, now not held to this rule, 1 would be denied\n")
+
+	_, faults = compare(t, send, send, `{"at":0,"limit":"sent","key":"ann"}`)
+	assert.Equal(t, []string{`1: there is no limit "sent", only send`}, faults)
+}
+
+// A line that is wrong on one side takes nothing on the other.
+func TestComparisonLeavesFaultsOut(t *testing.T) {
+	numbers := bucketOf(1, 0)
+	numbers[0].Key = []string{"int64"}
+	for _, sides := range [][2][]Limit{{bucketOf(1, 0), numbers}, {numbers, bucketOf(1, 0)}} {
+		c := NewComparison(sides[0], sides[1])
+		var faults []string
+		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Ask, func(f *Fault) error {
+			faults = append(faults, f.Error())
+			return nil
+		}))
+		assert.Equal(t, []string{"1: part 1 of the key of send is not of type int64"}, faults)
+		assert.EqualValues(t, 1, c.old.named["send"].asked)
+		assert.EqualValues(t, 1, c.new.named["send"].asked)
+		assert.EqualValues(t, 1, c.span.requests)
+	}
+}
+
+// A key is counted once, however many of its requests change.
+func TestComparisonCountsKeys(t *testing.T) {
+	ann, bob := `{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"bob"}`
+	text, faults := compare(t, bucketOf(3, 0), bucketOf(1, 0), ann, ann, ann, bob, bob, bob, `{"at":0,"limit":"send","key":"eve"}`)
+	assert.Empty(t, faults)
+	assert.Contains(t, text, "\n  4 of 7 requests of 2 keys, now allowed, would be denied\n")
+	assert.Contains(t, text, "\n    ann  2 of 3\n    bob  2 of 3\n")
+	assert.NotContains(t, text, "eve")
+}

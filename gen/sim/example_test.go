@@ -1,0 +1,79 @@
+package sim_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// perMinute is a limit of some requests a minute for each user.
+func perMinute(rate int64) []sim.Limit {
+	return []sim.Limit{{
+		Policy: &runtime.Policy{Name: "sendMessage", Kind: runtime.TokenBucket, Rate: rate, Period: time.Minute, Capacity: rate},
+		Key:    []string{"int64"},
+		Words:  fmt.Sprintf("%d a minute.", rate),
+	}}
+}
+
+const requests = `{"at": "2030-01-01T00:00:00Z", "limit": "sendMessage", "key": "42", "count": 2}
+{"at": "2030-01-01T00:00:15Z", "limit": "sendMessage", "key": "42"}
+{"at": "2030-01-01T00:00:30Z", "limit": "sendMessage", "key": "42"}
+`
+
+func ExampleReplay() {
+	replay := sim.NewReplay(perMinute(2))
+	sim.NewTrace(strings.NewReader(requests)).Replay(func(l *sim.Line) error {
+		a, err := replay.Ask(l)
+		fmt.Println(a)
+		return err
+	}, func(f *sim.Fault) error { return f })
+	// Output:
+	// allowed, 0 left
+	// denied, retry after 15s
+	// allowed, 0 left
+}
+
+func ExampleComparison() {
+	c := sim.NewComparison(perMinute(2), perMinute(3))
+	if err := sim.NewTrace(strings.NewReader(requests)).Replay(c.Ask, func(f *sim.Fault) error { return f }); err != nil {
+		fmt.Println(err)
+	}
+	c.WriteText(os.Stdout, false)
+	// Output:
+	// 3 requests from 2030-01-01 00:00:00 to 2030-01-01 00:00:30 UTC
+	//
+	// sendMessage
+	//   old  2 a minute.
+	//   new  3 a minute.
+	//   1 of 3 requests of 1 key, now denied, would pass
+	//        asked  allowed  denied         delayed  keys  max wait
+	//   old      3        2       1  33.3%        0     1       15s
+	//   new      3        3       0     0%        0     1        0s
+	//   most for these keys
+	//     42  1 of 3
+}
+
+func ExampleTraffic() {
+	limits := perMinute(2)
+	traffic, err := sim.NewTraffic("burst 3", limits[0], 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	replay, out := sim.NewReplay(limits), sim.NewJSONL(os.Stdout)
+	sim.NewTrace(traffic).Replay(func(l *sim.Line) error {
+		a, err := replay.Ask(l)
+		if err != nil {
+			return err
+		}
+		return out.Write(l, a)
+	}, func(f *sim.Fault) error { return f })
+	// Output:
+	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":true,"remaining":1,"value":1}
+	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":true,"remaining":0,"value":0}
+	// {"at":"2030-01-01T00:00:00Z","limit":"sendMessage","key":"1","allowed":false,"retryAfterMs":30000,"remaining":0,"value":0}
+}

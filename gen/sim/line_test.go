@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLine(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want Line
+	}{
+		{`{"at":0}`, Line{Count: 1}},
+		{` { "at" : 1500 , "limit" : "send" } `, Line{At: 1_500_000_000, Limit: "send", Count: 1}},
+		{`{"at":"1970-01-01T00:00:00.000000001Z"}`, Line{At: 1, Count: 1}},
+		{`{"at":"1970-01-01T01:00:01+01:00"}`, Line{At: 1_000_000_000, Count: 1}},
+		{`{"at":1,"key":"42","count":7,"reserve":true}`, Line{At: 1_000_000, Key: []string{"42"}, Count: 7, Reserve: true}},
+		{`{"at":1,"key":["a","b"],"reserve":false}`, Line{At: 1_000_000, Key: []string{"a", "b"}, Count: 1}},
+		{`{"at":1,"key":[ ]}`, Line{At: 1_000_000, Count: 1}},
+		{`{"at":1,"key":"日本\u65e5\ud83d\ude00\"\\\/\b\f\n\r\t\u0000"}`, Line{At: 1_000_000, Key: []string{"日本日😀\"\\/\b\f\n\r\t\x00"}, Count: 1}},
+		{`{"at":1,"\u0063ount":2}`, Line{At: 1_000_000, Count: 2}},
+		{`{"at":1,"allowed":false,"retryAfterMs":1.5e-3,"remaining":0,"value":-0.25}`, Line{At: 1_000_000, Count: 1}},
+	} {
+		var got Line
+		require.NoError(t, got.parse([]byte(test.text)), test.text)
+		got.given = test.want.given
+		assert.Equal(t, fmt.Sprintf("%+v", test.want), fmt.Sprintf("%+v", got), test.text)
+	}
+}
+
+func TestLineFaults(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{`[]`, `0:1: a line must be a JSON object, not a list`},
+		{`null`, `0:1: a line must be a JSON object, not null`},
+		{`x`, `0:1: a line must be a JSON object, not an unquoted word`},
+		{`{}`, `0: the line has no at, the time of the request`},
+		{`{"limit":"send"}`, `0: the line has no at, the time of the request`},
+		{`{"at":1`, `0:8: there must be a comma or } here, not the end of the line`},
+		{`{"at":1,}`, `0:9: the name of a field must be a string, not }`},
+		{`{,"at":1}`, `0:2: the name of a field must be a string, not ,`},
+		{`{"at":1 "limit":"send"}`, `0:9: there must be a comma or } here, not a string`},
+		{`{"at" 1}`, `0:7: there must be a colon after at, not a number`},
+		{`{at:1}`, `0:2: the name of a field must be a string, not an unquoted word`},
+		{`{'at':1}`, `0:2: the name of a field must be a string, not '`},
+		{`{"at":1} {"at":2}`, `0:10: there is more on the line after its object: an object`},
+		{`{"at":1}}`, `0:9: there is more on the line after its object: }`},
+		{`{"at":1,"at":1}`, `0:9: at is given twice`},
+		{`{"at":1,"\u0061t":1}`, `0:9: at is given twice`},
+		{`{"at":1,"cuont":1}`, `0:9: there is no field "cuont"; a line has at, limit, key, count and reserve`},
+		{`{"at":1,"Count":1}`, `0:9: there is no field "Count"; a line has at, limit, key, count and reserve`},
+		{`{"日本":1}`, `0:2: there is no field "日本"; a line has at, limit, key, count and reserve`},
+		{`{"\u001b[31m` + strings.Repeat("x", 50) + `":1}`, `0:2: there is no field "\x1b[31m` + strings.Repeat("x", 31) + `…"; a line has at, limit, key, count and reserve`},
+
+		{`{"at":null}`, `0:7: at must be an RFC 3339 time such as "2030-01-02T15:04:05Z", or Unix milliseconds, not null`},
+		{`{"at":1.5}`, `0:7: at must be a whole number in plain digits`},
+		{`{"at":1e3}`, `0:7: at must be a whole number in plain digits`},
+		{`{"at":01}`, `0:7: at must be a whole number in plain digits`},
+		{`{"at":-1}`, `0:7: at must be in the years 1970 to 2199, in milliseconds since 1970 UTC`},
+		{`{"at":1767225600000000}`, `0:7: at must be in the years 1970 to 2199, in milliseconds since 1970 UTC`},
+		{`{"at":99999999999999999999}`, `0:7: at is too large a number`},
+		{`{"at":"today"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02 15:04:05"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T15:04:05,5Z"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T15:04:05.Z"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T5:04:05Z"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T15:04:05+24:00"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T15:04:05+01:60"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-01-02T15:04:05"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"2030-02-30T15:04:05Z"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
+		{`{"at":"1969-12-31T23:59:59Z"}`, `0:7: at must be in the years 1970 to 2199`},
+		{`{"at":"2300-01-01T00:00:00Z"}`, `0:7: at must be in the years 1970 to 2199`},
+
+		{`{"at":1,"limit":null}`, `0:17: limit must be a string, not null`},
+		{`{"at":1,"limit":["send"]}`, `0:17: limit must be a string, not a list`},
+		{`{"at":1,"key":42}`, `0:15: key must be a string or a list of strings, not a number`},
+		{`{"at":1,"key":{}}`, `0:15: key must be a string or a list of strings, not an object`},
+		{`{"at":1,"key":["a",1]}`, `0:20: a part of the key must be a string, not a number`},
+		{`{"at":1,"key":["a",]}`, `0:20: a part of the key must be a string, not ]`},
+		{`{"at":1,"key":["a" "b"]}`, `0:20: there must be a comma or ] here, not a string`},
+		{`{"at":1,"key":["a"`, `0:19: there must be a comma or ] here, not the end of the line`},
+		{`{"at":1,"key":"a`, `0:15: key is a string without an end`},
+		{`{"at":1,"key":"a\`, `0:17: key has an escape in it that stands for no character`},
+		{"{\"at\":1,\"key\":\"a\tb\"}", `0:17: key has a control character in it; write it as \u0009`},
+		{"{\"at\":1,\"key\":\"\xff\"}", `0:16: key is not valid UTF-8`},
+		{"{\"at\":1,\"key\":\"\\n\xff\"}", `0:16: key is not valid UTF-8`},
+		{`{"at":1,"key":"\ud800"}`, `0:16: key has an escape in it that stands for no character`},
+		{`{"at":1,"key":"\ud800\u0041"}`, `0:16: key has an escape in it that stands for no character`},
+		{`{"at":1,"key":"\udc00\ud800"}`, `0:16: key has an escape in it that stands for no character`},
+		{`{"at":1,"key":"\u+041"}`, `0:16: key has an escape in it that stands for no character`},
+		{`{"at":1,"key":"\x41"}`, `0:16: key has an escape in it that stands for no character`},
+
+		{`{"at":1,"count":"1"}`, `0:17: count must be a whole number, not a string`},
+		{`{"at":1,"count":NaN}`, `0:17: count must be a whole number, not an unquoted word`},
+		{`{"at":1,"count":-}`, `0:17: count must be a whole number in plain digits`},
+		{`{"at":1,"count":9223372036854775808}`, `0:17: count is too large a number`},
+		{`{"at":1,"count":1x}`, `0:18: there must be a comma or } here, not an unquoted word`},
+		{`{"at":1,"reserve":1}`, `0:19: reserve must be true or false, not a number`},
+		{`{"at":1,"reserve":tru}`, `0:19: reserve must be true or false, not an unquoted word`},
+		{`{"at":1,"allowed":"yes"}`, `0:19: allowed must be true or false, not a string`},
+		{`{"at":1,"value":1.}`, `0:17: value must be a number as JSON writes it`},
+		{`{"at":1,"value":NaN}`, `0:17: value must be a number, not an unquoted word`},
+	} {
+		var l Line
+		assert.EqualError(t, l.parse([]byte(test.text)), test.want, test.text)
+	}
+}
+
+// FuzzLine holds the decoder to encoding/json: both refuse a line, or both read the same from it.
+func FuzzLine(f *testing.F) {
+	for _, seed := range []string{
+		`{"at":1,"limit":"send","key":"42","count":7,"reserve":true}`,
+		`{"at":"2030-01-02T15:04:05.5Z","key":["a","b\u00e9\ud83d\ude00\n"]}`,
+		`{"at":1,"allowed":false,"retryAfterMs":1.5e-3,"remaining":0,"value":-0.25}`,
+		`{"at":1,"at":2}`, `{"at":1,}`, `{"at":1} x`, `{"at":-0}`, `{"at":1,"key":[]}`, `{"at":1,"key":"\ud800"}`, ` {"at" : 1 } `, `{"at":1,"key":null}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if bytes.ContainsAny(text, "\n") || len(bytes.TrimSpace(text)) == 0 {
+			t.Skip("not one line")
+		}
+		var got Line
+		err := got.parse(text)
+		want, ok := decoded(text)
+		require.Equal(t, ok, err == nil, "%q: %v", text, err)
+		if ok {
+			got.given = want.given
+			require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
+		}
+	})
+}
+
+// decoded reads a line as encoding/json does, and is false if it is none.
+func decoded(text []byte) (l Line, ok bool) {
+	l = Line{Count: 1}
+	if !json.Valid(text) || !utf8.Valid(text) {
+		return l, false
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, _ := d.Token(); open != json.Delim('{') {
+		return l, false
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, _ := d.Token()
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil || seen[name.(string)] || !decodedField(&l, name.(string), raw) {
+			return l, false
+		}
+		seen[name.(string)] = true
+	}
+	_, err := d.Token()
+	_, end := d.Token()
+	return l, err == nil && end == io.EOF && seen["at"]
+}
+
+// decodedField reads one field. Of a time it only knows whether it is one as far as package time does.
+func decodedField(l *Line, name string, raw json.RawMessage) bool {
+	if string(raw) == "null" {
+		return false
+	}
+	switch name {
+	case "at":
+		s := scanner{text: raw}
+		var err error
+		l.At, err = s.instant()
+		return err == nil
+	case "limit":
+		return decodedText(raw, &l.Limit)
+	case "key":
+		parts := []json.RawMessage{raw}
+		if raw[0] == '[' && json.Unmarshal(raw, &parts) != nil {
+			return false
+		}
+		l.Key = make([]string, len(parts))
+		for i, part := range parts {
+			if !decodedText(part, &l.Key[i]) {
+				return false
+			}
+		}
+		return true
+	case "count":
+		return !bytes.ContainsAny(raw, ".eE") && json.Unmarshal(raw, &l.Count) == nil
+	case "reserve":
+		return json.Unmarshal(raw, &l.Reserve) == nil
+	case "allowed":
+		return json.Unmarshal(raw, new(bool)) == nil
+	case "retryAfterMs", "remaining", "value":
+		return json.Unmarshal(raw, new(json.Number)) == nil && raw[0] != '"'
+	}
+	return false
+}
+
+// decodedText reads a string. Half of a surrogate pair is none, which encoding/json reads as U+FFFD.
+func decodedText(raw json.RawMessage, text *string) bool {
+	if raw[0] != '"' || json.Unmarshal(raw, text) != nil {
+		return false
+	}
+	given := strings.Count(string(raw), "\uFFFD") + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
+	return strings.Count(*text, "\uFFFD") <= given
+}

@@ -1,0 +1,96 @@
+package spec
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// The values that hold, as limits.yaml has them. Two are written alike if and only if they are alike.
+
+func effectivePackage(f *File) string { return f.Package }
+
+func effectiveDoc(l *Limit) string { return l.Doc }
+
+func effectiveKind(l *Limit) string { return l.Policy.Kind.String() }
+
+func effectiveRate(l *Limit) string { return strconv.FormatInt(l.Policy.Rate, 10) }
+
+func effectivePeriod(l *Limit) string { return Duration(l.Policy.Period) }
+
+func effectiveCapacity(l *Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) }
+
+func effectiveShards(l *Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) }
+
+func effectiveGoName(l *Limit) string { return l.GoName }
+
+func effectiveOnError(l *Limit) string { return l.Policy.OnError.String() }
+
+// effectiveTimeout is empty for as long as the caller's context allows.
+func effectiveTimeout(l *Limit) string {
+	if l.Policy.Timeout == 0 {
+		return ""
+	}
+	return Duration(l.Policy.Timeout)
+}
+
+// effectiveMaxReserved is empty for as many as callers like.
+func effectiveMaxReserved(l *Limit) string {
+	if l.Policy.MaxReserved == runtime.Unbounded {
+		return ""
+	}
+	return strconv.FormatInt(l.Policy.MaxReserved, 10)
+}
+
+// effectiveKey is a map of names to types; empty for one count that everybody shares.
+func effectiveKey(l *Limit) string {
+	if len(l.Key) == 0 {
+		return ""
+	}
+	parts := make([]string, len(l.Key))
+	for i, part := range l.Key {
+		parts[i] = part.Name + ": " + part.Type
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// effectiveStart is empty for a phase of each key's own. Beyond ten years after 1970, it is an instant.
+func effectiveStart(l *Limit) string {
+	offset, aligned := l.Policy.Start.Offset()
+	switch {
+	case l.Policy.Start.FirstUse():
+		return firstUse
+	case !aligned:
+		return ""
+	case offset.Abs() > runtime.MaxPeriod:
+		return instantAt(offset).Format(time.RFC3339Nano)
+	}
+	return Duration(offset)
+}
+
+// writtenUnits are the units that a duration is written in, the longest first.
+var writtenUnits = []string{"d", "h", "m", "s", "ms", "us", "ns"}
+
+// Duration returns a duration as limits.yaml has it, without a rounding: 1d12h, or 2w for whole weeks.
+func Duration(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	switch {
+	case d == 0:
+		return "0s"
+	case d%units["w"] == 0:
+		return sign + strconv.FormatInt(int64(d/units["w"]), 10) + "w"
+	}
+	var out strings.Builder
+	for _, unit := range writtenUnits {
+		if n := d / units[unit]; n > 0 {
+			out.WriteString(strconv.FormatInt(int64(n), 10) + unit)
+			d %= units[unit]
+		}
+	}
+	return sign + out.String()
+}

@@ -1,0 +1,183 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func parsed(t testing.TB, text string) *File {
+	t.Helper()
+	file, ds := Parse("limits.yaml", []byte(text))
+	require.Empty(t, ds, text)
+	return file
+}
+
+// told returns changes as "id limit field: old -> new".
+func told(changes []Change) []string {
+	told := []string{}
+	for _, c := range changes {
+		told = append(told, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
+	}
+	return told
+}
+
+func TestDiff(t *testing.T) {
+	limits := func(lines ...string) string { return "version: 1\nlimits:\n  " + strings.Join(lines, "\n  ") + "\n" }
+	const flow = "kind: token bucket, period: 1m, rate: "
+	for _, test := range []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"nothing", valid, valid, nil},
+		{"other words for the same", limitOf(bucket),
+			limitOf("rate: 1_0", "key: {user: string}", "period: 60s", "kind: token bucket", "capacity: 10", "shards: 1", "onError: closed", "goName: SendMessage"),
+			[]string{"key-changed sendMessage key: -> {user: string}"}},
+		{"key in short", limitOf(bucket, "key: user"), limitOf(bucket, "key: {user: string}"), nil},
+		{"order", limits("a: {"+flow+"1}", "b: {"+flow+"2}"), limits("b: {"+flow+"2}", "a: {"+flow+"1}"), nil},
+		{"capacity follows rate", limitOf("kind: token bucket", "rate: 2", "period: 1h"), limitOf("kind: token bucket", "rate: 48", "period: 24h"), []string{
+			"rate-changed sendMessage rate: 2 -> 48", "rate-changed sendMessage period: 1h -> 1d", "capacity-changed sendMessage capacity: 2 -> 48"}},
+		{"in the order of the new file, then the gone", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
+			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
+		{"package", "package: a\n" + valid, valid, []string{"package-changed package: a ->"}},
+		{"starts", limitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), limitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
+			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := told(Diff(parsed(t, test.old), parsed(t, test.new)))
+			want := []string{}
+			for _, line := range test.want {
+				want = append(want, strings.Join(strings.Fields(line), " "))
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestRenamesAreGuessed(t *testing.T) {
+	limit := func(name, rest string) string {
+		return "  " + name + ": {kind: token bucket, period: 1m, " + rest + "}\n"
+	}
+	for _, test := range []struct {
+		name, old, new string
+		want           map[string]string
+	}{
+		{"the same rule", limit("a", "rate: 1"), limit("b", "rate: 1"), map[string]string{"b": "a"}},
+		{"another rule", limit("a", "rate: 1"), limit("b", "rate: 2"), nil},
+		{"another key", limit("a", "rate: 1"), limit("b", "rate: 1, key: user"), nil},
+		{"another rule, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x"), map[string]string{"b": "a"}},
+		{"another rule and key, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x, key: user"), nil},
+		{"two alike are gone", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1"), nil},
+		{"two alike are new", limit("a", "rate: 1"), limit("b", "rate: 1") + limit("c", "rate: 1"), nil},
+		{"the method tells two apart", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1, goName: A") + limit("d", "rate: 1, goName: B"), map[string]string{"c": "a", "d": "b"}},
+		{"the doc tells two apart", limit("a", "rate: 1, doc: x") + limit("b", "rate: 1, doc: y"), limit("c", "rate: 1, doc: y") + limit("d", "rate: 1, doc: x"), map[string]string{"c": "b", "d": "a"}},
+		{"one that is still there", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("a", "rate: 1") + limit("c", "rate: 1"), map[string]string{"c": "b"}},
+		{"names that swap", limit("a", "rate: 1") + limit("b", "rate: 2"), limit("b", "rate: 1") + limit("a", "rate: 2"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const head = "version: 1\nlimits:\n"
+			got := map[string]string{}
+			for _, c := range Diff(parsed(t, head+test.old), parsed(t, head+test.new)) {
+				if c.ID == limitRenamed {
+					got[c.New.Value] = c.Old.Value
+				}
+			}
+			if test.want == nil {
+				test.want = map[string]string{}
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestSidesOfChanges(t *testing.T) {
+	old, new := parsed(t, limitOf(bucket)), parsed(t, limitOf("rate: 20", "kind: token bucket", "period: 1m"))
+	changes := Diff(old, new)
+	require.Len(t, changes, 2)
+	assert.Equal(t, Side{old.Limits[0], "10", true, Pos{5, 11}}, changes[0].Old)
+	assert.Equal(t, Side{new.Limits[0], "20", true, Pos{4, 11}}, changes[0].New)
+	assert.Equal(t, Side{new.Limits[0], "20", false, Pos{3, 3}}, changes[1].New, "a capacity that is not given stands where the limit does")
+}
+
+// What is gone from one file to another is added from the other to the one, and the values change sides.
+func TestDiffBackIsTheOpposite(t *testing.T) {
+	opposite := map[string]string{limitAdded: limitRemoved, limitRemoved: limitAdded}
+	for _, kind := range ChangeKinds() {
+		old, new := parsed(t, kind.Old), parsed(t, kind.New)
+		var there, back []string
+		for _, c := range Diff(old, new) {
+			there = append(there, c.ID+c.Field+c.Old.Value+c.New.Value)
+		}
+		for _, c := range Diff(new, old) {
+			if id, ok := opposite[c.ID]; ok {
+				c.ID = id
+			}
+			back = append(back, c.ID+c.Field+c.New.Value+c.Old.Value)
+		}
+		assert.ElementsMatch(t, there, back, kind.ID)
+	}
+}
+
+func TestEveryChangeKindShowsWhatItSays(t *testing.T) {
+	for _, kind := range ChangeKinds() {
+		var ids []string
+		for _, c := range Diff(parsed(t, kind.Old), parsed(t, kind.New)) {
+			ids = append(ids, c.ID)
+		}
+		if kind.ID == limitRenamed {
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == goNameChanged })
+		}
+		assert.Equal(t, []string{kind.ID}, ids)
+		assert.NotEmpty(t, kind.Summary)
+	}
+}
+
+// A field whose change nobody would be told of must not be added.
+func TestEveryFieldHasAChange(t *testing.T) {
+	known := map[string]bool{}
+	for _, kind := range ChangeKinds() {
+		require.False(t, known[kind.ID], kind.ID)
+		known[kind.ID] = true
+		for _, rule := range Rules() {
+			require.NotEqual(t, rule.ID, kind.ID, "an id must not mean two things")
+		}
+	}
+	for _, f := range limitFields {
+		assert.True(t, known[f.change], "%s needs the id of a change, which changeKinds has", f.name)
+		assert.NotNil(t, f.effective, f.name)
+	}
+	for _, f := range fileFields {
+		if !slices.Contains([]string{"version", "limits"}, f.name) { // there is one version, and limits have changes of their own
+			assert.True(t, known[f.change] && f.effective != nil, f.name)
+		}
+	}
+}
+
+func TestDurationIsWhatIsRead(t *testing.T) {
+	for _, text := range []string{"0s", "1ns", "1us", "1h30m", "1d12h", "2w", "8d", "90d", "1m30s", "1s500ms", "3650d"} {
+		length, ok := exact(text)
+		require.True(t, ok)
+		written := Duration(time.Duration(length.Num().Int64()))
+		again, ok := exact(written)
+		require.True(t, ok, written)
+		assert.Zero(t, length.Cmp(again), "%s is written %s", text, written)
+	}
+	assert.Equal(t, "-6h30m", Duration(-6*time.Hour-30*time.Minute))
+	assert.Equal(t, "1m30s", Duration(90*time.Second))
+	assert.Equal(t, "2w", Duration(14*24*time.Hour))
+}
+
+func BenchmarkDiff(b *testing.B) {
+	old, _ := Parse("old.yaml", []byte(manyLimits(1000)))
+	new, _ := Parse("new.yaml", []byte(strings.ReplaceAll(manyLimits(1000), "period: 1m", "period: 2m")))
+	for b.Loop() {
+		if len(Diff(old, new)) == 0 {
+			b.Fatal("nothing has changed")
+		}
+	}
+}
