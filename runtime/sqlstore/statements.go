@@ -54,6 +54,8 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 type prepared struct {
 	texts *texts
 	stmts [statementCount][formCount]*sql.Stmt
+	// resends says that a statement outside of a transaction may be carried out twice.
+	resends bool
 }
 
 // prepare prepares the statements at the first use, when the table must exist.
@@ -79,7 +81,7 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 }
 
 func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
-	p := &prepared{texts: &s.texts}
+	p := &prepared{texts: &s.texts, resends: resends(s.db)}
 	for i, forms := range s.texts {
 		for f, t := range forms {
 			if t.sql == "" {
@@ -115,10 +117,15 @@ func (p *prepared) exec(ctx context.Context, s statement, f form, v *values) (sq
 	return p.stmts[s][f].ExecContext(ctx, p.texts[s][f].args(v)...)
 }
 
+// queryer runs queries.
+type queryer interface {
+	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
+}
+
 // session runs statements in a transaction.
 type session interface {
+	queryer
 	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
-	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
 }
 
 // own is a transaction of the store, with the prepared statements.

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -16,7 +18,7 @@ type Taker interface {
 }
 
 // take answers those of the calls that single statements can answer, and returns where the others stand. A
-// statement is a transaction of its own, and one round trip.
+// statement is a transaction of its own, and one round trip, if the driver can be trusted with it.
 func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, answers []runtime.Answer) (rest []int, err error) {
 	clock, err := s.now(ctx, s.db)
 	if err != nil {
@@ -45,6 +47,11 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	return rest, nil
 }
 
+// resends reports whether db sends a statement again that the server may have carried out already. Package
+// database/sql does so when a driver says driver.ErrBadConn, which drivers should say only of what they have not
+// sent; lib/pq says it of any connection that breaks. In a transaction nothing is sent again.
+func resends(db *sql.DB) bool { return fmt.Sprintf("%T", db.Driver()) == "*pq.Driver" }
+
 // takeOf takes from rows of one limit. It returns the states in which it has left them; one that is not Seen
 // says that it has not taken.
 func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.State, error) {
@@ -59,23 +66,32 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.Sta
 	case s.dialect.Take == "":
 		return states, nil
 	}
+	if !p.resends {
+		return states, t.run(ctx, p, states)
+	}
+	err := s.inTx(ctx, p, func(se session) error { return t.run(ctx, se, states) })
+	return states, err
+}
+
+// run runs the statement, and notes the states in which it has left the rows.
+func (t takes) run(ctx context.Context, in queryer, states []runtime.State) error {
 	form, v := bind(t.fresh())
 	u := t[0].upsert
 	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
-	rows, err := p.query(ctx, takeRows, form, v)
+	rows, err := in.query(ctx, takeRows, form, v)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		row, taken := t[0].row, false
 		after := runtime.State{Seen: true}
 		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
-			return nil, err
+			return err
 		}
 		if i, ok := t.find(row); ok && taken {
 			states[i] = after
 		}
 	}
-	return states, rows.Err()
+	return rows.Err()
 }
