@@ -85,6 +85,9 @@ type Policy struct {
 	DenyCache time.Duration
 	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease does not.
 	Lease Lease
+	// Durability is what a crash of the database may lose of the counts. What it means on each database is
+	// said by its store: see package sqlstore.
+	Durability Durability
 }
 
 // Lease is a block of tokens that a process takes at once, and spends without asking the store. It has been
@@ -134,6 +137,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
 	case p.OnError > FailOpen:
 		return "its onError must be FailClosed or FailOpen"
+	case p.Durability > DurabilityFull:
+		return "its durability must be DurabilityDefault, DurabilityRelaxed or DurabilityFull"
 	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
 		return fmt.Sprintf("a sliding window's capacity is its rate, %d, not %d", p.Rate, p.Capacity)
 	case p.Kind == SlidingWindow && p.MaxReserved != 0:

@@ -45,6 +45,7 @@ func TestPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 11, For: 1} }, "a lease of 11 tokens is not between 1 and the capacity, 10"},
 		{func(p *runtime.Policy) { p.Lease, p.Start = runtime.Lease{Tokens: 1, For: 1}, runtime.StartFirstUse() }, "windows that start at first use have no lease: nobody knows when they end"},
 		{func(p *runtime.Policy) { p.OnError = 2 }, "its onError must be FailClosed or FailOpen"},
+		{func(p *runtime.Policy) { p.Durability = 3 }, "its durability must be DurabilityDefault, DurabilityRelaxed or DurabilityFull"},
 	} {
 		p := valid
 		row.edit(&p)
@@ -67,4 +68,5 @@ func TestStartSaysWhatItIs(t *testing.T) {
 func TestWordsAreWrittenAsInLimitsYAML(t *testing.T) {
 	require.Equal(t, "[token bucket fixed window sliding window]", fmt.Sprint(runtime.Kinds()))
 	require.Equal(t, "[closed open]", fmt.Sprint(runtime.OnErrors()))
+	require.Equal(t, "[relaxed full]", fmt.Sprint(runtime.Durabilities()))
 }

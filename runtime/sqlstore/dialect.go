@@ -41,6 +41,9 @@ type Dialect struct {
 	// Read locks those of the rows that are there, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, ts and prev.
 	Read string
+	// Look selects the same of them as they were last committed, outside of a transaction. If it is empty, Read
+	// does.
+	Look string
 	// Seed inserts the rows that are not there with the ts of one never seen, the smallest there is, and
 	// locks all of them. It is empty for a database in which one transaction writes at a time.
 	Seed string
@@ -53,9 +56,16 @@ type Dialect struct {
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. If it is empty,
 	// a transaction takes instead.
 	Take string
+	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
+	Swap string
 	// Page selects key, shard, value, ts and prev of :count rows of the limit :name that follow :key and
 	// :shard, in their order.
 	Page string
+	// Sync is the setting of a session that says whether it waits for the disk when it commits: as a statement
+	// it selects a number, and followed by "= 2" it makes the session wait. It is empty for a database
+	// without such a setting. Where statements can choose, Write, Delete, Take and Swap have a parameter
+	// :durability, which is 0 for the database's own, 1 for relaxed and 2 for full.
+	Sync string
 	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
 	// has no clock but the process's.
 	Now string

@@ -3,7 +3,7 @@ package sqlstore
 import "database/sql"
 
 // MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot tell what an
-// INSERT has written, so that tokens are taken in a transaction; see [MariaDB].
+// INSERT has written, so that a row is read, and then swapped; see [MariaDB].
 var MySQL = Dialect{
 	Name:      "mysql",
 	Quote:     "`",
@@ -74,6 +74,10 @@ DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 	Forget: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+`,
+	Swap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}

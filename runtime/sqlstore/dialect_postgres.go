@@ -55,6 +55,10 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
+	Look: `
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
 	Seed: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
@@ -62,10 +66,12 @@ ON CONFLICT (name, {key}, shard) DO NOTHING
 `,
 	Write: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+WHERE :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> ''
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+	AND (:durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
 `,
 	Forget: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
@@ -73,6 +79,7 @@ DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key}
 `,
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+WHERE :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> ''
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
 		* :rate / :period) - (:capacity - excluded.value),
@@ -81,6 +88,11 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 WHERE LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
 		* :rate / :period) - (:capacity - excluded.value - :debt) >= -1e-6
 RETURNING {key}, value, ts, true
+`,
+	Swap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+	AND (:durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
 `,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}

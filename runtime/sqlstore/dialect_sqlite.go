@@ -70,6 +70,11 @@ WHERE min(:capacity, r.value + CAST(max(0, excluded.ts - r.ts) AS REAL) * :rate 
 	- (:capacity - excluded.value - :debt) >= -1e-6
 RETURNING {key}, value, ts, 1
 `,
+	Swap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+`,
+	Sync: "PRAGMA synchronous",
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count

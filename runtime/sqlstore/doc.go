@@ -8,7 +8,8 @@
 // writes in one round trip: see [runtime.Upsert]. For everything else, and for what the statements have not
 // taken, it begins a transaction, reads the rows that the calls are about, in one order and locked, lets
 // [runtime.Batch] answer, writes what has changed, and commits. A row that is not there cannot be locked, so
-// it is inserted first, marked as never seen.
+// it is inserted first, marked as never seen. Calls about one row need no lock: it is read, and written if it
+// still is what it was; only if somebody else was faster does it come to a transaction.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
 // number of rows as one parameter in JSON. A package that knows a driver may have a faster way to take from
@@ -20,6 +21,22 @@
 // Before its first use, the table is compared with what the dialect says it must be: one without its primary
 // key, for example, would have two rows of one key. An error that comes of how the program is deployed says
 // what to do, and wraps the driver's.
+//
+// # Durability
+//
+// The default is what the database is set up for: on a server, counts are usually on its disk before a call
+// is answered, as everything else that it keeps; of SQLite, package sqlite tells. A limit of its own can be relaxed,
+// for counts that a crash may set back by some moments:
+//
+//   - Postgres then does not wait for the disk when it commits (synchronous_commit = off, for these transactions
+//     only), and waits if the limit's durability is full.
+//   - SQLite is not told to wait; for full, these transactions run with synchronous = FULL.
+//   - MySQL and MariaDB have one setting for the whole server, innodb_flush_log_at_trx_commit: there a limit's
+//     durability has no effect.
+//
+// In a transaction of the caller, it is the caller's. Calls that go together wait for the disk if one of them does.
+//
+// # Time
 //
 // The time is the database's, measured now and then, so that hosts need not agree.
 //

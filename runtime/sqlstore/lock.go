@@ -33,33 +33,40 @@ type rowLock struct {
 	found  []bool
 	// marks are the rows that are there, but stand for keys never seen.
 	marks []runtime.Row
+	// durability is that of what is written.
+	durability runtime.Durability
+}
+
+func newRowLock(se session, rows []runtime.Row, d runtime.Durability) *rowLock {
+	return &rowLock{
+		session: se, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
+	}
 }
 
 // errVanished: a row was gone again, each time that it had been inserted.
 var errVanished = errors.New("a row that was inserted is not there")
 
-// lock locks rows in their order, and reads them. One that is inserted may be deleted by somebody else before
+// lock locks the rows in their order, and reads them. One that is inserted may be deleted by somebody else before
 // it is locked.
-func lock(ctx context.Context, se session, rows []runtime.Row, how locking) (*rowLock, error) {
-	l := &rowLock{session: se, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows))}
-	missing := rows
+func (l *rowLock) lock(ctx context.Context, how locking) error {
+	missing := l.rows
 	const tries = 10
 	for try := range tries {
 		if how == seedFirst || try > 0 {
 			form, values := bind(bare(missing))
 			if _, err := l.exec(ctx, seedRows, form, values); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		if err := l.read(ctx, missing); err != nil {
-			return nil, err
+		if err := l.read(ctx, readRows, missing); err != nil {
+			return err
 		}
 		missing = l.missing()
 		if len(missing) == 0 || how == plainly {
-			return l, nil
+			return nil
 		}
 	}
-	return nil, errVanished
+	return errVanished
 }
 
 // bare returns rows without their states.
@@ -82,10 +89,10 @@ func (l *rowLock) missing() []runtime.Row {
 	return missing
 }
 
-// read locks and reads those of the rows that are there.
-func (l *rowLock) read(ctx context.Context, rows []runtime.Row) error {
+// read reads those of the rows that are there, by a statement that locks them or not.
+func (l *rowLock) read(ctx context.Context, by statement, rows []runtime.Row) error {
 	form, values := bind(bare(rows))
-	found, err := l.query(ctx, readRows, form, values)
+	found, err := l.query(ctx, by, form, values)
 	if err != nil {
 		return err
 	}
@@ -139,7 +146,14 @@ func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	form, values := bind(rows)
+	form, values := l.bind(rows)
 	_, err := l.exec(ctx, s, form, values)
 	return err
+}
+
+// bind is bind for a statement that writes.
+func (l *rowLock) bind(rows []stored) (form, *values) {
+	form, v := bind(rows)
+	v[paramDurability] = int(l.durability)
+	return form, v
 }

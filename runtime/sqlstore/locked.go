@@ -14,7 +14,7 @@ func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) (
 	err := retry(ctx, func() error {
 		b = runtime.NewBatch(calls)
 		for {
-			if done, err := s.run(ctx, p, b); done || err != nil {
+			if done, err := s.run(ctx, p, b, durabilityOf(calls)); done || err != nil {
 				return err
 			}
 		}
@@ -27,14 +27,14 @@ func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) (
 
 // run runs a batch in a transaction, or returns false if it takes more rows. A batch that changes nothing
 // is rolled back, and with it the rows that were inserted to be locked.
-func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch) (done bool, err error) {
+func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch, d runtime.Durability) (done bool, err error) {
 	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return false, err
 	}
-	err = s.inTx(ctx, p, func(se session) error {
-		l, err := lock(ctx, se, b.Rows(), s.locking(readFirst))
-		if err != nil {
+	err = s.inTx(ctx, p, d, func(se session) error {
+		l := newRowLock(se, b.Rows(), d)
+		if err := l.lock(ctx, s.locking(readFirst)); err != nil {
 			return err
 		}
 		if done = b.Run(now(), l.states); !done {
@@ -57,12 +57,17 @@ var errRollback = errors.New("nothing to commit")
 
 // inTx runs fn in a transaction of the store, and commits it if fn returns no error. The end of ctx ends the
 // wait for a connection and what fn waits for, but not the commit: nobody could tell whether it has been.
-func (s *Store) inTx(ctx context.Context, p *prepared, fn func(se session) error) error {
+func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn func(se session) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	return s.withSync(ctx, conn, d, func() error { return s.inTxOf(ctx, conn, p, fn) })
+}
+
+// inTxOf is inTx on a connection.
+func (s *Store) inTxOf(ctx context.Context, conn *sql.Conn, p *prepared, fn func(se session) error) error {
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: s.dialect.Isolation})
 	if err != nil {
 		return err

@@ -33,9 +33,9 @@ func (s *Store) Ready(ctx context.Context) error {
 // rehearse does with a row that no limit can have what a call does with its rows, and rolls back.
 func (s *Store) rehearse(ctx context.Context, p *prepared) error {
 	row := runtime.Row{Shard: -1}
-	err := s.inTx(ctx, p, func(se session) error {
-		l, err := lock(ctx, se, []runtime.Row{row}, s.locking(readFirst))
-		if err != nil {
+	err := s.inTx(ctx, p, runtime.DurabilityDefault, func(se session) error {
+		l := newRowLock(se, []runtime.Row{row}, runtime.DurabilityDefault)
+		if err := l.lock(ctx, s.locking(readFirst)); err != nil {
 			return err
 		}
 		for _, s := range []statement{writeRows, deleteRows} {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,11 +15,13 @@ type statement int
 
 const (
 	readRows statement = iota
+	lookRows
 	seedRows
 	writeRows
 	deleteRows
 	forgetRows
 	takeRows
+	swapRows
 	readPage
 	statementCount
 )
@@ -40,7 +43,9 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 		return t, fmt.Errorf("dialect %q has no One, Many, Read, Write or Delete", d.Name)
 	}
 	rows := [formCount]string{oneRow: d.One, manyRows: d.Many}
-	for s, written := range []string{d.Read, d.Seed, d.Write, d.Delete, d.Forget, d.Take, d.Page} {
+	for s, written := range []string{
+		d.Read, cmp.Or(d.Look, d.Read), d.Seed, d.Write, d.Delete, d.Forget, d.Take, d.Swap, d.Page,
+	} {
 		for f := range formCount {
 			if t[s][f], err = d.compile(written, rows[f], table); err != nil {
 				return t, err

@@ -111,7 +111,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// answer answers calls, by single statements as far as they can, and the others in a transaction.
+// answer answers calls: by statements that take, as far as they can, the others by a glance at their row, and
+// what is left in a transaction.
 func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	var p *prepared
 	err := retry(ctx, func() (err error) {
@@ -120,6 +121,9 @@ func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	})
 	if err != nil {
 		return nil, err
+	}
+	if s.setsSync(durabilityOf(calls)) {
+		return s.locked(ctx, p, calls)
 	}
 	answers := make([]runtime.Answer, len(calls))
 	rest, err := s.take(ctx, p, calls, answers)
@@ -130,7 +134,10 @@ func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	for i, at := range rest {
 		others[i] = calls[at]
 	}
-	got, err := s.locked(ctx, p, others)
+	got, err := s.glance(ctx, p, others)
+	if got == nil && err == nil {
+		got, err = s.locked(ctx, p, others)
+	}
 	for i, a := range got {
 		answers[rest[i]] = a
 	}

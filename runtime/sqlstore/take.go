@@ -69,7 +69,7 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.Sta
 	if !p.resends {
 		return states, t.run(ctx, p, states)
 	}
-	err := s.inTx(ctx, p, func(se session) error { return t.run(ctx, se, states) })
+	err := s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return t.run(ctx, se, states) })
 	return states, err
 }
 
@@ -78,6 +78,7 @@ func (t takes) run(ctx context.Context, in queryer, states []runtime.State) erro
 	form, v := bind(t.fresh())
 	u := t[0].upsert
 	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
+	v[paramDurability] = int(t[0].policy.Durability)
 	rows, err := in.query(ctx, takeRows, form, v)
 	if err != nil {
 		return err

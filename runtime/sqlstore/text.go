@@ -24,11 +24,16 @@ const (
 	paramPeriod
 	paramDebt
 	paramCount
+	paramOldValue
+	paramOldTS
+	paramOldPrev
+	paramDurability
 	paramTotal
 )
 
 var paramNames = [paramTotal]string{
 	"name", "key", "shard", "value", "ts", "prev", "rows", "capacity", "rate", "period", "debt", "count",
+	"oldvalue", "oldts", "oldprev", "durability",
 }
 
 // values are what parameters stand for.

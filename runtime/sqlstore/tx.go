@@ -54,8 +54,9 @@ func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.A
 	}
 	b := runtime.NewBatch(calls)
 	for {
-		l, err := lock(ctx, callers{t.tx, &t.store.texts}, b.Rows(), t.store.locking(seedFirst))
-		if err != nil {
+		// When the transaction is on the disk is for its owner to say.
+		l := newRowLock(callers{t.tx, &t.store.texts}, b.Rows(), runtime.DurabilityDefault)
+		if err := l.lock(ctx, t.store.locking(seedFirst)); err != nil {
 			return nil, err
 		}
 		if !b.Run(now(), l.states) {

@@ -8,7 +8,7 @@ import (
 )
 
 // goroutines is how many ask at once.
-const goroutines = 32
+const goroutines = 64
 
 // together are the clauses about many that ask at once.
 func together() []clause {

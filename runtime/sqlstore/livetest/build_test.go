@@ -106,14 +106,13 @@ func newApp(t *testing.T, program string) folder {
 	return folder(dir)
 }
 
-// run runs a command in the folder, and returns what it prints. It has what this module has downloaded, and
-// nothing from elsewhere.
+// run runs a command in the folder, and returns what it prints.
 func (f folder) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var complaints bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Dir = string(f)
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s %s: %s", name, args, &complaints)

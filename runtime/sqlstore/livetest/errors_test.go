@@ -127,8 +127,7 @@ func TestReadOnlyTransactions(t *testing.T) {
 		db := s.open(t)
 		table := newTable()
 		s.storeIn(t, db, table, nil)
-		parameter := map[string]string{"postgres": "default_transaction_read_only=on", "mysql": "tx_read_only=1"}
-		s = s.with(parameter[s.protocol()])
+		s = s.with(s.word("readOnly") + "=1")
 		if s.driver == "postgres" {
 			require.NoError(t, s.visit(t, table).Ready(t.Context()))
 			return

@@ -12,11 +12,10 @@ import (
 
 // isolated returns the server with a default isolation of its connections.
 func (s server) isolated(level string) server {
-	parameter, value := "default_transaction_isolation", level
-	if s.driver == "mysql" {
-		parameter, value = "tx_isolation", "'"+strings.ToUpper(strings.ReplaceAll(level, " ", "-"))+"'"
+	if s.protocol() == "mysql" {
+		level = "'" + strings.ToUpper(strings.ReplaceAll(level, " ", "-")) + "'"
 	}
-	return s.with(parameter + "=" + url.PathEscape(value))
+	return s.with(s.word("isolation") + "=" + url.PathEscape(level))
 }
 
 // TestIsolation runs the contract at every isolation that connections may have by default.

@@ -24,29 +24,35 @@ const (
 	connections    = 8
 )
 
-// heat is a limit to race for: so many keys of it, each asked so often by every goroutine.
+// heat is a limit to race for: so many keys of it, and so many calls by every goroutine, spread over the keys.
 type heat struct {
 	policy      *runtime.Policy
-	keys, tries int
+	keys, calls int
+	// long says that it takes a while.
+	long bool
 }
 
 // heats lists the races of TestExact. In each of them more is asked for than there is.
 func heats() []heat {
 	var all []heat
 	for _, p := range granting(200) {
-		all = append(all, heat{p, 1, 6})
+		all = append(all, heat{policy: p, keys: 1, calls: 6})
 	}
 	for _, p := range granting(20) {
-		all = append(all, heat{p, 16, 1})
+		all = append(all, heat{policy: p, keys: 16, calls: 16})
+	}
+	for i, p := range granting(5) {
+		all = append(all, heat{policy: p, keys: 1000, calls: 125, long: i > 0})
 	}
 	return all
 }
 
 // course says where a process races: in a table that it reaches by several nodes.
 type course struct {
-	Driver string
-	DSNs   []string
-	Table  string
+	Driver  string
+	DSNs    []string
+	Dialect sqlstore.Dialect
+	Table   string
 }
 
 // courseEnv is set in a process that races.
@@ -95,10 +101,6 @@ func raceOn(text string) error {
 
 // limiters returns a limiter by each node.
 func (c course) limiters() (limiters []*runtime.Limiter, err error) {
-	dialect := sqlstore.Postgres
-	if c.Driver == "mysql" {
-		dialect = sqlstore.MariaDB
-	}
 	for _, dsn := range c.DSNs {
 		db, err := sql.Open(c.Driver, dsn)
 		if err != nil {
@@ -106,7 +108,7 @@ func (c course) limiters() (limiters []*runtime.Limiter, err error) {
 		}
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
-		store, err := sqlstore.New(db, dialect, sqlstore.Options{Table: c.Table})
+		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table})
 		if err == nil {
 			err = store.Ready(context.Background())
 		}
@@ -125,8 +127,8 @@ func (h heat) run(limiters []*runtime.Limiter) result {
 	var all sync.WaitGroup
 	for g := range goroutinesEach {
 		all.Go(func() {
-			for i := range h.keys * h.tries {
-				key := (g + i) % h.keys
+			for i := range h.calls {
+				key := (g*h.calls + i) % h.keys
 				d, err := limiters[g%len(limiters)].Limit(h.policy, keyOf(key)).Allow(context.Background())
 				mu.Lock()
 				if err != nil {
@@ -155,7 +157,7 @@ func startRacers(t *testing.T, c course) []racer {
 	require.NoError(t, err)
 	all := make([]racer, racers)
 	for i := range all {
-		all[i] = startRacer(t, string(text))
+		all[i] = startRacer(t, courseEnv, string(text))
 	}
 	for _, r := range all {
 		require.Zero(t, r.result(t))
@@ -163,10 +165,10 @@ func startRacers(t *testing.T, c course) []racer {
 	return all
 }
 
-func startRacer(t *testing.T, course string) racer {
+func startRacer(t *testing.T, env, course string) racer {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), courseEnv+"="+course)
+	cmd.Env = append(os.Environ(), env+"="+course)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -35,17 +35,28 @@ func (s server) protocol() string {
 	return "postgres"
 }
 
+// words are what servers call the settings of a session that tests change.
+var words = map[string]map[string]string{
+	"postgres": {"isolation": "default_transaction_isolation", "readOnly": "default_transaction_read_only"},
+	"mariadb":  {"isolation": "tx_isolation", "readOnly": "tx_read_only"},
+	"mysql":    {"isolation": "transaction_isolation", "readOnly": "transaction_read_only"},
+}
+
+// word returns what the server calls a setting.
+func (s server) word(setting string) string { return words[s.dialect.Name][setting] }
+
 var (
 	postgresDSN = cmp.Or(os.Getenv("RATELIMITGEN_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable")
-	mysqlDSN    = cmp.Or(os.Getenv("RATELIMITGEN_MYSQL"), "root@tcp(127.0.0.1:3306)/test")
+	mariadbDSN  = cmp.Or(os.Getenv("RATELIMITGEN_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
+	mysqlDSN    = cmp.Or(os.Getenv("RATELIMITGEN_MYSQL"), "root@tcp(127.0.0.1:3307)/test")
 )
 
 // servers are the databases that every test runs on.
 var servers = []server{
 	{"postgres-pgx", "pgx", postgresDSN, sqlstore.Postgres},
 	{"postgres-pq", "postgres", postgresDSN, sqlstore.Postgres},
-	{"mariadb", "mysql", mysqlDSN, sqlstore.MariaDB},
-	{"mariadb-as-mysql", "mysql", mysqlDSN, sqlstore.MySQL},
+	{"mariadb", "mysql", mariadbDSN, sqlstore.MariaDB},
+	{"mysql", "mysql", mysqlDSN, sqlstore.MySQL},
 }
 
 // onEach runs a test on each server.

@@ -3,6 +3,7 @@ package livetest
 import (
 	"database/sql"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
@@ -33,9 +34,9 @@ var spoiledTables = map[string][]spoiled{
 	},
 	"mysql": {
 		{`prev .*`, ``, `prev is missing`},
-		{`value DOUBLE`, `value BIGINT`, `value is "bigint(20)" instead of "double"`},
+		{`value DOUBLE`, `value BIGINT`, `value is "bigint" instead of "double"`},
 		{`ts    BIGINT`, `ts DOUBLE`, `ts is "double" instead of "bigint"`},
-		{`ts    BIGINT`, `ts BIGINT UNSIGNED`, `ts is "bigint(20) unsigned" instead of "bigint"`},
+		{`ts    BIGINT`, `ts BIGINT UNSIGNED`, `ts is "bigint unsigned" instead of "bigint"`},
 		{"(`key`) VARBINARY(.*) NOT NULL", "$1 VARCHAR$2 COLLATE utf8mb4_general_ci NOT NULL",
 			`key is "varchar(255) collate utf8mb4_general_ci" instead of "varbinary(255)"`},
 		{"(`key`) VARBINARY.255.", "$1 VARBINARY(100)", `key is "varbinary(100)" instead of "varbinary(255)"`},
@@ -71,6 +72,9 @@ func TestTableDiffers(t *testing.T) {
 		require.NotEmpty(t, spoiledTables[s.protocol()])
 		for _, how := range spoiledTables[s.protocol()] {
 			t.Run(how.says, func(t *testing.T) {
+				if s.dialect.Name == "mariadb" { // which tells the width of integers, too
+					how.says = strings.ReplaceAll(how.says, `is "bigint`, `is "bigint(20)`)
+				}
 				store := s.spoil(t, db, how)
 				assert.ErrorContains(t, store.Ready(t.Context()), how.says)
 				refuses(t, store, how.says)

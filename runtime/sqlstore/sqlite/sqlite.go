@@ -6,7 +6,9 @@
 //
 // A process that is killed loses nothing that it was told is taken. The database is in WAL mode with
 // synchronous NORMAL: if the machine itself loses power, the last moments of counts may be lost, so that
-// limits start these moments anew. In exchange a decision costs some ten microseconds, not a disk flush.
+// limits start these moments anew. In exchange a decision costs some ten microseconds, not a disk flush. That is
+// the default because a machine without power admits nobody, and what its callers do when it is back is bounded by
+// the limits again; a limit that must not forget even then has the durability full.
 package sqlite
 
 import (

@@ -1,0 +1,56 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// glance answers calls that are about one row, without a lock: it reads the row, and writes it if it is still
+// what it was. It returns nil if it cannot: they are about more rows, the row is not there or is to be
+// deleted, or somebody else has changed it meanwhile.
+func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (answers []runtime.Answer, err error) {
+	b := runtime.NewBatch(calls)
+	if len(b.Rows()) != 1 || s.dialect.Swap == "" {
+		return nil, nil
+	}
+	l := newRowLock(p, b.Rows(), durabilityOf(calls))
+	err = retry(ctx, func() error {
+		swapped, err := s.swap(ctx, p, b, l)
+		if swapped {
+			answers = b.Answers()
+		}
+		return err
+	})
+	return answers, err
+}
+
+// swap runs a batch of one row, and returns false if what it has changed was not written.
+func (s *Store) swap(ctx context.Context, p *prepared, b *runtime.Batch, l *rowLock) (bool, error) {
+	now, err := s.now(ctx, s.db)
+	if err != nil {
+		return false, err
+	}
+	if err := l.read(ctx, lookRows, b.Rows()); err != nil {
+		return false, err
+	}
+	if !b.Run(now(), l.states) {
+		return false, nil
+	}
+	changes := b.Changes()
+	if len(changes) == 0 {
+		return true, nil
+	}
+	was, is := l.states[0], changes[0].State
+	if !was.Seen || !is.Seen || p.resends {
+		return false, nil
+	}
+	form, v := l.bind([]stored{{l.rows[0], is}})
+	v[paramOldValue], v[paramOldTS], v[paramOldPrev] = was.Value, was.TS, was.Prev
+	result, err := p.exec(ctx, swapRows, form, v)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n == 1, err
+}

@@ -1,0 +1,98 @@
+package livetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// TestPostgresRelaxed has a server wait, at each commit that is to be durable, for a standby that there is not:
+// only the counts of relaxed limits are written without it, and what a transaction of the caller writes is
+// as durable as its owner has chosen.
+func TestPostgresRelaxed(t *testing.T) {
+	postgres := own{script: "./postgres.sh", offset: 19}
+	defer postgres.remove()
+	needOwn(t, postgres.start())
+	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(0))
+	for _, driver := range []string{"pgx", "postgres"} {
+		t.Run(driver, func(t *testing.T) {
+			s := server{"own postgres", driver, dsn, sqlstore.Postgres}
+			db := s.open(t)
+			store := s.store(t, db, nil)
+			require.NoError(t, store.Ready(t.Context()))
+			awaitStandby(t, db, "nobody")
+			takesEveryWay(t, store)
+			if driver == "pgx" { // which lets go of a statement when a context ends
+				waitsForStandby(t, db, store)
+			}
+		})
+	}
+}
+
+// awaitStandby has commits wait for a standby of a name, until the test ends.
+func awaitStandby(t *testing.T, db *sql.DB, name string) {
+	set := func(name string) {
+		for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + name + "'", "SELECT pg_reload_conf()"} {
+			_, err := db.Exec(statement)
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() bool {
+			var is string
+			return db.QueryRow("SHOW synchronous_standby_names").Scan(&is) == nil && is == name
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	set(name)
+	t.Cleanup(func() { set("") })
+}
+
+// relaxed returns limits of every kind, and of one row and of more, whose durability is relaxed.
+func relaxed() []*runtime.Policy {
+	all := granting(8)
+	for _, p := range all {
+		p.Durability = runtime.DurabilityRelaxed
+	}
+	return all
+}
+
+// takesEveryWay takes by each of the ways in which the store writes.
+func takesEveryWay(t *testing.T, store runtime.Store) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	limiter := runtime.NewLimiter(store)
+	for _, p := range relaxed() {
+		for range 3 { // of a row that is not there yet, and of one that is
+			require.NoError(t, limiter.Limit(p, keyOf(0)).Require(ctx), p.Name)
+		}
+	}
+	bucket, window := limiter.Limit(relaxed()[0], keyOf(0)), limiter.Limit(relaxed()[2], keyOf(0))
+	_, err := limiter.All(ctx, bucket.N(1), window.N(1))
+	require.NoError(t, err)
+	_, err = bucket.Refund(ctx)
+	require.NoError(t, err)
+	require.NoError(t, bucket.Reset(ctx))
+}
+
+// waitsForStandby takes what is not relaxed, and must wait.
+func waitsForStandby(t *testing.T, db *sql.DB, store runtime.TxStore) {
+	const moment = 300 * time.Millisecond
+	for _, d := range []runtime.Durability{runtime.DurabilityDefault, runtime.DurabilityFull} {
+		p := *granting(8)[0]
+		p.Durability, p.Timeout = d, moment
+		err := runtime.NewLimiter(store).Limit(&p, keyOf(0)).Require(t.Context())
+		assert.ErrorIs(t, err, context.DeadlineExceeded, d)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
+	defer cancel()
+	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+		return runtime.NewLimiter(store).WithTx(tx).Limit(relaxed()[0], keyOf(0)).Require(ctx)
+	})
+	assert.Error(t, err, "the owner of the transaction waits")
+}

@@ -1,0 +1,101 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"modernc.org/sqlite"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// settings are what the setting was at each write, as the writes have passed it to test_setting.
+var settings []int64
+
+func init() {
+	sqlite.MustRegisterScalarFunction("test_setting", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		settings = append(settings, args[0].(int64))
+		return int64(1), nil
+	})
+}
+
+// observed is the dialect with another setting than synchronous, which a statement cannot see.
+func observed() sqlstore.Dialect {
+	d := sqlstore.SQLite
+	d.Sync = "PRAGMA user_version"
+	d.Write = strings.Replace(d.Write, "WHERE true", "WHERE test_setting((SELECT user_version FROM pragma_user_version))", 1)
+	d.Take, d.Swap = "", ""
+	return d
+}
+
+// onOne returns a store in a database of one connection, and the database.
+func onOne(t *testing.T, d sqlstore.Dialect) (*sqlstore.Store, *sql.DB) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	store, err := sqlstore.New(db, d, sqlstore.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, store.Close())
+		require.NoError(t, db.Close())
+	})
+	require.NoError(t, store.Migrate(t.Context()))
+	require.NoError(t, store.Ready(t.Context()))
+	return store, db
+}
+
+// TestDurability writes what is to be durable while the session waits for the disk, and only that.
+func TestDurability(t *testing.T) {
+	store, _ := onOne(t, observed())
+	limiter := runtime.NewLimiter(store)
+	limitOf := func(d runtime.Durability) runtime.Limit {
+		p := *told
+		p.Name, p.Durability = d.String(), d
+		return limiter.Limit(&p, runtime.Key{})
+	}
+	usual, relaxed, full := limitOf(runtime.DurabilityDefault), limitOf(runtime.DurabilityRelaxed), limitOf(runtime.DurabilityFull)
+	for _, row := range []struct {
+		what  string
+		items []runtime.Item
+		want  int64
+	}{
+		{"as the database is set up", []runtime.Item{usual.N(1)}, 0},
+		{"relaxed is no more than that", []runtime.Item{relaxed.N(1)}, 0},
+		{"full waits", []runtime.Item{full.N(1)}, 2},
+		{"and no longer", []runtime.Item{usual.N(1)}, 0},
+		{"together with another", []runtime.Item{relaxed.N(1), full.N(1)}, 2},
+		{"without it", []runtime.Item{usual.N(1), relaxed.N(1)}, 0},
+	} {
+		settings = nil
+		_, err := limiter.All(t.Context(), row.items...)
+		require.NoError(t, err, row.what)
+		require.NotEmpty(t, settings, row.what)
+		for _, was := range settings {
+			assert.Equal(t, row.want, was, row.what)
+		}
+	}
+}
+
+// TestFullSetsBack takes from a limit whose counts the disk must have: the setting of SQLite itself is then what
+// it was.
+func TestFullSetsBack(t *testing.T) {
+	store, db := onOne(t, sqlstore.SQLite)
+	p := *told
+	p.Durability = runtime.DurabilityFull
+	limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+	for i := range int64(2) {
+		d, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, told.Capacity-1-i, d.Remaining)
+		var synchronous string
+		require.NoError(t, db.QueryRow("PRAGMA synchronous").Scan(&synchronous))
+		assert.Equal(t, "1", synchronous, "NORMAL")
+	}
+}
