@@ -16,6 +16,12 @@ var kindNames = map[runtime.Kind]string{
 	runtime.SlidingWindow: "SlidingWindow",
 }
 
+// durabilityNames are the names in Go of the durabilities that a limit can ask for.
+var durabilityNames = map[runtime.Durability]string{
+	runtime.DurabilityRelaxed: "DurabilityRelaxed",
+	runtime.DurabilityFull:    "DurabilityFull",
+}
+
 // policyLiteral is a policy with its effective values, in the order in which people read them. Of the
 // fields that a limit may do without, those that are zero are left out.
 //
@@ -48,7 +54,24 @@ func policyLiteral(p *runtime.Policy) *jen.Statement {
 		if p.OnError == runtime.FailOpen {
 			field(g, "OnError", jen.Qual(runtimePath, "FailOpen"))
 		}
+		if p.DenyCache != 0 {
+			field(g, "DenyCache", duration(p.DenyCache))
+		}
+		if p.Lease != (runtime.Lease{}) {
+			field(g, "Lease", lease(p.Lease))
+		}
+		if p.Durability != runtime.DurabilityDefault {
+			field(g, "Durability", jen.Qual(runtimePath, durabilityNames[p.Durability]))
+		}
 	})
+}
+
+// lease is a block on one line: runtime.Lease{Tokens: 100, For: 200 * time.Millisecond}.
+func lease(l runtime.Lease) *jen.Statement {
+	return jen.Qual(runtimePath, "Lease").Values(
+		jen.Id("Tokens").Op(":").Add(tokens(l.Tokens)),
+		jen.Id("For").Op(":").Add(duration(l.For)),
+	)
 }
 
 func field(g *jen.Group, name string, value jen.Code) { g.Id(name).Op(":").Add(value) }

@@ -9,12 +9,12 @@ import (
 // Limit is one key of a limit that is asked without reserving. It is a small value: make one for each
 // question, or keep it.
 type Limit struct {
-	handle
+	taking
 }
 
 // ReservableLimit is one key of a limit whose tokens may also be reserved ahead of their time.
 type ReservableLimit struct {
-	Limit
+	taking
 }
 
 // ReserveOnlyLimit is one key of a limit with capacity 0: tokens never pile up, so they can only be
@@ -35,32 +35,37 @@ type handle struct {
 	key     Key
 }
 
+// taking has the verbs of the limits from which tokens are taken when they are there.
+type taking struct {
+	handle
+}
+
 // Allow takes a token, if there is one. An error means that the question could not be asked, or not be
 // answered; a denial is not an error.
-func (l Limit) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
+func (l taking) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
 
 // AllowN takes n tokens, if they are there, or none.
 //
 // The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than
 // 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
-func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
+func (l taking) AllowN(ctx context.Context, n int64) (Decision, error) {
 	return l.ask(ctx, Ask{Op: Take, Count: n})
 }
 
 // Check tells whether Allow would take a token now, and takes none. In between, others may take it: to
 // limit what a check stands before, take first and Refund what was not used.
-func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
+func (l taking) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
 
 // CheckN tells whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
-func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
+func (l taking) CheckN(ctx context.Context, n int64) (Decision, error) {
 	return l.ask(ctx, Ask{Op: Check, Count: n})
 }
 
 // Require takes a token, and makes a denial a [*LimitedError].
-func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+func (l taking) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 
 // RequireN takes n tokens, and makes a denial a [*LimitedError]. Its other errors are those of AllowN.
-func (l Limit) RequireN(ctx context.Context, n int64) error {
+func (l taking) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
 	if err == nil && !d.Allowed {
 		return &LimitedError{d}
@@ -69,9 +74,9 @@ func (l Limit) RequireN(ctx context.Context, n int64) error {
 }
 
 // N returns l as an [Item] that takes n tokens.
-func (l Limit) N(n int64) Item { return item{l.handle, n} }
+func (l taking) N(n int64) Item { return item{l.handle, n} }
 
-func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
+func (l taking) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
 
 type item struct {
 	handle

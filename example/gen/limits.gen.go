@@ -129,6 +129,7 @@ var policySendMessage = runtime.Policy{
 //
 // Sliding window: about 5 in any minute.
 // Each key's windows begin at a time of its own, the same for ever.
+// A process remembers a denial for at most 1s.
 // If the store does not answer within 250ms, everything passes, uncounted.
 // Worst case: 10 in any minute.
 func (l *Limits) Search(addr netip.Addr) runtime.Limit {
@@ -136,13 +137,35 @@ func (l *Limits) Search(addr netip.Addr) runtime.Limit {
 }
 
 var policySearch = runtime.Policy{
-	Name:     "search",
-	Kind:     runtime.SlidingWindow,
-	Rate:     5,
-	Period:   time.Minute,
-	Capacity: 5,
-	Timeout:  250 * time.Millisecond,
-	OnError:  runtime.FailOpen,
+	Name:      "search",
+	Kind:      runtime.SlidingWindow,
+	Rate:      5,
+	Period:    time.Minute,
+	Capacity:  5,
+	Timeout:   250 * time.Millisecond,
+	OnError:   runtime.FailOpen,
+	DenyCache: time.Second,
+}
+
+// Gateway bounds the requests of one partner to all of our servers.
+//
+// Token bucket: 1,000 per second, at most 2,000 at once.
+// A process takes 100 tokens at a time, and spends them from its memory within 200ms.
+// So the limit grants at most 2,000 + 1,000*(t + 200ms)/1s in any time t.
+// A crash of the database's machine may lose the counts of the last moments.
+// Worst case: 3,200 in any second.
+func (l *Limits) Gateway(partner string) runtime.Limit {
+	return l.limiter().Limit(&policyGateway, runtime.KeyOf(runtime.String(partner)))
+}
+
+var policyGateway = runtime.Policy{
+	Name:       "gateway",
+	Kind:       runtime.TokenBucket,
+	Rate:       1000,
+	Period:     time.Second,
+	Capacity:   2000,
+	Lease:      runtime.Lease{Tokens: 100, For: 200 * time.Millisecond},
+	Durability: runtime.DurabilityRelaxed,
 }
 
 // LLMRequests bounds the requests of one team to one model.
@@ -231,7 +254,8 @@ var policyDailyDigest = runtime.Policy{
 // Fixed window: 3 per 10 minutes.
 // A window begins at the first request after the one before ended.
 // Callers may reserve as far ahead as they like.
-// Worst case: 7 in any 10 minutes; a large reservation can add to it when it is due.
+// A decision waits until the database's disk has the counts.
+// Worst case: 8 in any 10 minutes; a large reservation can add to it when it is due.
 func (l *Limits) SmsCode(number string, resend bool) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policySmsCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
 }
@@ -244,6 +268,7 @@ var policySmsCode = runtime.Policy{
 	Capacity:    3,
 	MaxReserved: runtime.Unbounded,
 	Start:       runtime.StartFirstUse(),
+	Durability:  runtime.DurabilityFull,
 }
 
 // ExportData spaces out exports, which are heavy.
@@ -271,6 +296,7 @@ func Policies() []*runtime.Policy {
 		&policyFailedLogins,
 		&policySendMessage,
 		&policySearch,
+		&policyGateway,
 		&policyLLMRequests,
 		&policyLLMTokens,
 		&policyPartnerQuota,

@@ -55,6 +55,9 @@ func usedUp(rule *runtime.Rule, later int64) (moments []moment) {
 	return moments
 }
 
+// allowance is how far a sum of tokens may fall short of what is taken.
+const allowance = 1e-6
+
 // drain takes all that there is.
 func drain(rule *runtime.Rule, m moment) moment {
 	_, d, _ := rule.Step(m.state, m.at, runtime.Ask{Op: runtime.Peek})

@@ -35,6 +35,10 @@ func (d dice) policy() runtime.Policy {
 	case p.Kind == runtime.SlidingWindow:
 		p.Start = choose(d, runtime.Start{}, runtime.StartOffset(0), runtime.StartOffset(7*time.Second))
 	}
+	if d.IntN(2) == 0 && !p.Start.FirstUse() {
+		p.Lease.Tokens = choose(d, 1, p.Capacity, 1+d.Int64N(p.Capacity))
+		p.Lease.For = choose(d, 1, 200*time.Millisecond, p.Period/3, p.Period, 2*p.Period+70*time.Millisecond)
+	}
 	return p
 }
 

@@ -23,7 +23,8 @@
 // [Carried] ask [runtime.Rule.Step]. None is an estimate: some callers reach it, and none pass it. They are
 // for one key, and hold for callers who reserve one token at a time; what can be reserved at once can come
 // on top when it is due. Instants are rounded to the nanosecond, sums of tokens to a millionth. A limit with
-// shards counts as the one row that it stands for, but where the numbers are about its shards.
+// shards counts as the one row that it stands for, but where the numbers are about its shards. With a lease, what
+// processes hold in blocks counts as left until it is spent.
 //
 // # What is not known
 //

@@ -39,6 +39,9 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"shards-changed":       judgeShards,
 	"timeout-changed":      judgeTimeout,
 	"on-error-changed":     judgeOnError,
+	"deny-cache-changed":   judgeDenyCache,
+	"lease-changed":        judgeLease,
+	"durability-changed":   judgeDurability,
 	"go-name-changed":      judgeGoName,
 }
 

@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -51,6 +52,35 @@ func drains(t *testing.T, p *runtime.Policy, opens bool, instants []int64) (uses
 	return uses
 }
 
+// blocks takes a block of a lease as soon as there is one, and uses them all at an instant. From then on it takes
+// all that there is, until an end.
+func blocks(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use) {
+	t.Helper()
+	rule, state := p.Rule(""), runtime.State{}
+	for {
+		next, d, err := rule.Step(state, now, runtime.Ask{Count: p.Lease.Tokens})
+		require.NoError(t, err)
+		if state = next; d.Allowed {
+			uses = append(uses, use{used, p.Lease.Tokens})
+		} else if now += int64(d.RetryAfter); now > used {
+			break
+		}
+	}
+	for _, at := range every(used, end, max(1, int64(p.Period)*p.Capacity/p.Rate)) {
+		_, d, err := rule.Step(state, at, runtime.Ask{Op: runtime.Peek})
+		require.NoError(t, err)
+		if d.Remaining > 0 {
+			state, _, err = rule.Step(state, at, runtime.Ask{Count: d.Remaining})
+			require.NoError(t, err)
+			uses = append(uses, use{at, d.Remaining})
+		}
+	}
+	return uses
+}
+
+// ceil returns a/b, rounded up.
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
 // every returns the instants from one to another, a step apart and the last included.
 func every(from, to, step int64) (instants []int64) {
 	for at := from; at < to; at += step {
@@ -65,6 +95,8 @@ func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
 	rule, period := p.Rule(""), int64(p.Period)
 	begin := rule.Phase + 4*period
 	switch {
+	case p.Kind == runtime.TokenBucket && p.Lease.Tokens > 0:
+		return most(blocks(t, p, begin, begin+int64(p.Lease.For), begin+int64(p.Lease.For)+length), length)
 	case p.Kind == runtime.TokenBucket:
 		return most(drains(t, p, false, every(begin, begin+length, max(1, period*p.Capacity/p.Rate))), length)
 	case p.Kind == runtime.SlidingWindow:
@@ -112,6 +144,116 @@ func TestWithinIsReached(t *testing.T) {
 		}
 	}
 	assert.Len(t, reached, 3)
+}
+
+func TestALeaseAddsAsMuchAsIsSaid(t *testing.T) {
+	d := roll(8)
+	for range 1000 {
+		p := d.policy()
+		if p.Kind != runtime.TokenBucket || p.Lease.Tokens == 0 {
+			continue
+		}
+		unleased, more := p, leasedMore(&p)
+		unleased.Lease = runtime.Lease{}
+		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
+			t1 := time.Duration(length)
+			require.LessOrEqual(t, Within(&p, t1)-Within(&unleased, t1), more, "%v of %+v", t1, p)
+		}
+		due := ceil(more*int64(p.Period), p.Rate) - int64(p.Period)/(p.Rate*1_000_000) // when the last of them is taken
+		last := max(0, time.Duration(due)-p.Lease.For)
+		require.Equal(t, more, Within(&p, last)-Within(&unleased, last), "%+v", p)
+	}
+}
+
+// lent is a block of a lease that has been taken: what is left of it, when it was taken, and the last instant at
+// which it can be spent, and given back.
+type lent struct{ left, taken, end, notAfter int64 }
+
+// lend takes a block, and returns it if there was one.
+func lend(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []lent) {
+	t.Helper()
+	next, decision, err := rule.Step(state, now, runtime.Ask{Count: lease.Tokens})
+	require.NoError(t, err)
+	if !decision.Allowed {
+		return state, nil
+	}
+	b := lent{left: lease.Tokens, taken: now, end: now + int64(lease.For)}
+	if end := rule.WindowEnd(now); end < math.MaxInt64 {
+		b.end, b.notAfter = min(b.end, end-1), end-1
+	}
+	return next, []lent{b}
+}
+
+// returned is how much of what is left of a block is given back at an instant: without what has accrued since,
+// which a full key would have lost. Where others reserve, it is nothing: see [spec.Within].
+func (b lent) returned(p *runtime.Policy, left, now int64) int64 {
+	switch {
+	case p.Reserves():
+		return 0
+	case p.Kind == runtime.TokenBucket:
+		return left - ceil(p.Rate*(now-b.taken), int64(p.Period))
+	}
+	return left
+}
+
+// lease has random processes take blocks, spend them until their end, and give back what is left, and returns
+// what was used. Others take by themselves.
+func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
+	t.Helper()
+	rule, state := p.Rule("key"), runtime.State{}
+	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
+	var blocks []lent
+	for range 300 {
+		taken := []lent(nil)
+		switch d.IntN(4) {
+		case 0, 1:
+			state, taken = lend(t, &rule, p.Lease, state, now)
+			blocks = append(blocks, taken...)
+		case 2:
+			next, decision, err := rule.Step(state, now, runtime.Ask{Count: 1, Reserve: p.Reserves()})
+			require.NoError(t, err)
+			if state = next; decision.Allowed {
+				uses = append(uses, use{now + int64(decision.Delay), 1})
+			}
+		}
+		later := now + d.jump(*p, p.Period/time.Duration(p.Rate))
+		if len(blocks) > 0 && d.IntN(2) == 0 {
+			later = max(now, blocks[0].end)
+		}
+		for len(blocks) > 0 && blocks[0].end <= later {
+			b := blocks[0]
+			blocks = blocks[1:]
+			spent := choose(d, 0, b.left, b.left, d.Int64N(b.left+1))
+			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
+			if back := b.returned(p, b.left-spent, later); back > 0 {
+				var err error
+				state, _, err = rule.Step(state, later, runtime.Ask{Op: runtime.Refund, Count: back, NotAfter: b.notAfter})
+				require.NoError(t, err)
+			}
+		}
+		now = later
+	}
+	return uses
+}
+
+func TestWithinOfLeasesIsNeverPassed(t *testing.T) {
+	d := roll(9)
+	tightest := map[runtime.Kind]int64{}
+	for range 400 {
+		p := d.policy()
+		if p.Lease.Tokens == 0 {
+			continue
+		}
+		uses := lease(t, d, &p)
+		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
+			room := Within(&p, time.Duration(length)) - most(uses, length)
+			require.GreaterOrEqual(t, room, int64(0), "%v of %+v", time.Duration(length), p)
+			if before, ok := tightest[p.Kind]; !ok || room < before {
+				tightest[p.Kind] = room
+			}
+		}
+	}
+	require.Equal(t, map[runtime.Kind]int64{runtime.TokenBucket: 0, runtime.FixedWindow: 0, runtime.SlidingWindow: 0}, tightest, "some trace comes up to the number")
 }
 
 // wander makes random calls of a policy: it takes counts, or reserves one token at a time, and hands each

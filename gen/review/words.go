@@ -64,6 +64,8 @@ func absent(c spec.Change, side spec.Side) string {
 		return "each key's own"
 	case c.Field == "timeout":
 		return "the caller's"
+	case c.Field == "durability":
+		return "as the database is set up"
 	}
 	return "none"
 }

@@ -18,6 +18,9 @@ const (
 	shardsChanged      = "shards-changed"
 	onErrorChanged     = "on-error-changed"
 	timeoutChanged     = "timeout-changed"
+	denyCacheChanged   = "deny-cache-changed"
+	leaseChanged       = "lease-changed"
+	durabilityChanged  = "durability-changed"
 	goNameChanged      = "go-name-changed"
 )
 

@@ -88,6 +88,24 @@ var changeKinds = []ChangeKind{
 		New:     limitOf(bucket, "onError: open"),
 	},
 	{
+		ID:      denyCacheChanged,
+		Summary: "A denial is answered from the memory of the process for a longer or a shorter time.",
+		Old:     valid,
+		New:     limitOf(bucket, "denyCache: 1s"),
+	},
+	{
+		ID:      leaseChanged,
+		Summary: "Processes take blocks of other sizes or for other times, or begin to, or cease.",
+		Old:     valid,
+		New:     limitOf(bucket, "lease: {tokens: 5, for: 200ms}"),
+	},
+	{
+		ID:      durabilityChanged,
+		Summary: "A crash of the database's machine may lose the counts of the last moments, or no longer.",
+		Old:     valid,
+		New:     limitOf(bucket, "durability: relaxed"),
+	},
+	{
 		ID:      goNameChanged,
 		Summary: "The method has another name, so its callers must follow.",
 		Old:     valid,

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -29,11 +30,33 @@ func effectiveGoName(l *Limit) string { return l.GoName }
 func effectiveOnError(l *Limit) string { return l.Policy.OnError.String() }
 
 // effectiveTimeout is empty for as long as the caller's context allows.
-func effectiveTimeout(l *Limit) string {
-	if l.Policy.Timeout == 0 {
+func effectiveTimeout(l *Limit) string { return unlessZero(l.Policy.Timeout) }
+
+// effectiveDenyCache is empty if no denial is remembered.
+func effectiveDenyCache(l *Limit) string { return unlessZero(l.Policy.DenyCache) }
+
+func unlessZero(d time.Duration) string {
+	if d == 0 {
 		return ""
 	}
-	return Duration(l.Policy.Timeout)
+	return Duration(d)
+}
+
+// effectiveLease is empty if every request asks the store.
+func effectiveLease(l *Limit) string {
+	lease := l.Policy.Lease
+	if lease == (runtime.Lease{}) {
+		return ""
+	}
+	return fmt.Sprintf("{tokens: %d, for: %s}", lease.Tokens, Duration(lease.For))
+}
+
+// effectiveDurability is empty if it is that of the database.
+func effectiveDurability(l *Limit) string {
+	if l.Policy.Durability == runtime.DurabilityDefault {
+		return ""
+	}
+	return l.Policy.Durability.String()
 }
 
 // effectiveMaxReserved is empty for as many as callers like.

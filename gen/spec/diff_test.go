@@ -45,6 +45,10 @@ func TestDiff(t *testing.T) {
 		{"in the order of the new file, then the gone", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
 			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
 		{"package", "package: a\n" + valid, valid, []string{"package-changed package: a ->"}},
+		{"what a process keeps", limitOf(bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), limitOf(bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
+			"durability-changed sendMessage durability: -> full"}},
+		{"a lease", limitOf(bucket, "lease: {tokens: 5, for: 1h}"), limitOf(bucket, "lease: {tokens: 5, for: 90m}"), []string{
+			"lease-changed sendMessage lease: {tokens: 5, for: 1h} -> {tokens: 5, for: 1h30m}"}},
 		{"starts", limitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 2024-01-01T01:00:00+01:00"), limitOf("kind: fixed window", "rate: 1", "period: 1d", "start: 36h"), []string{
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {

@@ -59,6 +59,11 @@ func (p *parser) timeout(limit *Limit, e entry) (ok bool) {
 	return ok
 }
 
+func (p *parser) denyCache(limit *Limit, e entry) (ok bool) {
+	limit.Policy.DenyCache, ok = p.length(e)
+	return ok
+}
+
 // length reads a duration that is longer than nothing and no longer than a period may be.
 func (p *parser) length(e entry) (time.Duration, bool) {
 	sum, ok := exact(e.value.Value)

@@ -24,7 +24,7 @@ type field[T any] struct {
 	// read puts the value into the noun and returns true, or reports what is wrong with it.
 	read func(p *parser, into *T, e entry) bool
 	// change is the id of a change of the value, and effective writes the value that holds, whether the
-	// file gives it or not. A field that cannot change has neither.
+	// file gives it or not. A field that cannot change, or only as a part of another, has neither.
 	change    string
 	effective func(of *T) string
 }
@@ -189,6 +189,41 @@ var limitFields = []field[Limit]{
 		effective: effectiveOnError,
 	},
 	{
+		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
+		about:     "How long at most a denial is answered from the memory of the process. What another process gives back may be there that much later.",
+		accepts:   "a duration, as for `period`",
+		absent:    "not at all",
+		example:   "1s",
+		schema:    object{"type": "string", "pattern": durationPattern},
+		read:      (*parser).denyCache,
+		change:    denyCacheChanged,
+		effective: effectiveDenyCache,
+	},
+	{
+		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
+		about:     "A block of tokens that a process takes at once, and spends from its memory. A token bucket grants no more for it, but its tokens may be used up to that much later; a block of a window ends with the window. Reservations, several limits at once and transactions take none from it. Not for windows that start at `first use`.",
+		accepts:   "a map with `tokens` and `for`",
+		absent:    "every request asks the store",
+		example:   "{tokens: 10, for: 200ms}",
+		schema:    mapSchema(leaseFields),
+		read:      (*parser).lease,
+		change:    leaseChanged,
+		effective: effectiveLease,
+	},
+	{
+		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
+		about: "Whether a decision waits for the disk. `relaxed` does not: a crash of the database's machine may lose the last moments of the counts. `full` does. " +
+			"On Postgres, `relaxed` is `synchronous_commit = off`, and on SQLite, `full` is `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
+			"MySQL and MariaDB decide this for the whole server, so that it has no effect there, nor has it in a transaction of the caller.",
+		accepts:   "`relaxed` or `full`",
+		absent:    "as the database is set up (`sqlite.Open`: `relaxed`)",
+		example:   "relaxed",
+		schema:    object{"enum": inWords(runtime.Durabilities())},
+		read:      (*parser).durability,
+		change:    durabilityChanged,
+		effective: effectiveDurability,
+	},
+	{
 		name:      "goName",
 		about:     "The name of the generated method.",
 		accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method that go vet knows, such as `MarshalJSON`",
@@ -198,5 +233,25 @@ var limitFields = []field[Limit]{
 		read:      (*parser).goName,
 		change:    goNameChanged,
 		effective: effectiveGoName,
+	},
+}
+
+// leaseFields are the fields of the lease of a limit.
+var leaseFields = []field[runtime.Lease]{
+	{
+		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
+		about:   "How many tokens a block has. Requests for more ask the store.",
+		accepts: "a whole number of tokens, 1 to `capacity`",
+		example: "10",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		read:    (*parser).leaseTokens,
+	},
+	{
+		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
+		about:   "How long a block may be spent. What is left then is given back.",
+		accepts: "a duration, as for `period`",
+		example: "200ms",
+		schema:  object{"type": "string", "pattern": durationPattern},
+		read:    (*parser).leaseFor,
 	},
 }

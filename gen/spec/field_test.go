@@ -17,6 +17,9 @@ func TestExamplesOfFieldsAreValid(t *testing.T) {
 		require.Empty(t, ds, f.name)
 		assert.Contains(t, parsed.Limits[0].Given, f.name)
 	}
+	for _, f := range leaseFields {
+		assert.True(t, f.takes(f.example), f.name)
+	}
 	top := ""
 	for _, f := range fileFields {
 		top += f.name + ": " + f.example + "\n"
@@ -26,7 +29,7 @@ func TestExamplesOfFieldsAreValid(t *testing.T) {
 }
 
 func TestCorpusHasEveryField(t *testing.T) {
-	for _, name := range append(names(fileFields), names(limitFields)...) {
+	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields)) {
 		assert.True(t, givenInGood(t, name), "no good file has %s", name)
 		assert.True(t, faultyInBad(t, name), "no bad file has a faulty %s", name)
 	}

@@ -1,17 +1,13 @@
 package spec
 
-import (
-	"strings"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-)
+import "github.com/ratelimitgen/ratelimitgen/runtime"
 
 // onError reads what a limit decides when its store fails.
 func (p *parser) onError(limit *Limit, e entry) bool {
 	decided, ok := oneOf(e, runtime.OnErrors())
 	if !ok {
 		p.report(e.at, badOnError, "", "onError must be %s, not %s", list(inWords(runtime.OnErrors()), "or"), describe(e.value))
-		p.meant(meantOnError(e.value.Value))
+		p.meant(meantWord(e.value.Value, runtime.OnErrors(), wordsForOnError))
 	}
 	limit.Policy.OnError = decided
 	return ok
@@ -21,18 +17,4 @@ func (p *parser) onError(limit *Limit, e entry) bool {
 var wordsForOnError = map[string]runtime.OnError{
 	"allow": runtime.FailOpen, "pass": runtime.FailOpen, "true": runtime.FailOpen,
 	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
-}
-
-// meantOnError returns what was probably meant by text, "" if nothing comes near.
-func meantOnError(text string) string {
-	text = strings.ToLower(text)
-	for _, o := range runtime.OnErrors() {
-		if strings.Contains(text, o.String()) {
-			return o.String()
-		}
-	}
-	if o, ok := wordsForOnError[text]; ok {
-		return o.String()
-	}
-	return Nearest(text, inWords(runtime.OnErrors()))
 }

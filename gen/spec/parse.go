@@ -17,7 +17,7 @@ import (
 // the file at once; the File is nil if and only if there is something. Every policy of a File passes
 // [runtime.Policy.Validate].
 func Parse(name string, src []byte) (*File, Diagnostics) {
-	p := &parser{src: newSource(name, string(src))}
+	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields)}
 	file := p.file()
 	if len(p.found) > 0 {
 		p.found.sort()
@@ -33,6 +33,9 @@ type parser struct {
 	found Diagnostics
 	// limit is the name of the limit that is being read, for messages.
 	limit string
+	// limitFields are the names of the fields of a limit, for what looks like one. A table cannot be in use by
+	// what it says how to read.
+	limitFields []string
 	// settled holds the nodes about which all has been said, so that no second diagnostic follows.
 	settled map[*yaml.Node]bool
 }

@@ -55,6 +55,10 @@ func TestValues(t *testing.T) {
 	assert.Equal(t, Pos{3, 3}, limit.Pos)
 	assert.Equal(t, Pos{5, 11}, limit.Given["rate"])
 	assert.NotContains(t, limit.Given, "capacity")
+	limit = one(t, bucket, "lease: {tokens: 5, for: 200ms}", "denyCache: 1s", "durability: full")
+	assert.Equal(t, runtime.Lease{Tokens: 5, For: 200 * time.Millisecond}, limit.Policy.Lease)
+	assert.Equal(t, time.Second, limit.Policy.DenyCache)
+	assert.Equal(t, runtime.DurabilityFull, limit.Policy.Durability)
 }
 
 func TestStarts(t *testing.T) {
@@ -110,6 +114,44 @@ func TestWords(t *testing.T) {
 		{
 			[]string{"kind: fixed window", "rate: 1", "period: 2h", "maxReserved: 0", "start: first use"},
 			[]string{"Fixed window: 1 per 2 hours.", "A window begins at the first request after the one before ended."},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 1_000", "period: 1s", "maxReserved: 0", "lease: {tokens: 100, for: 200ms}", "denyCache: 1s", "durability: relaxed"},
+			[]string{
+				"Token bucket: 1,000 per second, at most 1,000 at once.",
+				"A process takes 100 tokens at a time, and spends them from its memory within 200ms.",
+				"So the limit grants at most 1,000 + 1,000*(t + 200ms)/1s in any time t.",
+				"A process remembers a denial for at most 1s.",
+				"A crash of the database's machine may lose the counts of the last moments.",
+			},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "capacity: 20", "maxReserved: 5", "lease: {tokens: 1, for: 1s}", "durability: full"},
+			[]string{
+				"Token bucket: 10 per minute, at most 20 at once.",
+				"Callers may reserve at most 5 ahead.",
+				"A process takes 1 token at a time, and spends it from its memory within 1s.",
+				"So the limit grants at most 20 + 5 + 10*(t + 1s)/1m in any time t.",
+				"A decision waits until the database's disk has the counts.",
+			},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "lease: {tokens: 10, for: 1s}"},
+			[]string{
+				"Token bucket: 10 per minute, at most 10 at once.",
+				"Callers may reserve as far ahead as they like.",
+				"A process takes 10 tokens at a time, and spends them from its memory within 1s.",
+				"So the limit grants at most 10 + 10*(t + 1s)/1m in any time t, and what is reserved ahead.",
+			},
+		},
+		{
+			[]string{"kind: fixed window", "rate: 5", "period: 24h", "maxReserved: 0", "start: 8h", "lease: {tokens: 5, for: 1m}"},
+			[]string{
+				"Fixed window: 5 per day.",
+				"Windows begin at 08:00 UTC.",
+				"A process takes 5 tokens at a time, and spends them from its memory within 1m.",
+				"A block ends with its window, so that no window has more for it.",
+			},
 		},
 		{
 			[]string{"kind: sliding window", "rate: 5", "period: 1ns", "key: userID"},

@@ -64,7 +64,7 @@ func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
 		return name
 	}
 	meant := meantField(e.name, fields)
-	if meant == "" && p.limit == "" && looksLikeLimit(e.value) {
+	if meant == "" && p.limit == "" && p.looksLikeLimit(e.value) {
 		p.report(e.named, unknownField, "limits stand under limits:, indented", "unknown field %s", quote(e.name))
 		return "limits"
 	}
@@ -84,7 +84,7 @@ func meantField[T any](name string, fields []field[T]) string {
 }
 
 // looksLikeLimit reports whether a node has a field of a limit.
-func looksLikeLimit(node *yaml.Node) bool {
-	known := names(limitFields)
-	return node.Kind == yaml.MappingNode && slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return slices.Contains(known, n.Value) })
+func (p *parser) looksLikeLimit(node *yaml.Node) bool {
+	return node.Kind == yaml.MappingNode &&
+		slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return slices.Contains(p.limitFields, n.Value) })
 }

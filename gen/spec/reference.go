@@ -4,12 +4,14 @@ import (
 	"strings"
 )
 
-// Reference returns the fields of limits.yaml as Markdown: a table for the file and one for a limit.
+// Reference returns the fields of limits.yaml as Markdown: a table for the file, one for a limit and one for its lease.
 func Reference() string {
 	var out strings.Builder
 	writeTable(&out, "The file", fileFields)
 	out.WriteString("\n")
 	writeTable(&out, "A limit", limitFields)
+	out.WriteString("\n")
+	writeTable(&out, "A lease", leaseFields)
 	return out.String()
 }
 

@@ -75,7 +75,7 @@ var rules = []Rule{
 	},
 	{
 		ID:      missingField,
-		Summary: "A file has version and limits; a limit has kind, rate and period.",
+		Summary: "A file has version and limits; a limit has kind, rate and period; a lease has tokens and for.",
 		Wrong:   limitOf("kind: token bucket", "rate: 10"),
 		Right:   valid,
 	},
@@ -192,6 +192,24 @@ var rules = []Rule{
 		Summary: "What is decided when the store fails is closed or open.",
 		Wrong:   limitOf(bucket, "onError: allow"),
 		Right:   limitOf(bucket, "onError: open"),
+	},
+	{
+		ID:      nothingCached,
+		Summary: "Denials are remembered of what is taken at once. With capacity 0, everything is reserved.",
+		Wrong:   limitOf(bucket, "capacity: 0", "denyCache: 1s"),
+		Right:   limitOf(bucket, "capacity: 1", "denyCache: 1s"),
+	},
+	{
+		ID:      badLease,
+		Summary: "A lease has no more tokens than can be taken at once; windows that start at first use have no lease, for nobody knows when they end.",
+		Wrong:   limitOf(bucket, "lease: {tokens: 20, for: 200ms}"),
+		Right:   limitOf(bucket, "lease: {tokens: 10, for: 200ms}"),
+	},
+	{
+		ID:      badDurability,
+		Summary: "A decision waits for the disk, or it does not: durability is relaxed or full.",
+		Wrong:   limitOf(bucket, "durability: async"),
+		Right:   limitOf(bucket, "durability: relaxed"),
 	},
 	{
 		ID:      badDoc,

@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -34,6 +35,21 @@ func inWords[T fmt.Stringer](words []T) []string {
 		written[i] = w.String()
 	}
 	return written
+}
+
+// meantWord returns which of the words was probably meant by text: one that it contains, the one for which others
+// say it, or a near one; "" if nothing comes near.
+func meantWord[T fmt.Stringer](text string, words []T, others map[string]T) string {
+	text = strings.ToLower(text)
+	for _, w := range words {
+		if strings.Contains(text, w.String()) {
+			return w.String()
+		}
+	}
+	if w, ok := others[text]; ok {
+		return w.String()
+	}
+	return Nearest(text, inWords(words))
 }
 
 // wrongType reports a value that is not even of the sort that is wanted.

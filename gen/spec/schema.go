@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -32,9 +33,12 @@ func Schema() []byte {
 func mapSchema[T any](fields []field[T]) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields {
-		property := object{"description": f.description()}
+		property := object{"title": f.name, "description": withoutMarks(f.description()), "markdownDescription": f.description()}
 		for name, value := range f.schema {
 			property[name] = value
+		}
+		if _, ok := f.schema["pattern"]; ok {
+			property["patternErrorMessage"] = "Write " + withoutMarks(f.accepts) + "."
 		}
 		properties[f.name] = property
 		if f.required {
@@ -49,7 +53,7 @@ func mapSchema[T any](fields []field[T]) object {
 	}
 }
 
-// description is what an editor shows for a field.
+// description is what an editor shows for a field, in Markdown.
 func (f field[T]) description() string {
 	text := f.about + " Write " + f.accepts + "."
 	if f.absent != "" {
@@ -57,6 +61,9 @@ func (f field[T]) description() string {
 	}
 	return text
 }
+
+// withoutMarks returns Markdown of ours as plain text.
+func withoutMarks(markdown string) string { return strings.ReplaceAll(markdown, "`", "") }
 
 func limitSchema() object {
 	schema := mapSchema(limitFields)
@@ -97,30 +104,33 @@ var typeSchema = object{"anyOf": []any{
 
 var partSchema = object{"type": "string", "pattern": partPattern, "not": object{"enum": unusableParts()}}
 
-var keySchema = object{"anyOf": []any{
-	partSchema,
-	object{
-		"type":                 "object",
-		"minProperties":        1,
-		"maxProperties":        maxKeyParts,
-		"propertyNames":        partSchema,
-		"additionalProperties": typeSchema,
-	},
-}}
+// keySchema is the schema of a name or a map. It is of two types, and not one of two schemas, each of which
+// editors would show.
+var keySchema = object{
+	"type":                 []string{"string", "object"},
+	"pattern":              partPattern,
+	"not":                  object{"enum": unusableParts()},
+	"minProperties":        1,
+	"maxProperties":        maxKeyParts,
+	"propertyNames":        partSchema,
+	"additionalProperties": typeSchema,
+}
 
-var startSchema = object{"anyOf": []any{
-	object{"const": 0},
-	object{"enum": []string{firstUse, "0"}},
-	object{"type": "string", "pattern": offsetPattern},
-	object{"type": "string", "pattern": instantPattern},
-}}
+// startSchema is of one pattern, so that editors say what to write if it does not match.
+var startSchema = object{
+	"type":    []string{"string", "integer"},
+	"minimum": 0,
+	"maximum": 0,
+	"pattern": "^(0|" + firstUse + ")$|" + offsetPattern + "|" + instantPattern,
+	"defaultSnippets": []any{
+		object{"label": firstUse, "body": firstUse},
+		object{"label": "0", "body": "0"},
+	},
+}
 
 // numberSchema is the schema of a whole number. Editors that read YAML 1.2 take 40_000 for text.
 func numberSchema(least, most int64) object {
-	return object{"anyOf": []any{
-		object{"type": "integer", "minimum": least, "maximum": most},
-		object{"type": "string", "pattern": "^[1-9][0-9]*(_[0-9]+)+$"},
-	}}
+	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
 }
 
 func kindNames() []string { return inWords(runtime.Kinds()) }

@@ -18,7 +18,7 @@ import (
 // file, or compare values that are not constants.
 var beyondSchema = []string{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
-	leadingZero, reservedName, sameGoName, nothingPasses, tooManyShards, badDoc,
+	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
 }
 
 // partlyInSchema are the rules of which the schema knows the form only: not how long a duration is nor
@@ -102,7 +102,10 @@ func (c checker) check(v any) []string { return c.problems(c.root, v) }
 func (c checker) valid(schema, v any) bool { return len(c.problems(schema, v)) == 0 }
 
 // keywords are the words of a schema that say nothing about whether a value is valid by themselves.
-var keywords = []string{"$schema", "title", "description", "definitions", "defaultSnippets", "then", "required", "additionalProperties"}
+var keywords = []string{
+	"$schema", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "required",
+	"additionalProperties",
+}
 
 // problems returns the words of the schema that the value breaks.
 func (c checker) problems(schema, v any) (broken []string) {
@@ -129,7 +132,7 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	case "$ref":
 		return c.valid(c.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")], v)
 	case "type":
-		return isType(want.(string), v)
+		return isType(want, v)
 	case "enum":
 		return slices.ContainsFunc(want.([]any), func(one any) bool { return reflect.DeepEqual(one, v) })
 	case "const":
@@ -191,7 +194,11 @@ func (c checker) everyProperty(rules map[string]any, object map[string]any) bool
 	return true
 }
 
-func isType(want string, v any) bool {
+// isType reports whether a value is of a type, or of one of several.
+func isType(want, v any) bool {
+	if several, ok := want.([]any); ok {
+		return slices.ContainsFunc(several, func(one any) bool { return isType(one, v) })
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		return want == "object"

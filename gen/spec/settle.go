@@ -21,7 +21,18 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 		p.report(capacity.at, nothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 nothing can ever pass")
 		p.note(reserved.at, "nothing can be reserved either")
 	}
+	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
+		p.report(cache.at, nothingCached, "leave denyCache out", "with capacity 0 everything is reserved, and no denial of that is remembered")
+		p.note(given["capacity"].at, "capacity is given here")
+	}
+	p.leaseFits(policy, given)
 	p.enoughForShards(policy, given)
+}
+
+// capacityIsZero reports whether the file says that nothing can be taken at once.
+func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
+	_, ok := given["capacity"]
+	return ok && policy.Capacity == 0
 }
 
 // fitsKind reports the fields that the limit's kind does not have.

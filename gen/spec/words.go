@@ -13,7 +13,10 @@ import (
 // "Token bucket: 10 per minute, at most 20 at once."
 func (l *Limit) Words() []string {
 	words := []string{l.ruleInWords()}
-	for _, sentence := range []string{l.startInWords(), l.reservingInWords(), l.shardsInWords(), l.failingInWords()} {
+	for _, sentence := range []string{
+		l.startInWords(), l.reservingInWords(), l.shardsInWords(), l.leaseInWords(), l.leaseBoundInWords(), l.denyCacheInWords(),
+		l.failingInWords(), l.durabilityInWords(),
+	} {
 		if sentence != "" {
 			words = append(words, sentence)
 		}

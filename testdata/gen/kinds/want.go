@@ -304,6 +304,74 @@ var policyShort = runtime.Policy{
 	Capacity: 1,
 }
 
+// Leased bounds the requests of everybody.
+//
+// Token bucket: 10,000 per second, at most 10,000 at once.
+// A process takes 1,000 tokens at a time, and spends them from its memory within 200ms.
+// So the limit grants at most 10,000 + 10,000*(t + 200ms)/1s in any time t.
+// A process remembers a denial for at most 100ms.
+// A crash of the database's machine may lose the counts of the last moments.
+// Worst case: 22,000 in any second.
+func (l *Limits) Leased() runtime.Limit {
+	return l.limiter().Limit(&policyLeased, runtime.Key{})
+}
+
+var policyLeased = runtime.Policy{
+	Name:       "leased",
+	Kind:       runtime.TokenBucket,
+	Rate:       10_000,
+	Period:     time.Second,
+	Capacity:   10_000,
+	DenyCache:  100 * time.Millisecond,
+	Lease:      runtime.Lease{Tokens: 1000, For: 200 * time.Millisecond},
+	Durability: runtime.DurabilityRelaxed,
+}
+
+// LeasedWindow is bounded by this rule.
+//
+// Fixed window: 100 per minute.
+// Windows begin at a time of this limit's own, the same for ever.
+// A process takes 10 tokens at a time, and spends them from its memory within 1m.
+// A block ends with its window, so that no window has more for it.
+// A process remembers a denial for at most 1s.
+// Worst case: 200 in any minute.
+func (l *Limits) LeasedWindow() runtime.Limit {
+	return l.limiter().Limit(&policyLeasedWindow, runtime.Key{})
+}
+
+var policyLeasedWindow = runtime.Policy{
+	Name:      "leasedWindow",
+	Kind:      runtime.FixedWindow,
+	Rate:      100,
+	Period:    time.Minute,
+	Capacity:  100,
+	DenyCache: time.Second,
+	Lease:     runtime.Lease{Tokens: 10, For: time.Minute},
+}
+
+// LeasedDebt is bounded by this rule.
+//
+// Token bucket: 10 per minute, at most 20 at once.
+// Callers may reserve at most 5 ahead.
+// A process takes 1 token at a time, and spends it from its memory within 1m30s.
+// So the limit grants at most 20 + 5 + 10*(t + 1m30s)/1m in any time t.
+// A decision waits until the database's disk has the counts.
+// Worst case: 45 in any minute; a large reservation can add to it when it is due, and what a lease gives back too.
+func (l *Limits) LeasedDebt() runtime.ReservableLimit {
+	return l.limiter().Reservable(&policyLeasedDebt, runtime.Key{})
+}
+
+var policyLeasedDebt = runtime.Policy{
+	Name:        "leasedDebt",
+	Kind:        runtime.TokenBucket,
+	Rate:        10,
+	Period:      time.Minute,
+	Capacity:    20,
+	MaxReserved: 5,
+	Lease:       runtime.Lease{Tokens: 1, For: 90 * time.Second},
+	Durability:  runtime.DurabilityFull,
+}
+
 // Policies returns the rules of all limits, such as the Sweep of a store needs to know what it can forget.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -320,5 +388,8 @@ func Policies() []*runtime.Policy {
 		&policyFailsOpen,
 		&policyFailsClosed,
 		&policyShort,
+		&policyLeased,
+		&policyLeasedWindow,
+		&policyLeasedDebt,
 	}
 }

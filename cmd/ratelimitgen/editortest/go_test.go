@@ -1,0 +1,152 @@
+package editortest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const modulePath = "github.com/ratelimitgen/ratelimitgen"
+
+// program is a Go file, with a line to be typed.
+const program = `package main
+
+import (
+	"example.com/app/limits"
+	"` + modulePath + `/runtime"
+)
+
+func main() {
+	limits := limits.New(new(runtime.MemStore))
+	LINE
+}
+`
+
+// app writes a module with the limits of the example, and returns its folder.
+func app(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	for name, text := range map[string]string{
+		"limits.yaml": read("limits.example.yaml"),
+		"go.sum":      read("go.sum"),
+		"go.mod": strings.Replace(read("go.mod"), "module "+modulePath, "module example.com/app", 1) +
+			"\nrequire " + modulePath + " v0.0.0\n\nreplace " + modulePath + " => " + root + "\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+	}
+	ratelimitgen(t, folder, "generate", "-o", "limits/limits.gen.go", "limits.yaml")
+	return folder
+}
+
+// typed returns the program with a line typed.
+func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
+
+// After limits. there are the limits, All and WithTx, each with the doc that the generated code has.
+func TestGoCompletesLimits(t *testing.T) {
+	folder := app(t)
+	offered := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits."+cursor)).complete()
+	docs, besides := methods(offered)
+	assert.Equal(t, generated(t, filepath.Join(folder, "limits", "limits.gen.go")), docs)
+	assert.Empty(t, besides)
+
+	assert.Equal(t, "FailedLogins bounds wrong passwords for one account. Token bucket: 10 per hour, at most 10 at once. "+
+		"Worst case: 20 in any hour.", docs["FailedLogins"])
+	for name, doc := range docs {
+		if name != "All" && name != "WithTx" {
+			assert.Contains(t, doc, " Worst case: ", name)
+		}
+	}
+}
+
+// generated returns the docs of the methods that callers of the generated code have, each on one line.
+func generated(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	require.NoError(t, err)
+	docs := map[string]string{}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() {
+			docs[f.Name.Name] = oneLine(f.Doc.Text())
+		}
+	}
+	require.Contains(t, docs, "SendMessage")
+	return docs
+}
+
+// oneLine returns a text on one line, without the marks that keep Markdown from meaning anything.
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, `\`, "")), " ")
+}
+
+// The verbs of each kind of handle. What it lacks would not work.
+func TestGoCompletesVerbs(t *testing.T) {
+	every := []string{"Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
+	takes := append([]string{"Allow", "AllowN", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
+	reserves := []string{"Reserve", "ReserveN"}
+	folder := app(t)
+	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
+	for _, row := range []struct {
+		what, line string
+		verbs      []string
+	}{
+		{"reservable", "limits.SendMessage(7).‸", append(reserves, takes...)},
+		{"maxReserved: 0", `limits.FailedLogins("gopher").‸`, takes},
+		{"sliding window", "limits.Search(addr).‸", takes},
+		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			d.change(typed(row.line))
+			docs, besides := methods(d.complete())
+			var verbs []string
+			for name, doc := range docs {
+				assert.True(t, strings.HasPrefix(doc, name+" "), "%s: %s", name, doc)
+				verbs = append(verbs, name)
+			}
+			assert.ElementsMatch(t, row.verbs, verbs)
+			assert.Empty(t, besides, "nothing else")
+		})
+	}
+}
+
+func TestGoHover(t *testing.T) {
+	folder := app(t)
+	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("_ = limits.LLM‸Tokens(\"red\", \"large\")"))
+	shown := d.hover()
+	for _, part := range []string{
+		"LLMTokens(team string, model string) runtime.ReservableLimit",
+		"LLMTokens bounds the tokens of one team on one model, in and out together.",
+		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 ahead. Each count is split into 10 shards.",
+		"Worst case: ",
+		" in any minute; a large reservation can add to it when it is due.",
+	} {
+		assert.Contains(t, shown, part)
+	}
+}
+
+// methods returns the docs of the methods in a completion list, by name, and what else is in it but for the
+// editor's own snippets, such as print!.
+func methods(offered []item) (docs map[string]string, besides []string) {
+	docs = map[string]string{}
+	for _, i := range offered {
+		switch i.Kind {
+		case kindMethod:
+			docs[i.Label] = oneLine(string(i.Documentation))
+		case kindSnippet:
+		default:
+			besides = append(besides, i.Label)
+		}
+	}
+	return docs, besides
+}

@@ -1,0 +1,130 @@
+package editortest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The servers, at versions that these tests know.
+const (
+	yamlServer = "yaml-language-server@1.25.0"
+	goServer   = "golang.org/x/tools/gopls@v0.23.0"
+)
+
+// root is the folder of ratelimitgen's own module.
+var root = func() string {
+	path, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
+
+// tool is the program ratelimitgen, as TestMain has built it.
+var tool string
+
+func TestMain(m *testing.M) {
+	code, err := runWithTool(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runWithTool builds ratelimitgen and runs the tests.
+func runWithTool(m *testing.M) (code int, err error) {
+	folder, err := os.MkdirTemp("", "ratelimitgen")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(folder)
+	tool = filepath.Join(folder, "ratelimitgen")
+	build := exec.Command("go", "build", "-o", tool, "./cmd/ratelimitgen")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("%w: %s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// ratelimitgen runs the program in a folder, and returns what it prints.
+func ratelimitgen(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	command := exec.Command(tool, args...)
+	command.Dir = folder
+	out, err := command.Output()
+	require.NoError(t, err, "ratelimitgen %s", args)
+	return string(out)
+}
+
+// startYAML starts yaml-language-server in a folder, without the schemas that it would fetch.
+func startYAML(t *testing.T, folder string) *client {
+	t.Helper()
+	need(t, "node")
+	need(t, "npm")
+	server := installed(t, yamlServer, func(into string) *exec.Cmd {
+		return exec.Command("npm", "install", "--prefix", into, "--ignore-scripts", "--no-audit", "--no-fund", yamlServer)
+	})
+	none := map[string]any{"enable": false}
+	settings := map[string]any{"yaml": map[string]any{"schemaStore": none, "kubernetesCRDStore": none}}
+	return start(t, folder, settings, nil, "node", filepath.Join(server, "node_modules/yaml-language-server/bin/yaml-language-server"), "--stdio")
+}
+
+// startGo starts gopls in a folder.
+func startGo(t *testing.T, folder string) *client {
+	t.Helper()
+	server := installed(t, goServer, func(into string) *exec.Cmd {
+		install := exec.Command("go", "install", goServer)
+		install.Env = append(os.Environ(), "GOBIN="+into)
+		return install
+	})
+	return start(t, folder, nil, []string{"GOFLAGS=-mod=mod", "GOWORK=off"}, filepath.Join(server, "gopls"), "serve")
+}
+
+// installed returns the folder of a server in the user's cache. If it is not there, it is put there.
+func installed(t *testing.T, server string, install func(into string) *exec.Cmd) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	cache = filepath.Join(cache, "ratelimitgen-editortest")
+	folder := filepath.Join(cache, strings.ReplaceAll(server, "/", "-"))
+	if _, err := os.Stat(folder); err == nil {
+		return folder
+	}
+	require.NoError(t, os.MkdirAll(cache, 0o755))
+	temporary, err := os.MkdirTemp(cache, "new-")
+	require.NoError(t, err)
+	defer os.RemoveAll(temporary)
+	if out, err := install(temporary).CombinedOutput(); err != nil {
+		missing(t, fmt.Sprintf("%s cannot be installed: %v\n%s", server, err, out))
+	}
+	require.NoError(t, os.Chmod(temporary, 0o755))
+	if err := os.Rename(temporary, folder); err != nil {
+		require.DirExists(t, folder, "another run may have been faster, but: %v", err)
+	}
+	return folder
+}
+
+// need requires a program.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		missing(t, err.Error())
+	}
+}
+
+// missing skips a test for which something is not there. In continuous integration it fails.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "" {
+		t.Skip(what)
+	}
+	t.Fatal(what)
+}

@@ -1,0 +1,173 @@
+package editortest
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// modeline is how a file names its schema.
+const modeline = "# yaml-language-server: $schema=./limits.schema.json\n"
+
+// opening is a file up to the fields of its first limit.
+const opening = modeline + "version: 1\nlimits:\n  sendMessage:\n"
+
+// field is what the schema says about a field.
+type field struct{ MarkdownDescription string }
+
+// schema is what ratelimitgen schema prints, as far as it is compared here.
+type schema struct {
+	Properties  map[string]field
+	Definitions struct {
+		Limit struct{ Properties map[string]field }
+	}
+}
+
+// begin starts the server beside what init has written.
+func begin(t *testing.T) (editor *client, folder string, s schema) {
+	t.Helper()
+	folder = t.TempDir()
+	ratelimitgen(t, folder, "init")
+	require.NoError(t, json.Unmarshal([]byte(ratelimitgen(t, folder, "schema")), &s))
+	return startYAML(t, folder), folder, s
+}
+
+func TestYAMLCompletesFields(t *testing.T) {
+	editor, folder, s := begin(t)
+	for _, row := range []struct {
+		what, text string
+		fields     map[string]field
+		// some of the fields, and others are not.
+		some, not []string
+		// skeleton is the item that writes all required fields at once.
+		skeleton string
+	}{
+		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "limits"}, []string{"rate"}, "Rate limits"},
+		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
+			[]string{"doc", "key", "kind", "rate", "period", "capacity", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			offered := map[string]field{}
+			var others []string
+			for _, i := range editor.open(filepath.Join(folder, row.what+".yaml"), "yaml", row.text).complete() {
+				if i.Kind != kindProperty {
+					others = append(others, i.Label)
+					continue
+				}
+				assert.NotContains(t, offered, i.Label, "it is offered twice")
+				assert.True(t, strings.HasPrefix(i.InsertText, i.Label+":"), i.InsertText)
+				offered[i.Label] = field{string(i.Documentation)}
+			}
+			assert.Equal(t, row.fields, offered)
+			assert.Subset(t, slices.Collect(maps.Keys(offered)), row.some)
+			for _, name := range row.not {
+				assert.NotContains(t, offered, name)
+			}
+			assert.Equal(t, []string{row.skeleton}, others)
+		})
+	}
+}
+
+func TestYAMLCompletesValues(t *testing.T) {
+	editor, folder, _ := begin(t)
+	for _, row := range []struct {
+		// text stands below a limit.
+		text   string
+		values []string
+	}{
+		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window"}},
+		{"onError: ‸", []string{"closed", "open"}},
+		{"start: ‸", []string{"first use", "0"}},
+		{"key: {userID: ‸}", []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}},
+	} {
+		name, _, _ := strings.Cut(row.text, ":")
+		t.Run(name, func(t *testing.T) {
+			var values []string
+			for _, i := range editor.open(filepath.Join(folder, name+".yaml"), "yaml", opening+"    "+row.text+"\n").complete() {
+				values = append(values, i.Label)
+			}
+			assert.ElementsMatch(t, row.values, values)
+		})
+	}
+}
+
+func TestYAMLHover(t *testing.T) {
+	editor, folder, s := begin(t)
+	every, err := os.ReadFile(filepath.Join(root, "testdata/spec/good/every-field.yaml"))
+	require.NoError(t, err)
+	text := modeline + string(every)
+	d := editor.open(filepath.Join(folder, "hover.yaml"), "yaml", text)
+	says := map[string]string{
+		"kind":        "Allowed Values:\n\n* `fixed window`",
+		"rate":        "How many tokens are granted per `period`.",
+		"key":         "Every part becomes a parameter of the method.",
+		"capacity":    "Default: `rate`.",
+		"maxReserved": "0 means none.",
+	}
+	for name, f := range s.Definitions.Limit.Properties {
+		require.Contains(t, text, "\n    "+name+":")
+		d.change(strings.Replace(text, "\n    "+name+":", "\n    "+name[:1]+cursor+name[1:]+":", 1))
+		shown := d.hover()
+		assert.True(t, strings.HasPrefix(shown, "#### "+name+"\n\n"+f.MarkdownDescription+"\n\n"), "%s: %s", name, shown)
+		assert.Contains(t, shown, says[name])
+	}
+}
+
+func TestYAMLProblems(t *testing.T) {
+	editor, folder, _ := begin(t)
+	const limit = "kind: token bucket\nrate: 10\nperiod: 1m\n"
+	for _, row := range []struct{ what, fields, line, says string }{
+		{"a misspelt field", limit + "capcity: 20", "capcity: 20", "Property capcity is not allowed."},
+		{"a wrong kind", "kind: leaky bucket\nrate: 10\nperiod: 1m", "kind: leaky bucket",
+			`Value is not accepted. Valid values: "token bucket", "fixed window", "sliding window".`},
+		{"no rate", "kind: token bucket\nperiod: 1m", "sendMessage:", `Missing property "rate".`},
+		{"too low", "kind: token bucket\nrate: 0\nperiod: 1m", "rate: 0", "Value is below the minimum of 1."},
+		{"too high", limit + "shards: 1025", "shards: 1025", "Value is above the maximum of 1024."},
+		{"a fraction", "kind: token bucket\nrate: 1.5\nperiod: 1m", "rate: 1.5", "Incorrect type. Expected one of integer, string."},
+		{"no unit", "kind: token bucket\nrate: 10\nperiod: 60", "period: 60", `Incorrect type. Expected "string".`},
+		{"no such unit", "kind: token bucket\nrate: 10\nperiod: 60x", "period: 60x", "Write a duration such as 90s, 1h30m, 1d or 2w; " +
+			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); at most 3650d."},
+		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use."},
+		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
+		{"another kind's field", limit + "start: 1h", "start: 1h", "Property start is not allowed."},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"
+			d := editor.open(filepath.Join(folder, row.what+".yaml"), "yaml", text)
+			assert.Equal(t, [][2]string{{row.line, row.says}}, d.problems())
+		})
+	}
+}
+
+// What init writes finds its schema, whatever it is called and wherever it is.
+func TestYAMLOfInit(t *testing.T) {
+	editor, folder, _ := begin(t)
+	for _, name := range []string{"limits.yaml", "quotas.yaml", "internal/limits/limits.yml", "my limits.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			if name != "limits.yaml" {
+				ratelimitgen(t, folder, "init", name)
+			}
+			d := editor.openAsIs(filepath.Join(folder, name), "yaml", "burst: 7\n")
+			require.Equal(t, [][2]string{{"burst: 7", "Property burst is not allowed."}}, d.problems())
+			d.change(strings.TrimSuffix(d.text, "burst: 7\n"))
+			assert.Empty(t, d.problems())
+		})
+	}
+}
+
+func TestYAMLOfExample(t *testing.T) {
+	editor, folder, _ := begin(t)
+	example, err := os.ReadFile(filepath.Join(root, "limits.example.yaml"))
+	require.NoError(t, err)
+	d := editor.open(filepath.Join(folder, "example.yaml"), "yaml", modeline+string(example)+"burst: 7\n")
+	require.Equal(t, [][2]string{{"burst: 7", "Property burst is not allowed."}}, d.problems())
+	d.change(modeline + string(example))
+	assert.Empty(t, d.problems())
+}

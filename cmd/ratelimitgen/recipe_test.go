@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+)
+
+// workflow is the README's workflow, as far as it is run here.
+type workflow struct {
+	On          string
+	Permissions map[string]string
+	Env         map[string]string
+	Jobs        map[string]struct{ Steps []workflowStep }
+}
+
+type workflowStep struct {
+	Name, Uses, If, Shell, Run string
+	With, Env                  map[string]string
+}
+
+// recipes returns the README's workflow for GitHub and its script for other CI.
+func recipes(t *testing.T) (w workflow, script string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(readme), "\n## In CI\n")
+	require.True(t, ok)
+	blocks := regexp.MustCompile("(?s)```(yml|sh)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	require.Equal(t, []string{"yml", "sh"}, []string{blocks[0][1], blocks[1][1]})
+	require.NoError(t, yaml.Unmarshal([]byte(blocks[0][2]), &w))
+	return w, blocks[1][2]
+}
+
+// contexts are what GitHub knows of a pull request.
+var contexts = strings.NewReplacer(
+	"${{ github.base_ref }}", "main",
+	"${{ github.token }}", "secret",
+	"${{ github.repository }}", "us/app",
+	"${{ github.event.number }}", "7",
+)
+
+// What the workflow may do is as little as it needs.
+func TestRecipeIsCareful(t *testing.T) {
+	w, _ := recipes(t)
+	assert.Equal(t, "pull_request", w.On, "pull_request_target runs a fork's code with a token that may write")
+	assert.Equal(t, map[string]string{"contents": "read", "pull-requests": "write"}, w.Permissions)
+	for _, s := range w.Jobs["limits"].Steps {
+		assert.NotContains(t, s.Run, "${{", "what others wrote must not become a script")
+		if s.Uses != "" {
+			assert.Regexp(t, "^actions/(checkout|setup-go)@v[0-9]+$", s.Uses)
+		}
+		if s.Env["GH_TOKEN"] != "" {
+			assert.Equal(t, "github.event.pull_request.head.repo.full_name == github.repository", s.If, "a fork's token cannot comment")
+		}
+		for name, value := range s.Env {
+			assert.NotContains(t, contexts.Replace(value), "${{", name)
+		}
+	}
+}
+
+// recipeLimits is the file on the base branch.
+const recipeLimits = `-- limits/limits.yaml --
+version: 1
+limits:
+  send: {kind: token bucket, rate: 10, period: 1m, capacity: 20}
+
+  # For those who look.
+  find: {kind: fixed window, rate: 10, period: 1m}
+
+  # For those who come.
+  signUp: {kind: fixed window, rate: 5, period: 1h}
+`
+
+// write writes the code after an edit of the file.
+const write = " limits/limits.yaml && ratelimitgen generate limits/limits.yaml"
+
+// The workflow on a pull request: the step that fails, and what becomes of the comment.
+func TestRecipeOnGitHub(t *testing.T) {
+	w, _ := recipes(t)
+	const listed, created, updated = "GET repos/us/app/issues/7/comments", "POST repos/us/app/issues/7/comments", "PATCH https://api/comments/2"
+	for _, row := range []struct {
+		what string
+		// before is done on the base branch, and edit in the pull request, which may have a comment.
+		before, edit string
+		commented    bool
+		// fails is the step that fails, if one does.
+		fails string
+		// says is a part of what is printed, asks what is asked of GitHub, and comment a part of the comment.
+		says    string
+		asks    []string
+		comment string
+	}{
+		{
+			what: "an edit", edit: "sed -i 's/capacity: 20/capacity: 40/'" + write,
+			says: "::warning title=ratelimitgen send%3A loosened,file=limits/limits.yaml,line=3,col=3::capacity 20 → 40",
+			asks: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
+		},
+		{
+			what: "another edit", edit: "sed -i 's/capacity: 20/capacity: 50/'" + write, commented: true,
+			asks: []string{listed, updated}, comment: "| `capacity` | `20` | `50` |",
+		},
+		{what: "no edit", edit: "echo more > file", asks: []string{listed}},
+		{
+			what: "an edit taken back", edit: "echo more > file", commented: true,
+			asks: []string{listed, updated}, comment: "No limit has changed.",
+		},
+		{
+			what: "a mistake", edit: "sed -i s/token/tokn/ limits/limits.yaml", fails: "Check the file",
+			says: "::error title=ratelimitgen bad-kind,file=limits/limits.yaml,line=3,",
+		},
+		{
+			what: "stale code", edit: "sed -i 's/capacity: 20/capacity: 40/' limits/limits.yaml", fails: "Check the generated code",
+			says: "limits/limits.gen.go is not what limits/limits.yaml says; run: go tool ratelimitgen generate limits/limits.yaml",
+			asks: []string{listed, created}, comment: "loosened",
+		},
+		{
+			what: "a breaking edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp}/'" + write,
+			fails: "Annotate, and stop what must be agreed on", says: "to let it pass:\n  -allow go-name-changed:find",
+			asks: []string{listed, created}, comment: "breaking",
+		},
+		{what: "a new file", before: "mv limits ..; echo some > file", edit: "mv ../limits ."},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
+			c := checkOut(t, row.before, row.edit)
+			c.asOnGitHub(w.Jobs["limits"].Steps[0].With["fetch-depth"])
+			if row.commented {
+				require.NoError(t, os.WriteFile(filepath.Join(c.bin, "commented"), nil, 0o644))
+			}
+			said, failed := c.perform(w)
+			assert.Equal(t, row.fails, failed, said)
+			assert.Contains(t, said, row.says)
+			assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			assert.ElementsMatch(t, row.asks, c.asked())
+			if row.comment != "" {
+				comment, err := os.ReadFile(filepath.Join(c.bin, "body"))
+				require.NoError(t, err)
+				assert.True(t, strings.HasPrefix(string(comment), "<!-- ratelimitgen diff limits/limits.yaml -->\n"), "%s", comment)
+				assert.Contains(t, string(comment), row.comment)
+			}
+		})
+	}
+}
+
+// The script, in a whole clone and in a shallow one.
+func TestRecipeElsewhere(t *testing.T) {
+	_, script := recipes(t)
+	for _, row := range []struct {
+		what, before, edit, clone string
+		code                      int
+		says                      string
+	}{
+		{"a whole clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "", exitYes, "limits/limits.yaml:3:3: send: loosened"},
+		{"a shallow clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "--depth=1", exitYes, "limits/limits.yaml:3:3: send: loosened"},
+		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + write, "--depth=1", exitNo, "to let it pass:\n  -allow"},
+		{"a mistake", "", "sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
+		{"stale code", "", "sed -i 's/rate: 10/rate: 11/' limits/limits.yaml", "", exitNo, "limits/limits.gen.go is not what limits/limits.yaml says"},
+		{"a new file", "mv limits ..; echo some > file", "mv ../limits .", "", exitUnable, "exists on disk, but not in"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
+			c := checkOut(t, row.before, row.edit)
+			c.must("git clone -q " + row.clone + " --branch pr file://$PWD ../work")
+			c.dir = filepath.Join(c.dir, "../work")
+			code, said := c.run(script, []string{"sh", "-c"}, map[string]string{"BASE": "main"})
+			assert.Equal(t, row.code, code, said)
+			assert.Contains(t, said, row.says)
+			assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+		})
+	}
+}
+
+// checkout is a repository, with the programs that the recipes call.
+type checkout struct {
+	t        *testing.T
+	dir, bin string
+}
+
+// checkOut makes a repository with the branch pr, which has an edit, and main, which has moved on since.
+func checkOut(t *testing.T, before, edit string) *checkout {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "origin")
+	c := &checkout{t, dir, writeFiles(t, dir, recipeLimits)}
+	for name, text := range map[string]string{"go": stubGo, "gh": stubGH} {
+		require.NoError(t, os.WriteFile(filepath.Join(c.bin, name), []byte(text), 0o755))
+	}
+	c.must(`git init -q -b main . && git config --global user.name a && git config --global user.email a@example.com
+ratelimitgen generate limits/limits.yaml
+` + before + `
+git add . && git commit -qm one
+git checkout -q -b pr
+` + edit + `
+git add . && git commit -qm edit
+git checkout -q main
+if [ -e limits ]; then sed -i 's/rate: 5/rate: 6/' limits/limits.yaml; ratelimitgen generate limits/limits.yaml; git commit -qam two; fi`)
+	return c
+}
+
+// asOnGitHub makes the clone that actions/checkout makes for a pull request: its merge into the base branch.
+func (c *checkout) asOnGitHub(depth string) {
+	c.t.Helper()
+	fetch := "git fetch -q --depth=" + depth + " origin pull/7/merge"
+	if depth == "0" {
+		fetch = "git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' pull/7/merge"
+	}
+	c.must(`git checkout -q --detach && git merge -q -m merge pr && git update-ref refs/pull/7/merge HEAD
+git init -q ../work && cd ../work && git remote add origin file://$OLDPWD
+` + fetch + ` && git checkout -q --detach $(git ls-remote origin pull/7/merge | cut -f 1)`)
+	c.dir = filepath.Join(c.dir, "../work")
+}
+
+// stubGo stands in for go, and has nothing but the tool.
+const stubGo = `#!/bin/sh
+[ "$1 $2" = "tool ratelimitgen" ] || exit 64
+shift 2
+exec ratelimitgen "$@"
+`
+
+// stubGH stands in for gh. It notes what is asked of GitHub, and knows of a comment if there is a file of that
+// name.
+const stubGH = `#!/bin/sh
+[ "$GH_TOKEN $1" = "secret api" ] || exit 4
+shift
+method=GET
+while [ $# -gt 0 ]; do
+	case $1 in
+	-X) method=$2; shift 2 ;;
+	-F) [ $method = PATCH ] || method=POST; cp "${2#body=@}" "$HOME/body"; shift 2 ;;
+	--jq) shift 2 ;;
+	-*) shift ;;
+	*) url=$1; shift ;;
+	esac
+done
+echo "$method $url" >> "$HOME/asked"
+if [ $method = GET ] && [ -e "$HOME/commented" ]; then echo https://api/comments/2; fi
+`
+
+// perform runs the steps of the workflow, and returns what they print and the one that failed.
+func (c *checkout) perform(w workflow) (said, failed string) {
+	c.t.Helper()
+	for _, s := range w.Jobs["limits"].Steps {
+		if s.Run == "" {
+			continue
+		}
+		shell := []string{"bash", "-ec"}
+		if s.Shell == "bash" {
+			shell = []string{"bash", "-eo", "pipefail", "-c"}
+		}
+		environment := maps.Clone(w.Env)
+		maps.Copy(environment, s.Env)
+		code, text := c.run(s.Run, shell, environment)
+		said += text
+		if code != 0 {
+			return said, s.Name
+		}
+	}
+	return said, ""
+}
+
+// asked returns what was asked of GitHub.
+func (c *checkout) asked() []string {
+	text, _ := os.ReadFile(filepath.Join(c.bin, "asked"))
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+func (c *checkout) must(script string) {
+	c.t.Helper()
+	code, said := c.run(script, []string{"sh", "-ec"}, nil)
+	require.Zero(c.t, code, said)
+}
+
+// run runs a script, and returns its exit code and what it prints.
+func (c *checkout) run(script string, shell []string, environment map[string]string) (int, string) {
+	c.t.Helper()
+	var said bytes.Buffer
+	command := exec.Command(shell[0], append(shell[1:], script)...)
+	command.Dir = c.dir
+	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir}
+	for name, value := range environment {
+		command.Env = append(command.Env, name+"="+contexts.Replace(value))
+	}
+	command.Stdout, command.Stderr = &said, &said
+	err := command.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return exit.ExitCode(), said.String()
+	}
+	require.NoError(c.t, err)
+	return 0, said.String()
+}

@@ -1,0 +1,54 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func (l *Limit) leaseInWords() string {
+	lease := l.Policy.Lease
+	switch lease.Tokens {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("A process takes 1 token at a time, and spends it from its memory within %s.", Duration(lease.For))
+	}
+	return fmt.Sprintf("A process takes %s tokens at a time, and spends them from its memory within %s.", grouped(lease.Tokens), Duration(lease.For))
+}
+
+// leaseBoundInWords says what holds though tokens are spent later than they were taken.
+func (l *Limit) leaseBoundInWords() string {
+	p := &l.Policy
+	switch {
+	case p.Lease.Tokens == 0:
+		return ""
+	case p.Kind != runtime.TokenBucket:
+		return "A block ends with its window, so that no window has more for it."
+	}
+	most, ahead := grouped(p.Capacity), ""
+	switch {
+	case p.MaxReserved == runtime.Unbounded:
+		ahead = ", and what is reserved ahead"
+	case p.Reserves():
+		most += " + " + grouped(p.MaxReserved)
+	}
+	return fmt.Sprintf("So the limit grants at most %s + %s*(t + %s)/%s in any time t%s.", most, grouped(p.Rate), Duration(p.Lease.For), Duration(p.Period), ahead)
+}
+
+func (l *Limit) denyCacheInWords() string {
+	if l.Policy.DenyCache == 0 {
+		return ""
+	}
+	return fmt.Sprintf("A process remembers a denial for at most %s.", Duration(l.Policy.DenyCache))
+}
+
+func (l *Limit) durabilityInWords() string {
+	switch l.Policy.Durability {
+	case runtime.DurabilityRelaxed:
+		return "A crash of the database's machine may lose the counts of the last moments."
+	case runtime.DurabilityFull:
+		return "A decision waits until the database's disk has the counts."
+	}
+	return ""
+}
