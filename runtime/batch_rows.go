@@ -7,7 +7,8 @@ import "slices"
 func (b *Batch) shards(q Request) []int {
 	n := max(1, q.Policy.Shards)
 	if n > 2 && q.takes() && !b.wide[wholeRow(q)] {
-		return b.pick(hash(q.Policy.Name, q.Key), n)
+		first, second := pick(hash(q.Policy.Name, q.Key)^b.seed, n)
+		return []int{first, second}
 	}
 	return upTo[:n]
 }
@@ -31,17 +32,6 @@ var upTo = func() (all [MaxShards]int) {
 	return all
 }()
 
-// pick returns two different numbers below n.
-func (b *Batch) pick(hash uint64, n int) []int {
-	h := hash ^ b.seed
-	first := int(h % uint64(n))
-	second := int(h / uint64(n) % uint64(n-1))
-	if second >= first {
-		second++
-	}
-	return []int{first, second}
-}
-
 // step answers a request from the rows of its key.
 func (b *Batch) step(whole Rule, q Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Shards <= 1 {
@@ -52,15 +42,9 @@ func (b *Batch) step(whole Rule, q Request, now int64) (d Decision, ok bool, err
 	}
 	numbers := b.shards(q)
 	s := b.view(whole, q, numbers)
-	if len(numbers) == 2 && q.takes() {
-		d, ok = s.answerFuller(whole, now, q.Ask)
-	}
-	if !ok && len(numbers) < q.Policy.Shards {
+	if d, ok, err = s.answer(whole, q.Policy.Shards, now, q.Ask); !ok {
 		b.widen(q)
 		return Decision{}, false, nil
-	}
-	if !ok {
-		d, err = s.answerWhole(whole, now, q.Ask)
 	}
 	for i, n := range numbers {
 		b.set(b.find(q, n), s.states[i])

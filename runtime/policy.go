@@ -94,10 +94,10 @@ type Policy struct {
 // taken, so that no more is granted than the limit's own; but it may be spent a moment later. In any time t, a
 // leased token bucket grants at most capacity + maxReserved + rate*(t+For)/period.
 type Lease struct {
-	// Tokens is how many tokens a block has, at most the capacity.
+	// Tokens is how many tokens a block has, at most the capacity: best what a process uses within For.
 	Tokens int64
-	// For is how long a block may be spent. What is left then is given back. A block of a windowed limit
-	// ends with the window at the latest.
+	// For is how long a block may be spent. What is left then is given back, of a token bucket without what
+	// has accrued since the block was taken. A block of a windowed limit ends with the window at the latest.
 	For time.Duration
 }
 

@@ -8,6 +8,57 @@ type shards struct {
 	states []State
 }
 
+// StepShards is [Rule.Step] for a key with shards, two at least: it answers a question from the states of all of
+// them, which it changes as a [Batch] with the seed does. Value and Remaining are not estimated.
+func (p *Policy) StepShards(states []State, key string, now int64, q Ask, seed uint64) (Decision, error) {
+	whole := p.Rule(key)
+	if err := whole.refuse(q); err != nil {
+		return Decision{}, err
+	}
+	all := shards{make([]Rule, len(states)), states}
+	for i := range states {
+		all.rules[i] = whole.Shard(i, len(states))
+	}
+	first, second := 0, 1
+	if len(states) > 2 {
+		first, second = pick(hash(p.Name, key)^seed, len(states))
+	}
+	two := shards{[]Rule{all.rules[first], all.rules[second]}, []State{states[first], states[second]}}
+	d, ok, err := two.answer(whole, len(states), now, q)
+	if ok {
+		states[first], states[second] = two.states[0], two.states[1]
+	} else {
+		d, _, err = all.answer(whole, len(states), now, q)
+	}
+	left := whole.decide(State{Value: all.sum(now), TS: now, Seen: true}, now)
+	d.Value, d.Remaining = left.Value, left.Remaining
+	return d, err
+}
+
+// pick returns two different numbers below n, by something as good as random.
+func pick(random uint64, n int) (first, second int) {
+	first = int(random % uint64(n))
+	second = int(random / uint64(n) % uint64(n-1))
+	if second >= first {
+		second++
+	}
+	return first, second
+}
+
+// answer answers a question from the shards at hand, of n. It is false if it takes all of them.
+func (s shards) answer(whole Rule, n int, now int64, q Ask) (d Decision, ok bool, err error) {
+	if len(s.states) == 2 && q.takes() {
+		if d, ok = s.answerFuller(whole, now, q); ok {
+			return d, true, nil
+		}
+	}
+	if len(s.states) < n {
+		return Decision{}, false, nil
+	}
+	d, err = s.answerWhole(whole, now, q)
+	return d, true, err
+}
+
 // answerWhole answers a question of all shards of a key: of what they hold together, which is then spread
 // over them evenly. It changes the states.
 func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
@@ -19,14 +70,14 @@ func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
 	if after != before {
 		s.spread(after)
 	}
+	d.FullAfter = s.fullAfter(now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
 	case !q.late(d.Delay):
-		d.RetryAfter = s.until(whole, now, whole.need(q))
+		d.RetryAfter = s.until(whole, now, whole.need(q), d.FullAfter)
 	case count <= whole.Capacity:
-		d.RetryAfter = s.until(whole, now, count)
+		d.RetryAfter = s.until(whole, now, count, d.FullAfter)
 	}
-	d.FullAfter = s.fullAfter(now)
 	return d, nil
 }
 
@@ -105,17 +156,25 @@ func (s shards) sum(now int64) float64 {
 	return sum
 }
 
-// until returns how long after now the shards together have need tokens. Each shard stops filling at its
-// own time, so there is no formula for the sum; but it never sinks, and so can be searched.
-func (s shards) until(whole Rule, now int64, need float64) time.Duration {
-	low, high := now, addSaturating(now, int64(s.fullAfter(now)))
-	for low+1 < high {
-		middle := low + (high-low)/2
-		if avail, _ := whole.available(s.merge(middle), middle); avail >= need {
-			high = middle
+// until returns how long after now, at most full, the shards together have need tokens. Each shard stops filling at
+// its own time, so there is no formula for the sum; but it never sinks, and so can be searched.
+func (s shards) until(whole Rule, now int64, need float64, full time.Duration) time.Duration {
+	low, high := now, addSaturating(now, int64(full))
+	look := func(at int64) {
+		if avail, _ := whole.available(s.merge(at), at); avail >= need {
+			high = at
 		} else {
-			low = middle
+			low = at
 		}
+	}
+	asOneRow := whole.when(s.merge(now), now, need) // that is it if no shard is full before
+	for _, at := range []int64{asOneRow, asOneRow - 1} {
+		if low < at && at < high {
+			look(at)
+		}
+	}
+	for low+1 < high {
+		look(low + (high-low)/2)
 	}
 	return time.Duration(high - now)
 }

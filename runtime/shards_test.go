@@ -247,3 +247,57 @@ func TestShardedCallsAreAnsweredAsUnshardedOnes(t *testing.T) {
 		}
 	}
 }
+
+// With the same seed, the step of all shards is what a batch does with those that it reads.
+func TestStepShardsIsThatOfABatch(t *testing.T) {
+	d := roll(36)
+	for range randomSteps() / traceSteps {
+		p := d.policyOf(t, pick[int64](d, 10, 97, 1000))
+		p.Shards = 2 + d.IntN(9)
+		p.MaxReserved = max(p.MaxReserved, int64(p.Shards)*min(1, p.MaxReserved))
+		if p.Start.FirstUse() || p.Capacity > 0 && p.Capacity < int64(p.Shards) {
+			continue
+		}
+		require.NoError(t, p.Validate())
+		now, latest, states := epoch, epoch, make([]runtime.State, p.Shards)
+		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
+			q, seed := d.ask(p), d.Uint64()
+			want, decision := batched(t, &p, states, now.UnixNano(), q, seed)
+			got, err := p.StepShards(states, "k", now.UnixNano(), q, seed)
+			require.NoError(t, err)
+			require.Equal(t, want, states, "%+v of %+v", q, p)
+
+			if _, left := batched(t, &p, states, now.UnixNano(), peek(), seed); !now.Before(latest) {
+				require.InDelta(t, left.Value, got.Value, 1e-9*(1+math.Abs(left.Value)), "%+v of %+v", q, p)
+				latest = now
+			}
+			got.Limit, got.Value, got.Remaining = p.Name, decision.Value, decision.Remaining
+			require.Equal(t, decision, got, "%+v of %+v", q, p)
+			now = now.Add(d.jump(p))
+		}
+	}
+	p := sharded(*bucket("limit", 100), 4)
+	p.Rate = 4
+	_, err := p.StepShards(make([]runtime.State, 4), "k", 0, take(101), 0)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+}
+
+// batched returns the states after a question, and what a batch answers.
+func batched(t *testing.T, p *runtime.Policy, states []runtime.State, now int64, q runtime.Ask, seed uint64) ([]runtime.State, runtime.Decision) {
+	t.Helper()
+	batch := runtime.NewSeededBatch([]runtime.Call{call(request(p, q))}, seed)
+	read := func() (some []runtime.State) {
+		for _, row := range batch.Rows() {
+			some = append(some, states[row.Shard])
+		}
+		return some
+	}
+	for !batch.Run(now, read()) {
+	}
+	require.NoError(t, batch.Answers()[0].Err)
+	after := slices.Clone(states)
+	for _, change := range batch.Changes() {
+		after[change.Row.Shard] = change.State
+	}
+	return after, batch.Answers()[0].Decisions[0]
+}

@@ -36,9 +36,10 @@ type Ask struct {
 	// RetryAfter then says when it passes without any delay. A count beyond the capacity never does: of
 	// it, RetryAfter is the delay, and the retry may be refused too.
 	MaxDelay time.Duration
-	// NotAfter is the last instant at which a Refund gives anything back, in nanoseconds since 1970 UTC; 0
-	// for no bound. It is for what is worth nothing in the next window.
-	NotAfter int64
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. What the key would have
+	// lost since, had it been full and they not taken, is not given back: the tokens of a window that has
+	// ended, and of a bucket as many as have accrued. With 0, all of them are given back.
+	TakenAt int64
 }
 
 // counts reports whether the ask has a count.
@@ -68,9 +69,7 @@ func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 	case Reset:
 		return State{}, r.decide(State{}, now), nil
 	case Refund:
-		if q.NotAfter == 0 || now <= q.NotAfter {
-			s = r.give(s, now, float64(q.Count))
-		}
+		s = r.give(s, now, r.kept(q, now))
 		return s, r.decide(s, now), nil
 	case Charge:
 		s = r.take(s, now, float64(q.Count))
@@ -147,10 +146,25 @@ func (r *Rule) take(s State, now int64, count float64) State {
 	return State{Value: avail - count, TS: t, Seen: true}
 }
 
+// kept returns how many tokens of a Refund are given back.
+func (r *Rule) kept(q Ask, now int64) float64 {
+	count := float64(q.Count)
+	switch {
+	case q.TakenAt == 0 || now <= q.TakenAt:
+		return count
+	case r.Kind == TokenBucket:
+		accrued := float64(uint64(now-q.TakenAt)) * r.Rate / float64(r.Period)
+		return max(0, count-accrued)
+	case now >= r.WindowEnd(q.TakenAt):
+		return 0
+	}
+	return count
+}
+
 // give returns s after count tokens were given back at the instant now. A key never seen has nothing to
 // be given back.
 func (r *Rule) give(s State, now int64, count float64) State {
-	if !s.Seen {
+	if !s.Seen || count == 0 {
 		return s
 	}
 	if r.Kind == SlidingWindow {

@@ -304,20 +304,38 @@ func TestStepConfigEdit(t *testing.T) {
 	}
 }
 
-func TestRefundIsGivenBackUntilNotAfter(t *testing.T) {
-	rule := bucket("limit", 10).Rule("k")
-	s := runtime.State{Value: 3, TS: 100, Seen: true}
+// TestRefundOfWhatWasTakenBefore gives back what a full key would not have lost since. The bucket gets 10 tokens a
+// second, and the windows begin at each second.
+func TestRefundOfWhatWasTakenBefore(t *testing.T) {
+	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, Start: runtime.StartOffset(0)}
+	sliding, tokens := window, window
+	sliding.Kind = runtime.SlidingWindow
+	tokens.Kind, tokens.Start = runtime.TokenBucket, runtime.Start{}
+	const s, ms = int64(time.Second), int64(time.Millisecond)
 	for _, row := range []struct {
-		now, notAfter int64
-		want          runtime.State
+		policy     *runtime.Policy
+		taken, now int64
+		want       float64
 	}{
-		{100, 0, runtime.State{Value: 5, TS: 100, Seen: true}},
-		{100, 100, runtime.State{Value: 5, TS: 100, Seen: true}},
-		{101, 100, s},
+		{&tokens, 0, 5*s + 400*ms, 5}, // whenever it was
+		{&tokens, 5 * s, 5 * s, 5},
+		{&tokens, 5 * s, 4 * s, 5}, // the clock went back
+		{&tokens, 5 * s, 5*s + 200*ms, 3},
+		{&tokens, 5 * s, 5*s + 450*ms, 0.5},
+		{&tokens, 5 * s, 7 * s, 0},
+		{&window, 5 * s, 6*s - 1, 5},
+		{&window, 5 * s, 6 * s, 0},
+		{&sliding, 5 * s, 6*s - 1, 5},
+		{&sliding, 5 * s, 6 * s, 0},
 	} {
-		next, _, err := rule.Step(s, row.now, runtime.Ask{Op: runtime.Refund, Count: 2, NotAfter: row.notAfter})
+		rule := row.policy.Rule("k")
+		drained, _, err := rule.Step(runtime.State{}, row.now, runtime.Ask{Count: 10})
 		require.NoError(t, err)
-		require.Equal(t, row.want, next)
+		next, _, err := rule.Step(drained, row.now, runtime.Ask{Op: runtime.Refund, Count: 5, TakenAt: row.taken})
+		require.NoError(t, err)
+		_, d, err := rule.Step(next, row.now, runtime.Ask{Op: runtime.Peek})
+		require.NoError(t, err)
+		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, given back at %d", row.policy.Kind, row.taken, row.now)
 	}
 }
 

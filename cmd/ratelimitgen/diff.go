@@ -19,9 +19,9 @@ func diffVerb() verb {
 		name:  "diff",
 		args:  "OLD [NEW]",
 		about: "say what an edit of limits.yaml means",
-		help: `OLD is a file, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to the root of
-the repository, or to this directory if it begins with ./; nothing is fetched. NEW is the same path in the
-working tree if it is left out.
+		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to the
+root of the repository, or to this directory if it begins with ./; nothing is fetched. NEW is the same path in
+the working tree if it is left out.
 
 It compares the values that hold, whether they are written or not, and says what each change means: in
 words, in numbers for one key, and for the rows that are stored. A change is in one or more classes:
@@ -90,23 +90,27 @@ func sides(args []string) (old, new side, err error) {
 	if len(args) < 1 || len(args) > 2 {
 		return old, new, misusef("takes OLD, and NEW if it is not the same path in the working tree; not %d arguments", len(args))
 	}
-	then, inGit := asRevision(args[0])
-	switch {
-	case inGit:
-		if err := then.accept(); err != nil {
-			return old, new, err
-		}
-		old = side{"the old side", then.String(), then.read}
-	case len(args) < 2:
-		return old, new, misusef("needs NEW too if OLD is a file; for a file in git, write REF:%s", slash(args[0]))
-	default:
-		old = fileSide("the old side", args[0])
+	if old, err = sideOf("the old side", args[0]); err != nil {
+		return old, new, err
 	}
 	if len(args) == 2 {
-		return old, fileSide("the new side", args[1]), nil
+		new, err = sideOf("the new side", args[1])
+		return old, new, err
+	}
+	then, inGit := asRevision(args[0])
+	if !inGit {
+		return old, new, misusef("needs NEW too if OLD is a file; for a file in git, write REF:%s", slash(args[0]))
 	}
 	path, err := then.inWorkingTree()
 	return old, fileSide("the new side", path), err
+}
+
+// sideOf returns what an argument names: a file, or REF:PATH for one in git.
+func sideOf(what, arg string) (side, error) {
+	if then, inGit := asRevision(arg); inGit {
+		return side{what, then.String(), then.read}, then.accept()
+	}
+	return fileSide(what, arg), nil
 }
 
 func fileSide(what, path string) side {
@@ -169,8 +173,16 @@ func (c *comparison) write(s streams, r *review.Review) error {
 
 // writeReview prints a review as the commands that GitHub Actions turns into annotations: one for each limit.
 func writeReview(w io.Writer, r *review.Review, g *gate) error {
+	file := r.New
+	if then, inGit := asRevision(file); inGit {
+		path, err := then.inWorkingTree()
+		if err != nil {
+			return err
+		}
+		file = path
+	}
 	for i := range r.Subjects {
-		if _, err := fmt.Fprintln(w, reviewAnnotation(r, &r.Subjects[i], g)); err != nil {
+		if _, err := fmt.Fprintln(w, reviewAnnotation(file, &r.Subjects[i], g)); err != nil {
 			return err
 		}
 	}
@@ -178,7 +190,7 @@ func writeReview(w io.Writer, r *review.Review, g *gate) error {
 }
 
 // reviewAnnotation stands at the limit's name in the new file, or at the top if the limit is gone.
-func reviewAnnotation(r *review.Review, s *review.Subject, g *gate) string {
+func reviewAnnotation(file string, s *review.Subject, g *gate) string {
 	level := "notice"
 	for _, class := range s.Classes() {
 		switch class {
@@ -190,5 +202,5 @@ func reviewAnnotation(r *review.Review, s *review.Subject, g *gate) string {
 		level = "error"
 	}
 	return fmt.Sprintf("::%s title=%s,file=%s,line=%d,col=%d::%s", level, escapedProperty("ratelimitgen "+s.Title()),
-		escapedProperty(inWorkspace(r.New)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(s.Lines(), "\n")))
+		escapedProperty(inWorkspace(file)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(s.Lines(), "\n")))
 }

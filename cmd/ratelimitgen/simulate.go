@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 )
@@ -27,6 +28,11 @@ columns. What is printed as jsonl can be read as a trace again.
 -against says for each limit how many requests, and of which keys, would be answered otherwise than by OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
+
+With -format jsonl or csv, each line has the answer of OLD too, as oldAllowed and so on; nothing is there if OLD
+has no such limit, and only oldAllowed, false, if the count can never pass. This prints the lines that change:
+
+  ratelimitgen simulate ... -format jsonl | jq -c 'select(.allowed != .oldAllowed)'
 
 -traffic makes a trace up. TEXT is one or more of these, with ";" between them; they go on at the same time:
 
@@ -92,7 +98,7 @@ func (m *simulation) run(s streams, args []string) error {
 	if m.limit == "" && len(limits) == 1 {
 		trace.Default = limits[0].Policy.Name
 	}
-	faults := &faults{trace: m.traceName(), keepGoing: m.keepGoing}
+	faults := &faults{trace: m.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: m.keepGoing}
 	return errors.Join(m.replay(s, trace, limits, old, faults), faults.list(s.err))
 }
 
@@ -110,8 +116,6 @@ func (m *simulation) accept(args []string) error {
 		return misusef("say what to replay: -trace FILE or -traffic TEXT")
 	case m.trace != "" && m.traffic != "":
 		return misusef("-trace and -traffic do not go together")
-	case m.against != "" && m.format.value != "text":
-		return misusef("-against is answered as text only")
 	}
 	return nil
 }

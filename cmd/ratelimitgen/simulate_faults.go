@@ -14,6 +14,7 @@ const mostFaults = 10
 // faults are the lines of a trace that cannot be asked.
 type faults struct {
 	trace     string
+	limits    []string
 	keepGoing bool
 	count     int
 	first     []string
@@ -21,7 +22,7 @@ type faults struct {
 
 // add keeps a line in mind, or answers no with it if one is enough.
 func (f *faults) add(fault *sim.Fault) error {
-	message := fmt.Sprintf("%s:%v", f.trace, fault)
+	message := fmt.Sprintf("%s:%v%s", f.trace, fault, suggestion("", fault.Unknown, f.limits))
 	if !f.keepGoing {
 		return no{message}
 	}

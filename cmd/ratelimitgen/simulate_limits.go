@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -26,18 +27,15 @@ func (m *simulation) read(s streams) (limits, old []sim.Limit, err error) {
 
 // readOld reads what -against names: a file, or a file in git.
 func (m *simulation) readOld(s streams) ([]sim.Limit, error) {
-	old := fileSide("the old side", m.against)
-	if then, inGit := asRevision(m.against); inGit {
-		if err := then.accept(); err != nil {
-			return nil, err
-		}
-		old = side{"the old side", then.String(), then.read}
+	old, err := sideOf("the old side", m.against)
+	if err != nil {
+		return nil, err
 	}
 	file, err := old.limits(s.err, m.color.color(s.errColor))
 	if err != nil {
 		return nil, err
 	}
-	return simulated(file), nil
+	return m.simulated(file), nil
 }
 
 // readFile reads a file of limits, and prints what is wrong with it.
@@ -52,14 +50,18 @@ func (m *simulation) readFile(s streams, path string) ([]sim.Limit, error) {
 		}
 		return nil, no{}
 	}
-	return simulated(file), nil
+	return m.simulated(file), nil
 }
 
-// simulated returns the limits of a file as they are simulated.
-func simulated(file *spec.File) []sim.Limit {
+// simulated returns the limits of a file as they are simulated. To be compared, they are told in all their words.
+func (m *simulation) simulated(file *spec.File) []sim.Limit {
 	var limits []sim.Limit
 	for _, l := range file.Limits {
-		limit := sim.Limit{Policy: &l.Policy, Words: l.Words()[0]}
+		words := l.Words()
+		if m.against == "" {
+			words = words[:1]
+		}
+		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(words, " ")}
 		for _, part := range l.Key {
 			limit.Key = append(limit.Key, part.Type)
 		}

@@ -8,19 +8,14 @@ import (
 
 // replay answers the trace in the form that was asked for.
 func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit, faults *faults) error {
-	color := m.color.color(s.outColor)
+	if m.against != "" {
+		return m.compare(s, trace, sim.NewComparison(old, limits), faults)
+	}
 	replay := sim.NewReplay(limits)
-	switch {
-	case m.against != "":
-		c := sim.NewComparison(old, limits)
-		if err := trace.Replay(c.Ask, faults.add); err != nil {
-			return err
-		}
-		c.LeftOut = trace.LeftOut
-		return c.WriteText(s.out, color)
-	case m.format.value == "jsonl":
+	switch m.format.value {
+	case "jsonl":
 		return answer(trace, replay, sim.NewJSONL(s.out).Write, faults)
-	case m.format.value == "csv":
+	case "csv":
 		csv := sim.NewCSV(s.out)
 		return errors.Join(answer(trace, replay, csv.Write, faults), csv.Flush())
 	}
@@ -29,7 +24,7 @@ func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit
 		return err
 	}
 	report.LeftOut = trace.LeftOut
-	return report.WriteText(s.out, color)
+	return report.WriteText(s.out, m.color.color(s.outColor))
 }
 
 // answer hands each line with its answer to write.
@@ -40,5 +35,32 @@ func answer(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answ
 			return err
 		}
 		return write(l, a)
+	}, faults.add)
+}
+
+// compare answers the trace by both sides.
+func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, faults *faults) error {
+	switch m.format.value {
+	case "jsonl":
+		return answerBoth(trace, c, sim.NewJSONL(s.out).WriteBoth, faults)
+	case "csv":
+		csv := sim.NewComparisonCSV(s.out)
+		return errors.Join(answerBoth(trace, c, csv.WriteBoth, faults), csv.Flush())
+	}
+	if err := trace.Replay(c.Ask, faults.add); err != nil {
+		return err
+	}
+	c.LeftOut = trace.LeftOut
+	return c.WriteText(s.out, m.color.color(s.outColor))
+}
+
+// answerBoth hands each line with both of its answers to write.
+func answerBoth(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.Told) error, faults *faults) error {
+	return trace.Replay(func(l *sim.Line) error {
+		old, new, err := c.AskBoth(l)
+		if err != nil {
+			return err
+		}
+		return write(l, old, new)
 	}, faults.add)
 }

@@ -24,7 +24,7 @@ type action func(s streams, args []string) error
 
 // verbs returns all verbs, in the order in which people meet them.
 func verbs() []verb {
-	return []verb{generateVerb(), checkVerb(), diffVerb(), initVerb(), schemaVerb(), sqlVerb(), simulateVerb(), versionVerb(), helpVerb()}
+	return []verb{generateVerb(), checkVerb(), diffVerb(), explainVerb(), initVerb(), schemaVerb(), sqlVerb(), simulateVerb(), versionVerb(), helpVerb()}
 }
 
 func verbNames() []string {

@@ -166,8 +166,8 @@ func TestALeaseAddsAsMuchAsIsSaid(t *testing.T) {
 }
 
 // lent is a block of a lease that has been taken: what is left of it, when it was taken, and the last instant at
-// which it can be spent, and given back.
-type lent struct{ left, taken, end, notAfter int64 }
+// which it can be spent.
+type lent struct{ left, taken, end int64 }
 
 // lend takes a block, and returns it if there was one.
 func lend(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []lent) {
@@ -179,21 +179,9 @@ func lend(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.S
 	}
 	b := lent{left: lease.Tokens, taken: now, end: now + int64(lease.For)}
 	if end := rule.WindowEnd(now); end < math.MaxInt64 {
-		b.end, b.notAfter = min(b.end, end-1), end-1
+		b.end = min(b.end, end-1)
 	}
 	return next, []lent{b}
-}
-
-// returned is how much of what is left of a block is given back at an instant: without what has accrued since,
-// which a full key would have lost. Where others reserve, it is nothing: see [spec.Within].
-func (b lent) returned(p *runtime.Policy, left, now int64) int64 {
-	switch {
-	case p.Reserves():
-		return 0
-	case p.Kind == runtime.TokenBucket:
-		return left - ceil(p.Rate*(now-b.taken), int64(p.Period))
-	}
-	return left
 }
 
 // lease has random processes take blocks, spend them until their end, and give back what is left, and returns
@@ -225,9 +213,9 @@ func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 			blocks = blocks[1:]
 			spent := choose(d, 0, b.left, b.left, d.Int64N(b.left+1))
 			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
-			if back := b.returned(p, b.left-spent, later); back > 0 {
+			if back := b.left - spent; back > 0 && !p.Reserves() { // where others reserve, see [spec.Within]
 				var err error
-				state, _, err = rule.Step(state, later, runtime.Ask{Op: runtime.Refund, Count: back, NotAfter: b.notAfter})
+				state, _, err = rule.Step(state, later, runtime.Ask{Op: runtime.Refund, Count: back, TakenAt: b.taken})
 				require.NoError(t, err)
 			}
 		}

@@ -19,6 +19,7 @@ var traffics = []struct {
 	{"two parts", "poisson 1000/s for 100s over 1000 keys", 1},
 	{"sliding window", "poisson 1000/s for 100s over 1000 keys", 2},
 	{"8 shards", "poisson 1000/s for 100s over 1000 keys", 5},
+	{"8 shards, denied", "poisson 10000/s for 10s over 1000 keys", 5},
 }
 
 // BenchmarkReport compares the replay to a report with its floor, reading the lines and asking encoding/json

@@ -30,16 +30,31 @@ func NewComparison(old, new []Limit) *Comparison {
 	return c
 }
 
+// Told is what a line is told by one side of a [Comparison].
+type Told struct {
+	Answer
+	// Asked is false if the side has no such limit, or one whose keys have another number of parts.
+	Asked bool
+	// Fits is false if the count can never pass on this side.
+	Fits bool
+}
+
 // Ask asks both sides. The error is a [*Fault]; a count that can never pass is none if it passes on one side.
 func (c *Comparison) Ask(l *Line) error {
+	_, _, err := c.AskBoth(l)
+	return err
+}
+
+// AskBoth is [Comparison.Ask] with the answers.
+func (c *Comparison) AskBoth(l *Line) (old, new Told, err error) {
 	limit := c.named[l.Limit]
 	if limit == nil {
-		return noLimit(l.Limit, c.new.limits)
+		return Told{}, Told{}, noLimit(l.Limit, c.new.limits)
 	}
-	if err := limit.ask(c, l); err != nil {
-		return err
+	if old, new, err = limit.ask(c, l); err != nil {
+		return Told{}, Told{}, err
 	}
 	limit.asked++
 	c.span.add(l.At)
-	return nil
+	return old, new, nil
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +110,47 @@ func TestComparisonCountsKeys(t *testing.T) {
 	assert.Contains(t, text, "\n  4 of 7 requests of 2 keys, now allowed, would be denied\n")
 	assert.Contains(t, text, "\n    ann  2 of 3\n    bob  2 of 3\n")
 	assert.NotContains(t, text, "eve")
+}
+
+// Each line has the answers of both sides, as far as there are any, and can be read again.
+func TestComparisonOfEachLine(t *testing.T) {
+	old, new := bucketOf(3, 0), bucketOf(1, 1)
+	other := *new[0].Policy
+	other.Name = "other"
+	new = append(new, Limit{Policy: &other})
+	var jsonl, table bytes.Buffer
+	c, rows := NewComparison(old, new), NewComparisonCSV(&table)
+	require.NoError(t, traceOf(
+		`{"at":0,"limit":"send","key":"ann"}`,
+		`{"at":0,"limit":"send","key":"ann","reserve":true}`,
+		`{"at":0,"limit":"send","key":"ann"}`,
+		`{"at":0,"limit":"send","key":"ann"}`,
+		`{"at":0,"limit":"send","key":"ann","count":3}`,
+		`{"at":0,"limit":"other"}`,
+	).Replay(func(l *Line) error {
+		old, new, err := c.AskBoth(l)
+		require.NoError(t, err)
+		require.NoError(t, rows.WriteBoth(l, old, new))
+		return NewJSONL(&jsonl).WriteBoth(l, old, new)
+	}, func(f *Fault) error { return f }))
+	require.NoError(t, rows.Flush())
+	want := `{"at":0,"limit":"send","key":"ann","allowed":true,"remaining":0,"value":0,"oldAllowed":true,"oldRemaining":2,"oldValue":2}
+{"at":0,"limit":"send","key":"ann","reserve":true,"allowed":true,"retryAfterMs":3600000,"remaining":0,"value":-1,"oldAllowed":true,"oldRemaining":1,"oldValue":1}
+{"at":0,"limit":"send","key":"ann","allowed":false,"retryAfterMs":7200000,"remaining":0,"value":-1,"oldAllowed":true,"oldRemaining":0,"oldValue":0}
+{"at":0,"limit":"send","key":"ann","allowed":false,"retryAfterMs":7200000,"remaining":0,"value":-1,"oldAllowed":false,"oldRetryAfterMs":3600000,"oldRemaining":0,"oldValue":0}
+{"at":0,"limit":"send","key":"ann","count":3,"allowed":false,"oldAllowed":false,"oldRetryAfterMs":10800000,"oldRemaining":0,"oldValue":0}
+{"at":0,"limit":"other","allowed":true,"remaining":0,"value":0}
+`
+	assert.Equal(t, want, jsonl.String())
+	assert.Equal(t, `at,limit,key,count,reserve,allowed,retryAfterMs,remaining,value,oldAllowed,oldRetryAfterMs,oldRemaining,oldValue
+0,send,ann,1,false,true,,0,0,true,,2,2
+0,send,ann,1,true,true,3600000,0,-1,true,,1,1
+0,send,ann,1,false,false,7200000,0,-1,true,,0,0
+0,send,ann,1,false,false,7200000,0,-1,false,3600000,0,0
+0,send,ann,3,false,false,,,,false,10800000,0,0
+0,other,,1,false,true,,0,0,,,,
+`, table.String())
+	again := NewComparison(old, new)
+	require.NoError(t, traceOf(want).Replay(again.Ask, func(f *Fault) error { return f }))
+	assert.Equal(t, c.span, again.span)
 }

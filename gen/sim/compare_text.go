@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 )
 
 // before and after say an outcome on the old side, and on the new one.
@@ -80,7 +82,7 @@ func (c *compared) write(out *bytes.Buffer, ink ink) {
 
 // writeSide says the rule of one side.
 func writeSide(out *bytes.Buffer, side string, l *replayed) {
-	rule := wrapped(l.Words, "       ")
+	rule := cells.Wrap(l.Words, "       ")
 	out.WriteString("  " + side + rule[len("  "+side):])
 }
 
@@ -96,7 +98,7 @@ func (c *compared) writeChanges(out *bytes.Buffer, ink ink) {
 			if good(from, to) {
 				color = ink.green
 			}
-			change := wrapped(fmt.Sprintf("%s of %s%s, %s, %s",
+			change := cells.Wrap(fmt.Sprintf("%s of %s%s, %s, %s",
 				grouped(n), plural(c.asked, "request"), ofKeys(c.keys[from][to], c.new), before[from], after[to]), "  ")
 			out.WriteString(color + strings.TrimSuffix(change, "\n") + ink.off + "\n")
 		}

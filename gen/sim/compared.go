@@ -30,34 +30,34 @@ func newCompared(name string, old, new *replayed) *compared {
 }
 
 // ask asks the sides that there are. What is wrong with the line is found before either takes anything.
-func (c *compared) ask(both *Comparison, l *Line) error {
+func (c *compared) ask(both *Comparison, l *Line) (old, new Told, err error) {
 	switch {
 	case c.old == nil:
-		_, err := both.new.Ask(l)
-		return err
+		a, err := both.new.Ask(l)
+		return Told{}, Told{a, true, true}, err
 	case c.new == nil:
-		_, err := both.old.Ask(l)
-		return err
+		a, err := both.old.Ask(l)
+		return Told{a, true, true}, Told{}, err
 	}
 	if _, err := c.new.key(l.Key); err != nil {
-		return err
+		return Told{}, Told{}, err
 	}
-	old, err := both.old.Ask(l)
-	before, ok := outcomeOf(old, err)
+	was, err := both.old.Ask(l)
+	before, ok := outcomeOf(was, err)
 	if !ok {
-		return err
+		return Told{}, Told{}, err
 	}
-	new, err := both.new.Ask(l)
-	after, ok := outcomeOf(new, err)
-	switch {
-	case !ok, before == neverFits && after == neverFits:
-		return err
-	case after == neverFits:
-		c.count(old.Key, before, after)
-	default:
-		c.count(new.Key, before, after)
+	is, err := both.new.Ask(l)
+	after, ok := outcomeOf(is, err)
+	if !ok || before == neverFits && after == neverFits {
+		return Told{}, Told{}, err
 	}
-	return nil
+	key := is.Key
+	if after == neverFits {
+		key = was.Key
+	}
+	c.count(key, before, after)
+	return Told{was, true, before != neverFits}, Told{is, true, after != neverFits}, nil
 }
 
 // count counts the outcomes of a request on both sides.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"regexp"
@@ -16,10 +17,15 @@ type CSV struct {
 }
 
 // NewCSV returns a CSV that writes to w, once it has written the names of the columns.
-func NewCSV(w io.Writer) *CSV {
+func NewCSV(w io.Writer) *CSV { return newCSV(w, fields[:fieldOldAllowed]) }
+
+// NewComparisonCSV is [NewCSV] with the columns of both sides.
+func NewComparisonCSV(w io.Writer) *CSV { return newCSV(w, fields[:]) }
+
+func newCSV(w io.Writer, columns []field) *CSV {
 	c := &CSV{csv.NewWriter(w)}
-	names := make([]string, len(fields))
-	for i, f := range fields {
+	names := make([]string, len(columns))
+	for i, f := range columns {
 		names[i] = f.name
 	}
 	c.w.Write(names) // Flush returns its error
@@ -28,21 +34,38 @@ func NewCSV(w io.Writer) *CSV {
 
 // Write writes a line with its answer. The error is that of the writer.
 func (c *CSV) Write(l *Line, a Answer) error {
-	retryAfter := ""
-	if w := wait(a.Decision); w > 0 {
-		retryAfter = string(appendMs(nil, w))
-	}
-	return c.w.Write([]string{
+	return c.w.Write(append(requestRow(l, a.Key), Told{a, true, true}.row()...))
+}
+
+// WriteBoth writes a line with its answers on both sides of a [Comparison], as [JSONL.WriteBoth] does.
+func (c *CSV) WriteBoth(l *Line, old, new Told) error {
+	row := append(requestRow(l, cmp.Or(new.Key, old.Key)), new.row()...)
+	return c.w.Write(append(row, old.row()...))
+}
+
+func requestRow(l *Line, key string) []string {
+	return []string{
 		inert(strings.Trim(string(l.given[fieldAt]), `"`)),
 		inert(l.Limit),
-		inert(a.Key),
+		inert(key),
 		strconv.FormatInt(l.Count, 10),
 		strconv.FormatBool(l.Reserve),
-		strconv.FormatBool(a.Allowed),
-		retryAfter,
-		strconv.FormatInt(a.Remaining, 10),
-		string(appendValue(nil, a.Value)),
-	})
+	}
+}
+
+// row is an answer as columns, with nothing in those that there are not.
+func (t Told) row() []string {
+	switch {
+	case !t.Asked:
+		return []string{"", "", "", ""}
+	case !t.Fits:
+		return []string{"false", "", "", ""}
+	}
+	retryAfter := ""
+	if w := wait(t.Decision); w > 0 {
+		retryAfter = string(appendMs(nil, w))
+	}
+	return []string{strconv.FormatBool(t.Allowed), retryAfter, strconv.FormatInt(t.Remaining, 10), string(appendValue(nil, t.Value))}
 }
 
 // Flush writes what is still in memory, and returns the first error of the writer.

@@ -9,7 +9,7 @@
 //
 // # What is the same as in a store
 //
-// Every answer comes from [runtime.Rule.Step], or for a limit with shards from [runtime.Batch], and keys are
+// Every answer comes from [runtime.Rule.Step], or for a limit with shards from [runtime.Policy.StepShards], and keys are
 // encoded by [runtime.KeyOf]. Which two of its shards a request looks at is random in a store. Here they are
 // picked by the number of the request among those of its key, so that the same trace always gets the same
 // answers: one run of those that can happen, and the same one whatever other keys and limits ask. What is left

@@ -10,6 +10,8 @@ type Fault struct {
 	Column int
 	// Reason says what is wrong, without the value of a key.
 	Reason string
+	// Unknown is the name of the limit that was asked, if there is none of that name.
+	Unknown string
 
 	cause error
 }

@@ -9,13 +9,15 @@ type field struct {
 	answer bool
 }
 
-// fields are in the order in which they are written. The first five are the request.
+// fields are in the order in which they are written. The first five are the request, the next four its answer, and
+// the last four that of the old side of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"},
 	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true},
+	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true},
 }
 
-// The fields of a request, as they stand in fields.
+// The fields of a request, and the first of each answer, as they stand in fields.
 const (
 	fieldAt = iota
 	fieldLimit
@@ -23,6 +25,7 @@ const (
 	fieldCount
 	fieldReserve
 	fieldAllowed
+	fieldOldAllowed = fieldAllowed + 4
 )
 
 // requestFields lists the fields of a request in words.
@@ -50,7 +53,7 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 		l.Count, err = s.integer(name)
 	case fieldReserve:
 		l.Reserve, err = s.boolean(name)
-	case fieldAllowed:
+	case fieldAllowed, fieldOldAllowed:
 		_, err = s.boolean(name)
 	default:
 		err = s.number(name)

@@ -23,17 +23,42 @@ type JSONL struct {
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
 // Write writes a line with its answer. The error is that of the writer.
-func (j *JSONL) Write(l *Line, a Answer) error {
+func (j *JSONL) Write(l *Line, a Answer) error { return j.WriteBoth(l, Told{}, Told{a, true, true}) }
+
+// WriteBoth writes a line with its answers on both sides of a [Comparison]: those of the old side as oldAllowed and
+// so on. A side that was not asked has no answer, and one where the count never passes is only not allowed.
+func (j *JSONL) WriteBoth(l *Line, old, new Told) error {
 	out := l.appendGiven(append(j.out[:0], '{'))
-	out = strconv.AppendBool(append(out, `"allowed":`...), a.Allowed)
-	if w := wait(a.Decision); w > 0 {
-		out = appendMs(append(out, `,"retryAfterMs":`...), w)
-	}
-	out = strconv.AppendInt(append(out, `,"remaining":`...), a.Remaining, 10)
-	out = appendValue(append(out, `,"value":`...), a.Value)
-	j.out = append(out, '}', '\n')
+	out = new.appendAnswer(out, fieldAllowed)
+	out = old.appendAnswer(out, fieldOldAllowed)
+	out[len(out)-1] = '}' // for the last comma
+	j.out = append(out, '\n')
 	_, err := j.w.Write(j.out)
 	return err
+}
+
+// appendAnswer appends the fields of an answer, of which the first one is given, each with a comma after it.
+func (t *Told) appendAnswer(out []byte, first int) []byte {
+	if !t.Asked {
+		return out
+	}
+	out = strconv.AppendBool(appendName(out, first), t.Allowed)
+	out = append(out, ',')
+	if !t.Fits {
+		return out
+	}
+	if w := wait(t.Decision); w > 0 {
+		out = append(appendMs(appendName(out, first+1), w), ',')
+	}
+	out = append(strconv.AppendInt(appendName(out, first+2), t.Remaining, 10), ',')
+	return append(appendValue(appendName(out, first+3), t.Value), ',')
+}
+
+// appendName appends the name of a field, with its colon.
+func appendName(out []byte, field int) []byte {
+	out = append(out, '"')
+	out = append(out, fields[field].name...)
+	return append(out, `":`...)
 }
 
 // appendMs appends a duration in milliseconds, to the nanosecond.

@@ -17,13 +17,12 @@ type Limit struct {
 type replayed struct {
 	Limit
 	parts  []func(string) (runtime.Part, bool)
-	shares []runtime.Rule
 	counts map[string]*count
 	tally
 }
 
 func newReplayed(l Limit) *replayed {
-	r := &replayed{Limit: l, shares: sharesOf(l.Policy), counts: map[string]*count{}}
+	r := &replayed{Limit: l, counts: map[string]*count{}}
 	for _, typ := range l.Key {
 		r.parts = append(r.parts, partOf(typ))
 	}
@@ -38,7 +37,7 @@ func (r *replayed) ask(l *Line) (*count, runtime.Decision, error) {
 	}
 	c := r.counts[key]
 	if c == nil {
-		c = newCount(r.Policy, r.shares, key)
+		c = newCount(r.Policy, key)
 		r.counts[key] = c
 	}
 	d, err := c.ask(r.Policy, l.At, runtime.Ask{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})

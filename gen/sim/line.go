@@ -89,10 +89,7 @@ func (l *Line) parseField(s *scanner) error {
 func (l *Line) appendGiven(out []byte) []byte {
 	for i, value := range l.given {
 		if value != nil && !fields[i].answer {
-			out = append(out, '"')
-			out = append(out, fields[i].name...)
-			out = append(out, `":`...)
-			out = append(out, value...)
+			out = append(appendName(out, i), value...)
 			out = append(out, ',')
 		}
 	}

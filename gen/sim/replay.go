@@ -58,5 +58,7 @@ func noLimit(name string, limits []*replayed) error {
 	if rest := len(limits) - mostNamed; rest > 0 {
 		known += " and " + plural(int64(rest), "other")
 	}
-	return faultf("there is no limit \"%s\", only %s", shown(name, 60), known)
+	fault := faultf("there is no limit \"%s\", only %s", shown(name, 60), known)
+	fault.Unknown = name
+	return fault
 }

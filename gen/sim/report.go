@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 )
 
 // Report sums up the answers to a trace for people, in lines of at most 80 cells.
@@ -78,7 +80,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink ink) {
 	axis := newAxis(r.span.first, r.span.last, bins)
 	byDenied := func(a, b *replayed) int { return cmp.Compare(a.denied, b.denied) }
 	for _, l := range most(r.asked, mostSections, byDenied) {
-		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.bold, shown(l.Policy.Name, 60), ink.off, wrapped(l.Words, "  "))
+		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.bold, shown(l.Policy.Name, 60), ink.off, cells.Wrap(l.Words, "  "))
 		writePlots(out, axis, r.timelines[l.Policy.Name], ink)
 		writeDenied(out, l)
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 )
 
-// mostCells is how wide a line of a report is at most.
-const mostCells = 80
-
 // table is text in columns: the first to the left, the others to the right.
 type table [][]string
 
@@ -21,7 +18,7 @@ func (t table) write(out io.Writer, indent string) {
 	for _, w := range widths[1:] {
 		others += 2 + w
 	}
-	widths[0] = min(widths[0], max(mostCells-others, 5))
+	widths[0] = min(widths[0], max(cells.Line-others, 5))
 	for _, row := range t {
 		line := indent + padded(shown(row[0], widths[0]), widths[0])
 		for i, cell := range row[1:] {
@@ -40,18 +37,4 @@ func (t table) widths() []int {
 		}
 	}
 	return widths
-}
-
-// wrapped breaks a text into lines, each after the indent.
-func wrapped(text, indent string) string {
-	var out strings.Builder
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && cells.Of(indent+line+" "+word) > mostCells {
-			out.WriteString(indent + line + "\n")
-			line = ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return out.String() + indent + line + "\n"
 }

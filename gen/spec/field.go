@@ -240,7 +240,7 @@ var limitFields = []field[Limit]{
 var leaseFields = []field[runtime.Lease]{
 	{
 		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
-		about:   "How many tokens a block has. Requests for more ask the store.",
+		about:   "How many tokens a block has: best what one process uses within `for`. Requests for more ask the store.",
 		accepts: "a whole number of tokens, 1 to `capacity`",
 		example: "10",
 		schema:  numberSchema(1, runtime.MaxTokens),
@@ -248,7 +248,7 @@ var leaseFields = []field[runtime.Lease]{
 	},
 	{
 		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
-		about:   "How long a block may be spent. What is left then is given back.",
+		about:   "How long a block may be spent. What is left then is given back, of a token bucket without what has accrued since.",
 		accepts: "a duration, as for `period`",
 		example: "200ms",
 		schema:  object{"type": "string", "pattern": durationPattern},

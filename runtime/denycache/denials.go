@@ -17,9 +17,10 @@ const generation = 8192
 
 // denial is the smallest count that a key was denied, and the decision on it.
 type denial struct {
+	policy   *runtime.Policy
 	count    int64
 	decision runtime.Decision
-	// at is when it was decided, and until how long it is answered.
+	// at is when it was learnt, and until how long it is answered.
 	at, until time.Time
 }
 
@@ -34,10 +35,15 @@ func (d *denials) find(q runtime.Request, now time.Time) (runtime.Decision, bool
 	if !ok {
 		known, ok = d.old[row(q)]
 	}
-	if !ok || known.count != q.Count || now.Before(known.at) || !now.Before(known.until) {
+	if !ok || !known.of(q) || now.Before(known.at) || !now.Before(known.until) {
 		return runtime.Decision{}, false
 	}
 	return known.after(now.Sub(known.at)), true
+}
+
+// of reports whether the denial is one of a request. That of an edited policy would be another.
+func (d denial) of(q runtime.Request) bool {
+	return d.count == q.Count && (d.policy == q.Policy || *d.policy == *q.Policy)
 }
 
 // after returns the decision as it is when time has passed.
@@ -48,9 +54,17 @@ func (d denial) after(passed time.Duration) runtime.Decision {
 	return decision
 }
 
-// remember keeps a denial. One of a smaller count says more, and stays.
-func (d *denials) remember(q runtime.Request, decision runtime.Decision, now time.Time) {
-	until := now.Add(min(decision.RetryAfter, q.Policy.DenyCache))
+// remember keeps a denial that was asked for and has been learnt now. One of a smaller count says more, and
+// stays. The tokens may have come back as soon as it was decided, so the policy's time begins with the question;
+// they are due that long after it was decided, so RetryAfter is not over before the answer's is.
+func (d *denials) remember(q runtime.Request, decision runtime.Decision, asked, now time.Time) {
+	until := now.Add(decision.RetryAfter)
+	if end := asked.Add(q.Policy.DenyCache); end.Before(until) {
+		until = end
+	}
+	if !now.Before(until) {
+		return
+	}
 	known, ok := d.young[row(q)]
 	if ok && known.count < q.Count && now.Before(known.until) {
 		return
@@ -58,7 +72,7 @@ func (d *denials) remember(q runtime.Request, decision runtime.Decision, now tim
 	if len(d.young) >= generation || d.young == nil {
 		d.old, d.young = d.young, make(map[runtime.Row]denial)
 	}
-	d.young[row(q)] = denial{q.Count, decision, now, until}
+	d.young[row(q)] = denial{q.Policy, q.Count, decision, now, until}
 }
 
 // forget is for a key that may have been given something back.

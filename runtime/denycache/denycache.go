@@ -55,7 +55,8 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	answers, open, given := s.recall(calls)
+	asked := s.clock()
+	answers, open, given := s.recall(calls, asked)
 	if len(open) == 0 {
 		return answers, nil
 	}
@@ -64,7 +65,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		behind[i] = calls[at]
 	}
 	got, err := s.store.Do(ctx, behind)
-	s.learn(behind, got, given)
+	s.learn(behind, got, asked, given)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +90,7 @@ func concerned(calls []runtime.Call) bool {
 func cached(q runtime.Request) bool { return q.Policy != nil && q.Policy.DenyCache > 0 }
 
 // recall answers the calls that are known to be denied. The others are open: it returns where they stand.
-func (s *Store) recall(calls []runtime.Call) (answers []runtime.Answer, open []int, given int) {
-	now := s.clock()
+func (s *Store) recall(calls []runtime.Call, now time.Time) (answers []runtime.Answer, open []int, given int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answers = make([]runtime.Answer, len(calls))
@@ -108,9 +108,9 @@ func (s *Store) recall(calls []runtime.Call) (answers []runtime.Answer, open []i
 	return answers, open, s.given
 }
 
-// learn remembers which calls were denied, unless something was given back since, and forgets what these
-// calls may have given back. Without answers, nobody knows what they have done.
-func (s *Store) learn(calls []runtime.Call, answers []runtime.Answer, given int) {
+// learn remembers which of the calls that were asked were denied, unless something was given back since, and
+// forgets what they may have given back. Without answers, nobody knows what they have done.
+func (s *Store) learn(calls []runtime.Call, answers []runtime.Answer, asked time.Time, given int) {
 	now := s.clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Store) learn(calls []runtime.Call, answers []runtime.Answer, given int)
 	}
 	for i, a := range answers {
 		if q, ok := plain(calls[i]); ok && a.Err == nil && !a.Decisions[0].Allowed {
-			s.denials.remember(q, a.Decisions[0], now)
+			s.denials.remember(q, a.Decisions[0], asked, now)
 		}
 	}
 }

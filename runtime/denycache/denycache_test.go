@@ -125,6 +125,17 @@ func TestDenialsAreRememberedForSoLong(t *testing.T) {
 	})
 }
 
+func TestTheTimeBeginsWithTheQuestion(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 10, true, 0, 1}})
+	w.behind.meanwhile = func() { w.clock.Add(2 * second) } // the answer is long on its way
+	w.play([]step{
+		{0, 8, false, 8 * second, 2},
+		{3*second - 1, 8, false, 5*second + 1, 2},
+		{1, 8, false, 3 * second, 3}, // for five seconds, the store may have been given something back
+	})
+}
+
 func TestTheSmallestCountIsRemembered(t *testing.T) {
 	newWorld(t).play([]step{
 		{0, 10, true, 0, 1},

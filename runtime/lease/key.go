@@ -13,6 +13,8 @@ type key struct {
 	block atomic.Pointer[block]
 	// under is the renewal that is under way, nil if there is none.
 	under *renewal
+	// held counts those who reset it: until they have, it does without a block.
+	held int
 	// alone is until when the key does without a block, for there are not enough tokens for one.
 	alone time.Time
 	// timer forgets the key when its block has ended, or it is no longer alone.
@@ -22,16 +24,16 @@ type key struct {
 // block is tokens that have been taken.
 type block struct {
 	left atomic.Int64
-	// ends is when it can no longer be spent, by this process's clock, and notAfter when it can no longer be
-	// given back, by the store's.
-	ends     time.Time
-	notAfter int64
+	// ends is when it can no longer be spent, by this process's clock, and over the same by the store's.
+	ends, over time.Time
+	// takenAt is when it was taken, by the clock of the store behind.
+	takenAt int64
 }
 
 // spend takes n tokens from the block, if it has them, and returns how many are left.
-func (k *key) spend(n int64) (left int64, ok bool) {
+func (k *key) spend(n int64, clock func() time.Time) (left int64, ok bool) {
 	b := k.block.Load()
-	if b == nil || !time.Now().Before(b.ends) {
+	if b == nil || !time.Now().Before(b.ends) || clock != nil && !clock().Before(b.over) {
 		return 0, false
 	}
 	for {
@@ -59,7 +61,7 @@ func (k *key) giveBack() []runtime.Call {
 	if left == 0 {
 		return nil
 	}
-	return []runtime.Call{k.call(runtime.Ask{Op: runtime.Refund, Count: left, NotAfter: b.notAfter})}
+	return []runtime.Call{k.call(runtime.Ask{Op: runtime.Refund, Count: left, TakenAt: b.takenAt})}
 }
 
 func (k *key) call(q runtime.Ask) runtime.Call {

@@ -4,8 +4,14 @@
 //
 // A [Store] stands before another. Of a limit whose policy has a Lease, it takes a block of tokens from the
 // store behind at a key's first request, answers the requests that fit into it by itself, and takes the
-// next block when it is spent. What is left of a block at its end is given back. When there are not enough
-// tokens for a block, requests go to the store behind one by one, until there may be.
+// next block when it is spent. When there are not enough tokens for a block, requests go to the store behind
+// one by one, until there may be.
+//
+// What is left of a block at its end is given back. Of a token bucket, that is without what has accrued since the
+// block was taken: a full bucket would have lost it, and otherwise more and more could be out at once. So a block
+// is best of the size that a process uses within Lease.For.
+//
+// A block belongs to a policy by its address: make a policy once, not for each request.
 //
 // Only plain takes are answered from a block. Reservations, several limits at once and transactions of the
 // caller go to the store behind; so do Check and Peek, which do not see what is left of the blocks.
@@ -15,7 +21,12 @@
 //   - A block has been taken before it is spent: all processes together grant no more tokens than the limit
 //     does. But they may be spent up to Lease.For after they were taken, so in any time t a token bucket
 //     grants at most capacity + maxReserved + rate*(t+Lease.For)/period.
+//   - Many processes seem to be one that answers from the key's row, or from the block of the process that is asked, and
+//     between two questions takes blocks and gives back what is left of them. So a denial may come of what others
+//     hold. If the store behind fails, a block may be lost: fewer tokens are granted then, and never more.
 //   - A block of a fixed or sliding window is not spent after the window's end, nor given back to the next.
+//   - What is left of the blocks of this process is forgotten when their key is reset. Those of other processes
+//     may be spent, or given back, until they end.
 //   - A process that is killed loses at most one block for each key, and Lease.For later nobody could have
 //     spent it.
 //   - A key that nobody asks of takes no memory once its block has ended, and no goroutine runs for it.
@@ -32,6 +43,7 @@ import (
 // Store is a [runtime.Store] before another. It may be used by many goroutines at once.
 type Store struct {
 	store runtime.Store
+	clock func() time.Time
 
 	mu     sync.RWMutex
 	keys   map[id]*key
@@ -46,8 +58,11 @@ type id struct {
 	key    string
 }
 
-// New returns a store that asks another.
-func New(store runtime.Store) *Store { return &Store{store: store, keys: map[id]*key{}} }
+// New returns a store that asks another, which tells the time by clock. Blocks end by the clock of this process,
+// and by that one too if it is not nil.
+func New(store runtime.Store, clock func() time.Time) *Store {
+	return &Store{store: store, clock: clock, keys: map[id]*key{}}
+}
 
 // WithTx implements [runtime.TxStore]. A transaction of the caller has no lease.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
@@ -58,11 +73,19 @@ func (s *Store) Spend(p *runtime.Policy, name string, n int64) (runtime.Decision
 	if k == nil || n <= 0 {
 		return runtime.Decision{}, false
 	}
-	left, ok := k.spend(n)
+	left, ok := k.spend(n, s.clock)
 	if !ok {
 		return runtime.Decision{}, false
 	}
 	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}, true
+}
+
+// now returns the time by the store's clock.
+func (s *Store) now() time.Time {
+	if s.clock == nil {
+		return time.Now()
+	}
+	return s.clock()
 }
 
 // find returns a key, nil if it is not known.
@@ -77,7 +100,11 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if q, ok := leased(calls); ok {
 		return s.take(ctx, q, calls)
 	}
-	s.dropReset(calls)
+	release, err := s.hold(ctx, calls)
+	defer release()
+	if err != nil {
+		return nil, err
+	}
 	return s.store.Do(ctx, calls)
 }
 
@@ -101,7 +128,7 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	}
 	for range tries {
 		if d, ok := s.Spend(q.Policy, q.Key, q.Count); ok {
-			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: time.Now().UnixNano()}}, nil
+			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
 		}
 		r := s.renew(ctx, id{q.Policy, q.Key})
 		if r == nil {
@@ -117,17 +144,6 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 		}
 	}
 	return s.store.Do(ctx, calls)
-}
-
-// dropReset forgets the blocks of what is reset: the key is full again without them.
-func (s *Store) dropReset(calls []runtime.Call) {
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			if k := s.find(id{q.Policy, q.Key}); k != nil && q.Op == runtime.Reset {
-				k.end()
-			}
-		}
-	}
 }
 
 // Close gives back what is left of all blocks. From then on, requests go to the store behind one by one.

@@ -18,7 +18,7 @@ import (
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-		return lease.New(&runtime.MemStore{Clock: clock})
+		return lease.New(&runtime.MemStore{Clock: clock}, clock)
 	})
 }
 
@@ -58,7 +58,7 @@ type process struct {
 }
 
 func newProcess(behind runtime.Store, p *runtime.Policy) process {
-	s := lease.New(behind)
+	s := lease.New(behind, nil)
 	return process{s, runtime.NewLimiter(s).Limit(p, runtime.Key{})}
 }
 
@@ -121,6 +121,32 @@ func TestWhatIsLeftGoesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBlocksDoNotPileUp has many processes hold blocks of which they spend little. While they hold them, the bucket
+// fills up again: if all that was left came back, more and more would be out at once.
+func TestBlocksDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := leased(runtime.TokenBucket)
+		policy.Rate, policy.Period, policy.Capacity, policy.Lease.Tokens = 100, time.Second, 1000, 100
+		behind := &runtime.MemStore{}
+		var processes []process
+		for range 50 {
+			processes = append(processes, newProcess(behind, policy))
+		}
+		for i := range 60 * len(processes) {
+			require.True(t, processes[i%len(processes)].take(t, 1), "half of what the limit grants")
+			time.Sleep(time.Second / time.Duration(len(processes)))
+		}
+		burst := 0
+		for _, p := range processes {
+			for p.take(t, 1) {
+				burst++
+			}
+			require.NoError(t, p.store.Close())
+		}
+		require.LessOrEqual(t, burst, 1000+100, "at one instant: the capacity, and the rate while a block is held")
+	})
 }
 
 func TestProcessesTogetherGrantNoMoreThanTheLimit(t *testing.T) {
@@ -297,10 +323,52 @@ func TestWithoutEnoughForABlockRequestsGoOneByOne(t *testing.T) {
 	})
 }
 
+func TestABlockFromBeforeAResetIsNotSpentAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind, policy := &slow{}, leased(runtime.TokenBucket)
+		policy.Rate = 1
+		p := newProcess(behind, policy)
+		gone, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+		defer cancel()
+		_, err := p.limit.Allow(gone)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the block is still under way")
+		require.NoError(t, p.limit.Reset(t.Context()))
+		for range 100 {
+			require.True(t, p.take(t, 1))
+		}
+		require.False(t, p.take(t, 1), "100 tokens, and none of the block")
+
+		var all sync.WaitGroup
+		all.Go(func() { require.NoError(t, p.limit.Reset(t.Context())) })
+		time.Sleep(time.Microsecond)
+		require.True(t, p.take(t, 1), "while a reset is under way there is no block")
+		all.Wait()
+		require.InDelta(t, 99, left(t, behind, policy), 0.1)
+		require.NoError(t, p.store.Close())
+	})
+}
+
+func TestNobodyWaitsLongerToResetThanTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := &slow{}
+		p := newProcess(behind, leased(runtime.TokenBucket))
+		var all sync.WaitGroup
+		all.Go(func() { p.take(t, 1) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+		defer cancel()
+		require.ErrorIs(t, p.limit.Reset(ctx), context.DeadlineExceeded)
+		all.Wait()
+		require.True(t, p.take(t, 9), "nothing was reset: the block is there")
+		require.Equal(t, 1, behind.asked)
+		require.NoError(t, p.store.Close())
+	})
+}
+
 func TestQuestionsThatAreNotLeased(t *testing.T) {
 	behind := &slow{}
 	policy := leased(runtime.TokenBucket)
-	s := lease.New(behind)
+	s := lease.New(behind, nil)
 	limiter := runtime.NewLimiter(s)
 	l := limiter.Limit(policy, runtime.Key{})
 	_, err := limiter.WithTx(nil).Limit(policy, runtime.Key{}).Allow(t.Context())

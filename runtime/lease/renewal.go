@@ -26,10 +26,9 @@ func (s *Store) renew(ctx context.Context, at id) *renewal {
 	if s.closed {
 		return nil
 	}
-	k := s.keys[at]
-	if k == nil {
-		k = &key{id: at}
-		s.keys[at] = k
+	k := s.know(at)
+	if k.held > 0 {
+		return nil
 	}
 	if k.under == nil && !time.Now().Before(k.alone) {
 		k.under = &renewal{done: make(chan struct{})}
@@ -39,13 +38,23 @@ func (s *Store) renew(ctx context.Context, at id) *renewal {
 	return k.under
 }
 
+// know returns a key, a new one if it is not known. The store is locked.
+func (s *Store) know(at id) *key {
+	k := s.keys[at]
+	if k == nil {
+		k = &key{id: at}
+		s.keys[at] = k
+	}
+	return k
+}
+
 // takeBlock takes a block, and gives back what is left of the one before.
 func (s *Store) takeBlock(ctx context.Context, k *key, r *renewal) {
 	defer s.working.Done()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	calls := append(k.giveBack(), k.call(runtime.Ask{Count: k.policy.Lease.Tokens}))
-	asked := time.Now()
+	asked, byStore := time.Now(), s.now()
 	answers, err := s.store.Do(ctx, calls)
 
 	s.mu.Lock()
@@ -54,24 +63,24 @@ func (s *Store) takeBlock(ctx context.Context, k *key, r *renewal) {
 		r.err = err
 		s.forget(k)
 	} else {
-		s.settle(k, asked, answers[len(answers)-1])
+		s.settle(k, asked, byStore, answers[len(answers)-1])
 	}
 	k.under = nil
 	close(r.done)
 }
 
-// settle has a key use the block that it was asked for at an instant, or do without. The store is locked.
-func (s *Store) settle(k *key, asked time.Time, a runtime.Answer) {
+// settle has a key use the block that it was asked for at an instant, which is one of either clock, or do without.
+// The store is locked.
+func (s *Store) settle(k *key, asked, byStore time.Time, a runtime.Answer) {
 	lasts := k.policy.Lease.For
 	if a.Allowed() {
 		rule := k.policy.Rule(k.key)
-		b := &block{}
+		b := &block{takenAt: a.At}
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
-			b.notAfter = end - 1
 		}
 		b.left.Store(k.policy.Lease.Tokens)
-		b.ends = asked.Add(lasts)
+		b.ends, b.over = asked.Add(lasts), byStore.Add(lasts)
 		k.block.Store(b)
 	} else {
 		if a.Err == nil {
@@ -104,9 +113,9 @@ func (s *Store) expire(k *key) {
 	s.refund(context.Background(), k.giveBack())
 }
 
-// forget forgets a key. The store is locked.
+// forget forgets a key, unless it is held. The store is locked.
 func (s *Store) forget(k *key) {
-	if s.keys[k.id] == k {
+	if s.keys[k.id] == k && k.held == 0 {
 		delete(s.keys, k.id)
 	}
 }

@@ -25,7 +25,7 @@ func newFront(behind runtime.Store, lanes int, o Options) front {
 		f.group = group.New(behind, group.Options{Lanes: lanes, Batch: o.Batch})
 		behind = f.group
 	}
-	f.leases = lease.New(denycache.New(behind, o.Clock))
+	f.leases = lease.New(denycache.New(behind, o.Clock), o.Clock)
 	return f
 }
 

@@ -58,3 +58,18 @@ func Blank(text string) string {
 	}
 	return out.String()
 }
+
+// Fit returns a text that fills a width: with spaces after it, or cut, with a sign at the end that says so.
+func Fit(text string, width int) string {
+	if of := Of(text); of <= width {
+		return text + strings.Repeat(" ", width-of)
+	}
+	used := Of("…")
+	for i, r := range text {
+		if used+Rune(r) > width {
+			return text[:i] + "…" + strings.Repeat(" ", max(0, width-used))
+		}
+		used += Rune(r)
+	}
+	return text
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The README shows what explain says of the example, some lines of it.
+func TestReadmeShowsWhatExplainSays(t *testing.T) {
+	var out, problems bytes.Buffer
+	require.Equal(t, exitYes, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindSubmatch(readme)
+	require.NotNil(t, block)
+	said := strings.Split(out.String(), "\n")
+	for line := range strings.Lines(string(block[1])) {
+		assert.Contains(t, said, strings.TrimSuffix(line, "\n"))
+	}
+}
