@@ -59,8 +59,8 @@ func TestReadmeGo(t *testing.T) {
 	src.WriteString(readmeHeader)
 	for i, block := range blocks(t, "go") {
 		parameters := readmeParameters
-		if !ofPackage.MatchString(block) {
-			parameters += ", limits *limits.Limits"
+		if !strings.Contains(block, "limit := ") {
+			parameters += ", limit *limits.Limits"
 		}
 		if !strings.Contains(block, "store, err := ") {
 			parameters += ", store *sqlite.Store"
@@ -79,9 +79,6 @@ func TestReadmeGo(t *testing.T) {
 	out, err := exec.Command("go", "build", "-overlay", overlayPath, "./readme").CombinedOutput()
 	assert.NoError(t, err, "%s\n%s", out, src.String())
 }
-
-// ofPackage matches what has the package limits in mind, and not a variable of that name.
-var ofPackage = regexp.MustCompile(`limits\.(New|Policies)\(`)
 
 // used returns statements that use what a block declares.
 func used(block string) string {

@@ -1,6 +1,9 @@
 package runtime
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Balance tells what is left of a limit for one key.
 type Balance struct {
@@ -15,4 +18,13 @@ type Balance struct {
 	// FullAfter says how long it takes until all of the capacity is there again, if nobody takes tokens
 	// meanwhile.
 	FullAfter time.Duration
+}
+
+// String returns the balance in words: "19 of 20 left, full after 6s".
+func (b Balance) String() string {
+	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
+	if b.FullAfter == 0 {
+		return left
+	}
+	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
 }

@@ -3,6 +3,8 @@ package runtime
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -67,4 +69,25 @@ type Decisions struct {
 	// Each holds the decision of each limit, in the order in which they were given. One that is Allowed
 	// among others that are not says that this limit would not have stood in the way.
 	Each []Decision
+}
+
+// String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
+func (ds Decisions) String() string {
+	var by []string
+	uncounted := ""
+	for _, d := range ds.Each {
+		if !d.Allowed {
+			by = append(by, strconv.Quote(d.Limit))
+		}
+		if d.FailedOpen != nil {
+			uncounted = ", uncounted"
+		}
+	}
+	switch {
+	case ds.Allowed:
+		return "allowed" + uncounted
+	case len(by) == 0:
+		return "denied"
+	}
+	return fmt.Sprintf("denied by %s, retry after %v", strings.Join(by, " and "), rough(ds.RetryAfter))
 }

@@ -25,6 +25,8 @@ var (
 	ErrNoStore = errors.New("no store")
 	// ErrNoTx: the store cannot keep count inside a transaction of its caller.
 	ErrNoTx = errors.New("the store knows no transactions")
+	// ErrNilTx: the transaction of the caller is nil.
+	ErrNilTx = errors.New("there is no transaction")
 	// ErrNotReserved: the reservation was refused, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("nothing is reserved")
 )

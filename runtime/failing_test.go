@@ -67,6 +67,9 @@ func TestDecisionsOfAStoreThatFails(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, FailedOpen: errDown}, d)
 		require.Equal(t, "allowed, uncounted", d.String())
+		all, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}))
+		require.NoError(t, err)
+		require.Equal(t, "allowed, uncounted", all.String())
 
 		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "what is wrong with the question stays wrong")

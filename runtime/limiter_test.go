@@ -171,6 +171,7 @@ func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
 
 func TestZeroValuesDeny(t *testing.T) {
 	require.Equal(t, "denied", runtime.Decision{}.String())
+	require.Equal(t, "denied", runtime.Decisions{}.String())
 	require.False(t, runtime.Decisions{}.Allowed)
 	require.False(t, runtime.Answer{}.Allowed())
 	require.Equal(t, "Kind(0)", runtime.Kind(0).String())
@@ -183,4 +184,38 @@ func TestDecisionInWords(t *testing.T) {
 	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
 	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
 	require.Equal(t, "denied, retry after 6s", runtime.Decision{RetryAfter: 6 * time.Second}.String())
+}
+
+func TestDecisionsInWords(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	requests, tokens := limiter.Limit(bucket("requests", 2), runtime.Key{}), limiter.Limit(bucket("tokens", 10), runtime.Key{})
+	for _, want := range []string{"allowed", `denied by "tokens", retry after 6s`} {
+		ds, err := limiter.All(t.Context(), requests, tokens.N(8))
+		require.NoError(t, err)
+		require.Equal(t, want, ds.String())
+	}
+	ds, err := limiter.All(t.Context(), requests.N(2), tokens.N(8))
+	require.NoError(t, err)
+	require.Equal(t, `denied by "requests" and "tokens", retry after 6s`, ds.String())
+}
+
+func TestBalanceInWords(t *testing.T) {
+	limit := runtime.NewLimiter(still()).Limit(bucket("limit", 10), runtime.Key{})
+	for _, row := range []struct {
+		taken int64
+		want  string
+	}{
+		{1, "9 of 10 left, full after 1s"},
+		{9, "0 of 10 left, full after 10s"},
+	} {
+		_, err := limit.AllowN(t.Context(), row.taken)
+		require.NoError(t, err)
+		b, err := limit.Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, row.want, b.String())
+	}
+	require.NoError(t, limit.Reset(t.Context()))
+	b, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "10 of 10 left", b.String())
 }

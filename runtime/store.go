@@ -14,8 +14,9 @@ type Store interface {
 	// instant. A call whose requests cannot all pass takes nothing, and does not stand in the way of
 	// the calls after it.
 	//
-	// An error means that no call was answered. Nothing has been taken then, unless ctx ended or the
-	// connection to the store was lost while it was taking.
+	// An error means that not every call was answered. Those that were have their answers nevertheless, the
+	// others have a zero [Answer]; if there are no answers, none was. What was not answered has taken nothing,
+	// unless ctx ended or the connection to the store was lost while it was taking.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
@@ -53,6 +54,9 @@ type Answer struct {
 	// At is the instant as of which the call was answered, in nanoseconds since 1970 UTC.
 	At int64
 }
+
+// Given reports whether there is an answer.
+func (a Answer) Given() bool { return len(a.Decisions) > 0 || a.Err != nil }
 
 // Allowed reports whether every request of the call passed.
 func (a Answer) Allowed() bool {

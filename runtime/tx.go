@@ -16,13 +16,13 @@ type Tx interface {
 type TxStore interface {
 	Store
 	// WithTx returns a store whose counts change if and only if tx commits. It never begins, commits
-	// or rolls back, and leaves tx usable after a denial.
+	// or rolls back, and leaves tx usable after a denial. If tx is nil, it answers with [ErrNilTx].
 	WithTx(tx Tx) Store
 }
 
 // WithTx returns a limiter that asks inside a transaction of the caller, which must be of the database
 // that holds the counts. What it takes is taken if and only if tx commits. If its store knows no
-// transactions, the limiter answers every question with [ErrNoTx].
+// transactions, the limiter answers every question with [ErrNoTx], and if tx is nil, with [ErrNilTx].
 func (l *Limiter) WithTx(tx Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l

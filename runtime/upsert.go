@@ -19,6 +19,17 @@ type Upsert struct {
 	Fresh float64
 }
 
+// Take does what the statement does with a row that is there. It returns the state after it, and false if it is not
+// to be written.
+func (u *Upsert) Take(s State) (after State, taken bool) {
+	// With T given, the kinds are alike.
+	r := Rule{Kind: TokenBucket, Rate: u.Rate, Capacity: u.Capacity, Period: int64(u.Period)}
+	if !r.enough(s, u.T, u.Count-u.Debt) {
+		return State{}, false
+	}
+	return r.take(s, u.T, u.Count), true
+}
+
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for what has no such form:
 // other verbs, sliding windows, windows from first use, a bound on the delay, and a count that is an
 // error.

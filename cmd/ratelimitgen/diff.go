@@ -124,7 +124,7 @@ const mostRead = 8 << 20
 func readSome(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist", slash(path))
+		return nil, fmt.Errorf("%s does not exist", shown(path))
 	}
 	if err != nil {
 		return nil, err

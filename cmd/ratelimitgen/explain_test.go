@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,12 +14,10 @@ import (
 func TestReadmeShowsWhatExplainSays(t *testing.T) {
 	var out, problems bytes.Buffer
 	require.Equal(t, exitYes, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindSubmatch(readme)
+	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(readme(t))
 	require.NotNil(t, block)
 	said := strings.Split(out.String(), "\n")
-	for line := range strings.Lines(string(block[1])) {
+	for line := range strings.Lines(block[1]) {
 		assert.Contains(t, said, strings.TrimSuffix(line, "\n"))
 	}
 }

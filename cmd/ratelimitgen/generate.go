@@ -170,3 +170,11 @@ func (g *generation) say(s streams, format string, args ...any) {
 
 // slash returns a path as it is printed, the same on every system.
 func slash(path string) string { return filepath.ToSlash(path) }
+
+// shown returns a path that an argument names, in quotes if there is nothing to be seen of it.
+func shown(path string) string {
+	if path == "" {
+		return `""`
+	}
+	return slash(path)
+}

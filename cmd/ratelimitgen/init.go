@@ -38,7 +38,10 @@ func initialize(s streams, args []string) error {
 	case len(args) == 1:
 		path = args[0]
 	}
-	if !namesFile(path) {
+	switch {
+	case path == "":
+		return misusef("the name of the file is empty")
+	case !namesFile(path):
 		return misusef("%s is a directory; name the file in it", slash(path))
 	}
 	schema := schemaBeside(path)
@@ -82,13 +85,12 @@ func refuseExisting(path, schema string) error {
 	return err
 }
 
-const nextSteps = `Wrote %s and %s. Now get the tool and the runtime,
-
-  go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen
-
-write this line into a Go file beside it, in the package that is to hold the limits,
+const nextSteps = `Wrote %s and %s. Now write this line into a Go file beside it, in the package that
+is to hold the limits,
 
   //go:generate go tool ratelimitgen generate %s
 
-and run go generate.
+and run go generate. If go.mod does not have the tool and the runtime yet, this gets them:
+
+  go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen
 `

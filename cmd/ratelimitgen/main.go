@@ -3,7 +3,7 @@
 //	ratelimitgen generate    writes the Go code
 //	ratelimitgen check       says what is wrong with a limits.yaml
 //	ratelimitgen diff        says what an edit of limits.yaml means
-//	ratelimitgen explain     says what a limit means, or what an id means
+//	ratelimitgen explain     says what a limit means, or a field, or an id
 //	ratelimitgen init        writes a limits.yaml to begin with
 //	ratelimitgen schema      prints the JSON Schema of limits.yaml, for editors
 //	ratelimitgen sql         prints the statement that creates the table of the counts

@@ -18,7 +18,7 @@ func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("%s does not exist; ratelimitgen init writes one to begin with", filepath.ToSlash(path))
+		return nil, nil, fmt.Errorf("%s does not exist; ratelimitgen init writes one to begin with", shown(path))
 	case err != nil:
 		return nil, nil, err
 	}

@@ -32,9 +32,7 @@ type workflowStep struct {
 // recipes returns the README's workflow for GitHub and its script for other CI.
 func recipes(t *testing.T) (w workflow, script string) {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(readme), "\n## In CI\n")
+	_, section, ok := strings.Cut(readme(t), "\n## In CI\n")
 	require.True(t, ok)
 	blocks := regexp.MustCompile("(?s)```(yml|sh)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	require.Equal(t, []string{"yml", "sh"}, []string{blocks[0][1], blocks[1][1]})
@@ -166,7 +164,8 @@ func TestRecipeElsewhere(t *testing.T) {
 		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + write, "--depth=1", exitNo, "to let it pass:\n  -allow"},
 		{"a mistake", "", "sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
 		{"stale code", "", "sed -i 's/rate: 10/rate: 11/' limits/limits.yaml", "", exitNo, "limits/limits.gen.go is not what limits/limits.yaml says"},
-		{"a new file", "mv limits ..; echo some > file", "mv ../limits .", "", exitUnable, "exists on disk, but not in"},
+		{"a new file", "mv limits ..; echo some > file", "mv ../limits . && ratelimitgen generate limits/limits.yaml", "", exitYes, ""},
+		{"a new file with a mistake", "mv limits ..; echo some > file", "mv ../limits . && sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()

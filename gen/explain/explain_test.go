@@ -163,6 +163,9 @@ func pages(t *testing.T, color bool) (all string) {
 	for _, id := range IDs() {
 		require.NoError(t, WriteID(&out, id, color))
 	}
+	for _, name := range Fields() {
+		require.NoError(t, WriteField(&out, name, color))
+	}
 	require.NoError(t, WriteList(&out, &spec.File{Limits: limits}, color))
 	return out.String()
 }
@@ -193,6 +196,27 @@ func TestIDs(t *testing.T) {
 		if id != "file-too-large" {
 			assert.Contains(t, out.String(), "["+id+"]")
 		}
+	}
+}
+
+// A word is a field or an id, so that it is enough to give it.
+func TestFieldsAreNoIDs(t *testing.T) {
+	assert.Len(t, Fields(), len(spec.Fields()))
+	for _, name := range Fields() {
+		assert.NotContains(t, IDs(), name)
+	}
+}
+
+// What the reference says of a field is said, and its example.
+func TestFields(t *testing.T) {
+	for _, f := range spec.Fields() {
+		var out bytes.Buffer
+		require.NoError(t, WriteField(&out, f.Name, false))
+		said := strings.Join(strings.Fields(out.String()), " ")
+		assert.True(t, strings.HasPrefix(said, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts), said)
+		assert.Contains(t, said, f.Absent)
+		assert.Equal(t, f.Required, strings.Contains(said, "without it: the file is not valid"), said)
+		assert.True(t, strings.HasSuffix(said, " example: "+f.Example), said)
 	}
 }
 

@@ -50,7 +50,7 @@ func (p *page) calls(l *spec.Limit) {
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve"
 	}
-	p.say("call", fmt.Sprintf("limits.%s(%s).%s(ctx)", l.GoName, strings.Join(names(l), ", "), verb))
+	p.say("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(names(l), ", "), verb))
 	p.say("verbs", fmt.Sprintf("%s. %sN and the like take a count.", spec.List(review.Verbs(l), "and"), verb))
 }
 

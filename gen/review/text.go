@@ -103,11 +103,11 @@ func (w *textWriter) finding(f Finding) {
 			fmt.Fprintln(w, line)
 		}
 		old, new := clip(value(c, c.Old)), clip(value(c, c.New))
-		if line = "  " + change(c, old, new); cells.Of(line) > width-4 {
-			fmt.Fprintf(w, "  %s\n", c.Field)
+		if line = before + change(c, old, new); cells.Of(line) > width-4 {
+			fmt.Fprintf(w, "%s%s\n", before, c.Field)
 			w.wrapped("    - ", 6, old)
 			w.wrapped("    + ", 6, new)
-			line = "    "
+			line = ""
 		}
 	}
 	w.ended(line, "["+f.ID+"] "+classList(f.Classes))
@@ -124,21 +124,26 @@ func change(c spec.Change, old, new string) string {
 	return c.Field + " " + old + " → " + new
 }
 
-// ended prints a line with something at its end, which begins in the same column if it can, and stands below
-// the line if there is no room for it.
+// before stands before a change, and column is where its end begins, after a gap.
+const (
+	before = "  "
+	column = 46
+	gap    = 2
+)
+
+// ended prints a line with something at its end, which begins in the same column for all changes, below the line
+// if that is too long. Where nothing has changed but that there is a limit, it is all that there is.
 func (w *textWriter) ended(line, end string) {
-	const column = 46
 	at := cells.Of(line)
 	switch {
-	case strings.TrimSpace(line) == "":
-		fmt.Fprintln(w, line+end)
-	case at+2 <= column && column+len(end) <= width:
-		fmt.Fprintln(w, line+strings.Repeat(" ", column-at)+end)
-	case at+2+len(end) <= width:
-		fmt.Fprintln(w, line+"  "+end)
-	default:
-		fmt.Fprintf(w, "%s\n    %s\n", line, end)
+	case line == before:
+		w.wrapped(before, at, end)
+		return
+	case at+gap > column:
+		fmt.Fprintln(w, line)
+		line, at = "", 0
 	}
+	w.wrapped(line+strings.Repeat(" ", column-at), column, end)
 }
 
 // numbers prints a table of what was and what is; of a limit that was added, of what is.

@@ -31,6 +31,24 @@ func TestTextFitsATerminal(t *testing.T) {
 	})
 }
 
+// What an id says of a change begins in the same column for all changes.
+func TestIDsStandBelowEachOther(t *testing.T) {
+	id, found := regexp.MustCompile(`^(.*)\[[a-z-]+\]( |$)`), 0
+	eachCase(t, func(t *testing.T, _ string, _ []section, r *Review) {
+		var out bytes.Buffer
+		require.NoError(t, r.WriteText(&out, false))
+		for line := range strings.Lines(out.String()) {
+			place := id.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+			if place == nil || place[1] == before { // or it is a limit that was added or removed
+				continue
+			}
+			assert.Equal(t, column, cells.Of(place[1]), line)
+			found++
+		}
+	})
+	assert.Greater(t, found, 50)
+}
+
 // Whatever stands in a file leaves the terminal alone.
 func TestTextOfHostileText(t *testing.T) {
 	old := parse(t, "a\x1b[31m\u202eb.yaml", cases("rate: 1"))

@@ -8,9 +8,11 @@ type entry struct {
 	value *yaml.Node
 	// named is where the name stands; at is where the value stands, or the name if the value is empty.
 	named, at span
+	// again says that the name stands above too. Only that one counts.
+	again bool
 }
 
-// entries returns what a map holds, in order and each name once. It is false if the node is not a map.
+// entries returns what a map holds, in order. It is false if the node is not a map.
 func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, bool) {
 	if p.settled[node] {
 		return nil, false
@@ -29,9 +31,10 @@ func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, 
 		if before, twice := first[e.name]; twice {
 			p.report(e.named, duplicate, "", "%s is given twice", quote(e.name))
 			p.note(before.named, "first given here")
-			continue
+			e.again = true
+		} else {
+			first[e.name] = e
 		}
-		first[e.name] = e
 		entries = append(entries, e)
 	}
 	return entries, true

@@ -14,8 +14,8 @@ type field[T any] struct {
 	// synonyms are what other limiters call it, in small letters.
 	synonyms []string
 	required bool
-	// about says in Markdown what the field means.
-	about string
+	// about says in Markdown what the field means, and more what else there is to know, below the table.
+	about, more string
 	// accepts says in Markdown what may stand there, and absent what holds without it.
 	accepts, absent string
 	// example is a valid value.
@@ -180,6 +180,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
 		about:     "What is decided when the store fails: nothing passes and the call returns the error (`closed`), or everything passes, uncounted, and the decision says so (`open`).",
+		more:      "Of a limit that fails open, only `Allow` shows that it did, in `Decision.FailedOpen`: `Require` and `Wait` have nowhere to show it. So call the store's `Ready` at start.",
 		accepts:   "`closed` or `open`",
 		absent:    "`closed`",
 		example:   "open",
@@ -201,7 +202,8 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
-		about:     "A block of tokens that a process takes at once, and spends from its memory. A token bucket grants no more for it, but its tokens may be used up to that much later; a block of a window ends with the window. Reservations, several limits at once and transactions take none from it. Not for windows that start at `first use`.",
+		about:     "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
+		more:      "A token bucket grants no more for a lease, but its tokens may be used up to that much later. A block of a window ends with the window. Reservations, several limits at once and transactions take none from a block.",
 		accepts:   "a map with `tokens` and `for`",
 		absent:    "every request asks the store",
 		example:   "{tokens: 10, for: 200ms}",
@@ -212,8 +214,8 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
-		about: "Whether a decision waits for the disk. `relaxed` does not: a crash of the database's machine may lose the last moments of the counts. `full` does. " +
-			"On Postgres, `relaxed` is `synchronous_commit = off`, and on SQLite, `full` is `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
+		about: "Whether a decision waits for the disk. `relaxed` does not: a crash of the database's machine may lose the last moments of the counts. `full` does.",
+		more: "On Postgres, `relaxed` is `synchronous_commit = off`, and on SQLite, `full` is `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
 			"MySQL and MariaDB decide this for the whole server, so that it has no effect there, nor has it in a transaction of the caller.",
 		accepts:   "`relaxed` or `full`",
 		absent:    "as the database is set up (`sqlite.Open`: `relaxed`)",
@@ -240,7 +242,7 @@ var limitFields = []field[Limit]{
 var leaseFields = []field[runtime.Lease]{
 	{
 		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
-		about:   "How many tokens a block has: best what one process uses within `for`. Requests for more ask the store.",
+		about:   "How many tokens a block has: best what one process uses of one key within `for`. Requests for more ask the store.",
 		accepts: "a whole number of tokens, 1 to `capacity`",
 		example: "10",
 		schema:  numberSchema(1, runtime.MaxTokens),

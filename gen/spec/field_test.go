@@ -28,6 +28,40 @@ func TestExamplesOfFieldsAreValid(t *testing.T) {
 	assert.Empty(t, ds)
 }
 
+// No cell of the reference is so long that the table cannot be read; what does not fit stands below it.
+func TestReferenceCellsAreShort(t *testing.T) {
+	cells := 0
+	for line := range strings.Lines(Reference()) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for cell := range strings.SplitSeq(line, "|") {
+			assert.LessOrEqual(t, len(strings.Fields(cell)), 40, cell)
+			cells++
+		}
+	}
+	assert.Greater(t, cells, 80)
+}
+
+// A name is enough to say which field is meant, whatever has it.
+func TestFieldsHaveNamesOfTheirOwn(t *testing.T) {
+	of := map[string]string{}
+	for _, f := range Fields() {
+		assert.Empty(t, of[f.Name], f.Name)
+		of[f.Name] = f.Of
+		assert.NotContains(t, f.Meaning+f.Accepts+f.Absent, "`", f.Name)
+	}
+	for _, name := range names(fileFields) {
+		assert.Equal(t, "the file", of[name])
+	}
+	for _, name := range names(limitFields) {
+		assert.Equal(t, "a limit", of[name])
+	}
+	for _, name := range names(leaseFields) {
+		assert.Equal(t, "a lease", of[name])
+	}
+}
+
 func TestCorpusHasEveryField(t *testing.T) {
 	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields)) {
 		assert.True(t, givenInGood(t, name), "no good file has %s", name)

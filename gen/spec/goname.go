@@ -9,8 +9,8 @@ import (
 func (p *parser) sameGoNames(entries []entry, limits []*Limit) {
 	first := map[string]int{}
 	for i, limit := range limits {
-		if !limitNameForm.MatchString(entries[i].name) {
-			continue // it has no Go name yet
+		if entries[i].again || !limitNameForm.MatchString(entries[i].name) {
+			continue // that has been said, or it has no Go name yet
 		}
 		before, twice := first[limit.GoName]
 		if !twice {

@@ -41,16 +41,17 @@ func (p *parser) keyMap(limit *Limit, e entry) bool {
 	if len(e.value.Content) == 0 {
 		p.report(e.at, wrongType, "leave key out for one count that everybody shares", "key must name a part, not be an empty map")
 	}
-	if len(entries) > maxKeyParts {
-		p.report(entries[maxKeyParts].named, tooManyKeyParts, "join some of them into a type of your own with a MarshalText method",
-			"a key has at most %d parts, not %d", maxKeyParts, len(entries))
+	parts := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.again })
+	if len(parts) > maxKeyParts {
+		p.report(parts[maxKeyParts].named, tooManyKeyParts, "join some of them into a type of your own with a MarshalText method",
+			"a key has at most %d parts, not %d", maxKeyParts, len(parts))
 	}
 	before := len(p.found)
 	for _, part := range entries {
 		if p.settled[part.value] || p.tightColon(part, badKeyPart) {
 			continue
 		}
-		named, typed := p.partName(part.name, part.named), p.keyType(part)
+		named, typed := part.again || p.partName(part.name, part.named), p.keyType(part)
 		if named && typed {
 			limit.Key = append(limit.Key, KeyPart{part.name, part.value.Value})
 		}

@@ -64,7 +64,9 @@ func (p *parser) oneLimit(e entry) *Limit {
 		Pos:    e.named.pos,
 		Given:  map[string]Pos{},
 	}
-	p.limitName(e)
+	if !e.again {
+		p.limitName(e)
+	}
 	p.limit = label(e.name)
 	defer func() { p.limit = "" }()
 	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
@@ -75,7 +77,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
 	}
-	if _, renamed := given["goName"]; !renamed {
+	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.GoName)
 	}
 	p.settleLimit(limit, given)

@@ -15,15 +15,22 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 	for _, e := range entries {
 		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == e.name })
 		if i < 0 {
-			seen[reportUnknown(p, e, fields)] = true
+			if !e.again {
+				seen[reportUnknown(p, e, fields)] = true
+			}
 			continue
 		}
 		seen[e.name] = true
-		before := len(p.found)
+		before, target := len(p.found), into
+		if e.again {
+			target = new(T) // to say what is wrong with it too
+		}
 		switch {
 		case p.settled[e.value]:
-		case fields[i].read(p, into, e):
-			read[e.name] = e
+		case fields[i].read(p, target, e):
+			if !e.again {
+				read[e.name] = e
+			}
 		default:
 			dropRefused(p.found[before:], e, fields[i])
 		}

@@ -55,12 +55,15 @@ func mapSchema[T any](fields []field[T]) object {
 
 // description is what an editor shows for a field, in Markdown.
 func (f field[T]) description() string {
-	text := f.about + " Write " + f.accepts + "."
+	text := f.meaning() + " Write " + f.accepts + "."
 	if f.absent != "" {
 		text += " Default: " + f.absent + "."
 	}
 	return text
 }
+
+// meaning is all that there is to say about a field, in Markdown.
+func (f field[T]) meaning() string { return strings.TrimSpace(f.about + " " + f.more) }
 
 // withoutMarks returns Markdown of ours as plain text.
 func withoutMarks(markdown string) string { return strings.ReplaceAll(markdown, "`", "") }

@@ -66,13 +66,10 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	got, err := s.store.Do(ctx, behind)
 	s.learn(behind, got, asked, given)
-	if err != nil {
-		return nil, err
+	for i, a := range got {
+		answers[open[i]] = a
 	}
-	for i, at := range open {
-		answers[at] = got[i]
-	}
-	return answers, nil
+	return answers, err
 }
 
 // concerned reports whether any of the calls is of a limit that has a cache.
@@ -126,7 +123,7 @@ func (s *Store) learn(calls []runtime.Call, answers []runtime.Answer, asked time
 		return
 	}
 	for i, a := range answers {
-		if q, ok := plain(calls[i]); ok && a.Err == nil && !a.Decisions[0].Allowed {
+		if q, ok := plain(calls[i]); ok && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
 			s.denials.remember(q, a.Decisions[0], asked, now)
 		}
 	}

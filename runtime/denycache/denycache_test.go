@@ -193,11 +193,36 @@ func TestADenialFromBeforeIsNotRemembered(t *testing.T) {
 func TestAFailedRefundMayHaveGivenBack(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
-	w.behind.err = errors.New("the connection broke")
+	w.behind.err = errDown
 	_, err := w.limit("k").Refund(t.Context())
 	require.ErrorIs(t, err, w.behind.err)
 	w.behind.err = nil
 	w.play([]step{{0, 1, false, second, 4}})
+}
+
+var errDown = errors.New("the connection broke")
+
+// half answers the first half of the calls.
+type half struct{ *counting }
+
+func (h half) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	answers, err := h.counting.Do(ctx, calls[:len(calls)/2])
+	return append(answers, make([]runtime.Answer, len(calls)-len(answers))...), errors.Join(err, errDown)
+}
+
+func TestAnswersAreKeptWhenOthersFail(t *testing.T) {
+	policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Minute}
+	behind := &counting{MemStore: &runtime.MemStore{}}
+	s := denycache.New(half{behind}, nil)
+	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Ask: runtime.Ask{Count: 1}}}}
+	answers, err := s.Do(t.Context(), []runtime.Call{call, call, call, call})
+	require.ErrorIs(t, err, errDown)
+	require.True(t, answers[0].Allowed())
+	require.True(t, answers[1].Given())
+	require.False(t, answers[2].Given())
+	_, err = s.Do(t.Context(), []runtime.Call{call})
+	require.NoError(t, err, "it is known to be denied")
+	require.Equal(t, 2, behind.calls)
 }
 
 func TestTransactionsAreNotCached(t *testing.T) {

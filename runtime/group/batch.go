@@ -44,10 +44,11 @@ func (b *batch) run(store runtime.Store) {
 	b.lane.mu.Lock()
 	defer b.lane.mu.Unlock()
 	for _, w := range b.waiters {
-		if err == nil {
-			w.answers, answers = answers[:len(w.calls):len(w.calls)], answers[len(w.calls):]
-		}
 		w.err = err
+		if n := len(w.calls); len(answers) >= n {
+			w.tell(answers[:n:n])
+			answers = answers[n:]
+		}
 		close(w.done)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	goruntime "runtime"
 	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -131,10 +132,15 @@ func (s *Store) lane(calls []runtime.Call) *lane {
 // more.
 func (s *Store) next(l *lane) {
 	if b := l.take(s.batch); b != nil {
-		go func() {
-			for ; b != nil; b = l.take(s.batch) {
-				b.run(s.store)
-			}
-		}()
+		go s.run(l, b)
+	}
+}
+
+// run has a batch answered, and those that come after it in its lane.
+func (s *Store) run(l *lane, b *batch) {
+	for ; b != nil; b = l.take(s.batch) {
+		b.run(s.store)
+		// Those who have their answers ask again, as often as not: so they go along.
+		goruntime.Gosched()
 	}
 }

@@ -28,6 +28,13 @@ type waiter struct {
 	err     error
 }
 
+// tell gives the waiter the answers to its calls, if all of them were answered.
+func (w *waiter) tell(answers []runtime.Answer) {
+	if w.err == nil || !slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Given() }) {
+		w.answers, w.err = answers, nil
+	}
+}
+
 // begin makes the lane busy, and reports whether it was idle. The calls wait, for the goroutine of the lane, so
 // that their caller can leave. One who cannot leave anyhow, and finds the lane idle, is no waiter but the one
 // who is busy, and ends that with take.

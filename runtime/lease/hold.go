@@ -9,9 +9,7 @@ import (
 // hold forgets the blocks of the keys that calls reset, which are full again without them, and has the keys do
 // without one until they are released. It waits for blocks that are under way: they may be taken before the
 // reset, and must not be spent after it.
-func (s *Store) hold(ctx context.Context, calls []runtime.Call) (release func(), err error) {
-	var held []*key
-	release = func() { s.release(held) }
+func (s *Store) hold(ctx context.Context, calls []runtime.Call) (held []*key, err error) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
 			if q.Op != runtime.Reset || q.Policy == nil || q.Policy.Lease.Tokens == 0 {
@@ -23,13 +21,13 @@ func (s *Store) hold(ctx context.Context, calls []runtime.Call) (release func(),
 				select {
 				case <-under.done:
 				case <-ctx.Done():
-					return release, ctx.Err()
+					return held, ctx.Err()
 				}
 			}
 			k.end()
 		}
 	}
-	return release, nil
+	return held, nil
 }
 
 // holdKey holds a key, and returns the renewal of it that is under way.
@@ -43,6 +41,9 @@ func (s *Store) holdKey(at id) (*key, *renewal) {
 
 // release lets go of keys, and forgets those that have nothing to be known for.
 func (s *Store) release(held []*key) {
+	if len(held) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range held {

@@ -30,10 +30,23 @@ type block struct {
 	takenAt int64
 }
 
+// left returns how many tokens the block has that can be spent.
+func (k *key) left(clock func() time.Time) int64 {
+	if b := k.block.Load(); b != nil && b.lasts(clock) {
+		return b.left.Load()
+	}
+	return 0
+}
+
+// lasts reports whether the block can still be spent.
+func (b *block) lasts(clock func() time.Time) bool {
+	return time.Now().Before(b.ends) && (clock == nil || clock().Before(b.over))
+}
+
 // spend takes n tokens from the block, if it has them, and returns how many are left.
 func (k *key) spend(n int64, clock func() time.Time) (left int64, ok bool) {
 	b := k.block.Load()
-	if b == nil || !time.Now().Before(b.ends) || clock != nil && !clock().Before(b.over) {
+	if b == nil || !b.lasts(clock) {
 		return 0, false
 	}
 	for {

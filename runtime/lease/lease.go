@@ -13,8 +13,9 @@
 //
 // A block belongs to a policy by its address: make a policy once, not for each request.
 //
-// Only plain takes are answered from a block. Reservations, several limits at once and transactions of the
-// caller go to the store behind; so do Check and Peek, which do not see what is left of the blocks.
+// Only plain takes, and checks whether they would pass, are answered from a block; Remaining is then what is left
+// of it. Whatever else asks for tokens of the key, such as a reservation, several limits at once, or more than a
+// block has, gives the block back first. A transaction of the caller does not: it is not told of the block.
 //
 // # What is guaranteed
 //
@@ -77,7 +78,12 @@ func (s *Store) Spend(p *runtime.Policy, name string, n int64) (runtime.Decision
 	if !ok {
 		return runtime.Decision{}, false
 	}
-	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}, true
+	return allowed(p, left), true
+}
+
+// allowed returns the decision of a block that has so many tokens left.
+func allowed(p *runtime.Policy, left int64) runtime.Decision {
+	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}
 }
 
 // now returns the time by the store's clock.
@@ -97,24 +103,68 @@ func (s *Store) find(at id) *key {
 
 // Do implements [runtime.Store]. The error is that of ctx or of the store behind.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if q, ok := leased(calls); ok {
+	if q, ok := leased(calls, runtime.Take); ok {
 		return s.take(ctx, q, calls)
 	}
-	release, err := s.hold(ctx, calls)
-	defer release()
+	if d, ok := s.check(calls); ok {
+		return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
+	}
+	held, err := s.hold(ctx, calls)
+	defer s.release(held)
 	if err != nil {
 		return nil, err
 	}
-	return s.store.Do(ctx, calls)
+	return s.ask(ctx, calls)
 }
 
-// leased returns the request of calls if it is the only one, and a block can answer it.
-func leased(calls []runtime.Call) (runtime.Request, bool) {
+// ask asks the store behind, as if this one had no blocks of the keys.
+func (s *Store) ask(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	back := s.giveBack(calls)
+	if len(back) == 0 {
+		return s.store.Do(ctx, calls)
+	}
+	answers, err := s.store.Do(ctx, append(back, calls...))
+	return answers[min(len(back), len(answers)):], err
+}
+
+// check answers calls if they are one Check, and the block has as many tokens.
+func (s *Store) check(calls []runtime.Call) (runtime.Decision, bool) {
+	q, ok := leased(calls, runtime.Check)
+	if !ok {
+		return runtime.Decision{}, false
+	}
+	k := s.find(id{q.Policy, q.Key})
+	if k == nil {
+		return runtime.Decision{}, false
+	}
+	left := k.left(s.clock)
+	return allowed(q.Policy, left), left >= q.Count
+}
+
+// giveBack ends the blocks of the keys whose tokens calls ask for, and returns the calls that give back what was
+// left in them.
+func (s *Store) giveBack(calls []runtime.Call) (back []runtime.Call) {
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			asks := q.Op == runtime.Take || q.Op == runtime.Check || q.Op == runtime.Peek
+			if !asks || q.Policy == nil || q.Policy.Lease.Tokens == 0 {
+				continue
+			}
+			if k := s.find(id{q.Policy, q.Key}); k != nil {
+				back = append(back, k.giveBack()...)
+			}
+		}
+	}
+	return back
+}
+
+// leased returns the request of calls if it is the only one, of a verb, and a block can answer it.
+func leased(calls []runtime.Call, verb runtime.Op) (runtime.Request, bool) {
 	if len(calls) != 1 || len(calls[0].Requests) != 1 {
 		return runtime.Request{}, false
 	}
 	q := calls[0].Requests[0]
-	plain := q.Op == runtime.Take && !q.Reserve && q.Count > 0
+	plain := q.Op == verb && !q.Reserve && q.Count > 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 
@@ -143,7 +193,7 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 			return nil, r.err
 		}
 	}
-	return s.store.Do(ctx, calls)
+	return s.ask(ctx, calls)
 }
 
 // Close gives back what is left of all blocks. From then on, requests go to the store behind one by one.

@@ -149,6 +149,57 @@ func TestBlocksDoNotPileUp(t *testing.T) {
 	})
 }
 
+// TestTheProcessSeesItsOwnBlock asks for what is in the block, and for what is in it and in the store behind.
+func TestTheProcessSeesItsOwnBlock(t *testing.T) {
+	policy := leased(runtime.TokenBucket)
+	policy.Rate, policy.Capacity, policy.MaxReserved = 1, 20, 5
+	other := bucketOf("other")
+	for name, ask := range map[string]func(t *testing.T, s *lease.Store, l runtime.ReservableLimit){
+		"check": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+			d, err := l.CheckN(t.Context(), 9)
+			require.NoError(t, err)
+			require.True(t, d.Allowed, "all of the block")
+			d, err = l.CheckN(t.Context(), 19)
+			require.NoError(t, err)
+			require.True(t, d.Allowed, "and all that is behind it")
+		},
+		"peek": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+			b, err := l.Peek(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, int64(19), b.Remaining)
+		},
+		"more than a block": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+			require.NoError(t, l.RequireN(t.Context(), 19))
+		},
+		"reserve": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+			r, err := l.ReserveN(t.Context(), 19)
+			require.NoError(t, err)
+			require.Zero(t, r.Delay())
+		},
+		"several": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+			limiter := runtime.NewLimiter(s)
+			ds, err := limiter.All(t.Context(), limiter.Limit(policy, runtime.Key{}).N(19), limiter.Limit(other, runtime.Key{}).N(1))
+			require.NoError(t, err)
+			require.True(t, ds.Allowed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := lease.New(&runtime.MemStore{}, nil)
+				l := runtime.NewLimiter(s).Reservable(policy, runtime.Key{})
+				require.NoError(t, l.Require(t.Context()), "9 of 20 are left in the block, 10 behind it")
+				ask(t, s, l)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
+
+// bucketOf returns a limit without a lease.
+func bucketOf(name string) *runtime.Policy {
+	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10}
+}
+
 func TestProcessesTogetherGrantNoMoreThanTheLimit(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		for _, shards := range []int{1, 4} {

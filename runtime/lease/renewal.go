@@ -59,11 +59,11 @@ func (s *Store) takeBlock(ctx context.Context, k *key, r *renewal) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	if len(answers) < len(calls) || !answers[len(calls)-1].Given() {
 		r.err = err
 		s.forget(k)
 	} else {
-		s.settle(k, asked, byStore, answers[len(answers)-1])
+		s.settle(k, asked, byStore, answers[len(calls)-1])
 	}
 	k.under = nil
 	close(r.done)

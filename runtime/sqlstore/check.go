@@ -24,7 +24,26 @@ func (s *Store) check(ctx context.Context, db querier) error {
 	if all := differences(s.dialect.Parts, found); len(all) > 0 {
 		return &advised{s.say(otherTable) + ": " + strings.Join(all, "; "), nil}
 	}
+	if err := s.checkSession(ctx, db); err != nil {
+		return err
+	}
 	s.checked.Store(true)
+	return nil
+}
+
+// checkSession returns an error that says which settings of the session are not what the store needs, if any
+// is: one that does not commit what a statement has written, for example, would lose it.
+func (s *Store) checkSession(ctx context.Context, db querier) error {
+	if s.dialect.Session == "" {
+		return nil
+	}
+	found, err := describe(ctx, db, s.dialect.Session)
+	if err != nil {
+		return err
+	}
+	if all := differences(s.dialect.Needs, found); len(all) > 0 {
+		return &advised{otherSession + ": " + strings.Join(all, "; "), nil}
+	}
 	return nil
 }
 
@@ -45,8 +64,9 @@ func (s *Store) blameTable(ctx context.Context, err error) error {
 const (
 	noTable = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	// Some databases do not show a table to a user who may do nothing with it.
-	unseenTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
-	otherTable  = `change table {table} to what "ratelimitgen sql {flags}" prints`
+	unseenTable  = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	otherSession = `change the settings of the connections, in the data source name or in the server`
+	otherTable   = `change table {table} to what "ratelimitgen sql {flags}" prints`
 )
 
 // describe returns the parts of a table.

@@ -32,15 +32,27 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	if s.dialect.Now == "" {
 		return func() int64 { return time.Now().UnixNano() }, nil
 	}
-	err := s.offset.refresh(func() (time.Time, error) {
-		var micros int64
-		err := db.QueryRowContext(ctx, s.dialect.Now).Scan(&micros)
-		return time.UnixMicro(micros), err
-	})
+	err := s.offset.refresh(func() (asked, now time.Time, err error) { return s.askNow(ctx, db) })
 	if err != nil {
 		return nil, err
 	}
 	return s.offset.now, nil
+}
+
+// askNow asks the database what time it is, and tells when it has: the wait for a connection came before.
+func (s *Store) askNow(ctx context.Context, db querier) (asked, now time.Time, err error) {
+	if pool, ok := db.(*sql.DB); ok {
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return asked, now, err
+		}
+		defer conn.Close()
+		db = conn
+	}
+	asked = time.Now()
+	var micros int64
+	err = db.QueryRowContext(ctx, s.dialect.Now).Scan(&micros)
+	return asked, time.UnixMicro(micros), err
 }
 
 // querier is a database, or a transaction in it.
@@ -51,20 +63,19 @@ type querier interface {
 
 // refresh measures if there is no measurement, or if it is old and nobody else is at it. An old one is
 // better than none: if it cannot be renewed, it stays.
-func (c *clock) refresh(ask func() (time.Time, error)) error {
+func (c *clock) refresh(ask func() (asked, now time.Time, err error)) error {
 	if !c.begin() {
 		return nil
 	}
-	before := time.Now()
-	now, err := ask()
-	after := time.Now()
+	asked, now, err := ask()
+	answered := time.Now()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.measuring = false
 	if err == nil {
 		// The answer was given somewhere between: half way, for all that is known.
-		c.measured, c.zero = after, now.Add(after.Sub(before)/2)
+		c.measured, c.zero = answered, now.Add(answered.Sub(asked)/2)
 	}
 	if c.measured.IsZero() {
 		return err

@@ -17,12 +17,14 @@ func TestClock(t *testing.T) {
 		ahead, asked, roundTrip := 10*time.Minute, 0, 2*time.Millisecond
 		var c clock
 		refresh := func() error {
-			return c.refresh(func() (time.Time, error) {
+			return c.refresh(func() (at, now time.Time, err error) {
+				time.Sleep(time.Second) // until there is a connection
 				asked++
+				at = time.Now()
 				time.Sleep(roundTrip / 2)
-				now := time.Now().Add(ahead)
+				now = time.Now().Add(ahead)
 				time.Sleep(roundTrip / 2)
-				return now, nil
+				return at, now, nil
 			})
 		}
 		off := func() time.Duration { return time.Until(time.Unix(0, c.now())) }
@@ -41,15 +43,20 @@ func TestClock(t *testing.T) {
 	})
 }
 
+// anHourAhead is a database whose clock is.
+func anHourAhead() (asked, now time.Time, err error) {
+	return time.Now(), time.Now().Add(time.Hour), nil
+}
+
 // TestClockOfNoAnswer keeps an old measurement when the database does not answer, and has none to begin
 // with.
 func TestClockOfNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("connection refused")
-		fail := func() (time.Time, error) { return time.Time{}, failure }
+		fail := func() (_, _ time.Time, err error) { return time.Time{}, time.Time{}, failure }
 		var c clock
 		require.ErrorIs(t, c.refresh(fail), failure)
-		require.NoError(t, c.refresh(func() (time.Time, error) { return time.Now().Add(time.Hour), nil }))
+		require.NoError(t, c.refresh(anHourAhead))
 		time.Sleep(10 * measureAfter)
 		require.NoError(t, c.refresh(fail))
 		assert.Equal(t, time.Hour, time.Until(time.Unix(0, c.now())))
@@ -60,7 +67,7 @@ func TestClockOfNoAnswer(t *testing.T) {
 // tells by its monotonic clock goes on.
 func TestClockOfJumps(t *testing.T) {
 	var c clock
-	require.NoError(t, c.refresh(func() (time.Time, error) { return time.Now().Add(time.Hour), nil }))
+	require.NoError(t, c.refresh(anHourAhead))
 	for _, by := range []time.Duration{10 * time.Minute, -10 * time.Minute, 365 * 24 * time.Hour} {
 		measured := set(c.measured, by)
 		require.Zero(t, measured.Sub(c.measured), "by the monotonic clock")

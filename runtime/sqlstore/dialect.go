@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Dialect is what a database wants to be told: text, and nothing that runs. In each text, {table} stands
-// for the quoted name of the table, {schema} and {name} for the two parts of it without quotes, and {key} for
-// the quoted name of the column key, which is a word of SQL. A parameter is written with a colon, as :name. A
-// dialect of your own is a value of this type.
+// Dialect is what a database wants to be told: text, and nothing that runs. In each text, {table} stands for the
+// quoted name of the table, {schema} and {name} for the two parts of it without quotes, {schema.} for the first
+// with its dot, and {key} for the quoted name of the column key, which is a word of SQL. A parameter is written
+// with a colon, as :name. A dialect of your own is a value of this type.
 type Dialect struct {
 	// Name is how the dialect is called: "sqlite".
 	Name string
@@ -33,6 +33,12 @@ type Dialect struct {
 	// Parts are the parts that the table must have as Describe tells them, one a line: its name, and what
 	// it may be, "ts: bigint | int8". What is first is what Create makes.
 	Parts string
+	// Session selects the settings of a session on which the statements rely, and their values, and Needs says
+	// what they must be, in the manner of Parts. Both are empty if there are none.
+	Session, Needs string
+	// Repeats selects a row if the server may carry out a statement once more that it has answered already, when
+	// it is not in a transaction. Then none is sent so that writes. It is empty if no server does.
+	Repeats string
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of objects with the members n, k, s, v, t and p,
@@ -56,6 +62,8 @@ type Dialect struct {
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. If it is empty,
 	// a transaction takes instead.
 	Take string
+	// TakeOne is Take for one row, without {rows}, where that is faster. If it is empty, Take is for one row too.
+	TakeOne string
 	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	Swap string
 	// Page selects key, shard, value, ts and prev of :count rows of the limit :name that follow :key and
@@ -85,8 +93,16 @@ func (d Dialect) Text(statement, table string) (string, error) {
 		schema, name = "", table
 	}
 	names := strings.NewReplacer(
-		"{table}", d.quoted(table), "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
+		"{table}", d.quoted(table), "{schema.}", dotted(schema), "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
 	return names.Replace(strings.TrimSpace(statement)), nil
+}
+
+// dotted returns the name of a schema, if there is one, as it stands before another name.
+func dotted(schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return schema + "."
 }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)

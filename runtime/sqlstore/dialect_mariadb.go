@@ -5,9 +5,23 @@ package sqlstore
 var MariaDB = func() Dialect {
 	d := MySQL
 	d.Name = "mariadb"
+	// A node of a cluster repeats what has met a write of another node (wsrep_retry_autocommit).
+	d.Repeats = `
+SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
+`
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, 0 * (@ratelimitgen_taken := 1), value, ts, 0 FROM {rows} k
+` + mariadbTake
+	d.TakeOne = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
+` + mariadbTake
+	return d
+}()
+
+// mariadbTake is what is done with a row that is there, and what is said of it.
+const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (
 		LEAST(:capacity, {table}.value + CAST(GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808)) AS DOUBLE)
@@ -20,5 +34,3 @@ ON DUPLICATE KEY UPDATE
 	prev  = IF(@ratelimitgen_taken, 0, {table}.prev)
 RETURNING {key}, value, ts, @ratelimitgen_taken
 `
-	return d
-}()

@@ -34,6 +34,16 @@ SELECT 'engine', engine
 FROM information_schema.tables
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND engine IS NOT NULL
 `,
+	Session: `
+SELECT 'autocommit', CAST(@@autocommit AS BINARY)
+UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
+UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
+`,
+	Needs: `
+autocommit: 1 | ON
+completion_type: NO_CHAIN
+character_set_client: utf8mb4
+`,
 	Parts: `
 name: varbinary(255)
 key: varbinary(255)
@@ -84,6 +94,6 @@ SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
-SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 `,
 }

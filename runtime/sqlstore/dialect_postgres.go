@@ -62,7 +62,7 @@ FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shar
 	Seed: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
-ON CONFLICT (name, {key}, shard) DO NOTHING
+ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
 `,
 	Write: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k

@@ -1,6 +1,6 @@
 package sqlstore
 
-// SQLite is the dialect of SQLite 3.24 and later. Transactions must be immediate: with the driver
+// SQLite is the dialect of SQLite 3.38 and later. Transactions must be immediate: with the driver
 // modernc.org/sqlite that is _txlock=immediate, which package sqlite sets.
 var SQLite = Dialect{
 	Name:  "sqlite",
@@ -74,7 +74,7 @@ RETURNING {key}, value, ts, 1
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,
-	Sync: "PRAGMA synchronous",
+	Sync: "PRAGMA {schema.}synchronous",
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count

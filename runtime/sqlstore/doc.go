@@ -8,8 +8,8 @@
 // writes in one round trip: see [runtime.Upsert]. For everything else, and for what the statements have not
 // taken, it begins a transaction, reads the rows that the calls are about, in one order and locked, lets
 // [runtime.Batch] answer, writes what has changed, and commits. A row that is not there cannot be locked, so
-// it is inserted first, marked as never seen. Calls about one row need no lock: it is read, and written if it
-// still is what it was; only if somebody else was faster does it come to a transaction.
+// it is inserted first, marked as never seen. Calls about one row need no transaction: it is read, and written if
+// it still is what it was; only if somebody else was faster does it come to one.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
 // number of rows as one parameter in JSON. A package that knows a driver may have a faster way to take from
@@ -39,6 +39,8 @@
 // # Time
 //
 // The time is the database's, measured now and then, so that hosts need not agree.
+//
+// How many decisions a second a database carries, and what to do when they are not enough, is in CAPACITY.md.
 //
 // The package imports no driver. Package sqlite, below it, brings the embedded one.
 //

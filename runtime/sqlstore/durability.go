@@ -14,6 +14,9 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 	relaxed := true
 	for _, c := range calls {
 		for _, q := range c.Requests {
+			if q.Policy == nil {
+				continue
+			}
 			switch q.Policy.Durability {
 			case runtime.DurabilityFull:
 				return runtime.DurabilityFull

@@ -6,17 +6,16 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// glance answers calls that are about one row, without a lock: it reads the row, and writes it if it is still
-// what it was. It returns nil if it cannot: they are about more rows, the row is not there or is to be
+// glance answers calls that are about one row, without a transaction: it reads the row, and writes it if it is
+// still what it was. It returns nil if it cannot: they are about more rows, the row is not there or is to be
 // deleted, or somebody else has changed it meanwhile.
 func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (answers []runtime.Answer, err error) {
 	b := runtime.NewBatch(calls)
 	if len(b.Rows()) != 1 || s.dialect.Swap == "" {
 		return nil, nil
 	}
-	l := newRowLock(p, b.Rows(), durabilityOf(calls))
 	err = retry(ctx, func() error {
-		swapped, err := s.swap(ctx, p, b, l)
+		swapped, err := s.swap(ctx, p, b, durabilityOf(calls))
 		if swapped {
 			answers = b.Answers()
 		}
@@ -26,11 +25,12 @@ func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (
 }
 
 // swap runs a batch of one row, and returns false if what it has changed was not written.
-func (s *Store) swap(ctx context.Context, p *prepared, b *runtime.Batch, l *rowLock) (bool, error) {
+func (s *Store) swap(ctx context.Context, p *prepared, b *runtime.Batch, d runtime.Durability) (bool, error) {
 	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return false, err
 	}
+	l := newRowLock(p, b.Rows(), d)
 	if err := l.read(ctx, lookRows, b.Rows()); err != nil {
 		return false, err
 	}

@@ -18,10 +18,11 @@ type locking int
 const (
 	// plainly: there is nothing to do, for one transaction writes at a time.
 	plainly locking = iota
-	// readFirst inserts a row if it is not there.
+	// readFirst inserts the rows if none of them is there.
 	readFirst
-	// seedFirst inserts it before it looks. Under some isolations, looking in vain locks the gap in which
-	// the row would be, and two transactions that then insert there wait for each other.
+	// seedFirst inserts those that are not there before it looks, and locks the others on the way. Under some
+	// isolations, looking in vain locks the gap in which the row would be, and two transactions that then
+	// insert there wait for each other.
 	seedFirst
 )
 
@@ -43,6 +44,10 @@ func newRowLock(se session, rows []runtime.Row, d runtime.Durability) *rowLock {
 	}
 }
 
+// errPartly: some of the rows were there, and are locked; others were not. To insert those now would lock them out of
+// order, and two transactions that do so may wait for each other.
+var errPartly = errors.New("rows are missing after others have been locked")
+
 // errVanished: a row was gone again, each time that it had been inserted.
 var errVanished = errors.New("a row that was inserted is not there")
 
@@ -62,8 +67,11 @@ func (l *rowLock) lock(ctx context.Context, how locking) error {
 			return err
 		}
 		missing = l.missing()
-		if len(missing) == 0 || how == plainly {
+		switch {
+		case len(missing) == 0 || how == plainly:
 			return nil
+		case how == readFirst && len(missing) < len(l.rows):
+			return errPartly
 		}
 	}
 	return errVanished

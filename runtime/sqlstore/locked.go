@@ -13,8 +13,13 @@ func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) (
 	var b *runtime.Batch
 	err := retry(ctx, func() error {
 		b = runtime.NewBatch(calls)
+		how := s.locking(readFirst)
 		for {
-			if done, err := s.run(ctx, p, b, durabilityOf(calls)); done || err != nil {
+			done, err := s.run(ctx, p, b, how, durabilityOf(calls))
+			switch {
+			case errors.Is(err, errPartly):
+				how = seedFirst
+			case done || err != nil:
 				return err
 			}
 		}
@@ -27,14 +32,14 @@ func (s *Store) locked(ctx context.Context, p *prepared, calls []runtime.Call) (
 
 // run runs a batch in a transaction, or returns false if it takes more rows. A batch that changes nothing
 // is rolled back, and with it the rows that were inserted to be locked.
-func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch, d runtime.Durability) (done bool, err error) {
+func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch, how locking, d runtime.Durability) (done bool, err error) {
 	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return false, err
 	}
 	err = s.inTx(ctx, p, d, func(se session) error {
 		l := newRowLock(se, b.Rows(), d)
-		if err := l.lock(ctx, s.locking(readFirst)); err != nil {
+		if err := l.lock(ctx, how); err != nil {
 			return err
 		}
 		if done = b.Run(now(), l.states); !done {

@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // Migrate creates the table, if there is none. Several processes may do so at once.
@@ -11,12 +13,24 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tries := 0
 	err = retry(ctx, func() error {
 		_, err := s.db.ExecContext(ctx, create)
+		if tries++; tries < 10 && createdMeanwhile(err) {
+			return &RetryTxError{err}
+		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("create table %q: %w", s.table, s.explain(ctx, err))
 	}
 	return nil
+}
+
+// createdMeanwhile reports whether a table could not be created because somebody else was at it: Postgres looks
+// whether there is one, and then is surprised.
+func createdMeanwhile(err error) bool {
+	var stated interface{ SQLState() string }
+	// unique_violation, duplicate_table and duplicate_object.
+	return errors.As(err, &stated) && slices.Contains([]string{"23505", "42P07", "42710"}, stated.SQLState())
 }

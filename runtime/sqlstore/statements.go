@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -43,11 +45,19 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 		return t, fmt.Errorf("dialect %q has no One, Many, Read, Write or Delete", d.Name)
 	}
 	rows := [formCount]string{oneRow: d.One, manyRows: d.Many}
-	for s, written := range []string{
-		d.Read, cmp.Or(d.Look, d.Read), d.Seed, d.Write, d.Delete, d.Forget, d.Take, d.Swap, d.Page,
+	for s, written := range [statementCount][formCount]string{
+		readRows:   {d.Read, d.Read},
+		lookRows:   {cmp.Or(d.Look, d.Read), cmp.Or(d.Look, d.Read)},
+		seedRows:   {d.Seed, d.Seed},
+		writeRows:  {d.Write, d.Write},
+		deleteRows: {d.Delete, d.Delete},
+		forgetRows: {d.Forget, d.Forget},
+		takeRows:   {cmp.Or(d.TakeOne, d.Take), d.Take},
+		swapRows:   {oneRow: d.Swap},
+		readPage:   {oneRow: d.Page},
 	} {
 		for f := range formCount {
-			if t[s][f], err = d.compile(written, rows[f], table); err != nil {
+			if t[s][f], err = d.compile(written[f], rows[f], table); err != nil {
 				return t, err
 			}
 		}
@@ -65,13 +75,20 @@ type prepared struct {
 
 // prepare prepares the statements at the first use, when the table must exist.
 func (s *Store) prepare(ctx context.Context) (*prepared, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if s.isClosed() {
 		return nil, ErrClosed
 	}
-	if s.prepared != nil {
-		return s.prepared, nil
+	if p := s.prepared.Load(); p != nil {
+		return p, nil
+	}
+	select {
+	case s.preparing <- struct{}{}:
+		defer func() { <-s.preparing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p := s.prepared.Load(); p != nil {
+		return p, nil
 	}
 	p, err := s.prepareAll(ctx)
 	if err != nil {
@@ -81,12 +98,32 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 		p.close()
 		return nil, err
 	}
-	s.prepared = p
+	s.prepared.Store(p)
 	return p, nil
+}
+
+// unprepare releases the statements. They are prepared anew at the next use.
+func (s *Store) unprepare() {
+	if p := s.prepared.Swap(nil); p != nil {
+		p.close()
+	}
+}
+
+// outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed.
+func outdated(err error) bool {
+	var stated interface{ SQLState() string }
+	return errors.As(err, &stated) && strings.Contains(err.Error(), "cached plan must not change result type")
 }
 
 func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
 	p := &prepared{texts: &s.texts, resends: resends(s.db)}
+	if !p.resends && s.dialect.Repeats != "" {
+		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		p.resends = err == nil
+	}
 	for i, forms := range s.texts {
 		for f, t := range forms {
 			if t.sql == "" {

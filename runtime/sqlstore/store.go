@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,9 +51,14 @@ type Store struct {
 	// checked says that the table has been seen to be as it must be.
 	checked atomic.Bool
 
-	mu       sync.Mutex
-	prepared *prepared
-	closed   bool
+	// preparing has room for the one who prepares.
+	preparing chan struct{}
+	prepared  atomic.Pointer[prepared]
+
+	// gate guards closed, and open counts the calls that came before.
+	gate   sync.RWMutex
+	closed bool
+	open   sync.WaitGroup
 }
 
 // New returns a store in a table of db, which the caller has opened and will close after the store. The
@@ -69,8 +75,12 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if dialect.Sync, err = dialect.Text(dialect.Sync, o.Table); err != nil {
+		return nil, err
+	}
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
+		preparing: make(chan struct{}, 1),
 	}
 	s.front = newFront(direct{s}, dialect.Lanes, o)
 	return s, nil
@@ -86,11 +96,29 @@ type direct struct{ *Store }
 
 // Do implements [runtime.Store].
 func (d direct) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if !d.enter() {
+		return nil, ErrClosed
+	}
+	defer d.open.Done()
 	answers, err := d.answer(ctx, calls)
+	if outdated(err) && !slices.ContainsFunc(answers, runtime.Answer.Given) {
+		d.unprepare()
+		answers, err = d.answer(ctx, calls)
+	}
 	if err != nil {
-		return nil, d.explain(ctx, err)
+		return answers, d.explain(ctx, err)
 	}
 	return answers, nil
+}
+
+// enter counts a call in, unless the store is closed.
+func (s *Store) enter() bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if !s.closed {
+		s.open.Add(1)
+	}
+	return !s.closed
 }
 
 // explain says what is behind an error, and what to do about it: the end of the context, or of the store,
@@ -145,8 +173,8 @@ func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 }
 
 func (s *Store) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.gate.RLock()
+	defer s.gate.RUnlock()
 	return s.closed
 }
 
@@ -154,12 +182,10 @@ func (s *Store) isClosed() bool {
 // the database, and lets every later call fail with [ErrClosed]. It does not close the database.
 func (s *Store) Close() error {
 	err := s.front.close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.gate.Lock()
 	s.closed = true
-	if s.prepared != nil {
-		s.prepared.close()
-		s.prepared = nil
-	}
+	s.gate.Unlock()
+	s.open.Wait()
+	s.unprepare()
 	return err
 }

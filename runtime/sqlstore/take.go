@@ -9,12 +9,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Taker takes tokens of one row by a single statement, where a driver has a faster way than the dialect's
-// Take. See [Options].
+// Taker takes tokens, where a driver has a faster way than the dialect's Take. See [Options].
 type Taker interface {
-	// Take decides u for a row. It returns the state in which it has left the row, or false if it has
-	// not taken.
-	Take(ctx context.Context, row runtime.Row, u runtime.Upsert) (runtime.State, bool, error)
+	// Take decides an upsert for each of some rows of one limit, whose upserts differ in Count, Fresh and T. It
+	// returns the states in which it has left the rows; one that is not Seen says that it has not taken.
+	Take(ctx context.Context, rows []runtime.Row, upserts []runtime.Upsert) ([]runtime.State, error)
 }
 
 // take answers those of the calls that single statements can answer, and returns where the others stand. A
@@ -47,23 +46,25 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	return rest, nil
 }
 
-// resends reports whether db sends a statement again that the server may have carried out already. Package
+// resends reports whether db may send a statement again that the server has carried out already. Package
 // database/sql does so when a driver says driver.ErrBadConn, which drivers should say only of what they have not
-// sent; lib/pq says it of any connection that breaks. In a transaction nothing is sent again.
-func resends(db *sql.DB) bool { return fmt.Sprintf("%T", db.Driver()) == "*pq.Driver" }
+// sent; lib/pq says it of any connection that breaks, and so does what wraps it. In a transaction nothing is sent
+// again.
+func resends(db *sql.DB) bool {
+	return !slices.Contains(carefulDrivers, fmt.Sprintf("%T", db.Driver()))
+}
+
+// carefulDrivers are those of pgx, of MySQL and of SQLite, which send nothing again.
+var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.Driver"}
 
 // takeOf takes from rows of one limit. It returns the states in which it has left them; one that is not Seen
 // says that it has not taken.
 func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.State, error) {
+	if s.taker != nil {
+		return s.taker.Take(ctx, t.rows(), t.upserts())
+	}
 	states := make([]runtime.State, len(t))
-	switch {
-	case len(t) == 1 && s.taker != nil:
-		after, ok, err := s.taker.Take(ctx, t[0].row, t[0].upsert)
-		if ok {
-			states[0] = after
-		}
-		return states, err
-	case s.dialect.Take == "":
+	if s.dialect.Take == "" {
 		return states, nil
 	}
 	if !p.resends {

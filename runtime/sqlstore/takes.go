@@ -27,6 +27,9 @@ type takes []*rowTake
 // newTakes returns what single statements can take for calls at the instant now, and where the calls stand
 // that they cannot answer.
 func newTakes(calls []runtime.Call, now int64) (limits []takes, rest []int) {
+	if len(calls) == 1 && len(calls[0].Requests) == 1 {
+		return newTake(calls[0], now)
+	}
 	covered := make([]bool, len(calls))
 	for _, t := range gather(calls) {
 		if !t.settle(now) {
@@ -48,6 +51,24 @@ func newTakes(calls []runtime.Call, now int64) (limits []takes, rest []int) {
 	return limits, rest
 }
 
+// newTake is newTakes for one request, which most calls are.
+func newTake(c runtime.Call, now int64) (limits []takes, rest []int) {
+	q := c.Requests[0]
+	if q.Validate() != nil {
+		return nil, []int{0}
+	}
+	t := newRowTake(q)
+	t.add(0, c, q)
+	if !t.settle(now) {
+		return nil, []int{0}
+	}
+	return []takes{{t}}, nil
+}
+
+func newRowTake(q runtime.Request) *rowTake {
+	return &rowTake{row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, policy: q.Policy, plain: true}
+}
+
 // gather returns what calls take from each row that they are about.
 func gather(calls []runtime.Call) []*rowTake {
 	var all []*rowTake
@@ -60,7 +81,7 @@ func gather(calls []runtime.Call) []*rowTake {
 			row := runtime.Row{Name: q.Policy.Name, Key: q.Key}
 			t := rows[row]
 			if t == nil {
-				t = &rowTake{row: row, policy: q.Policy, plain: true}
+				t = newRowTake(q)
 				rows[row] = t
 				all = append(all, t)
 			}
@@ -90,7 +111,9 @@ func (t *rowTake) settle(now int64) (ok bool) {
 		if _, ok := t.rule.Upsert(now, q); !ok {
 			return false
 		}
-		sum.Count += q.Count
+		if sum.Count += q.Count; sum.Count > 2*runtime.MaxTokens {
+			return false
+		}
 	}
 	t.upsert, ok = t.rule.Upsert(now, sum)
 	return ok
@@ -105,6 +128,22 @@ func (t *rowTake) join(limits []takes) []takes {
 		}
 	}
 	return append(limits, takes{t})
+}
+
+func (t takes) rows() []runtime.Row {
+	rows := make([]runtime.Row, len(t))
+	for i, r := range t {
+		rows[i] = r.row
+	}
+	return rows
+}
+
+func (t takes) upserts() []runtime.Upsert {
+	upserts := make([]runtime.Upsert, len(t))
+	for i, r := range t {
+		upserts[i] = r.upsert
+	}
+	return upserts
 }
 
 // fresh returns the rows as they are to be inserted, if they are not there.

@@ -13,6 +13,8 @@ type trouble struct {
 	states []string
 	// numbers are those of MySQL and MariaDB, and codes those of SQLite.
 	numbers, codes []int
+	// says is a part of what SQLite says with its code for everything else.
+	says string
 	// do says what to do. {table} stands for the table's name in quotes, {dialect} for that of the dialect,
 	// and {flags} for the flags with which ratelimitgen sql prints the table.
 	do string
@@ -21,7 +23,7 @@ type trouble struct {
 var troubles = []trouble{
 	{
 		// undefined_table; ER_NO_SUCH_TABLE.
-		states: []string{"42P01"}, numbers: []int{1146},
+		states: []string{"42P01"}, numbers: []int{1146}, says: "no such table: ",
 		do: noTable,
 	}, {
 		// invalid_schema_name.
@@ -96,12 +98,20 @@ func remedy(err error) string {
 			return slices.ContainsFunc(t.states, func(s string) bool { return strings.HasPrefix(state, s) })
 		}
 	case errors.As(err, &coded):
-		matches = func(t trouble) bool { return slices.Contains(t.codes, coded.Code()&0xff) }
+		matches = func(t trouble) bool { return t.isSQLite(coded.Code()&0xff, err.Error()) }
 	}
 	if i := slices.IndexFunc(troubles, matches); i >= 0 {
 		return troubles[i].do
 	}
 	return ""
+}
+
+// sqliteError is the code of SQLite for everything that has none of its own: SQLITE_ERROR.
+const sqliteError = 1
+
+// isSQLite reports whether the trouble is what SQLite tells with a code and a message.
+func (t trouble) isSQLite(code int, message string) bool {
+	return slices.Contains(t.codes, code) || code == sqliteError && t.says != "" && strings.Contains(message, t.says)
 }
 
 // unreachable reports whether there was no connection to be had.

@@ -29,6 +29,7 @@ func TestAdvise(t *testing.T) {
 		{stated("0A000"), "connect to the primary server"},
 		{errors.New("Error 1290 (HY000): The MariaDB server is running with the --read-only option"), "connect to the primary server"},
 		{errors.New("Error 1792 (25006): Cannot execute statement in a READ ONLY transaction"), "connect to the primary server"},
+		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", coded(1)), `there is no table "app.quotas": call Migrate`},
 		{coded(8), "grant the right to write it"},
 		{coded(8 | 4<<8), "grant the right to write it"}, // SQLITE_READONLY_DBMOVED
 		{coded(14), "check its path"},
@@ -62,7 +63,7 @@ func TestAdviseNothing(t *testing.T) {
 	s, err := New(nil, MySQL, Options{})
 	require.NoError(t, err)
 	for _, err := range []error{
-		nil, stated("40001"), stated("23505"), coded(5), coded(1), errVanished, ErrClosed, errors.New("whatever"),
+		nil, stated("40001"), stated("23505"), coded(5), coded(1), errors.New("no such table: x"), errVanished, ErrClosed, errors.New("whatever"),
 		errors.New("Error 1213 (40001): Deadlock found"), &net.OpError{Op: "read", Err: errors.New("connection reset by peer")},
 	} {
 		assert.Equal(t, err, s.advise(err))

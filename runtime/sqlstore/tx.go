@@ -35,6 +35,9 @@ type txStore struct {
 
 // Do implements [runtime.Store].
 func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if isNil(t.tx) {
+		return nil, runtime.ErrNilTx
+	}
 	answers, err := t.answer(ctx, calls)
 	if err != nil && retryable(err) {
 		return nil, &RetryTxError{err}
@@ -67,6 +70,19 @@ func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.A
 		}
 		return b.Answers(), nil
 	}
+}
+
+// isNil reports whether there is no transaction, be it in a variable of the type of one.
+func isNil(tx runtime.Tx) bool {
+	switch tx := tx.(type) {
+	case nil:
+		return true
+	case *sql.Tx:
+		return tx == nil
+	case *sql.Conn:
+		return tx == nil
+	}
+	return false
 }
 
 // RunInTx runs fn in a transaction of db and commits it, and does so again if it met another one: after a

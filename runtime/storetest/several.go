@@ -70,11 +70,12 @@ func several() []clause {
 				call(taking(bucket(), "k", -1)),
 				call(taking(bucket(), "k", 11)),
 				call(taking(bad, "k", 1)),
+				call(taking(nil, "k", 1)),
 				call(taking(bucket(), "k", 1), taking(bad, "k", 1)),
 				call(taking(bucket(), "k", 3)),
 			)
 			wants := []error{nil, runtime.ErrInvalidCount, runtime.ErrInvalidCount, runtime.ErrExceedsCapacity,
-				runtime.ErrInvalidPolicy, runtime.ErrInvalidPolicy, nil}
+				runtime.ErrInvalidPolicy, runtime.ErrInvalidPolicy, runtime.ErrInvalidPolicy, nil}
 			for i, want := range wants {
 				if err := answers[i].Err; !errors.Is(err, want) || want == nil && err != nil {
 					s.broken("call %d: the error is %v, not %v", i, err, want)

@@ -20,7 +20,7 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 
 // Run tests a store against every clause of the contract.
 func Run(t *testing.T, open Open) {
-	for _, group := range [][]clause{one(), several(), keys(), failures(), sharded(), together()} {
+	for _, group := range [][]clause{one(), several(), keys(), failures(), sharded(), together(), kept()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				clock := NewClock()

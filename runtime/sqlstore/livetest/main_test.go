@@ -12,14 +12,16 @@ import (
 // long asks for the tests that take minutes, and for ten times as many histories.
 var long = flag.Bool("long", false, "run the long tests too")
 
-// TestMain runs the tests, or races in another process of them; see [course].
+// TestMain runs the tests, or races in another process of them; see [course] and [leasedHeat].
 func TestMain(m *testing.M) {
-	if course, ok := os.LookupEnv(courseEnv); ok {
-		if err := raceOn(course); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased} {
+		if course, ok := os.LookupEnv(env); ok {
+			if err := race(course); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	code := m.Run()

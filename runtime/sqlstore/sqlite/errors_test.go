@@ -88,7 +88,7 @@ func TestMissingTable(t *testing.T) {
 	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
 	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
-	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas", or no right to see it: call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
+	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
 	assert.NoError(t, limit.Require(t.Context()))

@@ -63,7 +63,7 @@ func TestUnchecked(t *testing.T) {
 	s, err := sqlstore.New(db, unchecked(), sqlstore.Options{})
 	require.NoError(t, err)
 	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
-	assert.ErrorContains(t, limit.Require(t.Context()), `limit "told": table "rate_limits" cannot be used: SQL logic error: no such table`)
+	assert.ErrorContains(t, limit.Require(t.Context()), `limit "told": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Ready(t.Context()))
 	assert.NoError(t, limit.Require(t.Context()))

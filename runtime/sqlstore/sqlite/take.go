@@ -3,20 +3,16 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"fmt"
 	"sync"
-
-	"modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// taker is an [sqlstore.Taker]: an upsert that writes the row only if enough tokens are left, and tells
-// what it has written. RETURNING would tell it too, but SQLite makes a table for what it returns, each
-// time, which costs half as much again as the whole statement. So the upsert passes what it writes to a
-// function of the connection, ratelimitgen_note.
+// taker is an [sqlstore.Taker] whose statement calls back into this process: SQLite runs in it. For a row that is
+// there, it asks whether to write and what, and that is all that it calculates; see [slips]. To calculate in SQL
+// takes longer, and RETURNING, which would tell the result, much longer: SQLite makes a table for it each time.
+// Several rows are several such statements in a transaction.
 type taker struct {
 	db    *sql.DB
 	table string
@@ -25,34 +21,52 @@ type taker struct {
 	stmt *sql.Stmt
 }
 
-// takeText is the statement of [runtime.Upsert]. Its parameters are name, key, T, Capacity, Rate, Period,
-// Count, Count - Debt, Fresh and the number of the note.
+// takeText is the statement. Its parameters are the name, the key, Fresh, T and, twice, the number of the slip.
 const takeText = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?1, ?2, 0, ?9, ?3, 0)
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ratelimitgen_note(?10, min(?4, value + CAST(max(0, ?3 - ts) AS REAL) * ?5 / ?6) - ?7, max(ts, ?3)),
-	ts    = max(ts, ?3),
+	value = ratelimitgen_value(?),
+	ts    = max(ts, excluded.ts),
 	prev  = 0
-WHERE min(?4, value + CAST(max(0, ?3 - ts) AS REAL) * ?5 / ?6) - ?8 >= -1e-6
+WHERE ratelimitgen_take(?, value, ts)
 `
 
 // Take implements [sqlstore.Taker].
-func (t *taker) Take(ctx context.Context, r runtime.Row, u runtime.Upsert) (runtime.State, bool, error) {
+func (t *taker) Take(ctx context.Context, rows []runtime.Row, upserts []runtime.Upsert) ([]runtime.State, error) {
 	// A statement that is cancelled may have written, and its result is lost.
 	ctx = context.WithoutCancel(ctx)
 	stmt, err := t.prepare(ctx)
 	if err != nil {
-		return runtime.State{}, false, err
+		return nil, err
 	}
-	fresh := runtime.State{Value: u.Fresh, TS: u.T, Seen: true}
-	n := notes.open(fresh)
-	result, err := stmt.ExecContext(ctx, r.Name, r.Key, u.T, u.Capacity, u.Rate, u.Period, u.Count, u.Count-u.Debt, u.Fresh, n)
-	after := notes.close(n)
+	states := make([]runtime.State, len(rows))
+	if len(rows) == 1 {
+		states[0], err = take(ctx, stmt, rows[0], upserts[0])
+		return states, err
+	}
+	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
-		return runtime.State{}, false, err
+		return nil, err
 	}
-	written, err := result.RowsAffected()
-	return after, written == 1, err
+	defer tx.Rollback()
+	stmt = tx.StmtContext(ctx, stmt)
+	for i, r := range rows {
+		if states[i], err = take(ctx, stmt, r, upserts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return states, tx.Commit()
+}
+
+// take runs the statement for one row.
+func take(ctx context.Context, stmt *sql.Stmt, r runtime.Row, u runtime.Upsert) (runtime.State, error) {
+	s := &slip{upsert: u, after: runtime.State{Value: u.Fresh, TS: u.T, Seen: true}}
+	n := slips.open(s)
+	defer slips.close(n)
+	if _, err := stmt.ExecContext(ctx, r.Name, r.Key, u.Fresh, u.T, n, n); err != nil {
+		return runtime.State{}, err
+	}
+	return s.after, nil
 }
 
 // prepare prepares the statement at the first use, when the table exists.
@@ -68,54 +82,4 @@ func (t *taker) prepare(ctx context.Context) (*sql.Stmt, error) {
 	}
 	t.stmt, err = t.db.PrepareContext(ctx, text)
 	return t.stmt, err
-}
-
-// notebook holds what the statements under way have written, each under a number of its own.
-type notebook struct {
-	mu    sync.Mutex
-	last  int64
-	notes map[int64]runtime.State
-}
-
-var notes = notebook{notes: map[int64]runtime.State{}}
-
-// open begins a note, of the row that is written if there was none.
-func (b *notebook) open(fresh runtime.State) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last++
-	b.notes[b.last] = fresh
-	return b.last
-}
-
-// close ends a note and returns what it says.
-func (b *notebook) close(n int64) runtime.State {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.notes[n]
-	delete(b.notes, n)
-	return s
-}
-
-// note changes a note, if it is open.
-func (b *notebook) note(n int64, s runtime.State) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.notes[n]; ok {
-		b.notes[n] = s
-	}
-}
-
-func init() { sqlite.MustRegisterScalarFunction("ratelimitgen_note", 3, note) }
-
-// note is the SQL function ratelimitgen_note(number, value, ts): it notes the row and returns its value.
-func note(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-	n, okN := args[0].(int64)
-	value, okValue := args[1].(float64)
-	ts, okTS := args[2].(int64)
-	if !okN || !okValue || !okTS {
-		return nil, fmt.Errorf("ratelimitgen_note(%T, %T, %T)", args[0], args[1], args[2])
-	}
-	notes.note(n, runtime.State{Value: value, TS: ts, Seen: true})
-	return value, nil
 }

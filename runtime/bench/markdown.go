@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// markdown returns the report as tables.
+func (r *report) markdown() string {
+	var parts []string
+	for _, part := range []string{r.Machine.String(), r.verdictTable(), r.cellTable(), r.tallyTable(), r.costTable()} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// String says where it was measured.
+func (m machine) String() string {
+	if m.Go == "" {
+		return ""
+	}
+	lines := []string{fmt.Sprintf("%s on %s/%s, %s.", m.Go, m.OS, m.Arch, plural(m.CPUs, "CPU"))}
+	for _, name := range slices.Sorted(maps.Keys(m.Servers)) {
+		lines = append(lines, m.Servers[name]+".")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// cellTable is what every contender did under every load.
+func (r *report) cellTable() string {
+	rows := [][]string{{"callers", "keys", "contender", "decisions/s", "p50", "p99", "failed"}}
+	for _, c := range r.Cells {
+		keys := digits(c.Keys)
+		if c.Denied {
+			keys += ", exhausted"
+		}
+		rows = append(rows, []string{
+			digits(c.Callers), keys, c.Contender, digits(int(c.PerSecond)), brief(c.P50), brief(c.P99), percent(c.Failed),
+		})
+	}
+	for _, c := range contenders {
+		if why := r.NotRun[c.name]; why != "" {
+			rows = append(rows, []string{"", "", c.name, "not run: " + why, "", "", ""})
+		}
+	}
+	return markdownTable(rows)
+}
+
+// costTable is what a statement costs, in microseconds.
+func (r *report) costTable() string {
+	rows := [][]string{{"statement", "fixed, µs", "a row, µs", "of it CPU of the database, fixed", "a row"}}
+	for _, d := range costed {
+		if c, ok := r.Costs[d.name]; ok {
+			row := []string{d.contender, micros(c.Fixed), micros(c.PerRow), "", ""}
+			if c.CPU != nil {
+				row[3], row[4] = micros(c.CPU.Fixed), micros(c.CPU.PerRow)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return markdownTable(rows)
+}
+
+// micros returns seconds in microseconds.
+func micros(seconds float64) string { return strconv.FormatFloat(seconds*1e6, 'f', 1, 64) }
+
+// tallyTable is what was counted of every contender.
+func (r *report) tallyTable() string {
+	rows := [][]string{{"contender", "round trips", "allocations", "bytes per idle key"}}
+	for _, c := range contenders {
+		if t := r.Tallies[c.name]; t != nil {
+			rows = append(rows, []string{c.name, count(t.Trips), count(t.Allocations), count(t.BytesPerKey)})
+		}
+	}
+	return markdownTable(rows)
+}
+
+// verdictTable is the aims, and what came of them.
+func (r *report) verdictTable() string {
+	rows := [][]string{{"ratio", "aim", "figure", "verdict"}}
+	for _, v := range r.Verdicts {
+		figure := ""
+		if v.Figure != nil {
+			figure = strconv.FormatFloat(*v.Figure, 'f', 2, 64)
+		}
+		rows = append(rows, []string{v.What, v.Aim, figure, v.String()})
+	}
+	return markdownTable(rows)
+}
+
+// markdownTable returns rows as a Markdown table, the first of them as its head, and nothing for no others.
+func markdownTable(rows [][]string) string {
+	if len(rows) == 1 {
+		return ""
+	}
+	rows = slices.Insert(rows, 1, slices.Repeat([]string{"---"}, len(rows[0])))
+	var b strings.Builder
+	escape := strings.NewReplacer("|", "\\|", "\n", " ")
+	for _, row := range rows {
+		b.WriteString("|")
+		for _, field := range row {
+			fmt.Fprintf(&b, " %s |", escape.Replace(field))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// digits returns a number with commas: 1,000.
+func digits(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// plural returns a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return digits(n) + " " + thing
+}
+
+// brief returns a duration with three digits.
+func brief(d time.Duration) string {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// percent returns a part of 1, and nothing for none.
+func percent(part float64) string {
+	if part == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*part, 'f', 1, 64) + "%"
+}
+
+// count returns a count to two digits after the point, and nothing for -1.
+func count(n float64) string {
+	if n == -1 {
+		return ""
+	}
+	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMarkdown(t *testing.T) {
+	five := 5.125
+	r := report{
+		Machine: machine{
+			Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2,
+			Servers: settings{redisDB: `Redis 7, save ""`, postgres: "Postgres 15, fsync on"},
+		},
+		Costs: map[string]cost{
+			"sqlite":   {line: line{50e-6, 7.5e-6}},
+			"postgres": {line: line{100e-6, 9e-6}, CPU: &line{60e-6, 8e-6}},
+		},
+		Cells: []cell{
+			{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P50: 1_234_567, P99: 34_999, Failed: 0.125},
+			{Contender: xTimeRate, Callers: 1, Keys: 1, Denied: true, PerSecond: 7e6, P50: 141, P99: 200},
+		},
+		Tallies: map[string]*tally{
+			oursSQLite: {Trips: 1, Allocations: 20.004, BytesPerKey: -1},
+			xTimeRate:  {Trips: -1, BytesPerKey: 222.5},
+		},
+		NotRun:   map[string]string{redisRate: "dial tcp: a|b"},
+		Verdicts: []verdict{{What: "this", Aim: "at least 4", Figure: &five, Reached: true}, {What: "that", Aim: "at most 1", NotRun: "why"}},
+	}
+	require.Equal(t, strings.TrimSpace(`
+go1.26 on linux/amd64, 2 CPUs.
+Postgres 15, fsync on.
+Redis 7, save "".
+
+| ratio | aim | figure | verdict |
+| --- | --- | --- | --- |
+| this | at least 4 | 5.12 | reached |
+| that | at most 1 |  | not run: why |
+
+| callers | keys | contender | decisions/s | p50 | p99 | failed |
+| --- | --- | --- | --- | --- | --- | --- |
+| 64 | 1,000 | SQLite | 60,123 | 1.23ms | 35µs | 12.5% |
+| 1 | 1, exhausted | x/time/rate | 7,000,000 | 141ns | 200ns |  |
+|  |  | redis_rate | not run: dial tcp: a\|b |  |  |  |
+
+| contender | round trips | allocations | bytes per idle key |
+| --- | --- | --- | --- |
+| SQLite | 1 | 20 |  |
+| x/time/rate |  | 0 | 222.5 |
+
+| statement | fixed, µs | a row, µs | of it CPU of the database, fixed | a row |
+| --- | --- | --- | --- | --- |
+| SQLite | 50.0 | 7.5 |  |  |
+| Postgres | 100.0 | 9.0 | 60.0 | 8.0 |
+`), strings.TrimSpace(r.markdown()))
+}
+
+func TestDigits(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0", 7: "7", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567", -1000: "-1,000", -100: "-100",
+	} {
+		require.Equal(t, want, digits(n))
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 999: "999ns", 1004: "1µs", 15_349: "15.3µs", 1_999_999: "2ms", 12_345_678_901: "12.3s",
+	} {
+		require.Equal(t, want, brief(d))
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+)
+
+// redisConns is how many connections the contenders on Redis have.
+const redisConns = 64
+
+// openRedis returns a client of Redis that answers.
+func (s *site) openRedis() (*redis.Client, error) {
+	dsn, err := s.servers.dsn(redisDB)
+	if err != nil {
+		return nil, err
+	}
+	o, err := redis.ParseURL(dsn)
+	if err != nil {
+		return nil, err
+	}
+	o.PoolSize = s.connections(redisConns)
+	o.PoolTimeout = patience
+	client := redis.NewClient(o)
+	if err := patiently(func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// openRedisRate opens go-redis/redis_rate, a script in Redis.
+func openRedisRate(_ context.Context, s *site, l limit) (*opened, error) {
+	client, err := s.openRedis()
+	if err != nil {
+		return nil, err
+	}
+	limiter := redis_rate.NewLimiter(client)
+	rule := redis_rate.Limit{Rate: l.rate, Burst: l.capacity, Period: l.period}
+	return &opened{
+		ask: func(ctx context.Context, key string) (bool, error) {
+			r, err := limiter.Allow(ctx, key, rule)
+			return err == nil && r.Allowed > 0, err
+		},
+		close: forgetting(client, "rate:"),
+	}, nil
+}
+
+// openThrottled opens throttled, which reads, decides and writes if nobody else has.
+func openThrottled(_ context.Context, s *site, l limit) (*opened, error) {
+	client, err := s.openRedis()
+	if err != nil {
+		return nil, err
+	}
+	const prefix = "throttled:"
+	store, err := goredisstore.NewCtx(client, prefix)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate: throttled.PerDuration(l.rate, l.period), MaxBurst: l.capacity - 1,
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &opened{
+		ask: func(ctx context.Context, key string) (bool, error) {
+			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+			return err == nil && !limited, err
+		},
+		close: forgetting(client, prefix),
+	}, nil
+}
+
+// forgetting closes a client after it has deleted the keys with a prefix.
+func forgetting(client *redis.Client, prefix string) func() {
+	return func() {
+		defer closeIt(client)
+		err := patiently(func(ctx context.Context) error { return forget(ctx, client, prefix+keyPrefix+"*") })
+		if err != nil {
+			say("keys %s%s* are still in Redis: %v", prefix, keyPrefix, err)
+		}
+	}
+}
+
+// forget deletes the keys that match a pattern.
+func forget(ctx context.Context, client *redis.Client, pattern string) error {
+	keys := client.Scan(ctx, 0, pattern, 1000).Iterator()
+	for keys.Next(ctx) {
+		if err := client.Unlink(ctx, keys.Val()).Err(); err != nil {
+			return err
+		}
+	}
+	return keys.Err()
+}

@@ -1,0 +1,232 @@
+package capacity
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+)
+
+// simulation plays a plan, statement by statement, in a time of its own. The same plan and seed play the same.
+type simulation struct {
+	Plan
+	// shards is into how many rows the hot key is split, 1 if it is not.
+	shards int
+	random *rand.Rand
+
+	now    float64
+	events events
+	nextID int
+
+	lanes    []*lane
+	busyNow  int
+	waiting  []func()
+	flushing bool
+	toFlush  []func()
+	locked   map[int][]func()
+
+	// decided counts decisions, and statements what carried them.
+	decided, statements int
+}
+
+// lane is a queue of a host, with one statement under way at a time.
+type lane struct {
+	host, callers int
+	underWay      bool
+}
+
+// event is what happens at a time; those of one time happen in the order in which they were planned.
+type event struct {
+	at float64
+	id int
+	do func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].id < e[j].id
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	*e = (*e)[:last]
+	return x
+}
+
+// simulate plays a plan with so many shards for so many seconds, and returns the statements and decisions of a
+// second. What happens in the first fifth is not counted.
+func simulate(p Plan, shards int, seconds float64) (statements, decisions float64) {
+	s := &simulation{Plan: p, shards: shards, random: rand.New(rand.NewPCG(1, 2)), locked: map[int][]func(){}}
+	for host := range p.Hosts {
+		for range p.Lanes {
+			s.lanes = append(s.lanes, &lane{host: host})
+		}
+	}
+	for host := range p.Hosts {
+		for range p.Callers {
+			s.after(s.random.Float64()*(p.RoundTrip+p.Commit), func() { s.ask(host) })
+		}
+	}
+	warm := seconds / 5
+	s.after(warm, func() { s.decided, s.statements = 0, 0 })
+	for s.events[0].at < seconds {
+		e := heap.Pop(&s.events).(event)
+		s.now = e.at
+		e.do()
+	}
+	return float64(s.statements) / (seconds - warm), float64(s.decided) / (seconds - warm)
+}
+
+// after plans something.
+func (s *simulation) after(seconds float64, do func()) {
+	s.nextID++
+	heap.Push(&s.events, event{s.now + seconds, s.nextID, do})
+}
+
+// ask has a caller wait for a decision.
+func (s *simulation) ask(host int) {
+	l := s.lanes[host*s.Lanes]
+	if !s.Hot {
+		l = s.lanes[host*s.Lanes+s.random.IntN(s.Lanes)]
+	}
+	l.callers++
+	s.send(l)
+}
+
+// send sends the callers of a lane to the database, as many as go together, unless others are under way.
+func (s *simulation) send(l *lane) {
+	if l.underWay || l.callers == 0 {
+		return
+	}
+	calls := min(l.callers, s.Batch)
+	l.callers -= calls
+	l.underWay = true
+	s.transact(calls, func() {
+		s.statements++
+		s.decided += calls
+		l.underWay = false
+		s.send(l)
+		for range calls {
+			s.ask(l.host)
+		}
+	})
+}
+
+// transact plays the statement of some calls, or the transaction that takes from two shards.
+func (s *simulation) transact(calls int, done func()) {
+	if s.shards > 1 {
+		s.transactSharded(done)
+		return
+	}
+	rows, held := calls, []int(nil)
+	if s.Hot {
+		rows, held = 1, []int{0}
+	}
+	s.after(s.RoundTrip/2, func() {
+		s.lock(held, func() {
+			s.work(s.busy(float64(rows)), func() {
+				s.flush(func() {
+					s.unlock(held)
+					s.after(s.RoundTrip/2, done)
+				})
+			})
+		})
+	})
+}
+
+// transactSharded plays begin, read, write and commit.
+func (s *simulation) transactSharded(done func()) {
+	pair := s.random.Perm(s.shards)[:2]
+	slices.Sort(pair)
+	s.after(1.5*s.RoundTrip, func() {
+		s.lock(pair, func() {
+			s.work(s.busy(2), func() {
+				s.after(s.RoundTrip, func() {
+					s.work(s.busy(2), func() {
+						s.after(s.RoundTrip, func() {
+							s.flush(func() {
+								s.unlock(pair)
+								s.after(s.RoundTrip/2, done)
+							})
+						})
+					})
+				})
+			})
+		})
+	})
+}
+
+// lock locks rows in their order, each when those that came before have released it.
+func (s *simulation) lock(rows []int, then func()) {
+	if len(rows) == 0 {
+		then()
+		return
+	}
+	next := func() { s.lock(rows[1:], then) }
+	if queue, taken := s.locked[rows[0]]; taken {
+		s.locked[rows[0]] = append(queue, next)
+		return
+	}
+	s.locked[rows[0]] = nil
+	next()
+}
+
+// unlock releases rows, each to the first who waits for it.
+func (s *simulation) unlock(rows []int) {
+	for _, row := range rows {
+		queue := s.locked[row]
+		if len(queue) == 0 {
+			delete(s.locked, row)
+			continue
+		}
+		s.locked[row] = queue[1:]
+		queue[0]()
+	}
+}
+
+// work has the processor work for so many seconds, when a core is free.
+func (s *simulation) work(seconds float64, then func()) {
+	run := func() {
+		s.after(seconds, func() {
+			s.busyNow--
+			if len(s.waiting) > 0 {
+				next := s.waiting[0]
+				s.waiting = s.waiting[1:]
+				s.busyNow++
+				next()
+			}
+			then()
+		})
+	}
+	if s.busyNow < s.Cores {
+		s.busyNow++
+		run()
+		return
+	}
+	s.waiting = append(s.waiting, run)
+}
+
+// flush waits until the log is on disk. Those that come during a flush share the next.
+func (s *simulation) flush(then func()) {
+	s.toFlush = append(s.toFlush, then)
+	if !s.flushing {
+		s.flushNow()
+	}
+}
+
+func (s *simulation) flushNow() {
+	together := s.toFlush
+	s.toFlush, s.flushing = nil, true
+	s.after(s.Commit, func() {
+		s.flushing = false
+		if len(s.toFlush) > 0 {
+			s.flushNow()
+		}
+		for _, then := range together {
+			then()
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package livetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// keptHistory is a history of a limit of which hosts keep something: tokens that they have leased, or denials that
+// they remember, or both.
+type keptHistory struct {
+	history
+	// closing is the closing of the hosts, after which everything is back that was not spent.
+	closing porcupine.Operation
+}
+
+// keeping returns the limits that such histories are about.
+func keeping() (all []*runtime.Policy) {
+	for i, p := range historic() {
+		leased := *p
+		leased.Lease = runtime.Lease{Tokens: 3, For: []time.Duration{time.Hour, time.Millisecond}[i%2]}
+		remembered, both := *p, leased
+		remembered.DenyCache, both.DenyCache = time.Hour, time.Hour
+		all = append(all, &remembered)
+		if !p.Start.FirstUse() {
+			all = append(all, &leased, &both)
+		}
+	}
+	return all
+}
+
+// TestHistoriesOfHosts has clients ask hosts that lease and remember, while the clock stands still, and looks whether
+// what they were told is what hosts may say; see [machine] and [keptHistory.told].
+func TestHistoriesOfHosts(t *testing.T) {
+	onHosts(t, func(t *testing.T, at []address) { checkKept(t, at, nil) })
+}
+
+// TestHistoriesOfHostsWithFaults does so while connections are cut and calls time out. Then hosts may lose what they
+// hold, so that fewer are admitted, and never more.
+func TestHistoriesOfHostsWithFaults(t *testing.T) {
+	onHosts(t, func(t *testing.T, at []address) {
+		if at[0].Driver == onFile {
+			checkKept(t, at, &faults{hurried: 10, patience: 100 * time.Microsecond})
+			return
+		}
+		checkKept(t, at, &faults{odds: 80, hurried: 10, patience: 3 * time.Millisecond})
+	})
+}
+
+// checkKept checks a number of histories on a database. Limits that have both shards and reservations are not
+// linearizable on a cluster: see [withoutShardedDebt].
+func checkKept(t *testing.T, at []address, f *faults) {
+	t.Helper()
+	rounds := 3
+	if *long {
+		rounds = 30
+	}
+	clock := storetest.NewClock()
+	limits := keeping()
+	if len(at) > 1 {
+		limits = withoutShardedDebt(limits)
+	}
+	calls, lost := 0, 0
+	for round := range rounds {
+		all := recordKept(t, at, limits, sqlstore.Options{Clock: clock.Now, Batch: []int{0, 1, 3}[round%3]}, f, round)
+		for _, h := range all {
+			calls, lost = calls+len(h.operations), lost+h.lost
+			h.check(t, clock.Now().UnixNano(), f != nil)
+		}
+	}
+	t.Logf("%d histories, %d calls: %d lost", rounds*len(limits), calls, lost)
+	if f == nil {
+		assert.Zero(t, lost)
+	} else {
+		assert.NotZero(t, lost, "there were no faults")
+		assert.Less(t, lost, calls/2, "there were only faults")
+	}
+}
+
+// recordKept records a history of each limit, by hosts that are then closed, and adds what is left.
+func recordKept(t *testing.T, at []address, limits []*runtime.Policy, o sqlstore.Options, f *faults, round int) (all []*keptHistory) {
+	t.Helper()
+	asked := hosts(t, cut(t, at, f), leaseHosts, o)
+	for i, p := range limits {
+		number := round*len(limits) + i
+		h := &keptHistory{history: history{policy: p, key: keyOf(number).String(), begun: time.Now()}}
+		h.record(asked, f, uint64(number))
+		all = append(all, h)
+	}
+	h, err := at[0].open(o)
+	require.NoError(t, err)
+	closing := closeHosts(t, asked, f == nil)
+	for _, kept := range all {
+		kept.closing = closing.since(kept.begun)
+		kept.ask(context.Background(), h, clients, runtime.Ask{Op: runtime.Peek})
+	}
+	require.NoError(t, h.Close())
+	return all
+}
+
+// interval is when something was begun and done.
+type interval struct {
+	begun, done time.Time
+	failed      bool
+}
+
+// closeHosts closes hosts, and returns when.
+func closeHosts(t *testing.T, all []host, healthy bool) interval {
+	t.Helper()
+	when := interval{begun: time.Now()}
+	for _, h := range all {
+		err := h.Close()
+		when.failed = when.failed || err != nil
+	}
+	if healthy {
+		require.False(t, when.failed)
+	}
+	when.done = time.Now()
+	return when
+}
+
+// since returns the closing as an operation in a history.
+func (i interval) since(begun time.Time) porcupine.Operation {
+	o := porcupine.Operation{ClientId: clients + 1, Input: hostAsk{close: true}, Output: reply{}, Call: i.begun.Sub(begun).Nanoseconds(), Return: i.done.Sub(begun).Nanoseconds()}
+	if i.failed {
+		o.Return = never
+	}
+	return o
+}
+
+// cut returns addresses by which connections are cut, if there are to be faults.
+func cut(t *testing.T, at []address, f *faults) []address {
+	if f == nil || f.odds == 0 {
+		return at
+	}
+	all := make([]address, len(at))
+	for i, a := range at {
+		s, _ := server{driver: a.Driver, dsn: a.DSN}.through(t, f.odds)
+		all[i] = a
+		all[i].DSN = s.dsn
+	}
+	return all
+}
+
+// keptAsks is how often each client asks: seldom, for a denial that may be stale can stand in many places.
+const keptAsks = 5
+
+// record has the clients ask, each by one of the hosts.
+func (h *keptHistory) record(asked []host, f *faults, seed uint64) {
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(client)))
+			for range keptAsks {
+				ctx, cancel := f.timeout(random)
+				h.ask(ctx, asked[client%leaseHosts], client, question(h.policy, random))
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// told returns the operations as the model has them: of the host that was asked. The calls of denials are set back: a
+// host that remembers may deny what was denied at any time since something was given back through it, for here the
+// clock stands still.
+func (h *keptHistory) told() []porcupine.Operation {
+	all := []porcupine.Operation{h.closing}
+	for _, o := range h.operations {
+		host := o.ClientId % leaseHosts
+		if h.remembered(o) {
+			o.Call = h.givenBefore(host, o.Call)
+		}
+		o.Input = hostAsk{Ask: o.Input.(runtime.Ask), host: host}
+		all = append(all, o)
+	}
+	return all
+}
+
+// remembered reports whether an operation may have been a denial from memory.
+func (h *keptHistory) remembered(o porcupine.Operation) bool {
+	told := o.Output.(reply)
+	return h.policy.DenyCache > 0 && !told.lost && !told.decision.Allowed && !o.Input.(runtime.Ask).Reserve
+}
+
+// givenBefore returns when something was last given back through a host before a call.
+func (h *keptHistory) givenBefore(host int, call int64) (at int64) {
+	for _, o := range h.operations {
+		op := o.Input.(runtime.Ask).Op
+		if (op == runtime.Refund || op == runtime.Reset) && o.ClientId%leaseHosts == host && o.Return <= call {
+			at = max(at, o.Return)
+		}
+	}
+	return at
+}
+
+// check requires that what clients were told is what the hosts may say.
+func (h *keptHistory) check(t *testing.T, now int64, lossy bool) {
+	t.Helper()
+	m := leasedModel(h.policy, h.key, now, lossy)
+	if got := porcupine.CheckOperationsTimeout(m, h.told(), time.Minute); got != porcupine.Ok {
+		assert.Fail(t, "no order explains this history", "%s: %+v, key %s\n%s", got, *h.policy, h.key, &h.history)
+	}
+}

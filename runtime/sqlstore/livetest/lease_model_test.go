@@ -1,0 +1,224 @@
+package livetest
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// leaseHosts is how many hosts ask in a history of a leased limit.
+const leaseHosts = 2
+
+// machine is what hosts with leases must together seem to be: one row, and what is left of the block that each host
+// has taken from it. It answers one question after the other, each at some instant between its call and its
+// return, from the row or from the block of the host that is asked. Between two questions hosts take blocks and give
+// back what is left of them.
+//
+// So a denial that comes of what others hold is right, and so is a take from a block: the tokens were taken
+// before, and are not taken again. If the store behind fails, what a host holds, or was about to, may be lost.
+type machine struct {
+	row  runtime.State
+	left [leaseHosts]int64
+	// closed says that the hosts have given everything back, and take no more.
+	closed bool
+}
+
+// hostAsk is a question to one of the hosts.
+type hostAsk struct {
+	runtime.Ask
+	host int
+	// close has all hosts give back what they hold; nothing is asked.
+	close bool
+}
+
+// leased is the rules that machines follow, and the machines that have been seen.
+type leased struct {
+	policy *runtime.Policy
+	rule   runtime.Rule
+	now    int64
+	// lossy says that connections are cut.
+	lossy bool
+
+	numbers  map[machine]int
+	machines []machine
+	reaches  map[int][]int
+}
+
+// leasedModel returns what hosts with leases must seem to be, for a key of a limit. Nobody can tell which machine it
+// is: a state is all those that it can be, one a bit.
+func leasedModel(p *runtime.Policy, key string, now int64, lossy bool) porcupine.Model {
+	l := &leased{policy: p, rule: p.Rule(key), now: now, lossy: lossy, numbers: map[machine]int{}, reaches: map[int][]int{}}
+	return porcupine.Model{
+		Init: func() any { return l.state(machine{}) },
+		Step: func(state, input, output any) (bool, any) {
+			var after []machine
+			set := new(big.Int).SetBytes([]byte(state.(string)))
+			for i, m := range l.machines {
+				if set.Bit(i) == 1 {
+					after = append(after, l.answer(m, input.(hostAsk), output.(reply))...)
+				}
+			}
+			return len(after) > 0, l.state(after...)
+		},
+	}
+}
+
+// state returns machines, and what they can become before the next question, as a state of the model.
+func (l *leased) state(all ...machine) string {
+	set := new(big.Int)
+	for _, m := range all {
+		for _, i := range l.reach(l.number(m)) {
+			set.SetBit(set, i, 1)
+		}
+	}
+	return string(set.Bytes())
+}
+
+// number returns the number of a machine.
+func (l *leased) number(m machine) int {
+	i, ok := l.numbers[m]
+	if !ok {
+		i = len(l.machines)
+		l.numbers[m] = i
+		l.machines = append(l.machines, m)
+	}
+	return i
+}
+
+// reach returns a machine and all that it can become before the next question.
+func (l *leased) reach(from int) []int {
+	if all := l.reaches[from]; all != nil {
+		return all
+	}
+	all := []int{from}
+	for i := 0; i < len(all); i++ {
+		for host := range leaseHosts {
+			for _, next := range l.moves(l.machines[all[i]], host) {
+				if n := l.number(next); !slices.Contains(all, n) {
+					all = append(all, n)
+				}
+			}
+		}
+	}
+	l.reaches[from] = all
+	return all
+}
+
+// moves returns what a host can do by itself: give back what is left of its block, and take the next one.
+func (l *leased) moves(m machine, host int) (next []machine) {
+	back := m
+	back.row, back.left[host] = l.give(m.row, m.left[host]), 0
+	next = append(next, back)
+	if taken, d, err := l.rule.Step(back.row, l.now, runtime.Ask{Count: l.policy.Lease.Tokens}); err == nil && d.Allowed && !m.closed {
+		block := back
+		block.row, block.left[host] = taken, l.policy.Lease.Tokens
+		next = append(next, block)
+	}
+	if l.lossy {
+		for _, lost := range next {
+			lost.left[host] = 0
+			next = append(next, lost)
+		}
+		lost := m
+		lost.left[host] = 0
+		next = append(next, lost)
+	}
+	return next
+}
+
+// give returns a row that tokens were given back to.
+func (l *leased) give(row runtime.State, n int64) runtime.State {
+	if n > 0 {
+		row, _, _ = l.rule.Step(row, l.now, runtime.Ask{Op: runtime.Refund, Count: n})
+	}
+	return row
+}
+
+// answer returns what a machine can be after a question that was answered so.
+func (l *leased) answer(m machine, in hostAsk, told reply) (next []machine) {
+	if in.close {
+		for host, left := range m.left {
+			m.row, m.left[host] = l.give(m.row, left), 0
+		}
+		m.closed = true
+		return []machine{m}
+	}
+	if told.lost {
+		next = append(next, m)
+	}
+	after := m
+	row, d, err := l.rule.Step(m.row, l.now, in.Ask)
+	if err == nil && told.agrees(l.policy, in.Ask, d) {
+		after.row = row
+		if in.Op == runtime.Reset {
+			after.left[in.host] = 0
+		}
+		next = append(next, after)
+	}
+	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !told.lost {
+		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left)}
+		if told.agrees(l.policy, in.Ask, spent) {
+			m.left[in.host] = left
+			next = append(next, m)
+		}
+	}
+	return next
+}
+
+// TestLeasedModel shows that the model tells hosts that keep to it from some that lose or invent a token.
+func TestLeasedModel(t *testing.T) {
+	p := &runtime.Policy{
+		Name: "bucket", Kind: runtime.TokenBucket, Rate: 6, Capacity: 6, Period: time.Minute,
+		Lease: runtime.Lease{Tokens: 3, For: time.Hour},
+	}
+	const now = 1_000_000
+	allowed := func(left int64) runtime.Decision {
+		return runtime.Decision{Limit: "bucket", Allowed: true, Remaining: left, Value: float64(left)}
+	}
+	peek := func(left int64) runtime.Decision {
+		d := allowed(left)
+		d.FullAfter = time.Duration(6-left) * p.Period / 6
+		return d
+	}
+	denied := runtime.Decision{Limit: "bucket", RetryAfter: p.Period / 6, FullAfter: p.Period}
+	one, look := runtime.Ask{Count: 1}, runtime.Ask{Op: runtime.Peek}
+	type step struct {
+		hostAsk
+		told runtime.Decision
+	}
+	closed := step{hostAsk{close: true}, runtime.Decision{}}
+	for _, row := range []struct {
+		name        string
+		steps       []step
+		right, lost porcupine.CheckResult
+	}{
+		{"each host spends from a block, and a third block would be too many",
+			[]step{{hostAsk{one, 0, false}, allowed(2)}, {hostAsk{one, 1, false}, allowed(2)}, {hostAsk{one, 0, false}, allowed(1)},
+				{hostAsk{one, 1, false}, allowed(1)}, {hostAsk{runtime.Ask{Count: 3}, 0, false}, allowed(0)}}, porcupine.Illegal, porcupine.Illegal},
+		{"a host is denied what the other one holds",
+			[]step{{hostAsk{one, 0, false}, allowed(2)}, {hostAsk{runtime.Ask{Count: 3}, 1, false}, allowed(0)},
+				{hostAsk{one, 1, false}, denied}, {hostAsk{one, 0, false}, allowed(1)}}, porcupine.Ok, porcupine.Ok},
+		{"what is not spent is there again",
+			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(5)}}, porcupine.Ok, porcupine.Ok},
+		{"a token is lost",
+			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(3)}}, porcupine.Illegal, porcupine.Ok},
+		{"a token is invented",
+			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(6)}}, porcupine.Illegal, porcupine.Illegal},
+	} {
+		var operations []porcupine.Operation
+		for i, s := range row.steps {
+			at := int64(2 * i)
+			operations = append(operations, porcupine.Operation{Input: s.hostAsk, Output: reply{decision: s.told}, Call: at, Return: at + 1})
+		}
+		for lossy, want := range map[bool]porcupine.CheckResult{false: row.right, true: row.lost} {
+			got := porcupine.CheckOperationsTimeout(leasedModel(p, "", now, lossy), operations, time.Minute)
+			assert.Equal(t, want, got, "%s, lossy %v", row.name, lossy)
+		}
+	}
+}

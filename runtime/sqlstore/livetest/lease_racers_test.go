@@ -1,0 +1,205 @@
+package livetest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// leasedHeat is a race for a leased limit.
+type leasedHeat struct {
+	heat
+	// batch is the store's option.
+	batch int
+}
+
+// leasedHeats lists the races of processes that each have a lease of their own: limits of all kinds, with
+// blocks that last longer than the race or not, and calls that go together without bound, a few at a time, or not
+// at all.
+func leasedHeats() (all []leasedHeat) {
+	leases := []runtime.Lease{{Tokens: 7, For: time.Hour}, {Tokens: 15, For: 3 * time.Millisecond}}
+	batches := []int{0, 1, 3}
+	for _, h := range []struct {
+		capacity    int64
+		keys, calls int
+	}{{100, 1, 3}, {20, 8, 8}} {
+		for i, p := range granting(h.capacity) {
+			if p.Start.FirstUse() || h.keys > 1 && i%3 > 0 {
+				continue
+			}
+			leased := *p
+			leased.Name, leased.Lease = "leased "+p.Name, leases[(i+i/2)%2]
+			all = append(all, leasedHeat{heat{policy: &leased, keys: h.keys, calls: h.calls}, batches[i%3]})
+		}
+	}
+	return all
+}
+
+// run opens a host, races, and closes it: what it has not spent goes back.
+func (l leasedHeat) run(at address) (result, error) {
+	h, err := at.open(sqlstore.Options{Batch: l.batch})
+	if err != nil {
+		return result{}, err
+	}
+	total := l.heat.run([]*runtime.Limiter{runtime.NewLimiter(h)})
+	return total, h.Close()
+}
+
+// peek returns what is left of a key.
+func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store, key int) float64 {
+	t.Helper()
+	b, err := runtime.NewLimiter(store).Limit(l.policy, keyOf(key)).Peek(ctx)
+	require.NoError(t, err)
+	return b.Value
+}
+
+// TestLeasesAreExact has processes race for the tokens of leased limits, each with blocks of its own: what they were
+// granted and what is left when all have given back the rest is what there was.
+func TestLeasesAreExact(t *testing.T) {
+	onHosts(t, func(t *testing.T, at []address) {
+		processes := make([]racer, racers)
+		for i := range processes {
+			text, err := json.Marshal(at[i%len(at)])
+			require.NoError(t, err)
+			processes[i] = startRacer(t, leaseEnv, string(text))
+		}
+		granted, kept := int64(0), 0.0
+		for i, l := range leasedHeats() {
+			total := raceAll(t, processes, i, l.keys)
+			assert.Empty(t, total.Errors, l.policy.Name)
+			left := at[0].left(t, l, nil)
+			for key, admitted := range total.Admitted {
+				assert.Positive(t, admitted)
+				assert.InDelta(t, float64(l.policy.Capacity-admitted), left[key], 1e-3, "%s, key %d: admitted %d, left", l.policy.Name, key, admitted)
+				granted, kept = granted+admitted, kept+left[key]
+			}
+		}
+		t.Logf("%d tokens granted and %.0f left", granted, kept)
+	})
+}
+
+// leaseEnv is set in a process that races with a lease, to the address of the counts.
+const leaseEnv = "RATELIMITGEN_TEST_LEASE"
+
+// raceLeased runs each heat whose number it is sent, at an address given as JSON. Number killed is the one that
+// has no end.
+func raceLeased(text string) error {
+	var at address
+	if err := json.Unmarshal([]byte(text), &at); err != nil {
+		return err
+	}
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var number int
+		if err := in.Decode(&number); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if number == killed {
+			return spendUntilKilled(at)
+		}
+		total, err := leasedHeats()[number].run(at)
+		if err != nil {
+			total.Errors = append(total.Errors, err.Error())
+		}
+		if err := out.Encode(total); err != nil {
+			return err
+		}
+	}
+}
+
+const killed = -1
+
+// spent is the limit of which a process spends until it is killed.
+var spent = &runtime.Policy{
+	Name: "spent", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1_000_000,
+	Lease: runtime.Lease{Tokens: 25, For: time.Hour},
+}
+
+// spendUntilKilled takes one token after the other, and prints a line for each.
+func spendUntilKilled(at address) error {
+	h, err := at.open(sqlstore.Options{})
+	if err != nil {
+		return err
+	}
+	l := runtime.NewLimiter(h).Limit(spent, runtime.Key{})
+	for {
+		d, err := l.Allow(context.Background())
+		if err != nil || !d.Allowed {
+			return fmt.Errorf("%v, %w", d, err)
+		}
+		if _, err := os.Stdout.WriteString("spent\n"); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilledWithALease kills processes in the middle of spending. What they held is lost, at most a block each; what
+// is left for others is no more than what they have not spent.
+func TestKilledWithALease(t *testing.T) {
+	onHosts(t, func(t *testing.T, at []address) {
+		text, err := json.Marshal(at[0])
+		require.NoError(t, err)
+		const lives = 5
+		printed := make([]int, lives)
+		var all sync.WaitGroup
+		for life := range lives {
+			all.Go(func() { printed[life] = spendAndBeKilled(t, string(text), 1+17*life) })
+		}
+		all.Wait()
+		sum := int64(0)
+		for _, n := range printed {
+			sum += int64(n)
+		}
+
+		h, err := at[len(at)-1].open(sqlstore.Options{})
+		require.NoError(t, err)
+		b, err := runtime.NewLimiter(h).Limit(spent, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Close())
+		rest := b.Remaining
+		assert.LessOrEqual(t, sum+rest, spent.Capacity)
+		// A process may be killed between spending the last token of a block and printing it.
+		assert.GreaterOrEqual(t, sum+rest, spent.Capacity-lives*(spent.Lease.Tokens+1))
+		t.Logf("%d tokens spent by %d processes until they were killed, %d left, %d lost", sum, lives, rest, spent.Capacity-sum-rest)
+	})
+}
+
+// spendAndBeKilled has a process spend until it has printed so many tokens, kills it, and returns how many it has
+// printed in all.
+func spendAndBeKilled(t *testing.T, at string, tokens int) (printed int) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), leaseEnv+"="+at)
+	cmd.Stdin = strings.NewReader(fmt.Sprint(killed))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if !assert.NoError(t, err) || !assert.NoError(t, cmd.Start()) {
+		return 0
+	}
+	lines := bufio.NewReader(out)
+	for range tokens {
+		_, err := lines.ReadString('\n')
+		assert.NoError(t, err)
+		printed++
+	}
+	assert.NoError(t, cmd.Process.Kill())
+	rest, err := io.ReadAll(lines)
+	assert.NoError(t, err)
+	assert.Error(t, cmd.Wait())
+	return printed + strings.Count(string(rest), "\n")
+}

@@ -1,0 +1,190 @@
+package livetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// grant is tokens that a host was granted at an instant.
+type grant struct {
+	at     time.Time
+	tokens int64
+}
+
+// surge has hosts take a little, wait, and then all that they can get, again and again: what they have in hand is
+// spent as late as it can be. It returns what they were granted. The time is that of a synctest bubble.
+func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (granted []grant) {
+	synctest.Test(t, func(t *testing.T) {
+		all := hosts(t, at, 3, sqlstore.Options{Clock: time.Now, Batch: batch})
+		random := rand.New(rand.NewPCG(1, uint64(batch)))
+		take := func(h host, most int) {
+			l := runtime.NewLimiter(h).Reservable(p, runtime.Key{})
+			for range most {
+				n := 1 + random.Int64N(3)
+				if !takes(t, l, n, p.Reserves() && random.IntN(4) == 0) {
+					return
+				}
+				granted = append(granted, grant{time.Now(), n})
+			}
+		}
+		for range rounds {
+			for _, h := range all {
+				take(h, 1)
+			}
+			time.Sleep(time.Duration(random.Int64N(int64(2 * p.Lease.For))))
+			for _, i := range random.Perm(len(all)) {
+				take(all[i], 100)
+			}
+			time.Sleep(time.Duration(random.Int64N(int64(2 * p.Period))))
+		}
+		closeAll(t, all)
+	})
+	return granted
+}
+
+// takes takes n tokens, ahead of their time if it is to reserve them, and reports whether it was granted them.
+func takes(t *testing.T, l runtime.ReservableLimit, n int64, reserve bool) bool {
+	t.Helper()
+	if reserve {
+		r, err := l.ReserveN(context.Background(), n)
+		require.NoError(t, err)
+		return r.Allowed
+	}
+	d, err := l.AllowN(context.Background(), n)
+	require.NoError(t, err)
+	return d.Allowed
+}
+
+// surged returns limits of all kinds that hosts soon exhaust.
+func surged() (all []*runtime.Policy) {
+	for _, p := range []runtime.Policy{
+		{Name: "bucket", Kind: runtime.TokenBucket, Capacity: 25},
+		{Name: "reserved", Kind: runtime.TokenBucket, Capacity: 25, MaxReserved: 5},
+		{Name: "sharded", Kind: runtime.TokenBucket, Capacity: 25, Shards: 3},
+		{Name: "window", Kind: runtime.FixedWindow, Capacity: 20, Start: runtime.StartOffset(0)},
+		{Name: "rolling over", Kind: runtime.FixedWindow, Capacity: 30, Start: runtime.StartOffset(0)},
+		{Name: "sliding", Kind: runtime.SlidingWindow, Capacity: 20, Start: runtime.StartOffset(0)},
+	} {
+		p.Name = "surged " + p.Name
+		p.Rate, p.Period, p.Lease = 20, 10*time.Second, runtime.Lease{Tokens: 8, For: 1500 * time.Millisecond}
+		if p.Kind != runtime.TokenBucket {
+			p.Lease.For = p.Period // it is the window's end that counts
+		}
+		all = append(all, &p)
+	}
+	return all
+}
+
+// TestLeasesInTime holds what hosts are granted against what may be granted in any time: of a bucket, capacity +
+// maxReserved + rate*(t+for)/period; of a window, its capacity, and nothing of it in the next.
+func TestLeasesInTime(t *testing.T) {
+	rounds := 8
+	if *long {
+		rounds = 200
+	}
+	onHosts(t, func(t *testing.T, at []address) {
+		for i, p := range surged() {
+			granted := surge(t, at, p, []int{0, 1, 2}[i%3], rounds)
+			require.NotEmpty(t, granted)
+			if p.Kind == runtime.TokenBucket {
+				assert.LessOrEqual(t, mostOver(p, granted), 1e-6, p.Name)
+			} else {
+				assert.LessOrEqual(t, mostInWindow(p, granted), p.Capacity, p.Name)
+			}
+		}
+	})
+}
+
+// mostOver returns by how much the grants of a bucket exceed its bound, in the interval in which they do most.
+func mostOver(p *runtime.Policy, granted []grant) float64 {
+	most := -float64(p.Capacity)
+	for i, first := range granted {
+		sum := int64(0)
+		for _, g := range granted[i:] {
+			sum += g.tokens
+			accrued := float64(p.Rate) * (g.at.Sub(first.at) + p.Lease.For).Seconds() / p.Period.Seconds()
+			most = max(most, float64(sum-p.Capacity-p.MaxReserved)-accrued)
+		}
+	}
+	return most
+}
+
+// mostInWindow returns how much was granted in the window in which it was most.
+func mostInWindow(p *runtime.Policy, granted []grant) (most int64) {
+	perWindow := map[time.Time]int64{}
+	for _, g := range granted {
+		window := g.at.Truncate(p.Period)
+		perWindow[window] += g.tokens
+		most = max(most, perWindow[window])
+	}
+	return most
+}
+
+// TestDenialsAreStaleForSoLong gives back through one host what another has been denied, and remembers.
+func TestDenialsAreStaleForSoLong(t *testing.T) {
+	onHosts(t, func(t *testing.T, at []address) {
+		clock := storetest.NewClock()
+		p := once("remembered", 5)
+		p.DenyCache = time.Second
+		all := hosts(t, at, 2, sqlstore.Options{Clock: clock.Now})
+		here := runtime.NewLimiter(all[0]).Limit(p, runtime.Key{})
+		there := runtime.NewLimiter(all[1]).Limit(p, runtime.Key{})
+		allowed := func(l runtime.Limit) bool {
+			d, err := l.Allow(t.Context())
+			require.NoError(t, err)
+			return d.Allowed
+		}
+		require.NoError(t, here.RequireN(t.Context(), 5))
+		assert.False(t, allowed(here))
+		_, err := there.RefundN(t.Context(), 2)
+		require.NoError(t, err)
+		assert.True(t, allowed(there), "a host that was not denied")
+		assert.False(t, allowed(here), "stale")
+		clock.Add(time.Second)
+		assert.True(t, allowed(here), "after DenyCache")
+		assert.False(t, allowed(here))
+		_, err = here.Refund(t.Context())
+		require.NoError(t, err)
+		assert.True(t, allowed(here), "at once, if it was given back here")
+		closeAll(t, all)
+	})
+}
+
+// remembersAll has every limit remember its denials, so that the contract is tested of what remembers.
+type remembersAll struct{ runtime.Store }
+
+func (r remembersAll) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	all := make([]runtime.Call, len(calls))
+	for i, c := range calls {
+		for _, q := range c.Requests {
+			// A lease is of the policy that it was taken for, and not of copies.
+			if q.Policy != nil && q.Policy.Lease.Tokens == 0 {
+				p := *q.Policy
+				p.DenyCache = time.Hour
+				q.Policy = &p
+			}
+			all[i].Requests = append(all[i].Requests, q)
+		}
+	}
+	return r.Store.Do(ctx, all)
+}
+
+// TestStoreThatRemembers runs the contract of all stores with denials remembered of every limit that is not leased.
+func TestStoreThatRemembers(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+			return remembersAll{s.store(t, db, clock)}
+		})
+	})
+}
