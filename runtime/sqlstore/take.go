@@ -11,9 +11,17 @@ import (
 
 // Taker takes tokens, where a driver has a faster way than the dialect's Take. See [Options].
 type Taker interface {
-	// Take decides an upsert for each of some rows of one limit, whose upserts differ in Count, Fresh and T. It
-	// returns the states in which it has left the rows; one that is not Seen says that it has not taken.
-	Take(ctx context.Context, rows []runtime.Row, upserts []runtime.Upsert) ([]runtime.State, error)
+	// Take takes from rows of one limit, whose upserts differ in Count, Fresh and T, and notes how it has left
+	// them.
+	Take(ctx context.Context, rows []*RowTake) error
+}
+
+// RowTake is what is to be taken from a row.
+type RowTake struct {
+	Row    runtime.Row
+	Upsert runtime.Upsert
+	// After is the state in which the row was left. If it is not Seen, nothing was taken.
+	After runtime.State
 }
 
 // take answers those of the calls that single statements can answer, and returns where the others stand. A
@@ -26,17 +34,12 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	now := clock()
 	limits, rest := newTakes(calls, now)
 	for _, t := range limits {
-		var states []runtime.State
-		err := retry(ctx, func() error {
-			states, err = s.takeOf(ctx, p, t)
-			return err
-		})
-		if err != nil {
+		if err := retry(ctx, func() error { return s.takeOf(ctx, p, t) }); err != nil {
 			return nil, err
 		}
-		for i, r := range t {
-			if states[i].Seen {
-				r.answer(answers, states[i], now)
+		for _, r := range t {
+			if r.After.Seen {
+				r.answer(answers, now)
 			} else {
 				rest = append(rest, r.calls...)
 			}
@@ -57,27 +60,26 @@ func resends(db *sql.DB) bool {
 // carefulDrivers are those of pgx, of MySQL and of SQLite, which send nothing again.
 var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.Driver"}
 
-// takeOf takes from rows of one limit. It returns the states in which it has left them; one that is not Seen
-// says that it has not taken.
-func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) ([]runtime.State, error) {
-	if s.taker != nil {
-		return s.taker.Take(ctx, t.rows(), t.upserts())
+// takeOf takes from rows of one limit, and notes how it has left them.
+func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) error {
+	for _, r := range t {
+		r.After = runtime.State{}
 	}
-	states := make([]runtime.State, len(t))
-	if s.dialect.Take == "" {
-		return states, nil
+	switch {
+	case s.taker != nil:
+		return s.taker.Take(ctx, t.rows())
+	case s.dialect.Take == "":
+		return nil
+	case p.resends:
+		return s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return t.run(ctx, se) })
 	}
-	if !p.resends {
-		return states, t.run(ctx, p, states)
-	}
-	err := s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return t.run(ctx, se, states) })
-	return states, err
+	return t.run(ctx, p)
 }
 
-// run runs the statement, and notes the states in which it has left the rows.
-func (t takes) run(ctx context.Context, in queryer, states []runtime.State) error {
+// run runs the statement.
+func (t takes) run(ctx context.Context, in queryer) error {
 	form, v := bind(t.fresh())
-	u := t[0].upsert
+	u := t[0].Upsert
 	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
 	v[paramDurability] = int(t[0].policy.Durability)
 	rows, err := in.query(ctx, takeRows, form, v)
@@ -86,13 +88,13 @@ func (t takes) run(ctx context.Context, in queryer, states []runtime.State) erro
 	}
 	defer rows.Close()
 	for rows.Next() {
-		row, taken := t[0].row, false
+		row, taken := t[0].Row, false
 		after := runtime.State{Seen: true}
 		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
 			return err
 		}
 		if i, ok := t.find(row); ok && taken {
-			states[i] = after
+			t[i].After = after
 		}
 	}
 	return rows.Err()

@@ -10,15 +10,17 @@ import (
 // enough for all of them has enough for each in its turn. It is left with the same bits, too: to subtract
 // whole tokens from a value is exact as long as enough are left.
 type rowTake struct {
-	row    runtime.Row
+	RowTake
 	policy *runtime.Policy
 	// calls says where the calls stand, and asks what they ask.
 	calls []int
 	asks  []runtime.Ask
+	// Most rows have one call, for which there is room.
+	oneCall [1]int
+	oneAsk  [1]runtime.Ask
 	// plain says that nothing else is asked of the row.
-	plain  bool
-	rule   runtime.Rule
-	upsert runtime.Upsert
+	plain bool
+	rule  runtime.Rule
 }
 
 // takes is what one statement takes, from rows of one limit in their order.
@@ -41,7 +43,7 @@ func newTakes(calls []runtime.Call, now int64) (limits []takes, rest []int) {
 		}
 	}
 	for _, t := range limits {
-		slices.SortFunc(t, func(a, b *rowTake) int { return a.row.Compare(b.row) })
+		slices.SortFunc(t, func(a, b *rowTake) int { return a.Row.Compare(b.Row) })
 	}
 	for i, done := range covered {
 		if !done {
@@ -66,7 +68,10 @@ func newTake(c runtime.Call, now int64) (limits []takes, rest []int) {
 }
 
 func newRowTake(q runtime.Request) *rowTake {
-	return &rowTake{row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, policy: q.Policy, plain: true}
+	t := &rowTake{policy: q.Policy, plain: true}
+	t.Row = runtime.Row{Name: q.Policy.Name, Key: q.Key}
+	t.calls, t.asks = t.oneCall[:0], t.oneAsk[:0]
+	return t
 }
 
 // gather returns what calls take from each row that they are about.
@@ -105,7 +110,7 @@ func (t *rowTake) settle(now int64) (ok bool) {
 	if !t.plain {
 		return false
 	}
-	t.rule = t.policy.Rule(t.row.Key)
+	t.rule = t.policy.Rule(t.Row.Key)
 	sum := runtime.Ask{Reserve: t.asks[0].Reserve}
 	for _, q := range t.asks {
 		if _, ok := t.rule.Upsert(now, q); !ok {
@@ -115,14 +120,14 @@ func (t *rowTake) settle(now int64) (ok bool) {
 			return false
 		}
 	}
-	t.upsert, ok = t.rule.Upsert(now, sum)
+	t.Upsert, ok = t.rule.Upsert(now, sum)
 	return ok
 }
 
 // join adds the row to the takes of its limit.
 func (t *rowTake) join(limits []takes) []takes {
 	for i, l := range limits {
-		if *l[0].policy == *t.policy && l[0].upsert.Debt == t.upsert.Debt {
+		if *l[0].policy == *t.policy && l[0].Upsert.Debt == t.Upsert.Debt {
 			limits[i] = append(l, t)
 			return limits
 		}
@@ -130,38 +135,31 @@ func (t *rowTake) join(limits []takes) []takes {
 	return append(limits, takes{t})
 }
 
-func (t takes) rows() []runtime.Row {
-	rows := make([]runtime.Row, len(t))
+func (t takes) rows() []*RowTake {
+	rows := make([]*RowTake, len(t))
 	for i, r := range t {
-		rows[i] = r.row
+		rows[i] = &r.RowTake
 	}
 	return rows
-}
-
-func (t takes) upserts() []runtime.Upsert {
-	upserts := make([]runtime.Upsert, len(t))
-	for i, r := range t {
-		upserts[i] = r.upsert
-	}
-	return upserts
 }
 
 // fresh returns the rows as they are to be inserted, if they are not there.
 func (t takes) fresh() []stored {
 	rows := make([]stored, len(t))
 	for i, r := range t {
-		rows[i] = stored{r.row, runtime.State{Value: r.upsert.Fresh, TS: r.upsert.T}}
+		rows[i] = stored{r.Row, runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T}}
 	}
 	return rows
 }
 
 // find returns where a row stands.
 func (t takes) find(row runtime.Row) (int, bool) {
-	return slices.BinarySearchFunc(t, row, func(r *rowTake, row runtime.Row) int { return r.row.Compare(row) })
+	return slices.BinarySearchFunc(t, row, func(r *rowTake, row runtime.Row) int { return r.Row.Compare(row) })
 }
 
-// answer answers the calls, whose tokens have been taken at the instant now, and have left the row in state s.
-func (t *rowTake) answer(answers []runtime.Answer, s runtime.State, now int64) {
+// answer answers the calls, whose tokens have been taken at the instant now.
+func (t *rowTake) answer(answers []runtime.Answer, now int64) {
+	s := t.After
 	for i, q := range slices.Backward(t.asks) {
 		d := t.rule.Taken(s, now, q)
 		d.Limit = t.policy.Name

@@ -8,27 +8,22 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // slips are what the statements under way are to take, each under a number of its own. The functions of SQL
 // find them there: ratelimitgen_take(number, value, ts) decides, and ratelimitgen_value(number) is what to write.
-var slips = slipBox{under: map[int64]*slip{}}
-
-// slip is an upsert, and the state of its row after it: as it is inserted, until it turns out to be there.
-type slip struct {
-	upsert runtime.Upsert
-	after  runtime.State
-}
+var slips = slipBox{under: map[int64]*sqlstore.RowTake{}}
 
 // slipBox holds slips.
 type slipBox struct {
 	mu    sync.Mutex
 	last  int64
-	under map[int64]*slip
+	under map[int64]*sqlstore.RowTake
 }
 
 // open adds a slip, and returns its number.
-func (b *slipBox) open(s *slip) int64 {
+func (b *slipBox) open(s *sqlstore.RowTake) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
@@ -44,7 +39,7 @@ func (b *slipBox) close(n int64) {
 }
 
 // find returns the slip of a number.
-func (b *slipBox) find(number driver.Value) (*slip, error) {
+func (b *slipBox) find(number driver.Value) (*sqlstore.RowTake, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, _ := number.(int64)
@@ -70,8 +65,8 @@ func decide(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error
 	if !okValue || !okTS {
 		return nil, fmt.Errorf("ratelimitgen_take(%T, %T, %T)", args[0], args[1], args[2])
 	}
-	after, taken := s.upsert.Take(runtime.State{Value: v, TS: ts, Seen: true})
-	if s.after = after; taken {
+	after, taken := s.Upsert.Take(runtime.State{Value: v, TS: ts, Seen: true})
+	if s.After = after; taken {
 		return int64(1), nil
 	}
 	return int64(0), nil
@@ -83,5 +78,5 @@ func value(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.after.Value, nil
+	return s.After.Value, nil
 }

@@ -32,41 +32,37 @@ WHERE ratelimitgen_take(?, value, ts)
 `
 
 // Take implements [sqlstore.Taker].
-func (t *taker) Take(ctx context.Context, rows []runtime.Row, upserts []runtime.Upsert) ([]runtime.State, error) {
+func (t *taker) Take(ctx context.Context, rows []*sqlstore.RowTake) error {
 	// A statement that is cancelled may have written, and its result is lost.
 	ctx = context.WithoutCancel(ctx)
 	stmt, err := t.prepare(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	states := make([]runtime.State, len(rows))
 	if len(rows) == 1 {
-		states[0], err = take(ctx, stmt, rows[0], upserts[0])
-		return states, err
+		return take(ctx, stmt, rows[0])
 	}
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer tx.Rollback()
 	stmt = tx.StmtContext(ctx, stmt)
-	for i, r := range rows {
-		if states[i], err = take(ctx, stmt, r, upserts[i]); err != nil {
-			return nil, err
+	for _, r := range rows {
+		if err := take(ctx, stmt, r); err != nil {
+			return err
 		}
 	}
-	return states, tx.Commit()
+	return tx.Commit()
 }
 
-// take runs the statement for one row.
-func take(ctx context.Context, stmt *sql.Stmt, r runtime.Row, u runtime.Upsert) (runtime.State, error) {
-	s := &slip{upsert: u, after: runtime.State{Value: u.Fresh, TS: u.T, Seen: true}}
-	n := slips.open(s)
+// take runs the statement for one row, which is inserted as it is to be, unless it turns out to be there.
+func take(ctx context.Context, stmt *sql.Stmt, r *sqlstore.RowTake) error {
+	r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Seen: true}
+	n := slips.open(r)
 	defer slips.close(n)
-	if _, err := stmt.ExecContext(ctx, r.Name, r.Key, u.Fresh, u.T, n, n); err != nil {
-		return runtime.State{}, err
-	}
-	return s.after, nil
+	_, err := stmt.ExecContext(ctx, r.Row.Name, r.Row.Key, r.Upsert.Fresh, r.Upsert.T, n, n)
+	return err
 }
 
 // prepare prepares the statement at the first use, when the table exists.
