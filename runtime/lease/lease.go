@@ -119,9 +119,14 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 // ask asks the store behind, as if this one had no blocks of the keys.
 func (s *Store) ask(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	back := s.giveBack(calls)
-	if len(back) == 0 {
+	returning := s.returnAll(calls)
+	if len(returning) == 0 {
 		return s.store.Do(ctx, calls)
+	}
+	defer s.returned(returning)
+	var back []runtime.Call
+	for _, r := range returning {
+		back = append(back, r.call)
 	}
 	answers, err := s.store.Do(ctx, append(back, calls...))
 	return answers[min(len(back), len(answers)):], err
@@ -139,23 +144,6 @@ func (s *Store) check(calls []runtime.Call) (runtime.Decision, bool) {
 	}
 	left := k.left(s.clock)
 	return allowed(q.Policy, left), left >= q.Count
-}
-
-// giveBack ends the blocks of the keys whose tokens calls ask for, and returns the calls that give back what was
-// left in them.
-func (s *Store) giveBack(calls []runtime.Call) (back []runtime.Call) {
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			asks := q.Op == runtime.Take || q.Op == runtime.Check || q.Op == runtime.Peek
-			if !asks || q.Policy == nil || q.Policy.Lease.Tokens == 0 {
-				continue
-			}
-			if k := s.find(id{q.Policy, q.Key}); k != nil {
-				back = append(back, k.giveBack()...)
-			}
-		}
-	}
-	return back
 }
 
 // leased returns the request of calls if it is the only one, of a verb, and a block can answer it.

@@ -459,3 +459,42 @@ func BenchmarkSpend(b *testing.B) {
 		p.limit.Allow(b.Context())
 	}
 }
+
+// slowRefund is a store that takes its time for what gives back.
+type slowRefund struct{ runtime.MemStore }
+
+func (s *slowRefund) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if calls[0].Requests[0].Op == runtime.Refund {
+		time.Sleep(5 * time.Second)
+	}
+	return s.MemStore.Do(ctx, calls)
+}
+
+// TestNothingComesBackAfterAReset resets a key while its block is on the way back: because it has ended, or because
+// more was asked for than it had.
+func TestNothingComesBackAfterAReset(t *testing.T) {
+	for name, giveBack := range map[string]func(p process){
+		"it has ended":       func(p process) { time.Sleep(2 * time.Second) },
+		"more was asked for": func(p process) { go p.limit.AllowN(context.Background(), 20) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := leased(runtime.TokenBucket)
+				policy.Rate = 1
+				behind := &slowRefund{}
+				p := newProcess(behind, policy)
+				require.True(t, p.take(t, 1))
+				giveBack(p)
+				synctest.Wait()
+				require.NoError(t, p.limit.Reset(t.Context()))
+				others := newProcess(behind, policy)
+				for range 100 {
+					require.True(t, others.take(t, 1))
+				}
+				time.Sleep(2 * time.Minute)
+				require.False(t, others.take(t, 5), "100 tokens since the reset, and what has accrued")
+				require.NoError(t, errors.Join(p.store.Close(), others.store.Close()))
+			})
+		})
+	}
+}

@@ -105,12 +105,18 @@ func (s *Store) expire(k *key) {
 		s.mu.Unlock()
 		return
 	}
-	s.forget(k)
+	all := k.returning()
+	if len(all) == 0 {
+		s.forget(k)
+		s.mu.Unlock()
+		return
+	}
 	s.working.Add(1)
 	s.mu.Unlock()
 	defer s.working.Done()
 	// If it fails, the tokens are lost: fewer are granted, and not more.
-	s.refund(context.Background(), k.giveBack())
+	s.refund(context.Background(), []runtime.Call{all[0].call})
+	s.returned(all)
 }
 
 // forget forgets a key, unless it is held. The store is locked.
