@@ -8,7 +8,7 @@ import (
 )
 
 // tolerance is how far the arithmetic may be from the simulation.
-const tolerance = 0.15
+const tolerance = 0.16
 
 // rounds is how often, in a plan that is played, every caller gets a decision.
 const rounds = 12

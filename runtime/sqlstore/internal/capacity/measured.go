@@ -4,12 +4,12 @@ package capacity
 const network = 0.0005
 
 // Postgres and Relaxed are what statements cost that take from rows of a PostgreSQL 15, the second with durability
-// relaxed. They were measured by "go run . -costs" in runtime/bench, on a virtual machine with two cores that were
-// busy with other work: Fixed and PerRow are the processor's times, and Commit is by how much the fixed time of a
+// relaxed. They were measured by "go run . -costs" in runtime/bench, on a virtual machine with two cores and
+// nothing else to do: Fixed and PerRow are the processor's times, and Commit is by how much the fixed time of a
 // statement is longer than with durability relaxed.
 var (
-	Postgres = Costs{Fixed: 142e-6, PerRow: 17.7e-6, Commit: 272e-6, RoundTrip: network}
-	Relaxed  = Costs{Fixed: 60e-6, PerRow: 18.4e-6, Commit: 0, RoundTrip: network}
+	Postgres = Costs{Fixed: 163e-6, PerRow: 17.4e-6, Commit: 151e-6, RoundTrip: network}
+	Relaxed  = Costs{Fixed: 96e-6, PerRow: 20.6e-6, Commit: 0, RoundTrip: network}
 )
 
 // Cores, Lanes and Batch are those of the plans of CAPACITY.md: a database of eight cores, and the store's own
