@@ -190,15 +190,20 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.working.Wait()
+	return s.refund(context.Background(), s.endAll())
+}
 
-	var calls []runtime.Call
+// endAll ends all blocks, and returns the calls that give back what was left in them.
+func (s *Store) endAll() (calls []runtime.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, k := range s.keys {
 		if k.timer != nil {
 			k.timer.Stop()
 		}
 		calls = append(calls, k.giveBack()...)
 	}
-	return s.refund(context.Background(), calls)
+	return calls
 }
 
 // refund asks the store behind to take tokens back.

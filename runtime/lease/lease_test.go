@@ -498,3 +498,27 @@ func TestNothingComesBackAfterAReset(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseAmidCalls closes a store while others ask for more than their blocks have, and reset their keys.
+func TestCloseAmidCalls(t *testing.T) {
+	policy := leased(runtime.TokenBucket)
+	policy.Rate, policy.Capacity = 1_000_000, 1_000_000
+	for range 20 {
+		s := lease.New(&runtime.MemStore{}, nil)
+		limiter := runtime.NewLimiter(s)
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 200 {
+					limit := limiter.Limit(policy, runtime.KeyOf(runtime.Int(100*g+i%20)))
+					require.NoError(t, limit.Require(t.Context()))
+					require.NoError(t, limit.RequireN(t.Context(), 20))
+					require.NoError(t, limit.Reset(t.Context()))
+				}
+			})
+		}
+		require.NoError(t, s.Close())
+		all.Wait()
+		require.NoError(t, s.Close())
+	}
+}
