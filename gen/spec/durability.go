@@ -4,13 +4,7 @@ import "github.com/ratelimitgen/ratelimitgen/runtime"
 
 // durability reads what a crash of the database may lose of a limit's counts.
 func (p *parser) durability(limit *Limit, e entry) bool {
-	durability, ok := oneOf(e, runtime.Durabilities())
-	if !ok {
-		p.report(e.at, badDurability, "", "durability must be %s, not %s", list(inWords(runtime.Durabilities()), "or"), describe(e.value))
-		p.meant(meantWord(e.value.Value, runtime.Durabilities(), wordsForDurability))
-	}
-	limit.Policy.Durability = durability
-	return ok
+	return readWord(p, e, badDurability, runtime.Durabilities(), wordsForDurability, &limit.Policy.Durability)
 }
 
 // wordsForDurability are what databases and people say.

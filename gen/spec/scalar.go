@@ -37,6 +37,16 @@ func inWords[T fmt.Stringer](words []T) []string {
 	return written
 }
 
+// readWord puts one of the words that a field takes into the noun and returns true, or reports that it is none, with
+// id, and which one was probably meant. Others are what it is called elsewhere.
+func readWord[T fmt.Stringer](p *parser, e entry, id string, words []T, others map[string]T, into *T) (ok bool) {
+	if *into, ok = oneOf(e, words); !ok {
+		p.report(e.at, id, "", "%s must be %s, not %s", e.name, list(inWords(words), "or"), describe(e.value))
+		p.meant(meantWord(e.value.Value, words, others))
+	}
+	return ok
+}
+
 // meantWord returns which of the words was probably meant by text: one that it contains, the one for which others
 // say it, or a near one; "" if nothing comes near.
 func meantWord[T fmt.Stringer](text string, words []T, others map[string]T) string {
