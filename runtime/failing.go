@@ -35,11 +35,12 @@ func (o OnError) String() string {
 // answerOrFail has the store answer a call within the timeouts of its limits. If the store fails, the
 // call passes without it, provided that each of its limits fails open. In a transaction of the caller
 // neither holds: a statement that is cancelled there, or has failed, is the end of the transaction.
-func (l *Limiter) answerOrFail(ctx context.Context, call Call) (Answer, error) {
+func (l *Limiter) answerOrFail(ctx context.Context, call []Call) (Answer, error) {
 	if l.inTx {
 		return l.answer(ctx, call)
 	}
-	bounded, cancel := call.bound(ctx)
+	c := call[0]
+	bounded, cancel := c.bound(ctx)
 	defer cancel()
 	answer, err := l.answer(bounded, call)
 	if err == nil {
@@ -48,15 +49,15 @@ func (l *Limiter) answerOrFail(ctx context.Context, call Call) (Answer, error) {
 	if ended := context.Cause(bounded); errors.Is(ended, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", ended, err)
 	}
-	if !call.failsOpen() || errors.Is(ctx.Err(), context.Canceled) {
+	if !c.failsOpen() || errors.Is(ctx.Err(), context.Canceled) {
 		return Answer{}, err
 	}
-	return call.pass(err), nil
+	return c.pass(err), nil
 }
 
 // answer has the store answer a call.
-func (l *Limiter) answer(ctx context.Context, call Call) (Answer, error) {
-	answers, err := l.store.Do(ctx, []Call{call})
+func (l *Limiter) answer(ctx context.Context, call []Call) (Answer, error) {
+	answers, err := l.store.Do(ctx, call)
 	if err != nil {
 		return Answer{}, err
 	}

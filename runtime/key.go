@@ -126,9 +126,15 @@ func plain(part string) bool {
 	return part != "" && len(part) <= MaxKey && !strings.ContainsAny(part, "|%") && legible(part)
 }
 
-// legible reports whether a text is UTF-8 without control characters.
+// legible reports whether a text is UTF-8 without control characters. It is asked of every key, most of which are
+// plain ASCII.
 func legible(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return utf8.ValidString(text[i:]) && strings.IndexFunc(text[i:], unicode.IsControl) < 0
+		}
+	}
+	return true
 }
 
 // shorten returns a key of at most MaxKey bytes. No key that was short enough is like one that was not:

@@ -163,7 +163,7 @@ func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	decisions, err := h.limiter.do(ctx, request)
+	decisions, err := h.limiter.do(ctx, callOf(request))
 	if err != nil {
 		return Decision{}, err
 	}

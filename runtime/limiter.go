@@ -52,7 +52,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 		}
 		requests[i] = q
 	}
-	each, err := l.do(ctx, requests...)
+	each, err := l.do(ctx, []Call{{Requests: requests}})
 	if err != nil {
 		return Decisions{}, err
 	}
@@ -64,19 +64,33 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return all, nil
 }
 
-// do has the store answer one call.
-func (l *Limiter) do(ctx context.Context, requests ...Request) ([]Decision, error) {
+// do has the store answer a call, as a list of one.
+func (l *Limiter) do(ctx context.Context, call []Call) ([]Decision, error) {
+	requests := call[0].Requests
 	if l == nil || l.store == nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), ErrNoStore)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), err)
 	}
-	answer, err := l.answerOrFail(ctx, Call{Requests: requests})
+	answer, err := l.answerOrFail(ctx, call)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", names(requests), err)
 	}
 	return answer.Decisions, answer.Err
+}
+
+// single is a call of one request, in one piece of memory.
+type single struct {
+	call    [1]Call
+	request [1]Request
+}
+
+// callOf returns the call of one request, as a list.
+func callOf(q Request) []Call {
+	s := &single{request: [1]Request{q}}
+	s.call[0].Requests = s.request[:]
+	return s.call[:]
 }
 
 // names returns the limits that an error is about, never their keys.

@@ -2,53 +2,101 @@ package group
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// batch is waiters whose calls are under way together.
+// batch is calls of several callers that go together.
 type batch struct {
-	lane    *lane
-	waiters []*waiter
-	calls   []runtime.Call
-	// staying is how many still wait for their answers. When it is none, nobody does, and the context
-	// ends.
+	calls []runtime.Call
+	// contexts has for each call that of its caller.
+	contexts []context.Context
+	// staying is how many callers have not left. When it is none, the context ends.
 	staying int
-	ctx     context.Context
-	cancel  context.CancelFunc
+	// ctx is that of the batch, once it is under way.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// done is closed when the answers, or the error, are there.
+	done    chan struct{}
+	answers []runtime.Answer
+	err     error
 }
 
-// newBatch returns the batch of waiters, who have so many calls. Its context has the values of the first
-// waiter's, and its own end. The lane is locked.
-func newBatch(l *lane, waiters []*waiter, calls int) *batch {
-	b := &batch{lane: l, waiters: waiters, calls: make([]runtime.Call, 0, calls), staying: len(waiters)}
-	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(waiters[0].ctx))
-	for _, w := range waiters {
-		w.batch = b
-		b.calls = append(b.calls, w.calls...)
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// join adds the calls of a caller, and returns their place. The lane is locked.
+func (b *batch) join(ctx context.Context, calls []runtime.Call) (at int) {
+	at = len(b.calls)
+	b.calls = append(b.calls, calls...)
+	for range calls {
+		b.contexts = append(b.contexts, ctx)
 	}
-	return b
+	b.staying++
+	return at
 }
 
-// leave counts one out who no longer waits. The lane is locked.
-func (b *batch) leave() {
-	if b.staying--; b.staying == 0 {
-		b.cancel()
-	}
-}
-
-// run has the store answer, and tells the waiters.
-func (b *batch) run(store runtime.Store) {
-	answers, err := store.Do(b.ctx, b.calls)
-	b.cancel()
-	b.lane.mu.Lock()
-	defer b.lane.mu.Unlock()
-	for _, w := range b.waiters {
-		w.err = err
-		if n := len(w.calls); len(answers) >= n {
-			w.tell(answers[:n:n])
-			answers = answers[n:]
+// begin is called when the batch goes on: from then on nobody joins, and those whose contexts have ended, who are
+// about to leave, are passed over. It returns false if nobody is left. The context of the batch has the values of
+// a caller's, and its own end. The lane is locked.
+func (b *batch) begin() bool {
+	for i, ctx := range b.contexts {
+		if ctx.Err() != nil {
+			b.contexts[i] = nil
+		} else if b.ctx == nil {
+			b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		}
-		close(w.done)
 	}
+	return b.ctx != nil
+}
+
+// run has the store answer, and tells the callers.
+func (b *batch) run(store runtime.Store) {
+	defer close(b.done)
+	defer b.cancel()
+	if !slices.Contains(b.contexts, nil) {
+		b.answers, b.err = store.Do(b.ctx, b.calls)
+		return
+	}
+	var places []int
+	var calls []runtime.Call
+	for i, ctx := range b.contexts {
+		if ctx != nil {
+			places, calls = append(places, i), append(calls, b.calls[i])
+		}
+	}
+	var answers []runtime.Answer
+	answers, b.err = store.Do(b.ctx, calls)
+	b.answers = make([]runtime.Answer, len(b.calls))
+	for i, a := range answers {
+		b.answers[places[i]] = a
+	}
+}
+
+// answered reports whether the answers are there.
+func (b *batch) answered() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// answersOf returns the answers to the n calls at a place, whose context is ctx. The error is nil if all of them have
+// been answered, whatever has become of the others.
+func (b *batch) answersOf(ctx context.Context, at, n int) ([]runtime.Answer, error) {
+	switch {
+	case b.contexts[at] == nil:
+		return nil, fmt.Errorf("%s: %w", whileWaiting, ctx.Err())
+	case at+n > len(b.answers):
+		return nil, b.err
+	}
+	answers := b.answers[at : at+n : at+n]
+	if b.err != nil && slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Given() }) {
+		return nil, b.err
+	}
+	return answers, nil
 }

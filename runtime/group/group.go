@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	goruntime "runtime"
-	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -46,10 +45,6 @@ type Store struct {
 	batch int
 	lanes []lane
 	seed  maphash.Seed
-
-	mu     sync.RWMutex
-	closed bool
-	open   sync.WaitGroup
 }
 
 // New returns a store that asks another.
@@ -63,49 +58,40 @@ func New(store runtime.Store, o Options) *Store {
 
 // Do implements [runtime.Store]. The error is that of the store behind, or of ctx.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || len(calls) == 0 {
 		return nil, err
 	}
-	if !s.enter() {
-		return s.store.Do(ctx, calls)
-	}
-	defer s.open.Done()
 	l := s.lane(calls)
-	w, idle := l.begin(ctx, calls)
-	switch {
-	case w == nil:
+	how, b, at := l.enter(ctx, calls, s.batch)
+	switch how {
+	case outside:
+		return s.store.Do(ctx, calls)
+	case alone:
 		defer s.next(l)
 		return s.store.Do(ctx, calls)
-	case idle:
+	case first:
 		s.next(l)
 	}
 	select {
-	case <-w.done:
+	case <-b.done:
 	case <-ctx.Done():
-		if where := l.leave(w); where != "" {
+		if where := l.leave(b); where != "" {
 			return nil, fmt.Errorf("%s: %w", where, ctx.Err())
 		}
 	}
-	return w.answers, w.err
-}
-
-// enter counts a call in, unless the store is closed.
-func (s *Store) enter() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if !s.closed {
-		s.open.Add(1)
-	}
-	return !s.closed
+	return b.answersOf(ctx, at, len(calls))
 }
 
 // Close waits until the calls that have come are answered. Those that come later go to the store behind,
 // each by itself.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.open.Wait()
+	var idle []<-chan struct{}
+	for i := range s.lanes {
+		idle = append(idle, s.lanes[i].close())
+	}
+	for _, lane := range idle {
+		<-lane
+	}
 	return nil
 }
 
@@ -114,7 +100,7 @@ func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.stor
 
 // lane returns the lane of the first key of calls.
 func (s *Store) lane(calls []runtime.Call) *lane {
-	if len(s.lanes) == 1 || len(calls) == 0 || len(calls[0].Requests) == 0 {
+	if len(s.lanes) == 1 || len(calls[0].Requests) == 0 {
 		return &s.lanes[0]
 	}
 	var h maphash.Hash
@@ -131,14 +117,14 @@ func (s *Store) lane(calls []runtime.Call) *lane {
 // next lets those go on who wait in a lane. They are answered by a goroutine that ends when nobody waits any
 // more.
 func (s *Store) next(l *lane) {
-	if b := l.take(s.batch); b != nil {
+	if b := l.take(); b != nil {
 		go s.run(l, b)
 	}
 }
 
 // run has a batch answered, and those that come after it in its lane.
 func (s *Store) run(l *lane, b *batch) {
-	for ; b != nil; b = l.take(s.batch) {
+	for ; b != nil; b = l.take() {
 		b.run(s.store)
 		// Those who have their answers ask again, as often as not: so they go along.
 		goruntime.Gosched()

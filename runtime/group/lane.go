@@ -10,82 +10,107 @@ import (
 
 // lane is a queue with one batch under way at a time.
 type lane struct {
-	mu      sync.Mutex
-	busy    bool
-	waiting []*waiter
+	mu   sync.Mutex
+	busy bool
+	// waiting are the batches to come, in their order. Calls join the last one.
+	waiting []*batch
+	// idle is nil until the lane is closed to new calls. It is closed when nothing is under way any more.
+	idle chan struct{}
 }
 
-// waiter is the calls of one caller, who waits for them.
-type waiter struct {
-	ctx   context.Context
-	calls []runtime.Call
-	// batch is what the calls are under way in; nil while they wait.
-	batch *batch
+// entry is how a lane has let calls in.
+type entry int
 
-	// done is closed when the answers, or the error, are there.
-	done    chan struct{}
-	answers []runtime.Answer
-	err     error
-}
+const (
+	// joined: the calls are in a batch that waits.
+	joined entry = iota
+	// first is joined, but nothing is under way: the caller is to see to it that the batch goes on.
+	first
+	// alone: nothing is under way. The calls go on at once, and their caller ends that with take.
+	alone
+	// outside: the lane is closed.
+	outside
+)
 
-// tell gives the waiter the answers to its calls, if all of them were answered.
-func (w *waiter) tell(answers []runtime.Answer) {
-	if w.err == nil || !slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Given() }) {
-		w.answers, w.err = answers, nil
-	}
-}
-
-// begin makes the lane busy, and reports whether it was idle. The calls wait, for the goroutine of the lane, so
-// that their caller can leave. One who cannot leave anyhow, and finds the lane idle, is no waiter but the one
-// who is busy, and ends that with take.
-func (l *lane) begin(ctx context.Context, calls []runtime.Call) (w *waiter, idle bool) {
+// enter lets calls in, and returns the batch that they have joined and their place in it, if they have. They
+// wait for a goroutine of the lane, so that their caller can leave; one who cannot leave anyhow, and finds the lane
+// idle, is alone. A batch has at most most calls, unless one caller has more.
+func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how entry, b *batch, at int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	idle = !l.busy
-	l.busy = true
-	if idle && ctx.Done() == nil {
-		return nil, true
+	switch {
+	case l.idle != nil:
+		return outside, nil, 0
+	case !l.busy && ctx.Done() == nil:
+		l.busy = true
+		return alone, nil, 0
+	case !l.busy:
+		l.busy = true
+		how = first
 	}
-	w = &waiter{ctx: ctx, calls: calls, done: make(chan struct{})}
-	l.waiting = append(l.waiting, w)
-	return w, idle
+	if n := len(l.waiting); n > 0 && len(l.waiting[n-1].calls)+len(calls) <= most {
+		b = l.waiting[n-1]
+	} else {
+		b = newBatch()
+		l.waiting = append(l.waiting, b)
+	}
+	return how, b, b.join(ctx, calls)
 }
 
 // leave is for a caller whose context has ended. It says where the calls were then, and nothing if the answers
 // are there by now.
-func (l *lane) leave(w *waiter) (where string) {
+func (l *lane) leave(b *batch) (where string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case <-w.done:
+	if b.answered() {
 		return ""
-	default:
 	}
-	if w.batch != nil {
-		w.batch.leave()
-		return "while the store was at it"
+	b.staying--
+	switch {
+	case b.ctx != nil && b.staying == 0:
+		b.cancel()
+		fallthrough
+	case b.ctx != nil:
+		return whileUnderWay
+	case b.staying == 0:
+		l.waiting = slices.DeleteFunc(l.waiting, func(o *batch) bool { return o == b })
 	}
-	l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
-	return "while earlier calls were under way"
+	return whileWaiting
 }
 
-// take returns those that go together next, at most most calls unless one caller has more, and nil if nobody
-// waits: then the lane is idle. It passes over those whose context has ended, who are about to leave.
-func (l *lane) take(most int) *batch {
+// Where calls are when their caller leaves.
+const (
+	whileWaiting  = "while earlier calls were under way"
+	whileUnderWay = "while the store was at it"
+)
+
+// take returns the batch that goes on next, and nil if none waits: then the lane is idle.
+func (l *lane) take() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool { return w.ctx.Err() != nil })
-	n, calls := 0, 0
-	for n < len(l.waiting) && (n == 0 || calls+len(l.waiting[n].calls) <= most) {
-		calls += len(l.waiting[n].calls)
-		n++
+	for len(l.waiting) > 0 {
+		b := l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+		if b.begin() {
+			return b
+		}
 	}
-	if n == 0 {
-		l.busy = false
-		l.waiting = nil
-		return nil
+	l.busy = false
+	if l.idle != nil {
+		close(l.idle)
 	}
-	b := newBatch(l, slices.Clone(l.waiting[:n]), calls)
-	l.waiting = slices.Delete(l.waiting, 0, n)
-	return b
+	return nil
+}
+
+// close closes the lane to new calls. What it returns is closed when it is idle.
+func (l *lane) close() (idle <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+		if !l.busy {
+			close(l.idle)
+		}
+	}
+	return l.idle
 }
