@@ -33,15 +33,18 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	}
 	now := clock()
 	limits, rest := newTakes(calls, now)
+	decisions := make([]runtime.Decision, len(calls))
 	for _, t := range limits {
 		if err := retry(ctx, func() error { return s.takeOf(ctx, p, t) }); err != nil {
 			return nil, err
 		}
 		for _, r := range t {
 			if r.After.Seen {
-				r.answer(answers, now)
-			} else {
-				rest = append(rest, r.calls...)
+				r.answer(answers, decisions, now)
+				continue
+			}
+			for _, q := range r.asked {
+				rest = append(rest, q.call)
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -12,15 +14,18 @@ import (
 type rowTake struct {
 	RowTake
 	policy *runtime.Policy
-	// calls says where the calls stand, and asks what they ask.
-	calls []int
-	asks  []runtime.Ask
-	// Most rows have one call, for which there is room.
-	oneCall [1]int
-	oneAsk  [1]runtime.Ask
-	// plain says that nothing else is asked of the row.
-	plain bool
-	rule  runtime.Rule
+	rule   runtime.Rule
+	// asked is what is asked of the row, in the order of the calls.
+	asked []asked
+}
+
+// asked is a request of a call.
+type asked struct {
+	*runtime.Request
+	// call says where the call stands.
+	call int
+	// alone says that the call has no other request.
+	alone bool
 }
 
 // takes is what one statement takes, from rows of one limit in their order.
@@ -29,21 +34,17 @@ type takes []*rowTake
 // newTakes returns what single statements can take for calls at the instant now, and where the calls stand
 // that they cannot answer.
 func newTakes(calls []runtime.Call, now int64) (limits []takes, rest []int) {
-	if len(calls) == 1 && len(calls[0].Requests) == 1 {
-		return newTake(calls[0], now)
-	}
 	covered := make([]bool, len(calls))
-	for _, t := range gather(calls) {
+	rows := gather(calls)
+	for i := range rows {
+		t := &rows[i]
 		if !t.settle(now) {
 			continue
 		}
 		limits = t.join(limits)
-		for _, call := range t.calls {
-			covered[call] = true
+		for _, q := range t.asked {
+			covered[q.call] = true
 		}
-	}
-	for _, t := range limits {
-		slices.SortFunc(t, func(a, b *rowTake) int { return a.Row.Compare(b.Row) })
 	}
 	for i, done := range covered {
 		if !done {
@@ -53,68 +54,56 @@ func newTakes(calls []runtime.Call, now int64) (limits []takes, rest []int) {
 	return limits, rest
 }
 
-// newTake is newTakes for one request, which most calls are.
-func newTake(c runtime.Call, now int64) (limits []takes, rest []int) {
-	q := c.Requests[0]
-	if q.Validate() != nil {
-		return nil, []int{0}
-	}
-	t := newRowTake(q)
-	t.add(0, c, q)
-	if !t.settle(now) {
-		return nil, []int{0}
-	}
-	return []takes{{t}}, nil
-}
-
-func newRowTake(q runtime.Request) *rowTake {
-	t := &rowTake{policy: q.Policy, plain: true}
-	t.Row = runtime.Row{Name: q.Policy.Name, Key: q.Key}
-	t.calls, t.asks = t.oneCall[:0], t.oneAsk[:0]
-	return t
-}
-
-// gather returns what calls take from each row that they are about.
-func gather(calls []runtime.Call) []*rowTake {
-	var all []*rowTake
-	rows := map[runtime.Row]*rowTake{}
+// gather returns what is asked of each row of a limit without shards, in the order of the rows.
+func gather(calls []runtime.Call) []rowTake {
+	all := make([]asked, 0, len(calls))
 	for i, c := range calls {
-		for _, q := range c.Requests {
-			if q.Validate() != nil {
-				continue
+		for j := range c.Requests {
+			if q := &c.Requests[j]; q.Policy != nil {
+				all = append(all, asked{q, i, len(c.Requests) == 1})
 			}
-			row := runtime.Row{Name: q.Policy.Name, Key: q.Key}
-			t := rows[row]
-			if t == nil {
-				t = newRowTake(q)
-				rows[row] = t
-				all = append(all, t)
-			}
-			t.add(i, c, q)
 		}
 	}
-	return all
+	slices.SortFunc(all, func(a, b asked) int { return cmp.Or(a.compareRow(b), a.call-b.call) })
+	var rows []rowTake
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].compareRow(all[0]) == 0 {
+			n++
+		}
+		rows = append(rows, rowTake{policy: all[0].Policy, asked: all[:n]})
+		all = all[n:]
+	}
+	return rows
 }
 
-// add adds a request of a call. Several that reserve do not add up: their debt has a bound of its own.
-func (t *rowTake) add(at int, c runtime.Call, q runtime.Request) {
-	alone := len(c.Requests) == 1 && q.Policy.Shards <= 1
-	likeTheFirst := len(t.asks) == 0 || *q.Policy == *t.policy && !q.Reserve && !t.asks[0].Reserve
-	t.plain = t.plain && alone && likeTheFirst && q.Op == runtime.Take
-	t.calls = append(t.calls, at)
-	t.asks = append(t.asks, q.Ask)
+// compareRow compares the rows that requests are about, as [runtime.Row.Compare] does.
+func (q asked) compareRow(o asked) int {
+	if q.Policy != o.Policy {
+		if c := strings.Compare(q.Policy.Name, o.Policy.Name); c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(q.Key, o.Key)
 }
 
-// settle calculates the statement's numbers at the instant now. It returns false if it has no such form.
+// settle calculates the statement's numbers at the instant now. It returns false if what is asked has no such form.
 func (t *rowTake) settle(now int64) (ok bool) {
-	if !t.plain {
+	first := t.asked[0]
+	if first.Validate() != nil || t.policy.Shards > 1 {
 		return false
 	}
-	t.rule = t.policy.Rule(t.Row.Key)
-	sum := runtime.Ask{Reserve: t.asks[0].Reserve}
-	for _, q := range t.asks {
-		if _, ok := t.rule.Upsert(now, q); !ok {
+	t.Row = runtime.Row{Name: t.policy.Name, Key: first.Key}
+	t.rule = t.policy.Rule(first.Key)
+	sum := runtime.Ask{Reserve: first.Reserve}
+	for i, q := range t.asked {
+		if !t.plain(q) {
 			return false
+		}
+		if i == 0 || q.Ask != t.asked[i-1].Ask {
+			if _, ok := t.rule.Upsert(now, q.Ask); !ok {
+				return false
+			}
 		}
 		if sum.Count += q.Count; sum.Count > 2*runtime.MaxTokens {
 			return false
@@ -124,10 +113,17 @@ func (t *rowTake) settle(now int64) (ok bool) {
 	return ok
 }
 
+// plain reports whether a request can be added to the others. Several that reserve do not add up: their debt has a
+// bound of its own.
+func (t *rowTake) plain(q asked) bool {
+	alike := q.Policy == t.policy || *q.Policy == *t.policy
+	return alike && q.alone && q.Op == runtime.Take && (!q.Reserve || len(t.asked) == 1)
+}
+
 // join adds the row to the takes of its limit.
 func (t *rowTake) join(limits []takes) []takes {
 	for i, l := range limits {
-		if *l[0].policy == *t.policy && l[0].Upsert.Debt == t.Upsert.Debt {
+		if (l[0].policy == t.policy || *l[0].policy == *t.policy) && l[0].Upsert.Debt == t.Upsert.Debt {
 			limits[i] = append(l, t)
 			return limits
 		}
@@ -157,13 +153,15 @@ func (t takes) find(row runtime.Row) (int, bool) {
 	return slices.BinarySearchFunc(t, row, func(r *rowTake, row runtime.Row) int { return r.Row.Compare(row) })
 }
 
-// answer answers the calls, whose tokens have been taken at the instant now.
-func (t *rowTake) answer(answers []runtime.Answer, now int64) {
+// answer answers the calls, whose tokens have been taken at the instant now. The decisions have room for one of each
+// call.
+func (t *rowTake) answer(answers []runtime.Answer, decisions []runtime.Decision, now int64) {
 	s := t.After
-	for i, q := range slices.Backward(t.asks) {
-		d := t.rule.Taken(s, now, q)
-		d.Limit = t.policy.Name
-		answers[t.calls[i]] = runtime.Answer{Decisions: []runtime.Decision{d}, At: now}
+	for _, q := range slices.Backward(t.asked) {
+		d := decisions[q.call : q.call+1 : q.call+1]
+		d[0] = t.rule.Taken(s, now, q.Ask)
+		d[0].Limit = t.policy.Name
+		answers[q.call] = runtime.Answer{Decisions: d, At: now}
 		s.Value += float64(q.Count)
 	}
 }
