@@ -25,7 +25,12 @@ type batch struct {
 	err     error
 }
 
-func newBatch() *batch { return &batch{done: make(chan struct{})} }
+// newBatch returns a batch with room for so many calls, for a start.
+func newBatch(room int) *batch {
+	return &batch{
+		calls: make([]runtime.Call, 0, room), contexts: make([]context.Context, 0, room), done: make(chan struct{}),
+	}
+}
 
 // join adds the calls of a caller, and returns their place. The lane is locked.
 func (b *batch) join(ctx context.Context, calls []runtime.Call) (at int) {
@@ -72,6 +77,22 @@ func (b *batch) run(store runtime.Store) {
 	b.answers = make([]runtime.Answer, len(b.calls))
 	for i, a := range answers {
 		b.answers[places[i]] = a
+	}
+}
+
+// wait returns when the answers are there, or ctx has ended, and reports which.
+func (b *batch) wait(ctx context.Context) (answered bool) {
+	ended := ctx.Done()
+	if ended == nil {
+		// To wait for two things costs twice as much.
+		<-b.done
+		return true
+	}
+	select {
+	case <-b.done:
+		return true
+	case <-ended:
+		return false
 	}
 }
 

@@ -72,9 +72,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	case first:
 		s.next(l)
 	}
-	select {
-	case <-b.done:
-	case <-ctx.Done():
+	if !b.wait(ctx) {
 		if where := l.leave(b); where != "" {
 			return nil, fmt.Errorf("%s: %w", where, ctx.Err())
 		}

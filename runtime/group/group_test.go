@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +167,38 @@ func TestLeavingTheQueueTakesNothing(t *testing.T) {
 		cancel()
 		all.Wait()
 		require.Equal(t, [][]string{{"staying"}, {"staying"}}, behind.batches)
+	})
+}
+
+// about is a context that has ended, of which its caller has not heard yet.
+type about struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *about) Err() error {
+	if c.ended.Load() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func TestOneAboutToLeaveTakesNothing(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+		var all sync.WaitGroup
+		ctx := &about{Context: t.Context()}
+		staying := func() {
+			answers, err := s.Do(t.Context(), ask("staying", 1))
+			require.NoError(t, err)
+			require.True(t, answers[0].Allowed())
+		}
+		come(&all, staying, staying, func() {
+			_, err := s.Do(ctx, ask("leaving", 1))
+			require.EqualError(t, err, "while earlier calls were under way: context deadline exceeded")
+		}, staying)
+		ctx.ended.Store(true)
+		all.Wait()
+		require.Equal(t, [][]string{{"staying"}, {"staying", "staying"}}, behind.batches)
 	})
 }
 

@@ -14,6 +14,8 @@ type lane struct {
 	busy bool
 	// waiting are the batches to come, in their order. Calls join the last one.
 	waiting []*batch
+	// usual is how many calls the last batch had.
+	usual int
 	// idle is nil until the lane is closed to new calls. It is closed when nothing is under way any more.
 	idle chan struct{}
 }
@@ -51,7 +53,7 @@ func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how e
 	if n := len(l.waiting); n > 0 && len(l.waiting[n-1].calls)+len(calls) <= most {
 		b = l.waiting[n-1]
 	} else {
-		b = newBatch()
+		b = newBatch(l.usual)
 		l.waiting = append(l.waiting, b)
 	}
 	return how, b, b.join(ctx, calls)
@@ -66,13 +68,13 @@ func (l *lane) leave(b *batch) (where string) {
 		return ""
 	}
 	b.staying--
-	switch {
-	case b.ctx != nil && b.staying == 0:
-		b.cancel()
-		fallthrough
-	case b.ctx != nil:
+	if b.ctx != nil {
+		if b.staying == 0 {
+			b.cancel()
+		}
 		return whileUnderWay
-	case b.staying == 0:
+	}
+	if b.staying == 0 {
 		l.waiting = slices.DeleteFunc(l.waiting, func(o *batch) bool { return o == b })
 	}
 	return whileWaiting
@@ -91,7 +93,7 @@ func (l *lane) take() *batch {
 	for len(l.waiting) > 0 {
 		b := l.waiting[0]
 		l.waiting = slices.Delete(l.waiting, 0, 1)
-		if b.begin() {
+		if l.usual = len(b.calls); b.begin() {
 			return b
 		}
 	}

@@ -111,6 +111,9 @@ func (s *Store) unprepare() {
 
 // outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed.
 func outdated(err error) bool {
+	if err == nil {
+		return false
+	}
 	var stated interface{ SQLState() string }
 	return errors.As(err, &stated) && strings.Contains(err.Error(), "cached plan must not change result type")
 }
