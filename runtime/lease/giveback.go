@@ -15,7 +15,7 @@ func (s *Store) returnAll(calls []runtime.Call) (all []returning) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
 			asks := q.Op == runtime.Take || q.Op == runtime.Check || q.Op == runtime.Peek
-			if !asks || q.Policy == nil || q.Policy.Lease.Tokens == 0 {
+			if !asks || !leases(q) {
 				continue
 			}
 			s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 func (s *Store) hold(ctx context.Context, calls []runtime.Call) (held []*key, err error) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
-			if q.Op != runtime.Reset || q.Policy == nil || q.Policy.Lease.Tokens == 0 {
+			if q.Op != runtime.Reset || !leases(q) {
 				continue
 			}
 			k, under := s.holdKey(id{q.Policy, q.Key})

@@ -103,6 +103,9 @@ func (s *Store) find(at id) *key {
 
 // Do implements [runtime.Store]. The error is that of ctx or of the store behind.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if !concerned(calls) {
+		return s.store.Do(ctx, calls)
+	}
 	if q, ok := leased(calls, runtime.Take); ok {
 		return s.take(ctx, q, calls)
 	}
@@ -116,6 +119,20 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	}
 	return s.ask(ctx, calls)
 }
+
+// concerned reports whether any of the calls is of a limit that has a lease.
+func concerned(calls []runtime.Call) bool {
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			if leases(q) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func leases(q runtime.Request) bool { return q.Policy != nil && q.Policy.Lease.Tokens > 0 }
 
 // ask asks the store behind, as if this one had no blocks of the keys.
 func (s *Store) ask(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
