@@ -26,7 +26,8 @@ import (
 // Store is an [sqlstore.Store] with a database of its own.
 type Store struct {
 	*sqlstore.Store
-	db *sql.DB
+	db    *sql.DB
+	taker *taker
 }
 
 // Open opens the database file at path, and creates it and its table if there is none. The folder must
@@ -54,19 +55,20 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	// SQLite has one writer at a time. With one connection, goroutines wait for it in the order in which
 	// they came, and not in SQLite's busy loop.
 	db.SetMaxOpenConns(1)
+	t := &taker{db: db, table: o.Table}
+	if o.Taker == nil {
+		o.Taker = t
+	}
 	s, err := prepare(db, o)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Store{s, db}, nil
+	return &Store{s, db, t}, nil
 }
 
 // prepare returns a store in db that is ready.
 func prepare(db *sql.DB, o sqlstore.Options) (*sqlstore.Store, error) {
 	ctx := context.Background()
-	if o.Taker == nil {
-		o.Taker = &taker{db: db, table: o.Table}
-	}
 	s, err := sqlstore.New(db, sqlstore.SQLite, o)
 	if err != nil {
 		return nil, err
@@ -78,7 +80,11 @@ func prepare(db *sql.DB, o sqlstore.Options) (*sqlstore.Store, error) {
 }
 
 // Close closes the database. Counts are kept, but those of ":memory:".
-func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.db.Close()) }
+func (s *Store) Close() error {
+	err := s.Store.Close()
+	s.taker.close()
+	return errors.Join(err, s.db.Close())
+}
 
 const memory = ":memory:"
 

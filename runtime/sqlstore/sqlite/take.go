@@ -3,79 +3,105 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"strconv"
+	"strings"
 	"sync"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// taker is an [sqlstore.Taker] whose statement calls back into this process: SQLite runs in it. For a row that is
-// there, it asks whether to write and what, and that is all that it calculates; see [slips]. To calculate in SQL
+// taker is an [sqlstore.Taker] whose statements call back into this process: SQLite runs in it. For a row that is
+// there, they ask whether to write and what, and that is all that is calculated; see [slip]. To calculate in SQL
 // takes longer, and RETURNING, which would tell the result, much longer: SQLite makes a table for it each time.
-// Several rows are several such statements in a transaction.
 type taker struct {
 	db    *sql.DB
 	table string
 
-	mu   sync.Mutex
-	stmt *sql.Stmt
+	// mu guards the rest: there is one slip, so one statement at a time.
+	mu        sync.Mutex
+	slip      slip
+	number    int64
+	one, many *sql.Stmt
 }
 
-// takeText is the statement. Its parameters are the name, the key, Fresh, T and, twice, the number of the slip.
-const takeText = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)
+// takeOne takes from one row, which is inserted as it is to be, unless it turns out to be there. Its parameters
+// are the name, the key, Fresh and T.
+const takeOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
+
+// takeMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. The rest of a
+// row is fetched by its place among them, which json_each calls key. That is half the work of a statement for
+// each row in a transaction, and of writing all of the row in JSON.
+const takeMany = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT ?, value, 0, ratelimitgen_fresh({slip}, {key}), ratelimitgen_ts({slip}, {key}), 0 FROM json_each(?) WHERE true` + onConflict
+
+const onConflict = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ratelimitgen_value(?),
+	value = ratelimitgen_value({slip}),
 	ts    = max(ts, excluded.ts),
 	prev  = 0
-WHERE ratelimitgen_take(?, value, ts)
+WHERE ratelimitgen_take({slip}, excluded.{key}, value, ts)
 `
 
-// Take implements [sqlstore.Taker].
-func (t *taker) Take(ctx context.Context, rows []*sqlstore.RowTake) error {
-	// A statement that is cancelled may have written, and its result is lost.
-	ctx = context.WithoutCancel(ctx)
-	stmt, err := t.prepare(ctx)
-	if err != nil {
+// Take implements [sqlstore.Taker]. It does not end with the context: a statement that is cancelled may have
+// written, and its result is lost.
+func (t *taker) Take(_ context.Context, rows []*sqlstore.RowTake) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.prepare(); err != nil {
 		return err
 	}
-	if len(rows) == 1 {
-		return take(ctx, stmt, rows[0])
-	}
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	stmt = tx.StmtContext(ctx, stmt)
-	for _, r := range rows {
-		if err := take(ctx, stmt, r); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+	t.slip.begin(rows)
+	defer t.slip.end()
+	return t.run(rows)
 }
 
-// take runs the statement for one row, which is inserted as it is to be, unless it turns out to be there.
-func take(ctx context.Context, stmt *sql.Stmt, r *sqlstore.RowTake) error {
-	r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Seen: true}
-	n := slips.open(r)
-	defer slips.close(n)
-	_, err := stmt.ExecContext(ctx, r.Row.Name, r.Row.Key, r.Upsert.Fresh, r.Upsert.T, n, n)
+// run runs the statement for one row or for many.
+func (t *taker) run(rows []*sqlstore.RowTake) error {
+	first := rows[0]
+	if len(rows) == 1 {
+		_, err := t.one.Exec(first.Row.Name, first.Row.Key, first.Upsert.Fresh, first.Upsert.T)
+		return err
+	}
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = r.Row.Key
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	_, err = t.many.Exec(first.Row.Name, string(text))
 	return err
 }
 
-// prepare prepares the statement at the first use, when the table exists.
-func (t *taker) prepare(ctx context.Context) (*sql.Stmt, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stmt != nil {
-		return t.stmt, nil
+// prepare prepares the statements at the first use, when the table exists.
+func (t *taker) prepare() (err error) {
+	if t.many != nil {
+		return nil
 	}
-	text, err := sqlstore.SQLite.Text(takeText, t.table)
+	if t.number == 0 {
+		t.number = addSlip(&t.slip)
+	}
+	if t.one, err = t.prepareText(takeOne); err != nil {
+		return err
+	}
+	t.many, err = t.prepareText(takeMany)
+	return err
+}
+
+func (t *taker) prepareText(text string) (*sql.Stmt, error) {
+	text, err := sqlstore.SQLite.Text(text, t.table)
 	if err != nil {
 		return nil, err
 	}
-	t.stmt, err = t.db.PrepareContext(ctx, text)
-	return t.stmt, err
+	return t.db.Prepare(strings.ReplaceAll(text, "{slip}", strconv.FormatInt(t.number, 10)))
+}
+
+// close ends the taker, whose statements the database closes.
+func (t *taker) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dropSlip(t.number)
 }

@@ -1,9 +1,13 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
@@ -34,3 +38,29 @@ func FuzzTake(f *testing.F) {
 
 // TestTakeAgrees is FuzzTake in batches, over values that people use, and the edges of what fits.
 func TestTakeAgrees(t *testing.T) { agree.Test(t, newRig(t).subject(), 200) }
+
+// TestTakeBesideTrigger has the table have a trigger of its owner: SQLite then collects the rows of a statement
+// before it writes the first.
+func TestTakeBesideTrigger(t *testing.T) {
+	r := newRig(t)
+	_, err := r.db.Exec(`CREATE TABLE log (key, value);
+		CREATE TRIGGER logged AFTER UPDATE ON rate_limits BEGIN INSERT INTO log VALUES (new.key, new.value); END`)
+	require.NoError(t, err)
+	agree.Test(t, r.subject(), 50)
+	var logged int
+	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM log").Scan(&logged))
+	assert.NotZero(t, logged)
+}
+
+// TestFunctionsAlone calls the functions of SQL without a store that takes.
+func TestFunctionsAlone(t *testing.T) {
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
+	for _, call := range []string{
+		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1)", "ratelimitgen_value(x'00')",
+	} {
+		_, err := db.Exec("SELECT " + call)
+		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)
+	}
+}
