@@ -30,8 +30,8 @@ type taker struct {
 const takeOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
 
 // takeMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. The rest of a
-// row is fetched by its place among them, which json_each calls key. That is half the work of a statement for
-// each row in a transaction, and of writing all of the row in JSON.
+// row is fetched by its place among them, which json_each calls key. That is two thirds of the work of a statement
+// for each row, in a transaction, and less than half of that with all of the rows in JSON.
 const takeMany = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT ?, value, 0, ratelimitgen_fresh({slip}, {key}), ratelimitgen_ts({slip}, {key}), 0 FROM json_each(?) WHERE true` + onConflict
