@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -65,16 +66,28 @@ func gather(calls []runtime.Call) []rowTake {
 		}
 	}
 	slices.SortFunc(all, func(a, b asked) int { return cmp.Or(a.compareRow(b), a.call-b.call) })
-	var rows []rowTake
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].compareRow(all[0]) == 0 {
-			n++
-		}
-		rows = append(rows, rowTake{policy: all[0].Policy, asked: all[:n]})
-		all = all[n:]
+	n := 0
+	for range byRow(all) {
+		n++
+	}
+	rows := make([]rowTake, 0, n)
+	for asked := range byRow(all) {
+		rows = append(rows, rowTake{policy: asked[0].Policy, asked: asked})
 	}
 	return rows
+}
+
+// byRow goes through what is asked, sorted by row, row by row.
+func byRow(all []asked) iter.Seq[[]asked] {
+	return func(yield func([]asked) bool) {
+		for from, to := 0, 0; from < len(all); from = to {
+			for to++; to < len(all) && all[to].compareRow(all[from]) == 0; to++ {
+			}
+			if !yield(all[from:to]) {
+				return
+			}
+		}
+	}
 }
 
 // compareRow compares the rows that requests are about, as [runtime.Row.Compare] does.
