@@ -42,7 +42,9 @@ type Dialect struct {
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of objects with the members n, k, s, v, t and p,
-	// in the order in which they are to be locked.
+	// in the order in which they are to be locked. Or it has :names, :keys, :shards, :values, :instants and
+	// :prevs, lists as Postgres writes them, and the parameters of One: a list of what is the same for all
+	// rows is empty, and it is the parameter of One. No two rows have all of name, key and shard in common.
 	One, Many string
 	// Read locks those of the rows that are there, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, ts and prev.
@@ -62,7 +64,7 @@ type Dialect struct {
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. If it is empty,
 	// a transaction takes instead.
 	Take string
-	// TakeOne is Take for one row, without {rows}, where that is faster. If it is empty, Take is for one row too.
+	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
 	TakeOne string
 	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	Swap string

@@ -45,10 +45,13 @@ primary key: name, key, shard
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
 	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev
 `,
+	// Of lists that differ in length, unnest fills the shorter ones with NULL.
 	Many: `
-SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
-FROM json_to_recordset(CAST(:rows AS json))
-	AS j(n text, k text, s integer, v double precision, t bigint, p double precision)
+SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text)) AS {key},
+	COALESCE(s, CAST(:shard AS integer)) AS shard, COALESCE(v, CAST(:value AS double precision)) AS value,
+	COALESCE(t, CAST(:ts AS bigint)) AS ts, COALESCE(p, CAST(:prev AS double precision)) AS prev
+FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
+	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])) AS u(n, k, s, v, t, p)
 `,
 	Read: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
@@ -77,18 +80,15 @@ DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key}
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
+	// A subquery is evaluated once and not for each row; for one row, it is only more to set up.
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+WHERE (SELECT :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
+` + takeOnPostgres,
+	TakeOne: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 WHERE :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> ''
-ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
-		* :rate / :period) - (:capacity - excluded.value),
-	ts    = GREATEST(r.ts, excluded.ts),
-	prev  = 0
-WHERE LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
-		* :rate / :period) - (:capacity - excluded.value - :debt) >= -1e-6
-RETURNING {key}, value, ts, true
-`,
+` + takeOnPostgres,
 	Swap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
@@ -102,3 +102,14 @@ WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER 
 SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)
 `,
 }
+
+// takeOnPostgres is what Take does with a row that is there.
+const takeOnPostgres = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
+		* :rate / :period) - (:capacity - excluded.value),
+	ts    = GREATEST(r.ts, excluded.ts),
+	prev  = 0
+WHERE LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
+		* :rate / :period) - (:capacity - excluded.value - :debt) >= -1e-6
+RETURNING {key}, value, ts, true
+`

@@ -12,8 +12,8 @@
 // it still is what it was; only if somebody else was faster does it come to one.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
-// number of rows as one parameter in JSON. A package that knows a driver may have a faster way to take from
-// one row, a [Taker].
+// number of rows as one parameter in JSON, or as a list for each column. A package that knows a driver may have a
+// faster way to take from one row, a [Taker].
 //
 // The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
 // commits, and a conflict is a [RetryTxError].

@@ -14,17 +14,21 @@ type stored struct {
 }
 
 // bind returns the form in which a statement takes rows, and the values of its parameters: a single row has
-// parameters of its own, several are one text in JSON, so that any number of them is one statement.
+// parameters of its own, several are one text in JSON or a few lists, so that any number of them is one statement.
 func bind(rows []stored) (form, *values) {
 	v := new(values)
-	if len(rows) != 1 {
-		v[paramRows] = asJSON(rows)
-		return manyRows, v
+	if len(rows) > 0 {
+		r, s := rows[0].row, rows[0].state
+		v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
+		v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
 	}
-	r, s := rows[0].row, rows[0].state
-	v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
-	v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
-	return oneRow, v
+	if len(rows) == 1 {
+		return oneRow, v
+	}
+	// Only that is written which the statement has.
+	v[paramRows] = func() string { return asJSON(rows) }
+	bindLists(v, rows)
+	return manyRows, v
 }
 
 // asJSON writes rows as a list of objects with the members n, k, s, v, t and p: the columns name, key, shard,

@@ -28,15 +28,21 @@ const (
 	paramOldTS
 	paramOldPrev
 	paramDurability
+	listNames
+	listKeys
+	listShards
+	listValues
+	listInstants
+	listPrevs
 	paramTotal
 )
 
 var paramNames = [paramTotal]string{
 	"name", "key", "shard", "value", "ts", "prev", "rows", "capacity", "rate", "period", "debt", "count",
-	"oldvalue", "oldts", "oldprev", "durability",
+	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
-// values are what parameters stand for.
+// values are what parameters stand for. A function stands for what it returns.
 type values [paramTotal]any
 
 // text is a statement as a database takes it, and the parameters that it has, in their order.
@@ -50,6 +56,9 @@ func (t *text) args(v *values) []any {
 	args := make([]any, len(t.params))
 	for i, p := range t.params {
 		args[i] = v[p]
+		if write, ok := v[p].(func() string); ok {
+			args[i] = write()
+		}
 	}
 	return args
 }

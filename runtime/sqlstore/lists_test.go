@@ -1,0 +1,37 @@
+package sqlstore
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestLists(t *testing.T) {
+	row := func(name, key string, shard int, value float64, ts int64, prev float64) stored {
+		return stored{runtime.Row{Name: name, Key: key, Shard: shard}, runtime.State{Value: value, TS: ts, Prev: prev}}
+	}
+	for name, c := range map[string]struct {
+		rows []stored
+		want []any
+	}{
+		"none":        {nil, []any{`{}`, `{}`, `{}`, `{}`, `{}`, `{}`}},
+		"keys differ": {[]stored{row("l", "a", 0, 9, 1, 0), row("l", "b", 0, 9, 1, 0)}, []any{`{}`, `{"a","b"}`, `{}`, `{}`, `{}`, `{}`}},
+		"one key":     {[]stored{row("l", "a", 3, 9, 1, 0), row("l", "a", 4, 9, 1, 0)}, []any{`{}`, `{}`, `{3,4}`, `{}`, `{}`, `{}`}},
+		"zeros differ": {[]stored{row("l", "a", 0, 0, 1, 0), row("l", "b", 0, math.Copysign(0, -1), 1, 0)}, []any{
+			`{}`, `{"a","b"}`, `{}`, `{0,-0}`, `{}`, `{}`,
+		}},
+		"all differs": {[]stored{row("l", "", 0, 9, 1, 0), row("m", `"\{},NULL`, 1, 1e15, -2, 0.5)}, []any{
+			`{"l","m"}`, `{"","\"\\{},NULL"}`, `{0,1}`, `{9,1e+15}`, `{1,-2}`, `{0,0.5}`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			form, v := bind(c.rows)
+			lists := text{params: []param{listNames, listKeys, listShards, listValues, listInstants, listPrevs}}
+			assert.Equal(t, manyRows, form)
+			assert.Equal(t, c.want, lists.args(v))
+		})
+	}
+}
