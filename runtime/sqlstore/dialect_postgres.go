@@ -4,10 +4,11 @@ import "database/sql"
 
 // Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
 var Postgres = Dialect{
-	Name:      "postgres",
-	Numbered:  true,
-	Quote:     `"`,
-	Lanes:     4,
+	Name:     "postgres",
+	Numbered: true,
+	Quote:    `"`,
+	// More would send smaller statements, and each costs the server as much as a dozen rows.
+	Lanes:     2,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (

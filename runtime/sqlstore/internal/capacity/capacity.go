@@ -76,7 +76,7 @@ func (p Plan) cycle() float64 {
 	if p.Hot || others == 0 || p.Commit == 0 {
 		return alone
 	}
-	if others*p.Commit >= alone {
+	if others*p.Commit >= without {
 		return (math.Ceil(without/p.Commit) + 1) * p.Commit
 	}
 	return alone + others*p.Commit/alone*p.Commit/2

@@ -16,6 +16,6 @@ var (
 // settings.
 const (
 	Cores = 8
-	Lanes = 4
+	Lanes = 2
 	Batch = 1000
 )
