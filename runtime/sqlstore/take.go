@@ -90,14 +90,15 @@ func (t takes) run(ctx context.Context, in queryer) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		row, taken := t[0].Row, false
-		after := runtime.State{Seen: true}
+	row, taken := t[0].Row, false
+	after := runtime.State{Seen: true}
+	for next := 0; rows.Next(); next++ {
 		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
 			return err
 		}
-		if i, ok := t.find(row); ok && taken {
+		if i, ok := t.find(row, next); ok && taken {
 			t[i].After = after
+			next = i
 		}
 	}
 	return rows.Err()

@@ -161,8 +161,11 @@ func (t takes) fresh() []stored {
 	return rows
 }
 
-// find returns where a row stands.
-func (t takes) find(row runtime.Row) (int, bool) {
+// find returns where a row stands. It looks first where it is expected.
+func (t takes) find(row runtime.Row, expected int) (int, bool) {
+	if expected < len(t) && t[expected].Row == row {
+		return expected, true
+	}
 	return slices.BinarySearchFunc(t, row, func(r *rowTake, row runtime.Row) int { return r.Row.Compare(row) })
 }
 
