@@ -70,7 +70,7 @@ var (
 		{oursPostgres, "round trips of a decision", 1, 0.01, trips},
 		{oursMariaDB, "round trips of a decision", 1, 0.01, trips},
 		{oursSQLite, "statements of a decision", 1, 0.01, trips},
-		{oursMySQL, "round trips of a decision", 2, 0.01, trips},
+		{oursMySQL, "round trips of a decision", 1, 0.01, trips},
 	}
 	allocationAim = countAim{oursLeased, "allocations of a decision", 0, 0.01, allocations}
 	// A key that is kept costs its text and more: what is less than a byte keeps none.

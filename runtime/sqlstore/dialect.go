@@ -66,6 +66,11 @@ type Dialect struct {
 	Take string
 	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
 	TakeOne string
+	// TakeTold is TakeOne for a database that cannot select what it has written: the statement tells it by the rows
+	// that it has affected and by the id of the last insert. An inserted row is 1 row and no id. A row that
+	// was taken from is 2, and the id is the bits of its value, the least byte first; its ts is T then. Of any
+	// other row nothing is written, and the id is 1. That may be any row whose ts is not T or before.
+	TakeTold string
 	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	Swap string
 	// Page selects key, shard, value, ts and prev of :count rows of the limit :name that follow :key and

@@ -9,6 +9,7 @@ var MariaDB = func() Dialect {
 	d.Repeats = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
 `
+	d.TakeTold = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, 0 * (@ratelimitgen_taken := 1), value, ts, 0 FROM {rows} k

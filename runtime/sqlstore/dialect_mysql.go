@@ -2,8 +2,8 @@ package sqlstore
 
 import "database/sql"
 
-// MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot tell what an
-// INSERT has written, so that a row is read, and then swapped; see [MariaDB].
+// MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot select what an
+// INSERT has written, but it can tell a number of 64 bits, which is enough for the value of one row; see [MariaDB].
 var MySQL = Dialect{
 	Name:      "mysql",
 	Quote:     "`",
@@ -69,6 +69,9 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
+	Look: `
+SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
+`,
 	Seed: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
@@ -85,6 +88,7 @@ DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
+	TakeTold: mysqlTake,
 	Swap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
@@ -97,3 +101,23 @@ WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER 
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 `,
 }
+
+// mysqlTake assigns the columns from left to right, and each assignment sees those before it. So that what is taken is
+// decided once, while value and ts are still what they were, prev says it until the end, by a number that no state has.
+// A row whose prev is not 0 is left to others, and so is one of the time before 1970, whose distance from now may be
+// more than a BIGINT holds. The binary form of a point has the bits of a DOUBLE, which nothing else in MySQL tells.
+const mysqlTake = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, 0)
+ON DUPLICATE KEY UPDATE
+	prev  = IF({table}.prev = 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
+		AND LEAST(:capacity, {table}.value + (VALUES(ts) - {table}.ts + 0e0) * :rate / :period)
+			- (:capacity - VALUES(value) - :debt) >= -1e-6,
+		-1e300, {table}.prev),
+	value = IF({table}.prev = -1e300,
+		LEAST(:capacity, {table}.value + (VALUES(ts) - {table}.ts + 0e0) * :rate / :period) - (:capacity - VALUES(value)),
+		{table}.value),
+	ts    = IF({table}.prev = -1e300, VALUES(ts), {table}.ts),
+	prev  = IF({table}.prev = -1e300,
+		0 * LAST_INSERT_ID(CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
+		IF(LAST_INSERT_ID(1), {table}.prev, 0))
+`

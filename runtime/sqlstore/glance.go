@@ -18,6 +18,7 @@ func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (
 		swapped, err := s.swap(ctx, p, b, durabilityOf(calls))
 		if swapped {
 			answers = b.Answers()
+			s.streaks.note(b.Rows()[0], answers)
 		}
 		return err
 	})

@@ -23,6 +23,7 @@ const (
 	deleteRows
 	forgetRows
 	takeRows
+	tellRow
 	swapRows
 	readPage
 	statementCount
@@ -47,12 +48,13 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 	rows := [formCount]string{oneRow: d.One, manyRows: d.Many}
 	for s, written := range [statementCount][formCount]string{
 		readRows:   {d.Read, d.Read},
-		lookRows:   {cmp.Or(d.Look, d.Read), cmp.Or(d.Look, d.Read)},
+		lookRows:   {oneRow: cmp.Or(d.Look, d.Read)},
 		seedRows:   {d.Seed, d.Seed},
 		writeRows:  {d.Write, d.Write},
 		deleteRows: {d.Delete, d.Delete},
 		forgetRows: {d.Forget, d.Forget},
 		takeRows:   {cmp.Or(d.TakeOne, d.Take), d.Take},
+		tellRow:    {oneRow: d.TakeTold},
 		swapRows:   {oneRow: d.Swap},
 		readPage:   {oneRow: d.Page},
 	} {

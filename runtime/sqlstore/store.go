@@ -48,6 +48,7 @@ type Store struct {
 	clock    func() time.Time
 	taker    Taker
 	offset   clock
+	streaks  *streaks
 	// checked says that the table has been seen to be as it must be.
 	checked atomic.Bool
 
@@ -80,7 +81,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
-		preparing: make(chan struct{}, 1),
+		streaks: newStreaks(), preparing: make(chan struct{}, 1),
 	}
 	s.front = newFront(direct{s}, dialect.Lanes, o)
 	return s, nil

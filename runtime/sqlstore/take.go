@@ -34,8 +34,9 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	now := clock()
 	limits, rest := newTakes(calls, now)
 	decisions := make([]runtime.Decision, len(calls))
+	by := s.takesBy(limits, rest)
 	for _, t := range limits {
-		if err := retry(ctx, func() error { return s.takeOf(ctx, p, t) }); err != nil {
+		if err := retry(ctx, func() error { return s.takeOf(ctx, p, by, t) }); err != nil {
 			return nil, err
 		}
 		for _, r := range t {
@@ -64,27 +65,49 @@ func resends(db *sql.DB) bool {
 var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.Driver"}
 
 // takeOf takes from rows of one limit, and notes how it has left them.
-func (s *Store) takeOf(ctx context.Context, p *prepared, t takes) error {
+func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) error {
 	for _, r := range t {
 		r.After = runtime.State{}
 	}
 	switch {
 	case s.taker != nil:
 		return s.taker.Take(ctx, t.rows())
-	case s.dialect.Take == "":
+	case by == nil:
 		return nil
 	case p.resends:
-		return s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return t.run(ctx, se) })
+		return s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return by(t, ctx, se) })
 	}
-	return t.run(ctx, p)
+	return by(t, ctx, p)
 }
 
-// run runs the statement.
-func (t takes) run(ctx context.Context, in queryer) error {
+// taking is a way to take by one statement.
+type taking func(takes, context.Context, session) error
+
+// takesBy returns how to take, or nil if no statement of the dialect can.
+func (s *Store) takesBy(limits []takes, rest []int) taking {
+	switch {
+	case s.dialect.Take != "":
+		return takes.run
+	case s.dialect.TakeTold != "" && len(rest) == 0 && len(limits) == 1 && len(limits[0]) == 1:
+		if !s.streaks.expects(limits[0][0].Row) {
+			return takes.tell
+		}
+	}
+	return nil
+}
+
+// bind returns the form in which a statement takes, and the values of its parameters.
+func (t takes) bind() (form, *values) {
 	form, v := bind(t.fresh())
 	u := t[0].Upsert
 	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
 	v[paramDurability] = int(t[0].policy.Durability)
+	return form, v
+}
+
+// run runs the statement.
+func (t takes) run(ctx context.Context, in session) error {
+	form, v := t.bind()
 	rows, err := in.query(ctx, takeRows, form, v)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ func TestTakeAgrees(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table, clock := s.open(t), newTable(), storetest.NewClock()
 		store := s.storeIn(t, db, table, clock.Now)
-		agree.Test(t, agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}, 100)
+		subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
+		agree.Test(t, subject, 100)
+		agree.Singly(t, subject, 100)
 	})
 }

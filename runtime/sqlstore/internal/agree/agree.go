@@ -38,6 +38,21 @@ func Test(t *testing.T, s Subject, batches int) {
 	}
 }
 
+// Singly asks random calls of random rows, each by itself and some time after the one before.
+func Singly(t *testing.T, s Subject, batches int) {
+	for seed := range uint64(batches) {
+		d := dice{rand.New(rand.NewPCG(seed, 8))}
+		s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
+		policies := d.policies(1)
+		rows := d.rows(policies, s.Clock.Now().UnixNano())
+		s.put(t, rows)
+		for i, call := range d.calls(policies) {
+			s.compare(t, rows, []runtime.Call{call}, fmt.Sprintf("seed %d, call %d", seed, i))
+			s.Clock.Add(time.Duration(d.Int64N(int64(policies[0].Period))))
+		}
+	}
+}
+
 // One asks one question of one row, which is not there if its state was never seen.
 func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q runtime.Ask) {
 	row := runtime.Row{Name: p.Name}
@@ -49,6 +64,12 @@ func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q ru
 func (s Subject) ask(t testing.TB, rows map[runtime.Row]runtime.State, calls []runtime.Call, what string) {
 	t.Helper()
 	s.put(t, rows)
+	s.compare(t, rows, calls, what)
+}
+
+// compare is ask for a table that holds the rows.
+func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls []runtime.Call, what string) {
+	t.Helper()
 	want := runtime.NewBatch(calls)
 	states := make([]runtime.State, len(want.Rows()))
 	for i, row := range want.Rows() {
