@@ -42,10 +42,13 @@ type Dialect struct {
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of objects with the members n, k, s, v, t and p,
-	// in the order in which they are to be locked. Or it has :names, :keys, :shards, :values, :instants and
+	// in the order in which they are to be locked, or :lists, with lists for objects. Or it has :names, :keys, :shards, :values, :instants and
 	// :prevs, lists as Postgres writes them, and the parameters of One: a list of what is the same for all
 	// rows is empty, and it is the parameter of One. No two rows have all of name, key and shard in common.
 	One, Many string
+	// ManyKeys selects no more than name, key and shard, where that is faster, and stands in statements as {keys}
+	// in place of Many. It has :ids, a JSON list of lists of the three. If it is empty, Many stands there.
+	ManyKeys string
 	// Read locks those of the rows that are there, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, ts and prev.
 	Read string

@@ -59,14 +59,18 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 `,
 	Many: `
 SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
-FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
-	n VARBINARY(255) PATH '$.n', k VARBINARY(255) PATH '$.k', s INT PATH '$.s',
-	v DOUBLE PATH '$.v', t BIGINT PATH '$.t', p DOUBLE PATH '$.p'
+FROM JSON_TABLE(:lists, '$[*]' COLUMNS (
+	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
+	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'
 )) j
+`,
+	ManyKeys: `
+SELECT n AS name, k AS {key}, s AS shard
+FROM JSON_TABLE(:ids, '$[*]' COLUMNS (n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]')) j
 `,
 	Read: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
-FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
 	Look: `
@@ -74,7 +78,7 @@ SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {
 `,
 	Seed: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
+SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
 `,
 	Write: `
@@ -82,7 +86,7 @@ INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
 `,
 	Delete: `
-DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
 	Forget: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard

@@ -5,20 +5,10 @@ import (
 	"strconv"
 )
 
-// bindLists gives values to the parameters that are lists.
-func bindLists(v *values, rows []stored) {
-	v[listNames] = list(rows, func(r *stored) string { return r.row.Name }, appendString)
-	v[listKeys] = list(rows, func(r *stored) string { return r.row.Key }, appendString)
-	v[listShards] = list(rows, func(r *stored) int64 { return int64(r.row.Shard) }, appendInt)
-	v[listValues] = list(rows, func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat)
-	v[listInstants] = list(rows, func(r *stored) int64 { return r.state.TS }, appendInt)
-	v[listPrevs] = list(rows, func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat)
-}
-
-// list returns a function that writes something of each row as a list of Postgres, which is empty if it is the same
+// listOf returns a function that writes something of each row as a list of Postgres, which is empty if it is the same
 // for all. In quotes, such a list escapes the same characters as JSON.
-func list[T comparable](rows []stored, of func(*stored) T, appendTo func([]byte, T) []byte) func() string {
-	return func() string {
+func listOf[T comparable](of func(*stored) T, appendTo func([]byte, T) []byte) func([]stored) string {
+	return func(rows []stored) string {
 		if alike(rows, of) {
 			return "{}"
 		}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ type stored struct {
 // parameters of its own, several are one text in JSON or a few lists, so that any number of them is one statement.
 func bind(rows []stored) (form, *values) {
 	v := new(values)
+	v[paramRows] = rows
 	if len(rows) > 0 {
 		r, s := rows[0].row, rows[0].state
 		v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
@@ -25,36 +27,84 @@ func bind(rows []stored) (form, *values) {
 	if len(rows) == 1 {
 		return oneRow, v
 	}
-	// Only that is written which the statement has.
-	v[paramRows] = func() string { return asJSON(rows) }
-	bindLists(v, rows)
 	return manyRows, v
 }
 
-// asJSON writes rows as a list of objects with the members n, k, s, v, t and p: the columns name, key, shard,
-// value, ts and prev.
-func asJSON(rows []stored) string {
+// arg returns the argument for a parameter. What stands for several rows is written when the statement is run, as that
+// wants it.
+func (v *values) arg(p param) any {
+	write := manyOf[p]
+	if write == nil {
+		return v[p]
+	}
+	rows, _ := v[paramRows].([]stored)
+	return write(rows)
+}
+
+// manyOf has how several rows are written, for the parameters that stand for them.
+var manyOf = [paramTotal]func([]stored) string{
+	paramRows:    func(rows []stored) string { return asJSON(rows, appendObject) },
+	paramLists:   func(rows []stored) string { return asJSON(rows, appendList) },
+	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
+	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
+	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
+	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
+	listValues:   listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat),
+	listInstants: listOf(func(r *stored) int64 { return r.state.TS }, appendInt),
+	listPrevs:    listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat),
+}
+
+// asJSON writes rows as a list.
+func asJSON(rows []stored, appendRow func([]byte, stored) []byte) string {
 	b := make([]byte, 0, 80*len(rows))
 	b = append(b, '[')
 	for i, r := range rows {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"n":`...)
-		b = appendString(b, r.row.Name)
-		b = append(b, `,"k":`...)
-		b = appendString(b, r.row.Key)
-		b = append(b, `,"s":`...)
-		b = strconv.AppendInt(b, int64(r.row.Shard), 10)
-		b = append(b, `,"v":`...)
-		b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
-		b = append(b, `,"t":`...)
-		b = strconv.AppendInt(b, r.state.TS, 10)
-		b = append(b, `,"p":`...)
-		b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
-		b = append(b, '}')
+		b = appendRow(b, r)
 	}
 	return string(append(b, ']'))
+}
+
+// appendObject writes a row with the members n, k, s, v, t and p: the columns name, key, shard, value, ts and prev.
+func appendObject(b []byte, r stored) []byte {
+	b = append(b, `{"n":`...)
+	b = appendString(b, r.row.Name)
+	b = append(b, `,"k":`...)
+	b = appendString(b, r.row.Key)
+	b = append(b, `,"s":`...)
+	b = strconv.AppendInt(b, int64(r.row.Shard), 10)
+	b = append(b, `,"v":`...)
+	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+	b = append(b, `,"t":`...)
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	b = append(b, `,"p":`...)
+	b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
+	return append(b, '}')
+}
+
+// appendList writes a row as a list of its columns.
+func appendList(b []byte, r stored) []byte {
+	b = appendID(b, r)
+	b = append(b[:len(b)-1], ',')
+	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
+	return append(b, ']')
+}
+
+// appendID writes the columns name, key and shard of a row as a list.
+func appendID(b []byte, r stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.row.Name)
+	b = append(b, ',')
+	b = appendString(b, r.row.Key)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, int64(r.row.Shard), 10)
+	return append(b, ']')
 }
 
 // appendString writes a text without control characters, as names and keys are, in JSON.

@@ -45,7 +45,7 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 	if d.One == "" || d.Many == "" || d.Read == "" || d.Write == "" || d.Delete == "" {
 		return t, fmt.Errorf("dialect %q has no One, Many, Read, Write or Delete", d.Name)
 	}
-	rows := [formCount]string{oneRow: d.One, manyRows: d.Many}
+	rows := [formCount]given{oneRow: {d.One, d.One}, manyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, written := range [statementCount][formCount]string{
 		readRows:   {d.Read, d.Read},
 		lookRows:   {oneRow: cmp.Or(d.Look, d.Read)},

@@ -19,6 +19,8 @@ const (
 	paramTS
 	paramPrev
 	paramRows
+	paramLists
+	paramIDs
 	paramCapacity
 	paramRate
 	paramPeriod
@@ -38,11 +40,11 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "capacity", "rate", "period", "debt", "count",
+	"name", "key", "shard", "value", "ts", "prev", "rows", "lists", "ids", "capacity", "rate", "period", "debt", "count",
 	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
-// values are what parameters stand for. A function stands for what it returns.
+// values are what parameters stand for.
 type values [paramTotal]any
 
 // text is a statement as a database takes it, and the parameters that it has, in their order.
@@ -55,22 +57,23 @@ type text struct {
 func (t *text) args(v *values) []any {
 	args := make([]any, len(t.params))
 	for i, p := range t.params {
-		args[i] = v[p]
-		if write, ok := v[p].(func() string); ok {
-			args[i] = write()
-		}
+		args[i] = v.arg(p)
 	}
 	return args
 }
 
 var paramForm = regexp.MustCompile(`:[a-z]+`)
 
-// compile returns a statement for a table, whose rows are written as rows says.
-func (d Dialect) compile(statement, rows, table string) (text, error) {
+// given is how a statement is given rows, and those of which it needs no more than name, key and shard.
+type given struct{ rows, keys string }
+
+// compile returns a statement for a table.
+func (d Dialect) compile(statement string, g given, table string) (text, error) {
 	if statement == "" {
 		return text{}, nil
 	}
-	sql, err := d.Text(strings.ReplaceAll(statement, "{rows}", "("+strings.TrimSpace(rows)+")"), table)
+	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(g.rows)+")", "{keys}", "("+strings.TrimSpace(g.keys)+")")
+	sql, err := d.Text(rows.Replace(statement), table)
 	if err != nil {
 		return text{}, err
 	}
