@@ -41,10 +41,10 @@ type Dialect struct {
 	Repeats string
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
-	// :value, :ts and :prev. Many has :rows, a JSON list of objects with the members n, k, s, v, t and p,
-	// in the order in which they are to be locked, or :lists, with lists for objects. Or it has :names, :keys, :shards, :values, :instants and
-	// :prevs, lists as Postgres writes them, and the parameters of One: a list of what is the same for all
-	// rows is empty, and it is the parameter of One. No two rows have all of name, key and shard in common.
+	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
+	// locked. Or it has :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and
+	// the parameters of One: a list of what is the same for all rows is empty, and it is the parameter of One. No
+	// two rows have all of name, key and shard in common.
 	One, Many string
 	// ManyKeys selects no more than name, key and shard, where that is faster, and stands in statements as {keys}
 	// in place of Many. It has :ids, a JSON list of lists of the three. If it is empty, Many stands there.
@@ -64,8 +64,9 @@ type Dialect struct {
 	Delete, Forget string
 	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
 	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
-	// value and ts of the rows that it has written, and 1; others that it selects have 0. If it is empty,
-	// a transaction takes instead.
+	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}
+	// it may have :name and :takes, a JSON list of lists of key, value and ts. If it is empty, a transaction takes
+	// instead.
 	Take string
 	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
 	TakeOne string

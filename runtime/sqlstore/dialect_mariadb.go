@@ -12,7 +12,8 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 	d.TakeTold = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT name, {key}, 0 * (@ratelimitgen_taken := 1), value, ts, 0 FROM {rows} k
+SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, 0
+FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mariadbTake
 	d.TakeOne = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)

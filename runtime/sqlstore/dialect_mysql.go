@@ -59,7 +59,7 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 `,
 	Many: `
 SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
-FROM JSON_TABLE(:lists, '$[*]' COLUMNS (
+FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
 	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'
 )) j

@@ -42,8 +42,7 @@ primary key: name, key, shard
 SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
 `,
 	Many: `
-SELECT value->>'n' AS name, value->>'k' AS {key}, value->>'s' AS shard,
-	value->>'v' AS value, value->>'t' AS ts, value->>'p' AS prev
+SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard, value->>3 AS value, value->>4 AS ts, value->>5 AS prev
 FROM json_each(:rows)
 `,
 	Read: `

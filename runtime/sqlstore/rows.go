@@ -43,9 +43,9 @@ func (v *values) arg(p param) any {
 
 // manyOf has how several rows are written, for the parameters that stand for them.
 var manyOf = [paramTotal]func([]stored) string{
-	paramRows:    func(rows []stored) string { return asJSON(rows, appendObject) },
-	paramLists:   func(rows []stored) string { return asJSON(rows, appendList) },
+	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
 	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
+	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
 	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
 	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
 	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
@@ -55,37 +55,20 @@ var manyOf = [paramTotal]func([]stored) string{
 }
 
 // asJSON writes rows as a list.
-func asJSON(rows []stored, appendRow func([]byte, stored) []byte) string {
+func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
 	b := make([]byte, 0, 80*len(rows))
 	b = append(b, '[')
-	for i, r := range rows {
+	for i := range rows {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendRow(b, r)
+		b = appendTo(b, &rows[i])
 	}
 	return string(append(b, ']'))
 }
 
-// appendObject writes a row with the members n, k, s, v, t and p: the columns name, key, shard, value, ts and prev.
-func appendObject(b []byte, r stored) []byte {
-	b = append(b, `{"n":`...)
-	b = appendString(b, r.row.Name)
-	b = append(b, `,"k":`...)
-	b = appendString(b, r.row.Key)
-	b = append(b, `,"s":`...)
-	b = strconv.AppendInt(b, int64(r.row.Shard), 10)
-	b = append(b, `,"v":`...)
-	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
-	b = append(b, `,"t":`...)
-	b = strconv.AppendInt(b, r.state.TS, 10)
-	b = append(b, `,"p":`...)
-	b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
-	return append(b, '}')
-}
-
-// appendList writes a row as a list of its columns.
-func appendList(b []byte, r stored) []byte {
+// appendRow writes all columns of a row as a list.
+func appendRow(b []byte, r *stored) []byte {
 	b = appendID(b, r)
 	b = append(b[:len(b)-1], ',')
 	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
@@ -96,8 +79,19 @@ func appendList(b []byte, r stored) []byte {
 	return append(b, ']')
 }
 
+// appendTake writes the columns key, value and ts of a row as a list.
+func appendTake(b []byte, r *stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.row.Key)
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	return append(b, ']')
+}
+
 // appendID writes the columns name, key and shard of a row as a list.
-func appendID(b []byte, r stored) []byte {
+func appendID(b []byte, r *stored) []byte {
 	b = append(b, '[')
 	b = appendString(b, r.row.Name)
 	b = append(b, ',')

@@ -101,7 +101,7 @@ func (t takes) bind() (form, *values) {
 	form, v := bind(t.fresh())
 	u := t[0].Upsert
 	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
-	v[paramDurability] = int(t[0].policy.Durability)
+	v[paramName], v[paramDurability] = t[0].Row.Name, int(t[0].policy.Durability)
 	return form, v
 }
 

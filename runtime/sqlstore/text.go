@@ -19,8 +19,8 @@ const (
 	paramTS
 	paramPrev
 	paramRows
-	paramLists
 	paramIDs
+	paramTakes
 	paramCapacity
 	paramRate
 	paramPeriod
@@ -40,7 +40,7 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "lists", "ids", "capacity", "rate", "period", "debt", "count",
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "rate", "period", "debt", "count",
 	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
