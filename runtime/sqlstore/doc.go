@@ -5,11 +5,11 @@
 // A [Store] is a database, a [Dialect] and a table. Calls that arrive while a transaction is under way share the
 // next one; see package group. What it does with a batch of calls is the same on every database. Tokens that
 // are plainly taken from a token bucket or a fixed window are taken by one statement a limit, which decides and
-// writes in one round trip: see [runtime.Upsert]. For everything else, and for what the statements have not
-// taken, it begins a transaction, reads the rows that the calls are about, in one order and locked, lets
-// [runtime.Batch] answer, writes what has changed, and commits. A row that is not there cannot be locked, so
-// it is inserted first, marked as never seen. Calls about one row need no transaction: it is read, and written if
-// it still is what it was; only if somebody else was faster does it come to one.
+// writes in one round trip, on MySQL if all of them are of one row: see [runtime.Upsert]. For everything else, and
+// for what the statements have not taken, it begins a transaction, reads the rows that the calls are about, in one
+// order and locked, lets [runtime.Batch] answer, writes what has changed, and commits. A row that is not there
+// cannot be locked, so it is inserted first, marked as never seen. Calls about one row need no transaction: it is
+// read, and written if it still is what it was; only if somebody else was faster does it come to one.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
 // number of rows as one parameter in JSON, or as a list for each column. A package that knows a driver may have a
