@@ -9,11 +9,12 @@
 // for what the statements have not taken, it begins a transaction, reads the rows that the calls are about, in one
 // order and locked, lets [runtime.Batch] answer, writes what has changed, and commits. A row that is not there
 // cannot be locked, so it is inserted first, marked as never seen. Calls about one row need no transaction: it is
-// read, and written if it still is what it was; only if somebody else was faster does it come to one.
+// read, and written if it still is what it was; only if somebody else was faster does it come to one. They begin with
+// that, too, if the row had too little again and again: to take in vain is a round trip for nothing.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
 // number of rows as one parameter in JSON, or as a list for each column. A package that knows a driver may have a
-// faster way to take from one row, a [Taker].
+// faster way to take, a [Taker].
 //
 // The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
 // commits, and a conflict is a [RetryTxError].

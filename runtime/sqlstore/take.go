@@ -83,15 +83,16 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) err
 // taking is a way to take by one statement.
 type taking func(takes, context.Context, session) error
 
-// takesBy returns how to take, or nil if no statement of the dialect can.
+// takesBy returns how to take, or nil if no statement of the dialect can, or it is likely to do so in vain.
 func (s *Store) takesBy(limits []takes, rest []int) taking {
+	single := len(rest) == 0 && len(limits) == 1 && len(limits[0]) == 1
 	switch {
+	case single && s.streaks.expects(limits[0][0].Row):
+		return nil
 	case s.dialect.Take != "":
 		return takes.run
-	case s.dialect.TakeTold != "" && len(rest) == 0 && len(limits) == 1 && len(limits[0]) == 1:
-		if !s.streaks.expects(limits[0][0].Row) {
-			return takes.tell
-		}
+	case s.dialect.TakeTold != "" && single:
+		return takes.tell
 	}
 	return nil
 }
