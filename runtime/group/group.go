@@ -101,15 +101,12 @@ func (s *Store) lane(calls []runtime.Call) *lane {
 	if len(s.lanes) == 1 || len(calls[0].Requests) == 0 {
 		return &s.lanes[0]
 	}
-	var h maphash.Hash
-	h.SetSeed(s.seed)
 	q := calls[0].Requests[0]
+	row := runtime.Row{Key: q.Key}
 	if q.Policy != nil {
-		h.WriteString(q.Policy.Name)
+		row.Name = q.Policy.Name
 	}
-	h.WriteByte(0)
-	h.WriteString(q.Key)
-	return &s.lanes[h.Sum64()%uint64(len(s.lanes))]
+	return &s.lanes[maphash.Comparable(s.seed, row)%uint64(len(s.lanes))]
 }
 
 // next lets those go on who wait in a lane. They are answered by a goroutine that ends when nobody waits any
