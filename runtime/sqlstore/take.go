@@ -13,15 +13,7 @@ import (
 type Taker interface {
 	// Take takes from rows of one limit, whose upserts differ in Count, Fresh and T, and notes how it has left
 	// them.
-	Take(ctx context.Context, rows []*RowTake) error
-}
-
-// RowTake is what is to be taken from a row.
-type RowTake struct {
-	Row    runtime.Row
-	Upsert runtime.Upsert
-	// After is the state in which the row was left. If it is not Seen, nothing was taken.
-	After runtime.State
+	Take(ctx context.Context, rows []RowTake) error
 }
 
 // take answers those of the calls that single statements can answer, and returns where the others stand. A
@@ -32,14 +24,15 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 		return nil, err
 	}
 	now := clock()
-	limits, rest := newTakes(calls, now)
+	all, rest := newTakes(calls, now)
 	decisions := make([]runtime.Decision, len(calls))
-	by := s.takesBy(limits, rest)
-	for _, t := range limits {
+	by := s.takesBy(all, rest)
+	for t := range all.byLimit() {
 		if err := retry(ctx, func() error { return s.takeOf(ctx, p, by, t) }); err != nil {
 			return nil, err
 		}
-		for _, r := range t {
+		for i := range t {
+			r := &t[i]
 			if r.After.Seen {
 				r.answer(answers, decisions, now)
 				continue
@@ -66,12 +59,12 @@ var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.D
 
 // takeOf takes from rows of one limit, and notes how it has left them.
 func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) error {
-	for _, r := range t {
-		r.After = runtime.State{}
+	for i := range t {
+		t[i].After = runtime.State{}
 	}
 	switch {
 	case s.taker != nil:
-		return s.taker.Take(ctx, t.rows())
+		return s.taker.Take(ctx, t)
 	case by == nil:
 		return nil
 	case p.resends:
@@ -84,10 +77,10 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) err
 type taking func(takes, context.Context, session) error
 
 // takesBy returns how to take, or nil if no statement of the dialect can, or it is likely to do so in vain.
-func (s *Store) takesBy(limits []takes, rest []int) taking {
-	single := len(rest) == 0 && len(limits) == 1 && len(limits[0]) == 1
+func (s *Store) takesBy(all takes, rest []int) taking {
+	single := len(rest) == 0 && len(all) == 1
 	switch {
-	case single && s.streaks.expects(limits[0][0].Row):
+	case single && s.streaks.expects(all[0].Row):
 		return nil
 	case s.dialect.Take != "":
 		return takes.run

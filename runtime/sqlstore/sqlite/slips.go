@@ -22,15 +22,16 @@ import (
 //   - ratelimitgen_value(slip) is the value that is then written.
 type slip struct {
 	// rows are of one limit, in the order of their keys.
-	rows []*sqlstore.RowTake
+	rows []sqlstore.RowTake
 	// at is the place of the row that was decided last.
 	at int
 }
 
 // begin makes rows those of the statement. Where no row is found to be there, the row is inserted.
-func (s *slip) begin(rows []*sqlstore.RowTake) {
+func (s *slip) begin(rows []sqlstore.RowTake) {
 	s.rows, s.at = rows, 0
-	for _, r := range rows {
+	for i := range rows {
+		r := &rows[i]
 		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Seen: true}
 	}
 }
@@ -40,7 +41,7 @@ func (s *slip) end() { s.rows = nil }
 // row returns the row at a place.
 func (s *slip) row(place driver.Value) (*sqlstore.RowTake, error) {
 	if i, ok := place.(int64); ok && 0 <= i && i < int64(len(s.rows)) {
-		return s.rows[i], nil
+		return &s.rows[i], nil
 	}
 	return nil, fmt.Errorf("the statement of a rate limit has no row %v", place)
 }
@@ -51,15 +52,15 @@ func (s *slip) find(key driver.Value) (*sqlstore.RowTake, error) {
 	for i := s.at; i < len(s.rows) && i <= s.at+1; i++ {
 		if s.rows[i].Row.Key == text {
 			s.at = i
-			return s.rows[i], nil
+			return &s.rows[i], nil
 		}
 	}
-	i, ok := slices.BinarySearchFunc(s.rows, text, func(r *sqlstore.RowTake, key string) int { return strings.Compare(r.Row.Key, key) })
+	i, ok := slices.BinarySearchFunc(s.rows, text, func(r sqlstore.RowTake, key string) int { return strings.Compare(r.Row.Key, key) })
 	if !ok {
 		return nil, fmt.Errorf("the statement of a rate limit has no row %q", text)
 	}
 	s.at = i
-	return s.rows[i], nil
+	return &s.rows[i], nil
 }
 
 // decide takes from the row of a key, which is there with this value and ts.

@@ -46,7 +46,7 @@ WHERE ratelimitgen_take({slip}, excluded.{key}, value, ts)
 
 // Take implements [sqlstore.Taker]. It does not end with the context: a statement that is cancelled may have
 // written, and its result is lost.
-func (t *taker) Take(_ context.Context, rows []*sqlstore.RowTake) error {
+func (t *taker) Take(_ context.Context, rows []sqlstore.RowTake) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.prepare(); err != nil {
@@ -58,15 +58,15 @@ func (t *taker) Take(_ context.Context, rows []*sqlstore.RowTake) error {
 }
 
 // run runs the statement for one row or for many.
-func (t *taker) run(rows []*sqlstore.RowTake) error {
-	first := rows[0]
+func (t *taker) run(rows []sqlstore.RowTake) error {
+	first := &rows[0]
 	if len(rows) == 1 {
 		_, err := t.one.Exec(first.Row.Name, first.Row.Key, first.Upsert.Fresh, first.Upsert.T)
 		return err
 	}
 	keys := make([]string, len(rows))
-	for i, r := range rows {
-		keys[i] = r.Row.Key
+	for i := range rows {
+		keys[i] = rows[i].Row.Key
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
