@@ -10,9 +10,8 @@ import (
 
 // batch is calls of several callers that go together.
 type batch struct {
-	calls []runtime.Call
-	// contexts has for each call that of its caller.
-	contexts []context.Context
+	calls   []runtime.Call
+	callers []caller
 	// staying is how many callers have not left. When it is none, the context ends.
 	staying int
 	// ctx is that of the batch, once it is under way.
@@ -25,33 +24,36 @@ type batch struct {
 	err     error
 }
 
+// caller is one who has joined a batch.
+type caller struct {
+	ctx context.Context
+	// from and to say which of the calls are the caller's.
+	from, to int
+	// late says that the context had ended when the batch began: the caller's calls are passed over.
+	late bool
+}
+
 // newBatch returns a batch with room for so many calls, for a start.
 func newBatch(room int) *batch {
-	return &batch{
-		calls: make([]runtime.Call, 0, room), contexts: make([]context.Context, 0, room), done: make(chan struct{}),
-	}
+	return &batch{calls: make([]runtime.Call, 0, room), callers: make([]caller, 0, room), done: make(chan struct{})}
 }
 
-// join adds the calls of a caller, and returns their place. The lane is locked.
-func (b *batch) join(ctx context.Context, calls []runtime.Call) (at int) {
-	at = len(b.calls)
+// join adds the calls of a caller, and returns which one that is. The lane is locked.
+func (b *batch) join(ctx context.Context, calls []runtime.Call) (i int) {
+	from := len(b.calls)
 	b.calls = append(b.calls, calls...)
-	for range calls {
-		b.contexts = append(b.contexts, ctx)
-	}
+	b.callers = append(b.callers, caller{ctx: ctx, from: from, to: len(b.calls)})
 	b.staying++
-	return at
+	return len(b.callers) - 1
 }
 
-// begin is called when the batch goes on: from then on nobody joins, and those whose contexts have ended, who are
-// about to leave, are passed over. It returns false if nobody is left. The context of the batch has the values of
-// a caller's, and its own end. The lane is locked.
+// begin is called when the batch goes on: from then on nobody joins. It returns false if all callers are late. The
+// context of the batch has the values of a caller's, and its own end. The lane is locked.
 func (b *batch) begin() bool {
-	for i, ctx := range b.contexts {
-		if ctx.Err() != nil {
-			b.contexts[i] = nil
-		} else if b.ctx == nil {
-			b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for i := range b.callers {
+		c := &b.callers[i]
+		if c.late = c.ctx.Err() != nil; !c.late && b.ctx == nil {
+			b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
 		}
 	}
 	return b.ctx != nil
@@ -61,23 +63,25 @@ func (b *batch) begin() bool {
 func (b *batch) run(store runtime.Store) {
 	defer close(b.done)
 	defer b.cancel()
-	if !slices.Contains(b.contexts, nil) {
-		b.answers, b.err = store.Do(b.ctx, b.calls)
-		return
+	if slices.ContainsFunc(b.callers, func(c caller) bool { return c.late }) {
+		b.passOver()
 	}
-	var places []int
+	b.answers, b.err = store.Do(b.ctx, b.calls)
+}
+
+// passOver drops the calls of those who are late.
+func (b *batch) passOver() {
 	var calls []runtime.Call
-	for i, ctx := range b.contexts {
-		if ctx != nil {
-			places, calls = append(places, i), append(calls, b.calls[i])
+	for i := range b.callers {
+		c := &b.callers[i]
+		theirs := b.calls[c.from:c.to]
+		c.from, c.to = len(calls), len(calls)
+		if !c.late {
+			calls = append(calls, theirs...)
+			c.to = len(calls)
 		}
 	}
-	var answers []runtime.Answer
-	answers, b.err = store.Do(b.ctx, calls)
-	b.answers = make([]runtime.Answer, len(b.calls))
-	for i, a := range answers {
-		b.answers[places[i]] = a
-	}
+	b.calls = calls
 }
 
 // wait returns when the answers are there, or ctx has ended, and reports which.
@@ -106,18 +110,19 @@ func (b *batch) answered() bool {
 	}
 }
 
-// answersOf returns the answers to the n calls at a place, whose context is ctx. The error is nil if all of them have
-// been answered, whatever has become of the others.
-func (b *batch) answersOf(ctx context.Context, at, n int) ([]runtime.Answer, error) {
+// answersOf returns the answers to the calls of a caller. The error is nil if all of them have been answered,
+// whatever has become of the others.
+func (b *batch) answersOf(i int) ([]runtime.Answer, error) {
+	c := b.callers[i]
 	switch {
-	case b.contexts[at] == nil:
-		return nil, fmt.Errorf("%s: %w", whileWaiting, ctx.Err())
-	case at+n > len(b.answers):
+	case c.late:
+		return nil, fmt.Errorf("%s: %w", whileWaiting, c.ctx.Err())
+	case c.to > len(b.answers):
 		return nil, b.err
 	}
-	answers := b.answers[at : at+n : at+n]
+	answers := b.answers[c.from:c.to:c.to]
 	if b.err != nil && slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Given() }) {
-		return nil, b.err
+		return answers, b.err
 	}
 	return answers, nil
 }

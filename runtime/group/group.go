@@ -16,7 +16,7 @@
 //   - The answers are those of the store behind it, asked one call after the other in each lane.
 //   - Nobody waits longer than their context. A call whose context ends while it waits takes nothing; if it is
 //     under way, it may have taken. Its neighbours go on.
-//   - No goroutine runs while nobody waits.
+//   - No goroutine runs while nobody waits, but for a store that goes on after its context has ended.
 package group
 
 import (
@@ -62,7 +62,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, err
 	}
 	l := s.lane(calls)
-	how, b, at := l.enter(ctx, calls, s.batch)
+	how, b, i := l.enter(ctx, calls, s.batch)
 	switch how {
 	case outside:
 		return s.store.Do(ctx, calls)
@@ -73,11 +73,11 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		s.next(l)
 	}
 	if !b.wait(ctx) {
-		if where := l.leave(b); where != "" {
+		if where := l.leave(b, i); where != "" {
 			return nil, fmt.Errorf("%s: %w", where, ctx.Err())
 		}
 	}
-	return b.answersOf(ctx, at, len(calls))
+	return b.answersOf(i)
 }
 
 // Close waits until the calls that have come are answered. Those that come later go to the store behind,

@@ -202,6 +202,44 @@ func TestOneAboutToLeaveTakesNothing(t *testing.T) {
 	})
 }
 
+// flickering is a context that has ended when it is asked for the nth time, and not before.
+type flickering struct {
+	context.Context
+	n atomic.Int64
+}
+
+func (c *flickering) Err() error {
+	if c.n.Add(-1) < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestTheCallsOfACallerStayTogether has a context end while the batch begins: of several calls, all or none go on.
+func TestTheCallsOfACallerStayTogether(t *testing.T) {
+	for n := range int64(6) {
+		bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+			var all sync.WaitGroup
+			ctx := &flickering{Context: t.Context()}
+			ctx.n.Store(n)
+			come(&all, func() { s.Do(t.Context(), ask("first", 1)) }, func() {
+				calls := append(append(ask("a", 1), ask("b", 1)...), ask("c", 1)...)
+				answers, err := s.Do(ctx, calls)
+				if err == nil {
+					require.Len(t, answers, 3)
+				}
+				for _, a := range answers {
+					require.True(t, a.Allowed())
+				}
+			})
+			all.Wait()
+			for _, batch := range behind.batches[1:] {
+				require.Len(t, batch, 3)
+			}
+		})
+	}
+}
+
 func TestLeavingABatchLeavesItToTheOthers(t *testing.T) {
 	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
 		var all sync.WaitGroup

@@ -28,16 +28,16 @@ const (
 	joined entry = iota
 	// first is joined, but nothing is under way: the caller is to see to it that the batch goes on.
 	first
-	// alone: nothing is under way. The calls go on at once, and their caller ends that with take.
+	// alone: nothing is under way. The calls go on at once, and what waits goes on when they are answered.
 	alone
 	// outside: the lane is closed.
 	outside
 )
 
-// enter lets calls in, and returns the batch that they have joined and their place in it, if they have. They
+// enter lets calls in, and returns the batch that they have joined and which of its callers theirs is, if they have. They
 // wait for a goroutine of the lane, so that their caller can leave; one who cannot leave anyhow, and finds the lane
 // idle, is alone. A batch has at most most calls, unless one caller has more.
-func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how entry, b *batch, at int) {
+func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how entry, b *batch, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -61,23 +61,23 @@ func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how e
 
 // leave is for a caller whose context has ended. It says where the calls were then, and nothing if the answers
 // are there by now.
-func (l *lane) leave(b *batch) (where string) {
+func (l *lane) leave(b *batch, i int) (where string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b.answered() {
 		return ""
 	}
 	b.staying--
-	if b.ctx != nil {
-		if b.staying == 0 {
-			b.cancel()
-		}
-		return whileUnderWay
-	}
-	if b.staying == 0 {
+	switch {
+	case b.ctx == nil && b.staying == 0:
 		l.waiting = slices.DeleteFunc(l.waiting, func(o *batch) bool { return o == b })
+	case b.ctx != nil && b.staying == 0:
+		b.cancel()
 	}
-	return whileWaiting
+	if b.ctx == nil || b.callers[i].late {
+		return whileWaiting
+	}
+	return whileUnderWay
 }
 
 // Where calls are when their caller leaves.
@@ -96,6 +96,7 @@ func (l *lane) take() *batch {
 		if l.usual = len(b.calls); b.begin() {
 			return b
 		}
+		close(b.done)
 	}
 	l.busy = false
 	if l.idle != nil {

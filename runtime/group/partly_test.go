@@ -60,6 +60,13 @@ func TestPartlyAnswered(t *testing.T) {
 			})
 			synctest.Wait()
 		}
+		all.Go(func() {
+			answers, err := s.Do(t.Context(), append(call("mine"), call("locked")...))
+			require.ErrorIs(t, err, errLocked)
+			require.Len(t, answers, 2, "what was taken is told")
+			require.True(t, answers[0].Allowed())
+			require.False(t, answers[1].Given())
+		})
 		all.Wait()
 	})
 }
