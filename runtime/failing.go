@@ -13,7 +13,8 @@ type OnError uint8
 const (
 	// FailClosed answers with the store's error: nothing passes.
 	FailClosed OnError = iota
-	// FailOpen lets the request pass, uncounted, and says so: see [Decision.FailedOpen]. Require and Wait have
+	// FailOpen lets the request pass, uncounted, and says so: see [Decision.FailedOpen]. A store also fails that has
+	// not answered when the limit's timeout, or the caller's deadline, has come. Require and Wait have
 	// nowhere to say it, so have the store say at the start of the program whether it is ready.
 	FailOpen
 )

@@ -10,9 +10,10 @@ import (
 //
 // A Store may be used by many goroutines at once.
 type Store interface {
-	// Do answers calls, one answer a call, as if one after the other in their order and all at one
+	// Do answers calls, one answer a call, as if one after the other in their order, and those about one key at one
 	// instant. A call whose requests cannot all pass takes nothing, and does not stand in the way of
-	// the calls after it.
+	// the calls after it. The calls must not be changed any more, even after an error: the store may still be at
+	// them.
 	//
 	// An error means that not every call was answered. Those that were have their answers nevertheless, the
 	// others have a zero [Answer]; if there are no answers, none was. What was not answered has taken nothing,

@@ -9,8 +9,8 @@
 // for what the statements have not taken, it begins a transaction, reads the rows that the calls are about, in one
 // order and locked, lets [runtime.Batch] answer, writes what has changed, and commits. A row that is not there
 // cannot be locked, so it is inserted first, marked as never seen. Calls about one row need no transaction: it is
-// read, and written if it still is what it was; only if somebody else was faster does it come to one. They begin with
-// that, too, if the row had too little again and again: to take in vain is a round trip for nothing.
+// read, and written if it still is what it was; only if somebody else was faster does it come to one. On a
+// server, they begin with that if the row had too little again and again: to take in vain is a round trip for nothing.
 //
 // A dialect is the text of the statements and nothing else. A statement takes one row as parameters, and any
 // number of rows as one parameter in JSON, or as a list for each column. A package that knows a driver may have a
@@ -35,7 +35,8 @@
 //   - MySQL and MariaDB have one setting for the whole server, innodb_flush_log_at_trx_commit: there a limit's
 //     durability has no effect.
 //
-// In a transaction of the caller, it is the caller's. Calls that go together wait for the disk if one of them does.
+// In a transaction of the caller, it is the caller's. Calls that share a statement, or a transaction, wait for the disk if
+// one of them does.
 //
 // # Time
 //

@@ -7,8 +7,8 @@ import (
 )
 
 // glance answers calls that are about one row, without a transaction: it reads the row, and writes it if it is
-// still what it was. It returns nil if it cannot: they are about more rows, the row is not there or is to be
-// deleted, or somebody else has changed it meanwhile.
+// still what it was. It returns nil if it cannot: they are about more rows, the row is to be inserted or deleted,
+// somebody else has changed it meanwhile, or a driver might send again what writes.
 func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (answers []runtime.Answer, err error) {
 	b := runtime.NewBatch(calls)
 	if len(b.Rows()) != 1 || s.dialect.Swap == "" {
@@ -18,11 +18,25 @@ func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (
 		swapped, err := s.swap(ctx, p, b, durabilityOf(calls))
 		if swapped {
 			answers = b.Answers()
-			s.streaks.note(b.Rows()[0], answers)
 		}
 		return err
 	})
+	if row := b.Rows()[0]; deniesTake(calls, answers) {
+		s.streaks.denied(row)
+	} else {
+		s.streaks.ended(row)
+	}
 	return answers, err
+}
+
+// deniesTake reports whether a call was denied that takes.
+func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
+	for i, a := range answers {
+		if a.Err == nil && !a.Allowed() && calls[i].Requests[0].Op == runtime.Take {
+			return true
+		}
+	}
+	return false
 }
 
 // swap runs a batch of one row, and returns false if what it has changed was not written.

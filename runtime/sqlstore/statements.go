@@ -83,12 +83,10 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 	if p := s.prepared.Load(); p != nil {
 		return p, nil
 	}
-	select {
-	case s.preparing <- struct{}{}:
-		defer func() { <-s.preparing }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.lockPreparing(ctx); err != nil {
+		return nil, err
 	}
+	defer s.unlockPreparing()
 	if p := s.prepared.Load(); p != nil {
 		return p, nil
 	}
@@ -104,18 +102,42 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 	return p, nil
 }
 
-// unprepare releases the statements. They are prepared anew at the next use.
-func (s *Store) unprepare() {
-	if p := s.prepared.Swap(nil); p != nil {
-		p.close()
+// lockPreparing waits until nobody else prepares. The error is that of ctx.
+func (s *Store) lockPreparing(ctx context.Context) error {
+	select {
+	case s.preparing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed.
+func (s *Store) unlockPreparing() { <-s.preparing }
+
+// unprepare releases statements, if nobody else has. They are prepared anew at the next use, and not before all of them
+// are released: drivers count the uses of a text, and would go on with what is outdated.
+func (s *Store) unprepare(ctx context.Context, p *prepared) error {
+	if err := s.lockPreparing(ctx); err != nil {
+		return err
+	}
+	defer s.unlockPreparing()
+	if p != nil && s.prepared.CompareAndSwap(p, nil) {
+		p.close()
+	}
+	return nil
+}
+
+// outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed, or
+// somebody else has been told so and has closed it.
 func outdated(err error) bool {
 	if err == nil {
 		return false
 	}
+	return changedTable(err) || strings.Contains(err.Error(), "sql: statement is closed")
+}
+
+// changedTable reports whether Postgres says that a statement's result is no longer what it was when it was prepared.
+func changedTable(err error) bool {
 	var stated interface{ SQLState() string }
 	return errors.As(err, &stated) && strings.Contains(err.Error(), "cached plan must not change result type")
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,15 +100,59 @@ func (d direct) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, ErrClosed
 	}
 	defer d.open.Done()
-	answers, err := d.answer(ctx, calls)
-	if outdated(err) && !slices.ContainsFunc(answers, runtime.Answer.Given) {
-		d.unprepare()
-		answers, err = d.answer(ctx, calls)
-	}
+	answers, err := d.ask(ctx, calls, outdatedTries)
 	if err != nil {
 		return answers, d.explain(ctx, err)
 	}
 	return answers, nil
+}
+
+// outdatedTries is how often statements that are outdated are prepared anew for a call.
+const outdatedTries = 3
+
+// ask answers calls. If that ends because the statements are outdated, they are prepared anew, for the calls that
+// were not answered.
+func (s *Store) ask(ctx context.Context, calls []runtime.Call, tries int) ([]runtime.Answer, error) {
+	var p *prepared
+	err := retry(ctx, func() (err error) {
+		p, err = s.prepare(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	answers, err := s.answer(ctx, p, calls)
+	if tries == 0 || !outdated(err) {
+		return answers, err
+	}
+	if err := s.unprepare(ctx, p); err != nil {
+		return answers, err
+	}
+	if answers == nil {
+		answers = make([]runtime.Answer, len(calls))
+	}
+	var rest []int
+	for i, a := range answers {
+		if !a.Given() {
+			rest = append(rest, i)
+		}
+	}
+	return answers, fill(answers, rest, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+		return s.ask(ctx, calls, tries-1)
+	})
+}
+
+// fill has those of the calls answered that stand at some places.
+func fill(answers []runtime.Answer, at []int, calls []runtime.Call, ask func([]runtime.Call) ([]runtime.Answer, error)) error {
+	some := make([]runtime.Call, len(at))
+	for i, place := range at {
+		some[i] = calls[place]
+	}
+	got, err := ask(some)
+	for i, a := range got {
+		answers[at[i]] = a
+	}
+	return err
 }
 
 // enter counts a call in, unless the store is closed.
@@ -142,15 +185,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 
 // answer answers calls: by statements that take, as far as they can, the others by a glance at their row, and
 // what is left in a transaction.
-func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	var p *prepared
-	err := retry(ctx, func() (err error) {
-		p, err = s.prepare(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) answer(ctx context.Context, p *prepared, calls []runtime.Call) ([]runtime.Answer, error) {
 	if s.setsSync(durabilityOf(calls)) {
 		return s.locked(ctx, p, calls)
 	}
@@ -159,18 +194,12 @@ func (s *Store) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Ans
 	if err != nil || len(rest) == 0 {
 		return answers, err
 	}
-	others := make([]runtime.Call, len(rest))
-	for i, at := range rest {
-		others[i] = calls[at]
-	}
-	got, err := s.glance(ctx, p, others)
-	if got == nil && err == nil {
-		got, err = s.locked(ctx, p, others)
-	}
-	for i, a := range got {
-		answers[rest[i]] = a
-	}
-	return answers, err
+	return answers, fill(answers, rest, calls, func(others []runtime.Call) ([]runtime.Answer, error) {
+		if got, err := s.glance(ctx, p, others); got != nil || err != nil {
+			return got, err
+		}
+		return s.locked(ctx, p, others)
+	})
 }
 
 func (s *Store) isClosed() bool {
@@ -187,6 +216,5 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.gate.Unlock()
 	s.open.Wait()
-	s.unprepare()
-	return err
+	return errors.Join(err, s.unprepare(context.Background(), s.prepared.Load()))
 }

@@ -12,7 +12,7 @@ import (
 // Taker takes tokens, where a driver has a faster way than the dialect's Take. See [Options].
 type Taker interface {
 	// Take takes from rows of one limit, whose upserts differ in Count, Fresh and T, and notes how it has left
-	// them.
+	// them. If there is an error, nothing was taken, and what is noted does not matter.
 	Take(ctx context.Context, rows []RowTake) error
 }
 
@@ -26,7 +26,7 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	now := clock()
 	all, rest := newTakes(calls, now)
 	decisions := make([]runtime.Decision, len(calls))
-	by := s.takesBy(all, rest)
+	by := s.wayOf(all, rest)
 	for t := range all.byLimit() {
 		if err := retry(ctx, func() error { return s.takeOf(ctx, p, by, t) }); err != nil {
 			return nil, err
@@ -41,6 +41,9 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 				rest = append(rest, q.call)
 			}
 		}
+	}
+	if by != nil && len(all) == 1 && all[0].After.Seen {
+		s.streaks.ended(all[0].Row)
 	}
 	slices.Sort(rest)
 	return rest, nil
@@ -58,7 +61,7 @@ func resends(db *sql.DB) bool {
 var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.Driver"}
 
 // takeOf takes from rows of one limit, and notes how it has left them.
-func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) error {
+func (s *Store) takeOf(ctx context.Context, p *prepared, by way, t takes) error {
 	for i := range t {
 		t[i].After = runtime.State{}
 	}
@@ -73,14 +76,14 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, by taking, t takes) err
 	return by(t, ctx, p)
 }
 
-// taking is a way to take by one statement.
-type taking func(takes, context.Context, session) error
+// way is a way to take by one statement of the dialect.
+type way func(takes, context.Context, session) error
 
-// takesBy returns how to take, or nil if no statement of the dialect can, or it is likely to do so in vain.
-func (s *Store) takesBy(all takes, rest []int) taking {
+// wayOf returns the way to take, or nil if there is none, or a statement is likely to take in vain. A taker has its own.
+func (s *Store) wayOf(all takes, rest []int) way {
 	single := len(rest) == 0 && len(all) == 1
 	switch {
-	case single && s.streaks.expects(all[0].Row):
+	case s.taker != nil, single && s.streaks.expects(all[0].Row):
 		return nil
 	case s.dialect.Take != "":
 		return takes.run

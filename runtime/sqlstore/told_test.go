@@ -23,17 +23,3 @@ func TestTold(t *testing.T) {
 	assert.Zero(t, told(u, 0, 1), "refused, told by a driver that counts what was changed")
 	assert.Zero(t, told(u, 1, 1), "refused, told by a driver that counts what was found")
 }
-
-// TestStreaks expects a denial of a row after two of them, and none after a call has passed.
-func TestStreaks(t *testing.T) {
-	row := runtime.Row{Name: "limit", Key: "key"}
-	denied := []runtime.Answer{{Decisions: []runtime.Decision{{Allowed: true}}}, {Decisions: []runtime.Decision{{}}}}
-	s := newStreaks()
-	for range longStreak {
-		assert.False(t, s.expects(row))
-		s.note(row, denied)
-	}
-	assert.True(t, s.expects(row))
-	s.note(row, denied[:1])
-	assert.False(t, s.expects(row))
-}

@@ -92,6 +92,8 @@ func remedy(err error) string {
 	switch {
 	case unreachable(err):
 		return noServer
+	case changedTable(err):
+		return ""
 	case errors.As(err, &stated):
 		state := stated.SQLState()
 		matches = func(t trouble) bool {

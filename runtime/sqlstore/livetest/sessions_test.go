@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,6 +93,42 @@ func TestAlteredTable(t *testing.T) {
 			b, err := limit.Peek(t.Context())
 			require.NoError(t, err)
 			assert.Zero(t, b.Remaining)
+		})
+	}
+}
+
+// TestAlteredTableAmidCalls does so while many ask: some of them have taken when others learn of it, and some find
+// their statements closed.
+func TestAlteredTableAmidCalls(t *testing.T) {
+	for _, s := range servers[:2] {
+		t.Run(s.name, func(t *testing.T) {
+			db, table := s.open(t), newTable()
+			store := s.storeIn(t, db, table, nil)
+			limiter := runtime.NewLimiter(store)
+			taken, peeked := once("taken", 1_000_000), once("peeked", 1)
+			calls := []runtime.Call{
+				{Requests: []runtime.Request{{Policy: taken, Ask: runtime.Ask{Count: 1}}}},
+				{Requests: []runtime.Request{{Policy: peeked, Ask: runtime.Ask{Op: runtime.Peek}}}},
+			}
+			var all sync.WaitGroup
+			for range 12 {
+				all.Go(func() {
+					for range 50 {
+						answers, err := store.Do(t.Context(), calls)
+						if assert.NoError(t, err) {
+							assert.True(t, answers[0].Allowed() && answers[1].Allowed())
+						}
+					}
+				})
+			}
+			for _, kind := range []string{"bigint", "integer", "bigint"} {
+				_, err := db.Exec("ALTER TABLE " + table + " ALTER COLUMN shard TYPE " + kind)
+				require.NoError(t, err)
+			}
+			all.Wait()
+			b, err := limiter.Limit(taken, runtime.Key{}).Peek(t.Context())
+			require.NoError(t, err)
+			assert.EqualValues(t, 1_000_000-12*50, b.Remaining)
 		})
 	}
 }
