@@ -5,9 +5,10 @@ import "database/sql"
 // MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot select what an
 // INSERT has written, but it can tell a number of 64 bits, which is enough for the value of one row; see [MariaDB].
 var MySQL = Dialect{
-	Name:      "mysql",
-	Quote:     "`",
-	Lanes:     4,
+	Name:  "mysql",
+	Quote: "`",
+	// As on Postgres, more would send smaller statements.
+	Lanes:     2,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
