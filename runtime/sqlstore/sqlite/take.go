@@ -84,8 +84,10 @@ func (t *taker) prepare() (err error) {
 	if t.number == 0 {
 		t.number = addSlip(&t.slip)
 	}
-	if t.one, err = t.prepareText(takeOne); err != nil {
-		return err
+	if t.one == nil {
+		if t.one, err = t.prepareText(takeOne); err != nil {
+			return err
+		}
 	}
 	t.many, err = t.prepareText(takeMany)
 	return err
