@@ -42,7 +42,7 @@ type Dialect struct {
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
-	// locked. Or it has :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and
+	// locked; value and prev are texts in it, for MySQL 8.0 reads numbers in JSON with a digit too few. Or it has :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and
 	// the parameters of One: a list of what is the same for all rows is empty, and it is the parameter of One. No
 	// two rows have all of name, key and shard in common.
 	One, Many string
@@ -65,15 +65,18 @@ type Dialect struct {
 	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
 	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}
-	// it may have :name and :takes, a JSON list of lists of key, value and ts. If it is empty, a transaction takes
+	// it may have :name and :takes, a JSON list of lists of key, value, as a text, and ts. If it is empty, a transaction takes
 	// instead.
 	Take string
 	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
 	TakeOne string
 	// TakeTold is TakeOne for a database that cannot select what it has written: the statement tells it by the rows
-	// that it has affected and by the id of the last insert. An inserted row is 1 row and no id. A row that
-	// was taken from is 2, and the id is the bits of its value, the least byte first; its ts is T then. Of any
-	// other row nothing is written, and the id is 1. That may be any row whose ts is not T or before.
+	// that it has affected and by the id of the last insert. An inserted row is 1 row, and the id is [ToldInserted].
+	// A row that was taken from is 2, and the id is the bits of its value, the least byte first, each of them
+	// inverted; its ts is T then. Of any other row nothing is written, and the id is [ToldRefused]. That may be any
+	// row whose ts is not T or before. No id of a finite value is one of these two, or 0. Anything else tells
+	// nothing, as where MySQL forgets the id because of a trigger, or has one of a column that numbers the rows:
+	// then the call fails, and may have taken. Describe and Parts should refuse such a table before that.
 	TakeTold string
 	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	Swap string

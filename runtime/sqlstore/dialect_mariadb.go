@@ -5,6 +5,7 @@ package sqlstore
 var MariaDB = func() Dialect {
 	d := MySQL
 	d.Name = "mariadb"
+	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
 	// A node of a cluster repeats what has met a write of another node (wsrep_retry_autocommit).
 	d.Repeats = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
