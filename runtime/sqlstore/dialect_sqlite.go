@@ -42,7 +42,8 @@ primary key: name, key, shard
 SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
 `,
 	Many: `
-SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard, value->>3 AS value, value->>4 AS ts, value->>5 AS prev
+SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard,
+	CAST(value->>3 AS REAL) AS value, value->>4 AS ts, CAST(value->>5 AS REAL) AS prev
 FROM json_each(:rows)
 `,
 	Read: `

@@ -71,11 +71,11 @@ func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
 func appendRow(b []byte, r *stored) []byte {
 	b = appendID(b, r)
 	b = append(b[:len(b)-1], ',')
-	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+	b = appendDouble(b, r.state.Value)
 	b = append(b, ',')
 	b = strconv.AppendInt(b, r.state.TS, 10)
 	b = append(b, ',')
-	b = strconv.AppendFloat(b, r.state.Prev, 'g', -1, 64)
+	b = appendDouble(b, r.state.Prev)
 	return append(b, ']')
 }
 
@@ -84,10 +84,18 @@ func appendTake(b []byte, r *stored) []byte {
 	b = append(b, '[')
 	b = appendString(b, r.row.Key)
 	b = append(b, ',')
-	b = strconv.AppendFloat(b, r.state.Value, 'g', -1, 64)
+	b = appendDouble(b, r.state.Value)
 	b = append(b, ',')
 	b = strconv.AppendInt(b, r.state.TS, 10)
 	return append(b, ']')
+}
+
+// appendDouble writes a number as a text in JSON: MySQL 8.0 may read the last digit of a number otherwise than
+// that of a text.
+func appendDouble(b []byte, x float64) []byte {
+	b = append(b, '"')
+	b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	return append(b, '"')
 }
 
 // appendID writes the columns name, key and shard of a row as a list.
