@@ -2,7 +2,9 @@ package sqlstore
 
 import "database/sql"
 
-// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
+// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does. A session with
+// extra_float_digits below 1 rounds the doubles that it sends as text, so it is refused. Before version 12, where that
+// was the default, the data source name sets it: extra_float_digits=1, as lib/pq does by itself.
 var Postgres = Dialect{
 	Name:     "postgres",
 	Numbered: true,
@@ -42,6 +44,12 @@ ts: bigint
 prev: double precision
 primary key: name, key, shard
 `,
+	Session: `
+SELECT 'extra_float_digits', current_setting('extra_float_digits')
+`,
+	Needs: `
+extra_float_digits: 1 | 2 | 3
+`,
 	One: `
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
 	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev
@@ -70,13 +78,12 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE fals
 `,
 	Write: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
-WHERE :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> ''
+WHERE ` + syncOnPostgres + `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
-	AND (:durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
-`,
+	AND ` + syncOnPostgres,
 	Forget: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
@@ -84,17 +91,14 @@ DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key}
 	// A subquery is evaluated once and not for each row; for one row, it is only more to set up.
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
-WHERE (SELECT :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
-` + takeOnPostgres,
+WHERE (SELECT ` + syncOnPostgres + `)` + takeOnPostgres,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
-WHERE :durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> ''
-` + takeOnPostgres,
+WHERE ` + syncOnPostgres + takeOnPostgres,
 	Swap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
-	AND (:durability = 0 OR set_config('synchronous_commit', CASE :durability WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')
-`,
+	AND ` + syncOnPostgres,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
@@ -104,8 +108,14 @@ SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)
 `,
 }
 
+// syncOnPostgres is true, and says of this transaction whether it waits for the disk when it commits. The casts are for
+// drivers that write parameters into the text, where a number may come in quotes.
+const syncOnPostgres = `(CAST(:durability AS integer) = 0
+	OR set_config('synchronous_commit', CASE CAST(:durability AS integer) WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')`
+
 // takeOnPostgres is what Take does with a row that is there.
-const takeOnPostgres = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
+const takeOnPostgres = `
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
 		* :rate / :period) - (:capacity - excluded.value),
 	ts    = GREATEST(r.ts, excluded.ts),
