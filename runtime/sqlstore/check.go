@@ -14,6 +14,10 @@ func (s *Store) check(ctx context.Context, db querier) error {
 	if s.describe == "" {
 		return nil
 	}
+	// First, for in some sessions the table cannot be described.
+	if err := s.checkSession(ctx, db); err != nil {
+		return err
+	}
 	found, err := describe(ctx, db, s.describe)
 	if err != nil {
 		return err
@@ -23,9 +27,6 @@ func (s *Store) check(ctx context.Context, db querier) error {
 	}
 	if all := differences(s.dialect.Parts, found); len(all) > 0 {
 		return &advised{s.say(otherTable) + ": " + strings.Join(all, "; "), nil}
-	}
-	if err := s.checkSession(ctx, db); err != nil {
-		return err
 	}
 	s.checked.Store(true)
 	return nil

@@ -99,9 +99,10 @@ func TestDoublesInJSON(t *testing.T) {
 func TestSessionsThatChangeData(t *testing.T) {
 	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "1"`}
 	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}
+	utf16 := [2]string{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`}
 	empty := [2]string{"sql_mode=EMPTY_STRING_IS_NULL", `an empty text is "NULL" instead of "a text"`}
 	refused := map[string][][2]string{
-		"postgres-pgx": {digits}, "postgres-pq": {digits}, "mariadb": {charset, empty}, "mysql": {charset},
+		"postgres-pgx": {digits}, "postgres-pq": {digits}, "mariadb": {charset, utf16, empty}, "mysql": {charset, utf16},
 	}
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
