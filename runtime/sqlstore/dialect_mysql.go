@@ -30,7 +30,7 @@ SELECT 'autocommit', CAST(@@autocommit AS BINARY)
 UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
 UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
 UNION ALL SELECT 'character_set_connection', CAST(@@character_set_connection AS BINARY)
-UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN 'NULL' ELSE 'a text' END
+UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN _binary'NULL' ELSE _binary'a text' END
 `,
 	Needs: `
 autocommit: 1 | ON
