@@ -8,8 +8,8 @@ const network = 0.0005
 // nothing else to do: Fixed and PerRow are the processor's times, and Commit is by how much the fixed time of a
 // statement is longer than with durability relaxed.
 var (
-	Postgres = Costs{Fixed: 163e-6, PerRow: 17.4e-6, Commit: 151e-6, RoundTrip: network}
-	Relaxed  = Costs{Fixed: 96e-6, PerRow: 20.6e-6, Commit: 0, RoundTrip: network}
+	Postgres = Costs{Fixed: 112e-6, PerRow: 9.7e-6, Commit: 130e-6, RoundTrip: network}
+	Relaxed  = Costs{Fixed: 59e-6, PerRow: 10.8e-6, Commit: 0, RoundTrip: network}
 )
 
 // Cores, Lanes and Batch are those of the plans of CAPACITY.md: a database of eight cores, and the store's own
