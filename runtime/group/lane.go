@@ -49,6 +49,8 @@ func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how e
 	case !l.busy:
 		l.busy = true
 		how = first
+	default:
+		how = joined
 	}
 	if n := len(l.waiting); n > 0 && len(l.waiting[n-1].calls)+len(calls) <= most {
 		b = l.waiting[n-1]
