@@ -52,9 +52,8 @@ func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error
 // openFile opens a new SQLite database with the settings of package sqlite, and creates a table with rows.
 func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, err error) {
 	options := url.Values{
-		"_pragma":       {"busy_timeout(10000)", "page_size(2048)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
-		"_journal_mode": {"WAL"},
-		"_txlock":       {"immediate"},
+		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
+		"_txlock": {"immediate"},
 	}
 	t = &table{dialect: sqlstore.SQLite, name: sqlstore.DefaultTable}
 	if t.db, err = sql.Open("sqlite", "file:"+path+"?"+options.Encode()); err != nil {

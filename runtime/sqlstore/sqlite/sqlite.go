@@ -109,16 +109,12 @@ func checkPath(path string) error {
 // when they begin, and another process's lock is waited for. SQLite waits but a moment, for it does not
 // know of contexts; the store tries again.
 //
-// Every page that a decision changes is written to the log as a whole, so in a new file pages are half of the usual
-// size, in which a row with the longest key still fits; a file that is there keeps its own. The log goes to the disk
-// and into the file when it has 4,000 pages instead of 1,000, so 8 MB in a new file: that waits for the disk a quarter
-// as often, and a page is still found in the first block of the log's index.
+// The log goes to the disk and into the file when it has 4,000 pages, 16 MB, instead of 1,000: that waits for the disk a
+// quarter as often, and a page is still found in the first block of the log's index.
 func dsn(path string) string {
 	options := url.Values{
-		"_pragma": {"busy_timeout(10)", "page_size(2048)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
-		// This is done after the pragmas, and then the size of a page is settled.
-		"_journal_mode": {"WAL"},
-		"_txlock":       {"immediate"},
+		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
+		"_txlock": {"immediate"},
 	}
 	if path != memory {
 		path = (&url.URL{Path: filepath.ToSlash(filepath.Clean(path))}).EscapedPath()

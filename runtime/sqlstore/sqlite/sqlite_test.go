@@ -38,31 +38,6 @@ func TestStoreInMemory(t *testing.T) {
 	})
 }
 
-// TestPages opens a new file, with pages of the size that is best, and one that is there, with those of its own.
-func TestPages(t *testing.T) {
-	folder := t.TempDir()
-	sizeOf := func(path string) (size int) {
-		db, err := sql.Open("sqlite", path)
-		require.NoError(t, err)
-		defer db.Close()
-		require.NoError(t, db.QueryRow("PRAGMA page_size").Scan(&size))
-		return size
-	}
-	fresh, old := filepath.Join(folder, "new.db"), filepath.Join(folder, "old.db")
-	db, err := sql.Open("sqlite", old)
-	require.NoError(t, err)
-	_, err = db.Exec("CREATE TABLE other (x)")
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
-	for path, want := range map[string]int{fresh: 2048, old: 4096} {
-		s, err := sqlite.Open(path)
-		require.NoError(t, err)
-		require.NoError(t, runtime.NewLimiter(s).Limit(told, runtime.Key{}).Require(t.Context()))
-		require.NoError(t, s.Close())
-		assert.Equal(t, want, sizeOf(path), path)
-	}
-}
-
 // TestVectors holds the store to all that the reference implementation has decided.
 func TestVectors(t *testing.T) {
 	traces, err := os.Open("../../../testdata/convex.jsonl")
