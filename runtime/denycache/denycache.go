@@ -18,6 +18,7 @@ package denycache
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,14 +75,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 // concerned reports whether any of the calls is of a limit that has a cache.
 func concerned(calls []runtime.Call) bool {
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			if cached(q) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls, func(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) })
 }
 
 func cached(q runtime.Request) bool { return q.Policy != nil && q.Policy.DenyCache > 0 }

@@ -35,6 +35,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,14 +123,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 // concerned reports whether any of the calls is of a limit that has a lease.
 func concerned(calls []runtime.Call) bool {
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			if leases(q) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls, func(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, leases) })
 }
 
 func leases(q runtime.Request) bool { return q.Policy != nil && q.Policy.Lease.Tokens > 0 }

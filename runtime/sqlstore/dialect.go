@@ -42,9 +42,10 @@ type Dialect struct {
 	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
 	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
-	// locked; value and prev are texts in it, for MySQL 8.0 reads numbers in JSON with a digit too few. Or it has :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and
-	// the parameters of One: a list of what is the same for all rows is empty, and it is the parameter of One. No
-	// two rows have all of name, key and shard in common.
+	// locked; value and prev are texts in it, for MySQL 8.0 reads numbers in JSON with a digit too few. Or it has
+	// :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and the parameters of
+	// One: a list of what is the same for all rows is empty, and it is the parameter of One. No two rows have all of
+	// name, key and shard in common.
 	One, Many string
 	// ManyKeys selects no more than name, key and shard, where that is faster, and stands in statements as {keys}
 	// in place of Many. It has :ids, a JSON list of lists of the three. If it is empty, Many stands there.
@@ -65,8 +66,8 @@ type Dialect struct {
 	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
 	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}
-	// it may have :name and :takes, a JSON list of lists of key, value, as a text, and ts. If it is empty, a transaction takes
-	// instead.
+	// it may have :name and :takes, a JSON list of lists of key, value, as a text, and ts. If it is empty, a
+	// transaction takes instead.
 	Take string
 	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
 	TakeOne string

@@ -17,14 +17,9 @@ func (p *prepared) exec(ctx context.Context, s statement, f form, v *values) (sq
 	return p.stmts[s][f].ExecContext(ctx, p.texts[s][f].args(v)...)
 }
 
-// queryer runs queries.
-type queryer interface {
-	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
-}
-
-// session runs statements in a transaction.
+// session runs statements, in a transaction or each by itself.
 type session interface {
-	queryer
+	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
 	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
 }
 

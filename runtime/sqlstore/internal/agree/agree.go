@@ -30,10 +30,7 @@ type Subject struct {
 // Test asks batches of random calls of random rows.
 func Test(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
-		d := dice{rand.New(rand.NewPCG(seed, 7))}
-		s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
-		policies := d.policies(3)
-		rows := d.rows(policies, s.Clock.Now().UnixNano())
+		d, policies, rows := s.roll(seed, 3)
 		s.ask(t, rows, d.calls(policies), fmt.Sprintf("seed %d", seed))
 	}
 }
@@ -41,16 +38,21 @@ func Test(t *testing.T, s Subject, batches int) {
 // Singly asks random calls of random rows, each by itself and some time after the one before.
 func Singly(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
-		d := dice{rand.New(rand.NewPCG(seed, 8))}
-		s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
-		policies := d.policies(1)
-		rows := d.rows(policies, s.Clock.Now().UnixNano())
+		d, policies, rows := s.roll(seed, 1)
 		s.put(t, rows)
 		for i, call := range d.calls(policies) {
 			s.compare(t, rows, []runtime.Call{call}, fmt.Sprintf("seed %d, call %d", seed, i))
 			s.Clock.Add(time.Duration(d.Int64N(int64(policies[0].Period))))
 		}
 	}
+}
+
+// roll sets the clock, and returns so many limits and rows of them, at random.
+func (s Subject) roll(seed uint64, limits int) (dice, []*runtime.Policy, map[runtime.Row]runtime.State) {
+	d := dice{rand.New(rand.NewPCG(seed, 6+uint64(limits)))}
+	s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
+	policies := d.policies(limits)
+	return d, policies, d.rows(policies, s.Clock.Now().UnixNano())
 }
 
 // One asks one question of one row, which is not there if its state was never seen.
