@@ -67,7 +67,7 @@ func (n names) isTaken(name string) bool {
 			}
 		}
 	}
-	return jen.IsReservedWord(name)
+	return name == "init" || jen.IsReservedWord(name) // a name of the file's scope cannot be init
 }
 
 // register tells the printer the names of the packages.

@@ -249,18 +249,18 @@ var policyDailyDigest = runtime.Policy{
 	Start:       runtime.StartOffset(390 * time.Minute),
 }
 
-// SmsCode bounds the codes that are sent to one telephone number.
+// SMSCode bounds the codes that are sent to one telephone number.
 //
 // Fixed window: 3 per 10 minutes.
 // A window begins at the first request after the one before ended.
 // Callers may reserve as far ahead as they like.
 // A decision waits until the database's disk has the counts.
 // Worst case: 8 in any 10 minutes; a large reservation can add to it when it is due.
-func (l *Limits) SmsCode(number string, resend bool) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policySmsCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
+func (l *Limits) SMSCode(number string, resend bool) runtime.ReservableLimit {
+	return l.limiter().Reservable(&policySMSCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
 }
 
-var policySmsCode = runtime.Policy{
+var policySMSCode = runtime.Policy{
 	Name:        "smsCode",
 	Kind:        runtime.FixedWindow,
 	Rate:        3,
@@ -301,7 +301,7 @@ func Policies() []*runtime.Policy {
 		&policyLLMTokens,
 		&policyPartnerQuota,
 		&policyDailyDigest,
-		&policySmsCode,
+		&policySMSCode,
 		&policyExportData,
 	}
 }

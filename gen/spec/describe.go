@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -45,7 +47,28 @@ func label(name string) string {
 	return quote(name)
 }
 
-func quote(text string) string { return strconv.Quote(clip(text)) }
+// quote returns a text in quotes, and names a letter in it that looks like an ASCII letter and is none.
+func quote(text string) string {
+	quoted := strconv.Quote(clip(text))
+	if r, at, ok := lookAlike(text); ok {
+		quoted += fmt.Sprintf(" (character %d is %U)", at, r)
+	}
+	return quoted
+}
+
+// lookAlike returns the first letter of another script in a text that has ASCII letters too, and which
+// character of the text it is, counted from 1.
+func lookAlike(text string) (r rune, at int, ok bool) {
+	if strings.IndexFunc(text, func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) }) < 0 {
+		return 0, 0, false
+	}
+	for _, r := range text {
+		if at++; r >= utf8.RuneSelf && unicode.IsLetter(r) && (!unicode.Is(unicode.Latin, r) || r >= '\uFF00') {
+			return r, at, true
+		}
+	}
+	return 0, 0, false
+}
 
 // list joins words as in "a, b and c".
 func list(words []string, last string) string {

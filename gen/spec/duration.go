@@ -104,8 +104,11 @@ func (p *parser) notDuration(e entry) {
 		return
 	}
 	if unit, days, ok := unevenUnit(e.value.Value); ok {
-		p.report(e.at, badDuration, durationHelp, "%s cannot be counted in %s, whose lengths differ", e.name, unit)
-		p.meant(days)
+		help := e.name + " has a fixed length and does not follow the calendar"
+		if sum, _ := exact(days); sum.Cmp(new(big.Rat).SetInt64(int64(runtime.MaxPeriod))) <= 0 {
+			help += ": " + days + " is about as long"
+		}
+		p.report(e.at, badDuration, help, "%s cannot be counted in %s, whose lengths differ", e.name, unit)
 		return
 	}
 	p.report(e.at, badDuration, durationHelp, "%s must be a duration, not %s", e.name, describe(e.value))

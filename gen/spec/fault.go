@@ -21,8 +21,15 @@ func (s *source) faultyLine(p problem, reached int) int {
 	case p.text == "did not find expected node content":
 		return min(p.line+1, len(s.lines))
 	case p.text == "found unexpected end of stream":
+		if opens(s.line(1), `"`, `"`) || opens(s.line(1), "'", "'") {
+			return 1
+		}
 		return named
 	case strings.HasPrefix(p.text, "did not find expected ',' or"):
+		if end := s.line(s.textAbove(len(s.lines) + 1)); opens(s.line(1), "{", "}") && !opens(end, "}", "{") ||
+			opens(s.line(1), "[", "]") && !opens(end, "]", "[") {
+			return 1
+		}
 		// Inside of brackets no run of lines can be read.
 		if open := p.line + 1; open >= reached-3 {
 			return min(open, len(s.lines))
@@ -37,6 +44,15 @@ func (s *source) faultyLine(p problem, reached int) int {
 		read += len(text)
 	}
 	return named
+}
+
+// opens reports whether a line has a quote or a bracket that it does not close. For what begins on the first
+// line, the YAML reader names the line where it gave up.
+func opens(line, open, end string) bool {
+	if open == end {
+		return strings.Count(line, open)%2 == 1
+	}
+	return strings.Count(line, open) > strings.Count(line, end)
 }
 
 // readable reports whether a text is YAML.
@@ -69,9 +85,9 @@ func (s *source) textAbove(n int) int {
 	return n
 }
 
-// says reports whether a line holds more than space and a comment.
+// says reports whether a line holds more than spaces and a comment. A tab counts: YAML may refuse it.
 func (s *source) says(n int) bool {
-	text := strings.TrimSpace(s.line(n))
+	text := strings.Trim(s.line(n), " ")
 	return text != "" && !strings.HasPrefix(text, "#")
 }
 

@@ -8,10 +8,12 @@ import (
 
 const (
 	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
-	// netip has a path; the others are no packages with types that can be written into a key.
-	unimportedPattern = `^(netip|C|main|unsafe)\.`
-	typePattern       = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
-	keyTypesInWords   = "`string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr` or `import/path.Type`"
+	// unimportedPattern is the import paths that Go refuses, whatever the module: packages that are not for
+	// import, elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
+	unimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
+		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`
+	typePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
+	keyTypesInWords = "`string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr` or `import/path.Type`"
 )
 
 var (
@@ -59,7 +61,7 @@ func meantType(text string) string {
 func typeHelp(text string) string {
 	switch {
 	case unimportedForm.MatchString(text):
-		return "no type of a key can come from that package"
+		return "Go cannot import a package from that path"
 	case exportedForm.MatchString(text):
 		return "write its import path too: example.com/ids." + text
 	}

@@ -67,7 +67,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if !e.again {
 		p.limitName(e)
 	}
-	p.limit = label(e.name)
+	p.limit, p.impliesPeriod = label(e.name), false
 	defer func() { p.limit = "" }()
 	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
 	if !ok {

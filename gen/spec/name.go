@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// initialisms are the words that Go names have in capitals: the list of staticcheck, and LLM. It is frozen,
-// because a change of it renames the methods that people call.
+// initialisms are the words that Go names have in capitals: the list of staticcheck, LLM and SMS. It is
+// frozen, because a change of it renames the methods that people call.
 var initialisms = map[string]bool{
 	"ACL": true, "AMQP": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DB": true, "DNS": true,
 	"EOF": true, "GID": true, "GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true,
-	"JSON": true, "LLM": true, "QPS": true, "RAM": true, "RPC": true, "RTP": true, "SIP": true, "SLA": true,
+	"JSON": true, "LLM": true, "QPS": true, "RAM": true, "RPC": true, "RTP": true, "SIP": true, "SLA": true, "SMS": true,
 	"SMTP": true, "SQL": true, "SSH": true, "TCP": true, "TLS": true, "TS": true, "TTL": true, "UDP": true,
 	"UI": true, "UID": true, "URI": true, "URL": true, "UTF8": true, "UUID": true, "VM": true, "XML": true,
 	"XMPP": true, "XSRF": true, "XSS": true,
@@ -50,6 +50,19 @@ func camelWords(name string) []string {
 	return words
 }
 
+// leadingCapitals returns how many bytes of a word are small letters in camelCase: all capitals that it begins
+// with, but for the one that begins the next word. It is 3 for LLM, and 4 for HTTPRequests.
+func leadingCapitals(word string) int {
+	n := 0
+	for n < len(word) && isUpper(word[n]) {
+		n++
+	}
+	if n > 1 && n < len(word) && 'a' <= word[n] && word[n] <= 'z' {
+		n--
+	}
+	return max(n, len(first(word, 1)))
+}
+
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
 // camelCase returns the limit's name that was probably meant by send-message, SendMessage or send message;
@@ -61,7 +74,7 @@ func camelCase(name string) string {
 			words[i] = goName(word)
 			continue
 		}
-		head := first(word, 1)
+		head := word[:leadingCapitals(word)]
 		words[i] = strings.ToLower(head) + word[len(head):]
 	}
 	if joined := strings.Join(words, ""); limitNameForm.MatchString(joined) && len(joined) <= longest {

@@ -56,11 +56,34 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 		p.report(e.at, notWhole, "", "%s must be written in decimal digits, maybe with a _ between them, not %s", e.name, clip(e.value.Value))
 		p.meant(inDecimal(plain))
 	default:
-		p.report(e.at, notWhole, "", "%s must be a whole number, not %s", e.name,
+		p.report(e.at, notWhole, p.numberHelp(e), "%s must be a whole number, not %s", e.name,
 			strings.TrimPrefix(describe(e.value), "the number "))
 		p.meant(meantNumber(e.value))
 	}
 	return 0, false
+}
+
+// numberHelp says what to write in place of a number that is not whole: of a rate, the time belongs to period.
+func (p *parser) numberHelp(e entry) string {
+	text := strings.ReplaceAll(e.value.Value, "_", "")
+	switch parts := perForm.FindStringSubmatch(text); {
+	case e.name != "rate":
+		return ""
+	case parts != nil:
+		if per := meantDuration(parts[3]); len(per) > 0 {
+			p.impliesPeriod = true
+			return "write rate: " + parts[1] + " and period: " + per[0]
+		}
+		return "write rate: " + parts[1] + ", and the time as period"
+	case timedForm.MatchString(text):
+		count := strings.TrimRight(text, "mhdwsM")
+		return "write rate: " + count + " and period: 1" + text[len(count):] + ", or a number with all its zeros"
+	case floatForm.MatchString(text):
+		if n, ok := new(big.Rat).SetString(text); ok && n.Sign() > 0 && !n.IsInt() && n.Denom().IsInt64() && n.Denom().Int64() <= 1000 {
+			return "tokens are whole: write rate: " + n.Num().String() + ", and " + n.Denom().String() + " times the period"
+		}
+	}
+	return ""
 }
 
 // inDecimal returns an integer of Go in decimal digits, "" if it is none.
@@ -76,9 +99,11 @@ func inDecimal(text string) string {
 func (p *parser) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
-		p.report(e.at, leadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
-		p.meant(decimal.String(), strconv.FormatInt(n, 10))
-		return
+		if octal := strconv.FormatInt(n, 10); octal != decimal.String() {
+			p.report(e.at, leadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
+			p.meant(decimal.String(), octal)
+			return
+		}
 	}
 	p.report(e.at, leadingZero, "", "%s is written %s, with a leading zero", e.name, clip(e.value.Value))
 	p.meant(decimal.String())
@@ -87,8 +112,9 @@ func (p *parser) leadingZero(e entry, plain string) {
 var (
 	floatForm  = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{0,18})?([eE]\+?[0-9]{1,2})?$`)
 	commasForm = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`)
-	scaledForm = regexp.MustCompile(`^([0-9]{1,9}) ?([kKmM])$`)
-	perForm    = regexp.MustCompile(`^([0-9]{1,18}) ?(/|per )`)
+	scaledForm = regexp.MustCompile(`^([0-9]{1,9}) ?([kKM])$`)
+	perForm    = regexp.MustCompile(`^([0-9]{1,18}) ?(/|per |every |an? )(.*)$`)
+	timedForm  = regexp.MustCompile(`^[0-9]{1,18}[smhdw]$`)
 )
 
 // meantNumber returns the whole number that was probably meant by something else; "" if there is none.
@@ -107,8 +133,6 @@ func meantNumber(n *yaml.Node) string {
 	case scaledForm.MatchString(text):
 		parts := scaledForm.FindStringSubmatch(text)
 		return parts[1] + map[string]string{"k": "_000", "m": "_000_000"}[strings.ToLower(parts[2])]
-	case perForm.MatchString(text):
-		return perForm.FindStringSubmatch(text)[1]
 	}
 	return ""
 }

@@ -33,6 +33,8 @@ type parser struct {
 	found Diagnostics
 	// limit is the name of the limit that is being read, for messages.
 	limit string
+	// impliesPeriod says that the limit's rate names a period too, so that none is missing.
+	impliesPeriod bool
 	// limitFields are the names of the fields of a limit, for what looks like one. A table cannot be in use by
 	// what it says how to read.
 	limitFields []string
@@ -41,7 +43,7 @@ type parser struct {
 }
 
 func (p *parser) file() *File {
-	if !p.legible() {
+	if !p.legible() || !p.wellLaid() {
 		return nil
 	}
 	root := p.document()

@@ -288,3 +288,20 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// YAML often notices a stray character only on a later line, or names none.
+func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(valid, "\n"), "\n")
+	for _, stray := range []string{
+		"{", "}", "[", "]", "'", `"`, ",", "\t", "\v", "\f", "\x01", "\x7f", "\u0085", "\u00a0", "\u2028", "\u200b",
+		"<<<<<<< HEAD", "=======", ">>>>>>> other", "||||||| base",
+	} {
+		for i := 1; i <= len(lines); i++ {
+			text := strings.Join(slices.Insert(slices.Clone(lines), i, stray), "\n")
+			_, ds := Parse("limits.yaml", []byte(text+"\n"))
+			if assert.NotEmpty(t, ds, "%q after line %d", stray, i) {
+				assert.Equal(t, i+1, ds[0].Pos.Line, "%q after line %d: %s", stray, i, ds[0].Message)
+			}
+		}
+	}
+}

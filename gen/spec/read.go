@@ -36,7 +36,7 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 		}
 	}
 	for _, f := range fields {
-		if f.required && complete && !seen[f.name] {
+		if f.required && complete && !seen[f.name] && !(f.name == "period" && p.impliesPeriod) {
 			p.report(owner, missingField, "add "+f.name+": "+f.example, "%s is missing", f.name)
 		}
 	}

@@ -70,17 +70,20 @@ func spanning(pos Pos, text string) span {
 	return span{pos, Pos{pos.Line, pos.Column + utf8.RuneCountInString(text)}}
 }
 
+// blank are the characters that YAML takes for space. Unicode has more, which can be seen in a diagnostic.
+const blank = " \t"
+
 // wholeLine returns the span of a line without the space around its text.
 func (s *source) wholeLine(n int) span {
 	text := s.line(n)
-	indent := len(text) - len(strings.TrimLeft(text, " \t"))
-	return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:indent])}, strings.TrimSpace(text))
+	indent := len(text) - len(strings.TrimLeft(text, blank))
+	return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:indent])}, strings.Trim(text, blank))
 }
 
 // clamp returns a span on a line without text as the last line of text before it: nobody sees what is
 // missing at the end of a file.
 func (s *source) clamp(at span) span {
-	if strings.TrimSpace(s.line(at.pos.Line)) != "" {
+	if strings.Trim(s.line(at.pos.Line), " ") != "" {
 		return at
 	}
 	if above := s.textAbove(at.pos.Line); above != at.pos.Line {

@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	ids "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids"
 	ids2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids"
+	init2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init"
 	runtime2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/runtime"
 )
 
@@ -274,6 +275,24 @@ var policyByOwn = runtime.Policy{
 	MaxReserved: runtime.Unbounded,
 }
 
+// ByStep is bounded by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Callers may reserve as far ahead as they like.
+// Worst case: 2 in any second; a large reservation can add to it when it is due.
+func (l *Limits) ByStep(step init2.StepID) runtime.ReservableLimit {
+	return l.limiter().Reservable(&policyByStep, runtime.KeyOf(runtime.Text(step)))
+}
+
+var policyByStep = runtime.Policy{
+	Name:        "byStep",
+	Kind:        runtime.TokenBucket,
+	Rate:        1,
+	Period:      time.Second,
+	Capacity:    1,
+	MaxReserved: runtime.Unbounded,
+}
+
 // ByMany is bounded by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
@@ -306,6 +325,7 @@ func Policies() []*runtime.Policy {
 		&policyByTime,
 		&policyByLevel,
 		&policyByOwn,
+		&policyByStep,
 		&policyByMany,
 	}
 }
