@@ -21,13 +21,16 @@ func schemaVerb() verb {
 
 func prepareSchema(flags *flag.FlagSet) action {
 	var of choice
-	of.declare(flags, "of", "print the schema of `WHAT`: limits (limits.yaml) or diff (what diff -format json prints)", "limits", "diff")
+	of.declare(flags, "of", "print the schema of `WHAT`: limits (limits.yaml, for editors), strict (the same without the keywords of editors, for validators) or diff (what diff -format json prints)", "limits", "strict", "diff")
 	return func(s streams, args []string) error {
 		if len(args) > 0 {
 			return misusef("takes no arguments")
 		}
 		schema := spec.Schema()
-		if of.value == "diff" {
+		switch of.value {
+		case "strict":
+			schema = spec.StrictSchema()
+		case "diff":
 			schema = review.Schema()
 		}
 		_, err := s.out.Write(schema)

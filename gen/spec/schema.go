@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -14,11 +16,22 @@ type object = map[string]any
 
 // Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It knows the fields and
 // their values, but not every rule of [Parse].
-func Schema() []byte {
+func Schema() []byte { return encodeSchema(fileSchema()) }
+
+// StrictSchema is [Schema] for validators that refuse what is not in the standard, as ajv does: without the
+// keywords that only editors know, and with anyOf in place of a value of several types.
+func StrictSchema() []byte { return encodeSchema(strict(fileSchema()).(object)) }
+
+func fileSchema() object {
 	schema := mapSchema(fileFields)
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
+	schema["$id"] = "https://github.com/ratelimitgen/ratelimitgen/limits.schema.json"
 	schema["title"] = "Rate limits"
 	schema["definitions"] = object{"limit": limitSchema()}
+	return schema
+}
+
+func encodeSchema(schema object) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -39,6 +52,9 @@ func mapSchema[T any](fields []field[T]) object {
 		}
 		if _, ok := f.schema["pattern"]; ok {
 			property["patternErrorMessage"] = "Write " + withoutMarks(f.accepts) + "."
+		}
+		if example, err := strconv.Atoi(f.example); err == nil && f.schema["minimum"] != nil {
+			property["examples"] = []any{example} // editors complete it, and 0 otherwise, which no limit has
 		}
 		properties[f.name] = property
 		if f.required {
@@ -71,21 +87,27 @@ func withoutMarks(markdown string) string { return strings.ReplaceAll(markdown, 
 func limitSchema() object {
 	schema := mapSchema(limitFields)
 	schema["allOf"] = []any{
-		ifKind(runtime.TokenBucket, object{"start": false}),
-		ifKind(runtime.SlidingWindow, object{
-			"capacity":    false,
-			"maxReserved": object{"const": 0},
+		ifKind(runtime.TokenBucket, "A token bucket has no windows that start.", object{"start": false}),
+		ifKind(runtime.SlidingWindow, "A sliding window's capacity is its rate.", object{"capacity": false}),
+		ifKind(runtime.SlidingWindow, "", object{
+			"maxReserved": object{"const": 0, "errorMessage": "A sliding window cannot be reserved ahead."},
 			"start":       object{"not": object{"const": firstUse}},
 		}),
 	}
 	return schema
 }
 
-// ifKind is a schema that holds the limits of one kind to more.
-func ifKind(kind runtime.Kind, properties object) object {
+// ifKind is a schema that holds the limits of one kind to more. Editors show the reason for a property that is false.
+func ifKind(kind runtime.Kind, reason string, properties object) object {
+	then := object{"type": "object", "properties": properties}
+	if reason != "" {
+		then["errorMessage"] = reason
+	}
 	return object{
-		"if":   object{"properties": object{"kind": object{"const": kind.String()}}, "required": []string{"kind"}},
-		"then": object{"properties": properties},
+		"if": object{
+			"type": "object", "properties": object{"kind": object{"const": kind.String()}}, "required": []string{"kind"},
+		},
+		"then": then,
 	}
 }
 
@@ -137,3 +159,54 @@ func numberSchema(least, most int64) object {
 }
 
 func kindNames() []string { return inWords(runtime.Kinds()) }
+
+var (
+	// editorKeywords are those of the schemas that editors read, and of no standard.
+	editorKeywords = []string{"markdownDescription", "defaultSnippets", "patternErrorMessage", "errorMessage"}
+	// keywordsOf are the keywords that say something about values of one type only.
+	keywordsOf = map[string][]string{
+		"integer": {"minimum", "maximum"},
+		"string":  {"pattern"},
+		"object":  {"minProperties", "maxProperties", "propertyNames", "additionalProperties"},
+	}
+)
+
+// strict returns a part of a schema as [StrictSchema] has it.
+func strict(part any) any {
+	switch part := part.(type) {
+	case []any:
+		list := make([]any, len(part))
+		for i, one := range part {
+			list[i] = strict(one)
+		}
+		return list
+	case object:
+		clean := object{}
+		for name, value := range part {
+			if !slices.Contains(editorKeywords, name) {
+				clean[name] = strict(value)
+			}
+		}
+		if types, ok := clean["type"].([]string); ok {
+			clean["anyOf"] = alternatives(clean, types)
+			delete(clean, "type")
+		}
+		return clean
+	}
+	return part
+}
+
+// alternatives takes out of a schema of several types a schema for each of them.
+func alternatives(schema object, types []string) (list []any) {
+	for _, t := range types {
+		one := object{"type": t}
+		for _, name := range keywordsOf[t] {
+			if value, ok := schema[name]; ok {
+				one[name] = value
+				delete(schema, name)
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}

@@ -30,8 +30,10 @@ func schemaKnows(id string) bool {
 	return !slices.Contains(beyondSchema, id) && !slices.Contains(partlyInSchema, id)
 }
 
-func TestSchemaAgreesWithParse(t *testing.T) {
-	schema := readSchema(t)
+func TestSchemaAgreesWithParse(t *testing.T)       { testSchemaAgreesWithParse(t, readSchema(t, Schema())) }
+func TestStrictSchemaAgreesWithParse(t *testing.T) { testSchemaAgreesWithParse(t, readSchema(t, StrictSchema())) }
+
+func testSchemaAgreesWithParse(t *testing.T, schema checker) {
 	for name, src := range corpus(t, "good") {
 		assert.Empty(t, schema.check(value(t, src)), name)
 	}
@@ -44,7 +46,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 
 // The bad files hold many limits each, and the schema is to be right about every single one.
 func TestSchemaAgreesOnEveryLimit(t *testing.T) {
-	schema := readSchema(t)
+	schema := readSchema(t, Schema())
 	for name, src := range corpus(t, "bad") {
 		var file struct{ Limits map[string]yaml.Node }
 		_, ds := Parse(name, src)
@@ -90,10 +92,10 @@ type checker struct {
 	root map[string]any
 }
 
-func readSchema(t *testing.T) checker {
+func readSchema(t *testing.T, schema []byte) checker {
 	t.Helper()
 	var root map[string]any
-	require.NoError(t, json.Unmarshal(Schema(), &root))
+	require.NoError(t, json.Unmarshal(schema, &root))
 	return checker{t, root}
 }
 
@@ -103,7 +105,7 @@ func (c checker) valid(schema, v any) bool { return len(c.problems(schema, v)) =
 
 // keywords are the words of a schema that say nothing about whether a value is valid by themselves.
 var keywords = []string{
-	"$schema", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "required",
+	"$schema", "$id", "examples", "errorMessage", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "required",
 	"additionalProperties",
 }
 

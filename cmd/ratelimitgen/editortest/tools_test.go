@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers, at versions that these tests know.
+// The servers and the validator, at versions that these tests know.
 const (
+	validator  = "ajv@8.20.0"
 	yamlServer = "yaml-language-server@1.25.0"
 	goServer   = "golang.org/x/tools/gopls@v0.23.0"
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,7 @@ func TestYAMLCompletesFields(t *testing.T) {
 				}
 				assert.NotContains(t, offered, i.Label, "it is offered twice")
 				assert.True(t, strings.HasPrefix(i.InsertText, i.Label+":"), i.InsertText)
+				assert.NotContains(t, i.InsertText, ":0}", "0 is no value that people begin with")
 				offered[i.Label] = field{string(i.Documentation)}
 			}
 			assert.Equal(t, row.fields, offered)
@@ -136,7 +138,9 @@ func TestYAMLProblems(t *testing.T) {
 			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); at most 3650d."},
 		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use."},
 		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
-		{"another kind's field", limit + "start: 1h", "start: 1h", "Property start is not allowed."},
+		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
+		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
+		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window cannot be reserved ahead."},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"
@@ -170,4 +174,32 @@ func TestYAMLOfExample(t *testing.T) {
 	require.Equal(t, [][2]string{{"burst: 7", "Property burst is not allowed."}}, d.problems())
 	d.change(modeline + string(example))
 	assert.Empty(t, d.problems())
+}
+
+// The schema for validators is one that ajv, which refuses keywords that it does not know, takes in strict mode.
+func TestStrictSchemaInAjv(t *testing.T) {
+	need(t, "node")
+	need(t, "npm")
+	ajv := installed(t, validator, func(into string) *exec.Cmd {
+		return exec.Command("npm", "install", "--prefix", into, "--ignore-scripts", "--no-audit", "--no-fund", validator)
+	})
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "schema.json"), []byte(ratelimitgen(t, folder, "schema", "-of", "strict")), 0o644))
+	const script = `
+		const ajv = new (require(process.argv[1] + "/node_modules/ajv"))({strict: true, allErrors: true})
+		const valid = ajv.compile(require(process.argv[2] + "/schema.json"))
+		const limit = {kind: "token bucket", rate: 10, period: "1m", key: {userID: "int64"}, capacity: "1_000"}
+		const file = (changes) => ({version: 1, limits: {sendMessage: {...limit, ...changes}}})
+		for (const changes of [{}, {start: "8h"}, {rate: 0}, {capacity: "1.5"}, {kind: "sliding window"}, {key: "userID"}, {key: []}])
+			console.log(JSON.stringify(changes), valid(file(changes)))`
+	out, err := exec.Command("node", "-e", script, ajv, folder).CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, `{} true
+{"start":"8h"} false
+{"rate":0} false
+{"capacity":"1.5"} false
+{"kind":"sliding window"} false
+{"key":"userID"} true
+{"key":[]} false
+`, string(out))
 }
