@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -44,20 +45,42 @@ func Int64(n int64) Part { return Part{text: strconv.FormatInt(n, 10)} }
 // Uint64 returns a part that is a number.
 func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 
-// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. With
-// the zero Addr, every verb of the limit returns [ErrInvalidKey].
+// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone
+// of an address is part of the key only if the address is link-local: any other address is the same host in
+// every zone, so a caller could otherwise get a fresh count for each zone that it makes up. With the zero
+// Addr, every verb of the limit returns [ErrInvalidKey].
 func Addr(a netip.Addr) Part {
 	if !a.IsValid() {
 		return Part{err: errors.New("the address is the zero netip.Addr")}
+	}
+	if !a.IsLinkLocalUnicast() && !a.IsLinkLocalMulticast() {
+		a = a.WithZone("")
 	}
 	return Part{text: a.Unmap().String()}
 }
 
 // Text returns a part that writes itself. If it cannot, every verb of the limit returns [ErrInvalidKey],
-// which wraps its error too, but does not print it: it may have the key in it.
-func Text(m encoding.TextMarshaler) Part {
+// which wraps its error too, but does not print it: it may have the key in it. A nil m cannot, and neither can
+// a nil pointer whose MarshalText panics.
+func Text(m encoding.TextMarshaler) (part Part) {
+	if m == nil {
+		return Part{err: errNilPart}
+	}
+	defer func() {
+		if isNilPointer(m) && recover() != nil {
+			part = Part{err: errNilPart}
+		}
+	}()
 	text, err := m.MarshalText()
 	return Part{text: string(text), err: err}
+}
+
+var errNilPart = errors.New("the part is nil")
+
+// isNilPointer reports whether m is a nil pointer, which may have a text all the same: its method decides.
+func isNilPointer(m encoding.TextMarshaler) bool {
+	v := reflect.ValueOf(m)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // keyError is what is wrong with a part of a key.

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"net/netip"
 	"slices"
@@ -50,6 +51,12 @@ func TestKeyIsStoredAs(t *testing.T) {
 		{runtime.KeyOf(runtime.Uint64(18446744073709551615)), "18446744073709551615"},
 		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("192.0.2.1"))), "192.0.2.1"},
 		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("::ffff:192.0.2.1"))), "192.0.2.1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("::ffff:192.0.2.1%eth0"))), "192.0.2.1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("2001:db8::1%eth0"))), "2001:db8::1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fd00::1%eth0"))), "fd00::1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("::1%lo"))), "::1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("ff0e::1%eth0"))), "ff0e::1"},
+		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("ff02::1%eth0"))), "ff02::1%25eth0"},
 		{runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0"))), "fe80::1%25eth0"},
 		{runtime.KeyOf(runtime.Text(time.Unix(0, 0).UTC())), "1970-01-01T00:00:00Z"},
 	} {
@@ -116,6 +123,42 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
 	require.ErrorIs(t, err, errUnwritable)
+}
+
+// address has a pointer method that reads through the pointer; named has a value method; anonymous means
+// something when it is nil.
+type (
+	address   struct{ text string }
+	named     struct{ text string }
+	anonymous struct{ text string }
+)
+
+func (a *address) MarshalText() ([]byte, error) { return []byte(a.text), nil }
+func (n named) MarshalText() ([]byte, error)    { return []byte(n.text), nil }
+func (a *anonymous) MarshalText() ([]byte, error) {
+	if a == nil {
+		return []byte("anonymous"), nil
+	}
+	return []byte(a.text), nil
+}
+
+func TestNilTextIsAnInvalidKey(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	for _, m := range []encoding.TextMarshaler{nil, (*address)(nil), (*named)(nil)} {
+		d, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(m))).Allow(t.Context())
+		require.ErrorIs(t, err, runtime.ErrInvalidKey, "%T", m)
+		require.False(t, d.Allowed)
+	}
+	require.Equal(t, "anonymous", runtime.KeyOf(runtime.Text((*anonymous)(nil))).String(), "its method decides")
+}
+
+// defective panics although it is not nil: that is a defect of its method, which must not be hidden.
+type defective struct{}
+
+func (defective) MarshalText() ([]byte, error) { panic("defect") }
+
+func TestTextThatPanicsIsNotHidden(t *testing.T) {
+	require.PanicsWithValue(t, "defect", func() { runtime.Text(defective{}) })
 }
 
 // copied writes itself into memory that it overwrites later.
