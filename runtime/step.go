@@ -42,6 +42,16 @@ type Ask struct {
 	TakenAt int64
 }
 
+var opNames = [...]string{"Take", "Check", "Peek", "Refund", "Charge", "Reset"}
+
+// String returns the name of the constant.
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
 // counts reports whether the ask has a count.
 func (q Ask) counts() bool { return q.Op != Peek && q.Op != Reset }
 
@@ -58,7 +68,8 @@ func (q Ask) takes() bool { return q.Op == Take || q.Op == Check }
 // formula is that of https://stack.convex.dev/rate-limiting; for a sliding window, avail is rate less the
 // two-window estimate of the use.) A denied request, a Check and a Peek return s unchanged.
 //
-// The error is [ErrInvalidCount] or [ErrExceedsCapacity]; s is unchanged then too.
+// The error is [ErrInvalidCount] or [ErrExceedsCapacity], or, if the rule's Kind or the Op is none of those
+// defined here, [ErrInvalidPolicy] or [ErrInvalidCall]; s is unchanged then too.
 func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 	if err := r.refuse(q); err != nil {
 		return s, Decision{}, err
@@ -81,7 +92,12 @@ func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 
 // refuse returns an error for a count that can never pass.
 func (r *Rule) refuse(q Ask) error {
-	if !q.counts() {
+	switch {
+	case q.Op > Reset:
+		return fmt.Errorf("%w: unknown operation %v", ErrInvalidCall, q.Op)
+	case r.Kind < TokenBucket || r.Kind > SlidingWindow:
+		return fmt.Errorf("%w: unknown kind %v", ErrInvalidPolicy, r.Kind)
+	case !q.counts():
 		return nil
 	}
 	if q.Count <= 0 {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
 	"github.com/stretchr/testify/require"
 )
 
@@ -350,4 +353,45 @@ func TestWindowEnd(t *testing.T) {
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
 	rule = bucket("limit", 1).Rule("k")
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
+}
+
+// What is not known is an error, and neither an allowance nor a denial, whatever asks it.
+func TestUnknownOpIsAnError(t *testing.T) {
+	unknown := runtime.Ask{Op: runtime.Reset + 1, Count: 1}
+	require.Equal(t, "Reset Op(6)", fmt.Sprint(runtime.Reset, unknown.Op))
+	for _, kind := range runtime.Kinds() {
+		p := bucket("limit", 10)
+		p.Kind, p.Rate = kind, 10
+		rule := p.Rule("")
+		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Seen: true}
+		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+		require.False(t, d.Allowed)
+		require.Equal(t, s, after)
+		_, ok := rule.Upsert(epoch.UnixNano(), unknown)
+		require.False(t, ok)
+
+		p.Shards = 4
+		answer := do(t, still(), call(request(p, unknown)))[0]
+		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
+		_, err = p.StepShards(make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+	}
+	p := bucket("limit", 10)
+	p.Lease, p.DenyCache, p.OnError = runtime.Lease{Tokens: 5, For: time.Second}, time.Second, runtime.FailOpen
+	decorated := lease.New(denycache.New(group.New(still(), group.Options{}), nil), nil)
+	require.ErrorIs(t, do(t, decorated, call(request(p, unknown)))[0].Err, runtime.ErrInvalidCall)
+}
+
+func TestUnknownKindIsAnError(t *testing.T) {
+	for _, kind := range []runtime.Kind{0, runtime.SlidingWindow + 1} {
+		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
+		for op := runtime.Take; op <= runtime.Reset; op++ {
+			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Ask{Op: op, Count: 1})
+			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
+			require.False(t, d.Allowed)
+		}
+		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
+		require.False(t, ok)
+	}
 }
