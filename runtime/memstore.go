@@ -38,20 +38,24 @@ func (m *MemStore) Len() int {
 	return len(m.rows)
 }
 
-// Sweep forgets the rows of the policies that are worth no more than a key never seen, and returns how
-// many they were. Rows of other policies are kept.
+// Sweep deletes the rows of the policies that are worth no more than a key never seen, and returns how
+// many it deleted. Rows of other policies are kept. If several policies share a name, such as a limit before
+// and after an edit, a row is deleted only if that is so for each of them: see [Sweepable]. The error is that
+// of ctx, or [ErrInvalidPolicy]: then nothing is deleted.
 func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
 	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	same, err := byName(policies)
+	if err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, now := len(m.rows), m.now()
-	for _, p := range policies {
-		for row, s := range m.rows {
-			if row.Name == p.Name && p.Forgettable(row, s, now) {
-				delete(m.rows, row)
-			}
+	for row, s := range m.rows {
+		if Sweepable(same[row.Name], row, s, now) {
+			delete(m.rows, row)
 		}
 	}
 	return before - len(m.rows), nil

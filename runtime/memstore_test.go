@@ -56,8 +56,33 @@ func TestMemStoreSweep(t *testing.T) {
 		require.Equal(t, row.swept, swept, "after %v", row.after)
 	}
 	require.Equal(t, 1, store.Len(), "rows of other policies are kept")
+	swept, err := store.Sweep(context.Background(), other, nil)
+	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+	require.Zero(t, swept)
+	require.Equal(t, 1, store.Len(), "nothing is deleted")
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := store.Sweep(cancelled, other)
+	_, err = store.Sweep(cancelled, other)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A rolling deploy raises a capacity: a row that is full for the old limit lacks 90,000 tokens for the new one.
+func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
+	now := epoch
+	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	small, large := bucket("limit", 10_000), bucket("limit", 100_000)
+	small.Rate, small.Period = 1, runtime.MaxPeriod
+	large.Rate, large.Period = 1, runtime.MaxPeriod
+	do(t, store, call(request(large, take(90_000))))
+	now = now.Add(2 * time.Hour)
+	for _, order := range [][]*runtime.Policy{{small, large}, {large, small}} {
+		swept, err := store.Sweep(t.Context(), order...)
+		require.NoError(t, err)
+		require.Zero(t, swept)
+	}
+	require.InDelta(t, 10_000, left(t, store, large), 1)
+	swept, err := store.Sweep(t.Context(), small)
+	require.NoError(t, err)
+	require.Equal(t, 1, swept, "the small one alone has no use for the row")
+	require.False(t, runtime.Sweepable(nil, runtime.Row{Name: "limit"}, runtime.State{}, 0))
 }
