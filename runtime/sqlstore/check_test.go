@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +41,7 @@ func TestText(t *testing.T) {
 	for _, table := range []string{"a.b.c", ".a", "a.", "1a", "a b", "a'b", "a`b", `a"b`, "a;b", "é"} {
 		_, err := MySQL.Text("{table}", table)
 		assert.ErrorContains(t, err, "only letters, digits and underscores", table)
-		_, err = New(nil, MySQL, Options{Table: table})
+		_, err = New(&sql.DB{}, MySQL, Options{Table: table})
 		assert.ErrorContains(t, err, "only letters, digits and underscores", table)
 	}
 }

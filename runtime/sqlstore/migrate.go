@@ -9,6 +9,9 @@ import (
 
 // Migrate creates the table, if there is none. Several processes may do so at once.
 func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	create, err := s.dialect.DDL(s.table)
 	if err != nil {
 		return err

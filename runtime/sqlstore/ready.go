@@ -14,6 +14,9 @@ import (
 // The error says what is wrong, such as a column of another type, a privilege that is lacking or a server that
 // is a replica, and what to do about it.
 func (s *Store) Ready(ctx context.Context) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	err := retry(ctx, func() error {
 		p, err := s.prepare(ctx)
 		if err != nil {

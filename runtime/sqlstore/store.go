@@ -62,8 +62,15 @@ type Store struct {
 }
 
 // New returns a store in a table of db, which the caller has opened and will close after the store. The
-// table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is about the table's name.
+// table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is about the table's name, or
+// [runtime.ErrNoStore] if db is nil or the dialect is the zero one.
 func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
+	if db == nil {
+		return nil, fmt.Errorf("%w: the *sql.DB is nil", runtime.ErrNoStore)
+	}
+	if dialect.Create == "" {
+		return nil, fmt.Errorf("%w: the dialect has no statements: use one of this package, such as Postgres", runtime.ErrNoStore)
+	}
 	if o.Table == "" {
 		o.Table = DefaultTable
 	}
@@ -86,9 +93,28 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	return s, nil
 }
 
+// usable returns an error for a store that New has not made, which would hang or panic.
+func (s *Store) usable() error {
+	if s == nil || s.db == nil {
+		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
+	}
+	return nil
+}
+
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
 	return s.front.Do(ctx, calls)
+}
+
+// Spend implements [runtime.Spender].
+func (s *Store) Spend(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
+	if s.usable() != nil {
+		return runtime.Decision{}, false
+	}
+	return s.front.Spend(p, key, n)
 }
 
 // direct is a store without what stands before it.
@@ -144,6 +170,9 @@ func (s *Store) isClosed() bool {
 // Close waits for the calls that have come, gives back what is leased, releases what the store has prepared in
 // the database, and lets every later call fail with [ErrClosed]. It does not close the database.
 func (s *Store) Close() error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	err := s.front.close()
 	s.gate.Lock()
 	s.closed = true

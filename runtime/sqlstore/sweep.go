@@ -15,12 +15,28 @@ const sweepPage = 500
 // an hour, and returns how many they were. It reads the table page by page, and deletes those of a page
 // by one statement; a row that is used meanwhile stays. Run it now and then, from any one
 // process. Rows of other policies are kept.
+//
+// The policies are to be those of every process that uses the table: the store cannot see that another process
+// runs a larger limit of the same name, for which a row that looks full is not. While a deploy raises a capacity or
+// lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row
+// is deleted only if each of them allows it. If a policy is invalid, the error is [runtime.ErrInvalidPolicy], and
+// nothing is deleted.
 func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
 	for _, p := range policies {
 		if err := p.Validate(); err != nil {
-			return deleted, err
+			return 0, err
 		}
-		n, err := s.sweep(ctx, p)
+	}
+	for i, p := range policies {
+		named := func(o *runtime.Policy) bool { return o.Name == p.Name }
+		if slices.IndexFunc(policies, named) < i {
+			continue
+		}
+		same := slices.DeleteFunc(slices.Clone(policies), func(o *runtime.Policy) bool { return !named(o) })
+		n, err := s.sweep(ctx, same)
 		deleted += n
 		if err != nil {
 			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, s.explain(ctx, err))
@@ -29,8 +45,8 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 	return deleted, nil
 }
 
-// sweep sweeps the rows of one policy.
-func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err error) {
+// sweep sweeps the rows of the policies of one name.
+func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
 	prepared, err := s.prepare(ctx)
 	if err != nil {
 		return 0, err
@@ -39,7 +55,7 @@ func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err 
 	if err != nil {
 		return 0, err
 	}
-	last := stored{row: runtime.Row{Name: p.Name, Shard: -1}}
+	last := stored{row: runtime.Row{Name: same[0].Name, Shard: -1}}
 	for {
 		page, err := pageAfter(ctx, prepared, last.row)
 		if err != nil || len(page) == 0 {
@@ -47,7 +63,7 @@ func (s *Store) sweep(ctx context.Context, p *runtime.Policy) (deleted int, err 
 		}
 		last = page[len(page)-1]
 		at := now()
-		full := slices.DeleteFunc(page, func(r stored) bool { return !p.Forgettable(r.row, r.state, at) })
+		full := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
 		n, err := s.forget(ctx, prepared, full)
 		deleted += n
 		if err != nil {

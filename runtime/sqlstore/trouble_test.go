@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -13,7 +14,7 @@ import (
 // TestAdvise says what to do about what databases say, by the shape of their drivers' errors, and keeps
 // those.
 func TestAdvise(t *testing.T) {
-	s, err := New(nil, Postgres, Options{Table: "app.quotas"})
+	s, err := New(&sql.DB{}, Postgres, Options{Table: "app.quotas"})
 	require.NoError(t, err)
 	for _, row := range []struct {
 		err  error
@@ -60,7 +61,7 @@ func TestAdvise(t *testing.T) {
 
 // TestAdviseNothing leaves alone what is not known, and what is tried again.
 func TestAdviseNothing(t *testing.T) {
-	s, err := New(nil, MySQL, Options{})
+	s, err := New(&sql.DB{}, MySQL, Options{})
 	require.NoError(t, err)
 	for _, err := range []error{
 		nil, stated("40001"), stated("23505"), coded(5), coded(1), errors.New("no such table: x"), errVanished, ErrClosed, errors.New("whatever"),

@@ -35,6 +35,9 @@ type txStore struct {
 
 // Do implements [runtime.Store].
 func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := t.store.usable(); err != nil {
+		return nil, err
+	}
 	if isNil(t.tx) {
 		return nil, runtime.ErrNilTx
 	}

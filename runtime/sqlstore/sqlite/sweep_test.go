@@ -71,6 +71,30 @@ func TestSweepKeepsDebt(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
+// TestSweepJudgesByAllPoliciesOfAName sweeps with a limit before and after its capacity is raised.
+func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
+	r := newRig(t)
+	small, large := once("limit", runtime.TokenBucket, 10_000, 0), once("limit", runtime.TokenBucket, 100_000, 0)
+	limit := runtime.NewLimiter(r.store).Limit(large, runtime.Key{})
+	require.NoError(t, limit.RequireN(t.Context(), 90_000))
+	r.clock.Add(2 * time.Hour)
+	for _, order := range [][]*runtime.Policy{{small, large}, {large, small}} {
+		n, err := r.store.Sweep(t.Context(), order...)
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	d, err := limit.AllowN(t.Context(), 20_000)
+	require.NoError(t, err)
+	require.False(t, d.Allowed, "10,000 are left")
+
+	_, err = r.store.Sweep(t.Context(), small, nil)
+	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
+	require.Equal(t, 1, r.rows(t), "nothing is deleted")
+	n, err := r.store.Sweep(t.Context(), small)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "the small one alone has no use for the row")
+}
+
 func (r *rig) rows(t *testing.T) (n int) {
 	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
 	return n

@@ -1,0 +1,46 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// TestStoreThatNewHasNotMade calls everything that a nil or zero store has: nothing may hang, panic or allow.
+func TestStoreThatNewHasNotMade(t *testing.T) {
+	for name, s := range map[string]*Store{"nil": nil, "zero": {}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 1,
+				Lease: runtime.Lease{Tokens: 1, For: time.Second}}
+			limiter := runtime.NewLimiter(s)
+			_, taken := limiter.Limit(policy, runtime.Key{}).Allow(ctx)
+			_, inTx := limiter.WithTx((*sql.Tx)(nil)).Limit(policy, runtime.Key{}).Allow(ctx)
+			_, swept := s.Sweep(ctx, policy)
+			for what, err := range map[string]error{
+				"Allow": taken, "WithTx": inTx, "Sweep": swept, "Ready": s.Ready(ctx), "Migrate": s.Migrate(ctx), "Close": s.Close(),
+			} {
+				require.ErrorIs(t, err, runtime.ErrNoStore, what)
+				require.ErrorContains(t, err, "make the sqlstore.Store with sqlstore.New", what)
+			}
+			_, ok := s.Spend(policy, "", 1)
+			require.False(t, ok)
+			require.NoError(t, ctx.Err())
+		})
+	}
+}
+
+func TestNewWithoutDatabaseOrDialect(t *testing.T) {
+	s, err := New(nil, Postgres, Options{})
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	require.Nil(t, s)
+	s, err = New(&sql.DB{}, Dialect{}, Options{})
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	require.Nil(t, s)
+}
