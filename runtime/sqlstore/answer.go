@@ -30,13 +30,7 @@ func (s *Store) ask(ctx context.Context, calls []runtime.Call, tries int) ([]run
 	if answers == nil {
 		answers = make([]runtime.Answer, len(calls))
 	}
-	var rest []int
-	for i, a := range answers {
-		if !a.Given() {
-			rest = append(rest, i)
-		}
-	}
-	return answers, fill(answers, rest, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
+	return answers, fill(answers, unanswered(answers), calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
 		return s.ask(ctx, calls, tries-1)
 	})
 }

@@ -89,6 +89,8 @@ type Dialect struct {
 	// without such a setting. Where statements can choose, Write, Delete, Take and Swap have a parameter
 	// :durability, which is 0 for the database's own, 1 for relaxed and 2 for full.
 	Sync string
+	// Reclaim makes room on a volume that is full, such as by emptying a log. It is empty if no statement can.
+	Reclaim string
 	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
 	// has no clock but the process's.
 	Now string

@@ -74,7 +74,8 @@ RETURNING {key}, value, ts, 1
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,
-	Sync: "PRAGMA {schema.}synchronous",
+	Sync:    "PRAGMA {schema.}synchronous",
+	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count

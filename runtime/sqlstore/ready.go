@@ -17,20 +17,23 @@ func (s *Store) Ready(ctx context.Context) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	err := retry(ctx, func() error {
-		p, err := s.prepare(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.check(ctx, s.db); err != nil {
-			return err
-		}
-		return s.rehearse(ctx, p)
-	})
+	err := s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.tryOut(ctx) }) })
 	if err != nil {
 		return s.explain(ctx, err)
 	}
 	return nil
+}
+
+// tryOut checks the table, and rehearses a call.
+func (s *Store) tryOut(ctx context.Context) error {
+	p, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.check(ctx, s.db); err != nil {
+		return err
+	}
+	return s.rehearse(ctx, p)
 }
 
 // rehearse does with a row that no limit can have what a call does with its rows, and rolls back.

@@ -85,6 +85,9 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if dialect.Sync, err = dialect.Text(dialect.Sync, o.Table); err != nil {
 		return nil, err
 	}
+	if dialect.Reclaim, err = dialect.Text(dialect.Reclaim, o.Table); err != nil {
+		return nil, err
+	}
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
 		streaks: newStreaks(), preparing: make(chan struct{}, 1),
@@ -126,7 +129,7 @@ func (d direct) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, ErrClosed
 	}
 	defer d.open.Done()
-	answers, err := d.ask(ctx, calls, outdatedTries)
+	answers, err := d.askWithRoom(ctx, calls)
 	if err != nil {
 		return answers, d.explain(ctx, err)
 	}

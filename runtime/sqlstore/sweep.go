@@ -99,7 +99,7 @@ func (s *Store) forget(ctx context.Context, p *prepared, rows []stored) (deleted
 		return 0, nil
 	}
 	form, v := bind(rows)
-	err = retry(ctx, func() error {
+	once := func() error {
 		result, err := p.exec(ctx, forgetRows, form, v)
 		if err != nil {
 			return err
@@ -107,6 +107,7 @@ func (s *Store) forget(ctx context.Context, p *prepared, rows []stored) (deleted
 		n, err := result.RowsAffected()
 		deleted = int(n)
 		return err
-	})
+	}
+	err = s.withRoom(ctx, func() error { return retry(ctx, once) })
 	return deleted, err
 }

@@ -78,6 +78,15 @@ var troubles = []trouble{
 		// SQLITE_CANTOPEN.
 		codes: []int{14},
 		do:    "the database file cannot be opened: check its path, and the rights to its folder",
+	}, {
+		// SQLITE_FULL.
+		codes: []int{13},
+		do: "the volume of the database file is full: free some space on it, at least some MB for the log beside the " +
+			"file, and end readers that keep a transaction open, because the log grows as long as they do",
+	}, {
+		// SQLITE_IOERR.
+		codes: []int{10},
+		do:    "the database file cannot be read or written: its volume may be full, gone, or failing",
 	},
 }
 
