@@ -52,7 +52,7 @@ func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error
 // openFile opens a new SQLite database with the settings of package sqlite, and creates a table with rows.
 func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, err error) {
 	options := url.Values{
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
+		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(2048)", "journal_size_limit(16777216)"},
 		"_txlock": {"immediate"},
 	}
 	t = &table{dialect: sqlstore.SQLite, name: sqlstore.DefaultTable}

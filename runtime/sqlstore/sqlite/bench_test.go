@@ -45,7 +45,7 @@ func bareUpsert(b *testing.B) func(i int) {
 	s, err := sqlite.Open(path)
 	require.NoError(b, err)
 	require.NoError(b, s.Close())
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=wal_autocheckpoint(4000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=wal_autocheckpoint(2048)&_pragma=journal_size_limit(16777216)&_txlock=immediate")
 	require.NoError(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() { db.Close() })

@@ -20,6 +20,9 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to tell."), 0o644))
 	for _, c := range []struct{ path, want string }{
 		{"", `open rate limits in "": the path is empty`},
+		{filepath.Join(folder, "a\x00b"), "the path has a NUL byte in it"},
+		{":memory:\x00", "the path has a NUL byte in it"},
+		{filepath.Join(folder, "a.db") + "/", "the path ends in a slash"},
 		{folder, "it is not a regular file"},
 		{filepath.Join(folder, "no", "such", "limits.db"), "its folder cannot be used: stat " + filepath.Join(folder, "no", "such") + ": no such file or directory"},
 		{filepath.Join("/proc", "limits.db"), "unable to open database file"},
@@ -41,6 +44,20 @@ func TestOpenHostilePaths(t *testing.T) {
 		require.NoError(t, err, "%q", name)
 		require.NoError(t, s.Close())
 		assert.FileExists(t, path)
+	}
+}
+
+// TestOpenRelative opens paths that mean something else to SQLite, in a folder that is left while they are open.
+func TestOpenRelative(t *testing.T) {
+	folder := t.TempDir()
+	for _, path := range []string{"./:memory:", "file:x.db", "file::memory:", "file:x.db?mode=memory", "-", "a\nb"} {
+		t.Chdir(folder)
+		s, err := sqlite.Open(path)
+		require.NoError(t, err, "%q", path)
+		t.Chdir(t.TempDir())
+		assert.NoError(t, s.Ready(t.Context()), "%q", path)
+		require.NoError(t, s.Close())
+		assert.FileExists(t, filepath.Join(folder, path))
 	}
 }
 

@@ -24,6 +24,8 @@ func TestReadOnlyFile(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o444))
 	require.NoError(t, os.Chmod(filepath.Dir(folder), 0o755))
 	require.NoError(t, os.Chmod(folder, 0o777))
+	sealed := filepath.Join(folder, "sealed")
+	require.NoError(t, os.Mkdir(sealed, 0o555))
 
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
@@ -33,6 +35,6 @@ func TestReadOnlyFile(t *testing.T) {
 	}
 	_, err = sqlite.Open(path)
 	assert.ErrorContains(t, err, "attempt to write a readonly database")
-	_, err = sqlite.Open("/limits.db")
+	_, err = sqlite.Open(filepath.Join(sealed, "limits.db"))
 	assert.ErrorContains(t, err, "unable to open database file")
 }

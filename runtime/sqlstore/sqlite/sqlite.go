@@ -9,17 +9,34 @@
 // limits start these moments anew. In exchange a decision costs some ten microseconds, not a disk flush. That is
 // the default because a machine without power admits nobody, and what its callers do when it is back is bounded by
 // the limits again; a limit that must not forget even then has the durability full.
+//
+// # The file
+//
+// SQLite keeps a log and its index beside the file, named after its path. So every program must open the file by the
+// same path, or by symbolic links to it, and the folder must hold all three. A file with several hard links is
+// refused, and on Linux one that is mounted without its folder. If the file, the log or the index is deleted, replaced or
+// linked while it is open, that is noticed within a tenth of a second, and calls fail until it is undone, or
+// the file is opened again; tokens that a lease has taken before can still be spent.
+//
+// The log takes up to 8 MB on the volume, or an eighth of what is free there if that is less, and more as long as a
+// reader keeps a transaction open.
 package sqlite
 
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 
+	"modernc.org/sqlite"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -28,6 +45,25 @@ type Store struct {
 	*sqlstore.Store
 	db    *sql.DB
 	taker *taker
+	// guard is nil for a database in memory.
+	guard  *guard
+	log    logSize
+	closed atomic.Bool
+	// connections counts those that the pool has opened, most often one.
+	connections atomic.Int64
+}
+
+// connector opens the connections of a store.
+type connector struct {
+	driver.Connector
+	store *Store
+}
+
+// Connect implements [driver.Connector]. What the last connection was told and had opened is not this one's.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	c.store.connections.Add(1)
+	c.store.log.pages.Store(0)
+	return c.Connector.Connect(ctx)
 }
 
 // Open opens the database file at path, and creates it and its table if there is none. The folder must
@@ -48,10 +84,19 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", dsn(path))
+	if path != memory {
+		// A connection may be opened again when the program has changed its working directory.
+		var err error
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
+	base, err := sqlite.NewConnector(dsn(path))
 	if err != nil {
 		return nil, err
 	}
+	s := &Store{}
+	db := sql.OpenDB(connector{base, s})
 	// SQLite has one writer at a time. With one connection, goroutines wait for it in the order in which
 	// they came, and not in SQLite's busy loop.
 	db.SetMaxOpenConns(1)
@@ -59,29 +104,63 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	if o.Taker == nil {
 		o.Taker = t
 	}
-	s, err := prepare(db, o)
-	if err != nil {
+	s.db, s.taker = db, t
+	if err := s.prepare(path, o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Store{s, db, t}, nil
+	return s, nil
 }
 
-// prepare returns a store in db that is ready.
-func prepare(db *sql.DB, o sqlstore.Options) (*sqlstore.Store, error) {
+// prepare makes the store ready.
+func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
-	s, err := sqlstore.New(db, sqlstore.SQLite, o)
-	if err != nil {
-		return nil, err
+	if s.Store, err = sqlstore.New(s.db, sqlstore.SQLite, o); err != nil {
+		return err
+	}
+	if path != memory {
+		s.log.folder = filepath.Dir(path)
+		s.log.fit(ctx, s.db)
 	}
 	if err := s.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := s.Store.Ready(ctx); err != nil || path == memory {
+		return err
+	}
+	s.guard, err = newGuard(path, &s.connections)
+	return err
+}
+
+// Do implements [runtime.Store]. The error is that of ctx or of the database, or [sqlstore.ErrClosed], or says
+// that the file was deleted, replaced or linked while it was open.
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	looked, err := s.guard.check()
+	if err != nil && !s.closed.Load() {
 		return nil, err
 	}
-	return s, s.Ready(ctx)
+	if looked {
+		s.log.fit(ctx, s.db)
+	}
+	return s.Store.Do(ctx, calls)
+}
+
+// Ready is that of [sqlstore.Store], and looks at the file too: see Do.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.guard != nil {
+		if err := s.guard.look(); err != nil && !s.closed.Load() {
+			return err
+		}
+	}
+	return s.Store.Ready(ctx)
 }
 
 // Close closes the database. Counts are kept, but those of ":memory:".
 func (s *Store) Close() error {
+	s.closed.Store(true)
 	err := s.Store.Close()
+	if s.db == nil {
+		return err
+	}
 	s.taker.close()
 	return errors.Join(err, s.db.Close())
 }
@@ -93,6 +172,12 @@ func checkPath(path string) error {
 	if path == "" {
 		return errors.New("the path is empty")
 	}
+	if strings.ContainsRune(path, 0) {
+		return errors.New("the path has a NUL byte in it, at which SQLite would cut it")
+	}
+	if os.IsPathSeparator(path[len(path)-1]) {
+		return errors.New("the path ends in a slash, so it is that of a folder and not of a file")
+	}
 	if path == memory {
 		return nil
 	}
@@ -102,18 +187,18 @@ func checkPath(path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("its folder cannot be used: %w", err)
 	}
-	return nil
+	return checkNames(path)
 }
 
 // dsn returns the name by which the driver opens a path, whatever characters are in it: transactions lock
 // when they begin, and another process's lock is waited for. SQLite waits but a moment, for it does not
 // know of contexts; the store tries again.
 //
-// The log goes to the disk and into the file when it has 4,000 pages, 16 MB, instead of 1,000: that waits for the disk a
-// quarter as often, and a page is still found in the first block of the log's index.
+// A log that a long reader has made larger than 16 MB is cut to that when it is begun again. See logSize for its usual
+// size.
 func dsn(path string) string {
 	options := url.Values{
-		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(4000)"},
+		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)"},
 		"_txlock": {"immediate"},
 	}
 	if path != memory {

@@ -1,0 +1,150 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// guardEvery is how often the files are looked at, at most: three calls of stat take some microseconds, as much as a
+// fifth of a decision.
+const guardEvery = 100 * time.Millisecond
+
+// guard notices that the file of an open database is no longer the one that others open by its path. Each side would
+// then grant all of a limit's tokens.
+type guard struct {
+	// path is the one given, made absolute, and real is the same without symbolic links: SQLite names the log and its
+	// index after that.
+	path, real string
+	// opened are the file, the log and the index that were opened.
+	opened [len(suffixes)]os.FileInfo
+
+	// connections counts those that were opened, and learnt is how many there were when opened was filled: the log and
+	// its index are new if the only connection was closed in between.
+	connections *atomic.Int64
+	learnt      int64
+
+	start time.Time
+	// due is when the files are to be looked at again, in nanoseconds since start.
+	due atomic.Int64
+	mu  sync.Mutex
+	// problem is what was found last.
+	problem atomic.Pointer[error]
+}
+
+// suffixes are those of the file, the log and the index. While the database is open, nobody but a person deletes them:
+// SQLite does so when the last connection to it is closed.
+var suffixes = [...]string{"", "-wal", "-shm"}
+
+// checkNames returns an error for a file that others may open by another name, with another log. It is nil for a
+// file that does not exist.
+func checkNames(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if n := links(info); n > 1 {
+		return fmt.Errorf("the database file %q has %d names (hard links): SQLite keeps a log beside each, so programs that open "+
+			"it by different names count apart; delete the other names, and use symbolic links instead", path, n)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	if mounted(real) {
+		return fmt.Errorf("the database file %q is mounted by itself: its log %q stays outside of the mount, so programs on both "+
+			"sides count apart; mount its folder instead", path, real+"-wal")
+	}
+	return nil
+}
+
+// newGuard returns the guard of a database that has been opened, and has been written to or read.
+func newGuard(path string, connections *atomic.Int64) (*guard, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{path: path, real: real, connections: connections, start: time.Now()}
+	if g.opened[0], err = os.Stat(path); err != nil {
+		return nil, err
+	}
+	return g, g.look()
+}
+
+// learn notes which log and index there are, if a connection was opened since.
+func (g *guard) learn() error {
+	n := g.connections.Load()
+	if n == g.learnt {
+		return nil
+	}
+	for i, suffix := range suffixes[1:] {
+		info, err := os.Stat(g.real + suffix)
+		if err != nil {
+			return err
+		}
+		g.opened[1+i] = info
+	}
+	g.learnt = n
+	return nil
+}
+
+// check returns what is wrong with the files, if anything is, and whether it has looked at them just now. A nil guard
+// is that of a database in memory.
+func (g *guard) check() (looked bool, err error) {
+	if g == nil {
+		return false, nil
+	}
+	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(guardEvery)) {
+		return true, g.look()
+	}
+	if problem := g.problem.Load(); problem != nil {
+		return false, *problem
+	}
+	return false, nil
+}
+
+// look looks at the files, and keeps what it has found for check.
+func (g *guard) look() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.compare()
+	if err == nil {
+		g.problem.Store(nil)
+	} else {
+		g.problem.Store(&err)
+	}
+	return err
+}
+
+// compare compares the files with those that were opened.
+func (g *guard) compare() error {
+	if err := g.learn(); err != nil {
+		return err
+	}
+	for i, suffix := range suffixes {
+		path := g.real + suffix
+		if i == 0 {
+			path = g.path
+		}
+		there, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("the file %q was deleted or moved while the database was open, so that other programs would count "+
+				"apart: put it back, or restart every program that uses the database", path)
+		case err != nil:
+			return fmt.Errorf("the database is open, but its file cannot be found any more: %w", err)
+		case !os.SameFile(there, g.opened[i]):
+			return fmt.Errorf("the file %q was replaced while the database was open, so that other programs count apart: restart "+
+				"every program that uses the database, and stop them before its file is replaced", path)
+		}
+	}
+	return checkNames(g.path)
+}

@@ -1,0 +1,199 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+// taken takes tokens of a limit of 400 until one is refused or fails, and returns how many it got.
+func taken(l *runtime.Limiter) (n int, err error) {
+	limit := l.Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
+	for {
+		if err := limit.Require(context.Background()); err != nil {
+			if errors.Is(err, runtime.ErrLimited) {
+				err = nil
+			}
+			return n, err
+		}
+		n++
+	}
+}
+
+// drain prints what it has taken, and then what is wrong.
+func drain(l *runtime.Limiter) error {
+	n, err := taken(l)
+	fmt.Println(n)
+	return err
+}
+
+// takenByAnother returns how many tokens another process takes, and what it says.
+func takenByAnother(t *testing.T, path string) (n int, said string) {
+	t.Helper()
+	cmd := process("drain", path)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, _ := cmd.Output()
+	n, _ = strconv.Atoi(strings.TrimSpace(string(out)))
+	return n, stderr.String()
+}
+
+// TestFileThatOthersDoNotShare changes the file of an open database so that a process that opens it by its path
+// from then on would count apart.
+func TestFileThatOthersDoNotShare(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(t *testing.T, path string)
+		want   string
+		// undo makes the first process go on, if it is not nil.
+		undo func(t *testing.T, path string)
+	}{
+		{"deleted", func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, "was deleted or moved", nil},
+		{"moved and back", func(t *testing.T, path string) { require.NoError(t, os.Rename(path, path+".old")) }, "was deleted or moved",
+			func(t *testing.T, path string) { require.NoError(t, os.Rename(path+".old", path)) }},
+		{"replaced", func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path+".new", nil, 0o600))
+			require.NoError(t, os.Rename(path+".new", path))
+		}, "was replaced", nil},
+		{"log deleted", func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) }, "was deleted or moved", nil},
+		{"index deleted", func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-shm")) }, "was deleted or moved", nil},
+		{"linked", func(t *testing.T, path string) { require.NoError(t, os.Link(path, path+".link")) }, "has 2 names (hard links)",
+			func(t *testing.T, path string) { require.NoError(t, os.Remove(path+".link")) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			s, err := sqlite.Open(path)
+			require.NoError(t, err)
+			defer s.Close()
+			limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+			require.NoError(t, limit.Require(t.Context()))
+
+			row.change(t, path)
+			require.ErrorContains(t, s.Ready(t.Context()), row.want, "Ready looks at once")
+			d, err := limit.Allow(t.Context())
+			require.ErrorContains(t, err, row.want)
+			require.False(t, d.Allowed)
+			if row.undo != nil {
+				row.undo(t, path)
+				require.NoError(t, s.Ready(t.Context()))
+				require.NoError(t, limit.Require(t.Context()))
+			}
+		})
+	}
+}
+
+// TestDeletedFileIsNoticedByCalls does not call Ready in between.
+func TestDeletedFileIsNoticedByCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	defer s.Close()
+	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	require.NoError(t, limit.Require(t.Context()))
+	require.NoError(t, os.Remove(path))
+	removed := time.Now()
+	require.Eventually(t, func() bool { return limit.Require(t.Context()) != nil }, 10*time.Second, time.Millisecond)
+	t.Logf("noticed after %v", time.Since(removed))
+
+	again, err := sqlite.Open(path)
+	require.NoError(t, err, "to open it again begins with a new file")
+	defer again.Close()
+	b, err := runtime.NewLimiter(again).Limit(told, runtime.Key{}).Peek(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, told.Capacity, b.Remaining)
+	require.ErrorContains(t, s.Ready(t.Context()), "was replaced", "the first store stays out of it")
+	require.ErrorContains(t, limit.Require(t.Context()), "was replaced")
+}
+
+// TestTwoNamesGrantOnce has two processes open one file by two names: they get 400 of 400 tokens, or an error.
+func TestTwoNamesGrantOnce(t *testing.T) {
+	for name, link := range map[string]func(old, new string) error{"hard": os.Link, "symbolic": os.Symlink} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			other := filepath.Join(t.TempDir(), "other.db")
+			s, err := sqlite.Open(path)
+			require.NoError(t, err)
+			defer s.Close()
+			// Tokens remain for the other process, and the file is open in both.
+			limit := runtime.NewLimiter(s).Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
+			require.NoError(t, limit.RequireN(t.Context(), 150))
+			require.NoError(t, link(path, other))
+			theirs, said := takenByAnother(t, other)
+			require.NoError(t, os.Remove(other))
+			require.NoError(t, s.Ready(t.Context()))
+			ours, err := taken(runtime.NewLimiter(s))
+			require.NoError(t, err)
+			require.Equal(t, 400, 150+ours+theirs)
+			if name == "hard" {
+				require.Zero(t, theirs)
+				require.Contains(t, said, "delete the other names, and use symbolic links instead")
+			} else {
+				require.Equal(t, 250, theirs, said)
+			}
+		})
+	}
+}
+
+// TestLinkIsFollowedOnce points a symbolic link elsewhere while the database is open.
+func TestLinkIsFollowedOnce(t *testing.T) {
+	folder := t.TempDir()
+	link := filepath.Join(folder, "link.db")
+	for _, name := range []string{"a.db", "b.db"} {
+		s, err := sqlite.Open(filepath.Join(folder, name))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+	require.NoError(t, os.Symlink("a.db", link))
+	s, err := sqlite.Open(link)
+	require.NoError(t, err)
+	defer s.Close()
+	assert.FileExists(t, filepath.Join(folder, "a.db-wal"))
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink("b.db", link))
+	require.ErrorContains(t, s.Ready(t.Context()), "was replaced")
+}
+
+// TestReopenedConnection has the pool close its connection, and with it the log, and open another.
+func TestReopenedConnection(t *testing.T) {
+	s, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer s.Close()
+	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	require.NoError(t, limit.Require(t.Context()))
+	require.Greater(t, sqlite.DropConnections(s), int64(1))
+	require.NoError(t, limit.Require(t.Context()))
+	require.NoError(t, s.Ready(t.Context()))
+	d, err := limit.Allow(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, told.Capacity-3, d.Remaining)
+}
+
+func TestClosedFile(t *testing.T) {
+	s, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
+	require.ErrorIs(t, runtime.NewLimiter(s).Limit(told, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
+}
+
+func TestZeroStore(t *testing.T) {
+	var s sqlite.Store
+	for _, err := range []error{
+		s.Ready(t.Context()), s.Migrate(t.Context()), s.Close(), runtime.NewLimiter(&s).Limit(told, runtime.Key{}).Require(t.Context()),
+	} {
+		require.ErrorIs(t, err, runtime.ErrNoStore)
+	}
+}

@@ -1,0 +1,170 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+const envMounts = "RATELIMITGEN_TEST_MOUNTS"
+
+// withMounts runs a test in a process that may mount what it likes, because it has a mount table of its own: that
+// is this test binary again, with this test alone. It reports whether this is that process.
+func withMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(envMounts) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), envMounts+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: gid, Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if cmd.Process == nil && os.Getenv("CI") == "" {
+		t.Skip("no right to mount: ", err)
+	}
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return false
+}
+
+// newVolume returns a folder on a volume of so many bytes.
+func newVolume(t *testing.T, size string) string {
+	folder := t.TempDir()
+	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size))
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
+	return folder
+}
+
+// take takes one token so many times, of keys by turns, and returns the first error.
+func take(t *testing.T, s *sqlite.Store, times, keys int) error {
+	limiter := runtime.NewLimiter(s)
+	for i := range times {
+		if err := limiter.Limit(told, runtime.KeyOf(runtime.Int(i%keys))).Require(t.Context()); err != nil {
+			t.Logf("take %d of %d", i, times)
+			return err
+		}
+	}
+	return nil
+}
+
+// TestSmallVolume has less room for the log than the log would use.
+func TestSmallVolume(t *testing.T) {
+	if !withMounts(t) {
+		return
+	}
+	for _, size := range []string{"2m", "6m", "12m"} {
+		for _, keys := range []int{1, 500} {
+			s, err := sqlite.Open(filepath.Join(newVolume(t, size), "limits.db"))
+			require.NoError(t, err)
+			assert.NoError(t, take(t, s, 20_000, keys), "%s, %d keys", size, keys)
+			b, err := runtime.NewLimiter(s).Limit(told, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
+			assert.NoError(t, err)
+			assert.Equal(t, told.Capacity-int64(20_000/keys), b.Remaining, "every take counts once")
+			assert.NoError(t, s.Close())
+		}
+	}
+}
+
+// TestFullVolume has no room at all for a while: takes fail with what to do, and go on when there is room again.
+func TestFullVolume(t *testing.T) {
+	if !withMounts(t) {
+		return
+	}
+	folder := newVolume(t, "2m")
+	path := filepath.Join(folder, "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, take(t, s, 10, 10))
+
+	filler := filepath.Join(folder, "filler")
+	require.Error(t, os.WriteFile(filler, make([]byte, 4<<20), 0o600))
+	err = take(t, s, 1000, 1000)
+	require.ErrorContains(t, err, `limit "told": the volume of the database file is full: free some space on it`)
+	require.NoError(t, os.Remove(filler))
+	require.NoError(t, take(t, s, 1000, 1000))
+
+	// A reader keeps what it has seen in the log, so nothing of it can go.
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	reader, err := db.Begin()
+	require.NoError(t, err)
+	require.NoError(t, reader.QueryRow("SELECT count(*) FROM rate_limits").Scan(new(int)))
+	require.ErrorContains(t, take(t, s, 20_000, 1), "free some space on it")
+	require.NoError(t, reader.Rollback())
+	require.NoError(t, take(t, s, 20_000, 1))
+}
+
+// TestLogShrinks has a reader hold up the log until it is large.
+func TestLogShrinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, take(t, s, 1, 1))
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	reader, err := db.Begin()
+	require.NoError(t, err)
+	require.NoError(t, reader.QueryRow("SELECT count(*) FROM rate_limits").Scan(new(int)))
+	size := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		require.NoError(t, err)
+		return info.Size()
+	}
+	for size() < 32<<20 {
+		require.NoError(t, take(t, s, 500, 1))
+	}
+	require.NoError(t, reader.Rollback())
+	require.NoError(t, take(t, s, 10, 1))
+	assert.LessOrEqual(t, size(), int64(16<<20))
+}
+
+// TestFileMountedAlone mounts a file, and not its folder, at another place, as "docker run -v" does.
+func TestFileMountedAlone(t *testing.T) {
+	if !withMounts(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	defer s.Close()
+	for _, name := range []string{"mounted.db", `a b\c.db`} {
+		mounted := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(mounted, nil, 0o600))
+		require.NoError(t, syscall.Mount(path, mounted, "", syscall.MS_BIND, ""))
+		link := filepath.Join(t.TempDir(), "link.db")
+		require.NoError(t, os.Symlink(mounted, link))
+		for _, p := range []string{mounted, link} {
+			n, said := takenByAnother(t, p)
+			assert.Zero(t, n)
+			assert.Contains(t, said, "is mounted by itself")
+			assert.Contains(t, said, "mount its folder instead")
+		}
+		require.NoError(t, syscall.Unmount(mounted, 0))
+	}
+	folder := t.TempDir()
+	require.NoError(t, syscall.Mount(filepath.Dir(path), folder, "", syscall.MS_BIND, ""))
+	n, said := takenByAnother(t, filepath.Join(folder, "limits.db"))
+	require.NoError(t, syscall.Unmount(folder, 0))
+	assert.Equal(t, 400, n, said)
+	n, err = taken(runtime.NewLimiter(s))
+	assert.NoError(t, err)
+	assert.Zero(t, n, "a folder that is mounted is shared")
+}
