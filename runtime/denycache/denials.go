@@ -1,6 +1,7 @@
 package denycache
 
 import (
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -72,7 +73,9 @@ func (d *denials) remember(q runtime.Request, decision runtime.Decision, asked, 
 	if len(d.young) >= generation || d.young == nil {
 		d.old, d.young = d.young, make(map[runtime.Row]denial)
 	}
-	d.young[row(q)] = denial{q.Policy, q.Count, decision, now, until}
+	// The caller's key may be a few bytes of a whole request, which it would keep in memory.
+	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
+	d.young[kept] = denial{q.Policy, q.Count, decision, now, until}
 }
 
 // forget is for a key that may have been given something back.

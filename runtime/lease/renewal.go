@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -23,7 +24,7 @@ const patience = 10 * time.Second
 func (s *Store) renew(ctx context.Context, at id) *renewal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.keys[at] == nil && len(s.keys) >= maxKeys {
 		return nil
 	}
 	k := s.know(at)
@@ -38,12 +39,22 @@ func (s *Store) renew(ctx context.Context, at id) *renewal {
 	return k.under
 }
 
+// maxKeys is how many keys can have a block at once in this process. Each takes about 450 bytes and the length of the key,
+// so together they take up to 32 MB, or 48 MB if keys are as long as they can be.
+const maxKeys = 1 << 16
+
+// smallMap is how large a map of keys may be and stay when it is empty again: Go's maps do not shrink.
+const smallMap = 1024
+
 // know returns a key, a new one if it is not known. The store is locked.
 func (s *Store) know(at id) *key {
 	k := s.keys[at]
 	if k == nil {
+		// The caller's key may be a few bytes of a whole request, which it would keep in memory.
+		at.key = strings.Clone(at.key)
 		k = &key{id: at}
 		s.keys[at] = k
+		s.most = max(s.most, len(s.keys))
 	}
 	return k
 }
@@ -123,5 +134,8 @@ func (s *Store) expire(k *key) {
 func (s *Store) forget(k *key) {
 	if s.keys[k.id] == k && k.held == 0 {
 		delete(s.keys, k.id)
+	}
+	if len(s.keys) == 0 && s.most > smallMap {
+		s.keys, s.most = map[id]*key{}, 0
 	}
 }
