@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -17,8 +19,12 @@ type batch struct {
 	// ctx is that of the batch, once it is under way.
 	ctx    context.Context
 	cancel context.CancelFunc
+	// created is when the first caller joined, and deadline when the context ends or, once it has ended, when the batch is
+	// given up.
+	created, deadline time.Time
 
-	// done is closed when the answers, or the error, are there.
+	// ended is set by the one who sets the answers or the error, and closes done.
+	ended   atomic.Bool
 	done    chan struct{}
 	answers []runtime.Answer
 	err     error
@@ -35,7 +41,9 @@ type caller struct {
 
 // newBatch returns a batch with room for so many calls, for a start.
 func newBatch(room int) *batch {
-	return &batch{calls: make([]runtime.Call, 0, room), callers: make([]caller, 0, room), done: make(chan struct{})}
+	return &batch{
+		calls: make([]runtime.Call, 0, room), callers: make([]caller, 0, room), created: time.Now(), done: make(chan struct{}),
+	}
 }
 
 // join adds the calls of a caller, and returns which one that is. The lane is locked.
@@ -47,26 +55,48 @@ func (b *batch) join(ctx context.Context, calls []runtime.Call) (i int) {
 	return len(b.callers) - 1
 }
 
-// begin is called when the batch goes on: from then on nobody joins. It returns false if all callers are late. The
-// context of the batch has the values of a caller's, and its own end. The lane is locked.
-func (b *batch) begin() bool {
+// begin is called when the batch goes on: from then on nobody joins. It returns false if all callers are late, or it has
+// waited for too long. The context of the batch has the values of a caller's, and its own end. The lane is locked.
+func (b *batch) begin(now time.Time) bool {
+	b.deadline = earlier(now.Add(Timeout/2), b.created.Add(Timeout))
+	var staying context.Context
+	late := false
 	for i := range b.callers {
 		c := &b.callers[i]
-		if c.late = c.ctx.Err() != nil; !c.late && b.ctx == nil {
-			b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
+		if c.late = c.ctx.Err() != nil; !c.late && staying == nil {
+			staying = c.ctx
 		}
+		late = late || c.late
 	}
-	return b.ctx != nil
-}
-
-// run has the store answer, and tells the callers.
-func (b *batch) run(store runtime.Store) {
-	defer close(b.done)
-	defer b.cancel()
-	if slices.ContainsFunc(b.callers, func(c caller) bool { return c.late }) {
+	if staying == nil || !now.Before(b.deadline) {
+		b.end(nil, errTimeout)
+		return false
+	}
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(staying))
+	if late {
 		b.passOver()
 	}
-	b.answers, b.err = store.Do(b.ctx, b.calls)
+	return true
+}
+
+// run has the store answer, and tells the callers. It returns false if the batch was given up meanwhile.
+func (b *batch) run(store runtime.Store) bool {
+	defer b.cancel()
+	answers, err := store.Do(b.ctx, b.calls)
+	if err != nil && b.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return b.end(answers, err)
+}
+
+// end sets the answers and the error, and tells the callers, unless that has been done.
+func (b *batch) end(answers []runtime.Answer, err error) bool {
+	if !b.ended.CompareAndSwap(false, true) {
+		return false
+	}
+	b.answers, b.err = answers, err
+	close(b.done)
+	return true
 }
 
 // passOver drops the calls of those who are late.

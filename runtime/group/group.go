@@ -16,7 +16,17 @@
 //   - The answers are those of the store behind it, asked one call after the other in each lane.
 //   - Nobody waits longer than their context. A call whose context ends while it waits takes nothing; if it is
 //     under way, it may have taken. Its neighbours go on.
+//   - Nobody waits longer than [Timeout], whatever their context.
 //   - No goroutine runs while nobody waits, but for a store that goes on after its context has ended.
+//
+// # When the store behind does not answer
+//
+// The context of a batch ends after half of [Timeout], or shortly after its last caller has left. If the store behind
+// does not return then, the batch fails without it, and the next batch of the lane begins. The store may still carry the
+// given-up batch out: its calls have returned an error, and may have taken.
+//
+// With a single lane the next batch does not begin before the store has returned, so batches are never out of order;
+// only their callers stop waiting. That is for a database with one writer, in the same process.
 package group
 
 import (
@@ -24,13 +34,21 @@ import (
 	"fmt"
 	"hash/maphash"
 	goruntime "runtime"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// Timeout is the longest that a call waits, whatever its context allows: up to half of it for earlier calls, and up to
+// half of it for the store behind. The error then wraps [context.DeadlineExceeded].
+const Timeout = 10 * time.Second
+
+// NoLanes as [Options.Lanes] lets each call go on at once and by itself.
+const NoLanes = -1
+
 // Options are what a [Store] can be told. The zero Options are one lane, and [DefaultBatch].
 type Options struct {
-	// Lanes is how many batches may be under way at once; 0 is 1.
+	// Lanes is how many batches may be under way at once; 0 is 1. With [NoLanes] there are no batches.
 	Lanes int
 	// Batch is the most calls that go together; 0 is [DefaultBatch].
 	Batch int
@@ -49,9 +67,18 @@ type Store struct {
 
 // New returns a store that asks another.
 func New(store runtime.Store, o Options) *Store {
-	s := &Store{store: store, batch: o.Batch, lanes: make([]lane, max(1, o.Lanes)), seed: maphash.MakeSeed()}
+	s := &Store{store: store, batch: o.Batch, seed: maphash.MakeSeed()}
 	if s.batch < 1 {
 		s.batch = DefaultBatch
+	}
+	if o.Lanes >= 0 {
+		s.lanes = make([]lane, max(1, o.Lanes))
+	}
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		l.ordered = len(s.lanes) == 1
+		l.watchdog = time.AfterFunc(time.Hour, func() { s.check(l) })
+		l.watchdog.Stop()
 	}
 	return s
 }
@@ -61,11 +88,14 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := ctx.Err(); err != nil || len(calls) == 0 {
 		return nil, err
 	}
+	if len(s.lanes) == 0 {
+		return s.doSingle(ctx, calls)
+	}
 	l := s.lane(calls)
 	how, b, i := l.enter(ctx, calls, s.batch)
 	switch how {
 	case outside:
-		return s.store.Do(ctx, calls)
+		return s.doSingle(ctx, calls)
 	case alone:
 		defer s.next(l)
 		return s.store.Do(ctx, calls)
@@ -80,15 +110,45 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return b.answersOf(i)
 }
 
-// Close waits until the calls that have come are answered. Those that come later go to the store behind,
-// each by itself.
+// doSingle answers calls that go by themselves. They run in a goroutine, because some drivers do not return when their
+// context ends.
+func (s *Store) doSingle(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	b := newBatch(1)
+	i := b.join(ctx, calls)
+	b.begin(time.Now())
+	bounded, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	go b.run(s.store)
+	if b.wait(bounded) {
+		return b.answersOf(i)
+	}
+	time.AfterFunc(linger, b.cancel)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", whileUnderWay, err)
+	}
+	return nil, errTimeout
+}
+
+// Close waits until the calls that have come are answered, but not longer than [Timeout]; see Shutdown.
 func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	return s.Shutdown(ctx)
+}
+
+// Shutdown waits until the calls in lanes are answered. Calls that come later go to the store behind, each by itself.
+// The error is that of ctx, if it ends first.
+func (s *Store) Shutdown(ctx context.Context) error {
 	var idle []<-chan struct{}
 	for i := range s.lanes {
 		idle = append(idle, s.lanes[i].close())
 	}
 	for _, lane := range idle {
-		<-lane
+		select {
+		case <-lane:
+		case <-ctx.Done():
+			return fmt.Errorf("calls are still under way: %w", ctx.Err())
+		}
 	}
 	return nil
 }
@@ -117,11 +177,23 @@ func (s *Store) next(l *lane) {
 	}
 }
 
-// run has a batch answered, and those that come after it in its lane.
+// run has a batch answered, and those that come after it in its lane, unless the lane has gone on without it.
 func (s *Store) run(l *lane, b *batch) {
 	for ; b != nil; b = l.take() {
-		b.run(s.store)
+		if !b.run(s.store) && !l.ordered {
+			return
+		}
 		// Those who have their answers ask again, as often as not: so they go along.
 		goruntime.Gosched()
 	}
 }
+
+// check ends what has been under way in a lane for too long.
+func (s *Store) check(l *lane) {
+	if l.check(time.Now()) {
+		s.next(l)
+	}
+}
+
+// errTimeout is the error of calls that a store has not answered within their part of [Timeout].
+var errTimeout = fmt.Errorf("the store behind has not answered in time: %w", context.DeadlineExceeded)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -14,6 +15,14 @@ type lane struct {
 	busy bool
 	// waiting are the batches to come, in their order. Calls join the last one.
 	waiting []*batch
+	// under is the batch under way, nil if there is none or the calls under way are alone.
+	under *batch
+	// watchdog fires when something may have waited for too long. It is left running from one batch to the next, since to
+	// stop and start it costs more than to have it fire in vain now and then.
+	watchdog *time.Timer
+	watched  bool
+	// ordered: a batch does not begin before the store has returned from the one before, even if that was given up.
+	ordered bool
 	// usual is how many calls the last batch had.
 	usual int
 	// idle is nil until the lane is closed to new calls. It is closed when nothing is under way any more.
@@ -35,19 +44,21 @@ const (
 )
 
 // enter lets calls in, and returns the batch that they have joined and which of its callers theirs is, if they have. They
-// wait for a goroutine of the lane, so that their caller can leave; one who cannot leave anyhow, and finds the lane
-// idle, is alone. A batch has at most most calls, unless one caller has more.
+// wait for a goroutine of the lane, so that their caller can leave; in an ordered lane, one who cannot leave anyhow and
+// finds the lane idle is alone. A batch has at most most calls, unless one caller has more.
 func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how entry, b *batch, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.idle != nil:
 		return outside, nil, 0
-	case !l.busy && ctx.Done() == nil:
+	case !l.busy && l.ordered && ctx.Done() == nil:
 		l.busy = true
+		l.watchLocked()
 		return alone, nil, 0
 	case !l.busy:
 		l.busy = true
+		l.watchLocked()
 		how = first
 	default:
 		how = joined
@@ -73,8 +84,12 @@ func (l *lane) leave(b *batch, i int) (where string) {
 	switch {
 	case b.ctx == nil && b.staying == 0:
 		l.waiting = slices.DeleteFunc(l.waiting, func(o *batch) bool { return o == b })
-	case b.ctx != nil && b.staying == 0:
+	case b.ctx != nil && b.staying == 0 && l.ordered:
 		b.cancel()
+	case b.ctx != nil && b.staying == 0:
+		b.deadline = earlier(b.deadline, time.Now().Add(linger))
+		l.watched = true
+		l.watchdog.Reset(time.Until(b.deadline))
 	}
 	if b.ctx == nil || b.callers[i].late {
 		return whileWaiting
@@ -95,12 +110,12 @@ func (l *lane) take() *batch {
 	for len(l.waiting) > 0 {
 		b := l.waiting[0]
 		l.waiting = slices.Delete(l.waiting, 0, 1)
-		if l.usual = len(b.calls); b.begin() {
+		if l.usual = len(b.calls); b.begin(time.Now()) {
+			l.under = b
 			return b
 		}
-		close(b.done)
 	}
-	l.busy = false
+	l.under, l.busy = nil, false
 	if l.idle != nil {
 		close(l.idle)
 	}
@@ -118,4 +133,61 @@ func (l *lane) close() (idle <-chan struct{}) {
 		}
 	}
 	return l.idle
+}
+
+// linger is how long a batch that all callers have left may still go on. Most answers that are late are a little late, and
+// drivers end a statement by closing its connection: new ones would then be opened again and again, and a timeout shorter
+// than it takes to open one would never let the store begin.
+const linger = 250 * time.Millisecond
+
+// grace is how long the store behind has to return after the context of a batch has ended.
+const grace = 50 * time.Millisecond
+
+// watchLocked has the watchdog fire in time for whatever begins now.
+func (l *lane) watchLocked() {
+	if !l.watched {
+		l.watched = true
+		l.watchdog.Reset(Timeout / 2)
+	}
+}
+
+// check ends the context of the batch under way if its time is over, or gives the batch up if the store has not returned
+// after that either. It fails the batches that have waited for too long. It reports whether the lane is to go on with the
+// next batch.
+func (l *lane) check(now time.Time) (next bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = l.busy
+	if !l.busy {
+		return false
+	}
+	later := now.Add(Timeout / 2)
+	if b := l.under; b != nil && !b.answered() {
+		switch {
+		case now.Before(b.deadline):
+			later = earlier(later, b.deadline)
+		case b.ctx.Err() == nil:
+			b.cancel()
+			b.deadline = now.Add(grace)
+			later = b.deadline
+		default:
+			next = b.end(nil, errTimeout) && !l.ordered
+		}
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(b *batch) bool {
+		return !now.Before(b.created.Add(Timeout)) && b.end(nil, errTimeout)
+	})
+	if len(l.waiting) > 0 {
+		later = earlier(later, l.waiting[0].created.Add(Timeout))
+	}
+	l.watchdog.Reset(later.Sub(now))
+	return next
+}
+
+// earlier returns the earlier of two instants.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -37,6 +37,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -117,6 +118,8 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if d, ok := s.check(calls); ok {
 		return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	held, err := s.hold(ctx, calls)
 	defer s.release(held)
 	if err != nil {
@@ -179,6 +182,8 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for range tries {
 		if d, ok := s.Spend(q.Policy, q.Key, q.Count); ok {
 			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
@@ -199,13 +204,30 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	return s.ask(ctx, calls)
 }
 
-// Close gives back what is left of all blocks. From then on, requests go to the store behind one by one.
+// Close gives back what is left of all blocks. From then on, requests go to the store behind one by one. It returns within
+// 10 s; see Shutdown.
 func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.Shutdown(ctx)
+}
+
+// Shutdown is Close until ctx ends. If the error is not nil, blocks that were not given back are lost: fewer tokens are
+// granted, and not more.
+func (s *Store) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.working.Wait()
-	return s.refund(context.Background(), s.endAll())
+	idle := make(chan struct{})
+	go func() { s.working.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	if err := s.refund(ctx, s.endAll()); err != nil {
+		return fmt.Errorf("give back leased tokens: %w", err)
+	}
+	return nil
 }
 
 // endAll ends all blocks, and returns the calls that give back what was left in them.

@@ -16,7 +16,8 @@ type renewal struct {
 	err  error
 }
 
-// patience is how long a block is waited for, and how long it is tried to give one back.
+// patience is how long at most a block is waited for, or a call that is not answered from one, and how long it is tried to
+// give one back.
 const patience = 10 * time.Second
 
 // renew returns the renewal of a key's block that is under way, and begins one if there is none. It returns

@@ -24,7 +24,8 @@ type clock struct {
 const measureAfter = 30 * time.Second
 
 // now returns a function that tells the time. It is called before a transaction begins, so that the
-// database's clock can be asked if need be; the function is called when the rows are locked.
+// database's clock can be asked if need be; the function is called when the rows are locked. Only the first measurement
+// is waited for, and that is part of what the store prepares unless db is a transaction of the caller.
 func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	if s.clock != nil {
 		return func() int64 { return s.clock().UnixNano() }, nil
@@ -32,11 +33,30 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	if s.dialect.Now == "" {
 		return func() int64 { return time.Now().UnixNano() }, nil
 	}
+	if s.offset.known() {
+		s.renewOffset(ctx)
+		return s.offset.now, nil
+	}
 	err := s.offset.refresh(func() (asked, now time.Time, err error) { return s.askNow(ctx, db) })
 	if err != nil {
 		return nil, err
 	}
 	return s.offset.now, nil
+}
+
+// renewOffset measures again in the background if the measurement is old, so that no call waits for it, nor ends it.
+func (s *Store) renewOffset(ctx context.Context) {
+	if !s.offset.begin() {
+		return
+	}
+	go s.offset.measure(func() (asked, now time.Time, err error) {
+		type answer struct{ asked, now time.Time }
+		a, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (a answer, err error) {
+			a.asked, a.now, err = s.askNow(ctx, s.db)
+			return a, err
+		})
+		return a.asked, a.now, err
+	})
 }
 
 // askNow asks the database what time it is, and tells when it has: the wait for a connection came before.
@@ -67,6 +87,11 @@ func (c *clock) refresh(ask func() (asked, now time.Time, err error)) error {
 	if !c.begin() {
 		return nil
 	}
+	return c.measure(ask)
+}
+
+// measure measures, once begin has returned true.
+func (c *clock) measure(ask func() (asked, now time.Time, err error)) error {
 	asked, now, err := ask()
 	answered := time.Now()
 
@@ -81,6 +106,13 @@ func (c *clock) refresh(ask func() (asked, now time.Time, err error)) error {
 		return err
 	}
 	return nil
+}
+
+// known reports whether there is a measurement.
+func (c *clock) known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.measured.IsZero()
 }
 
 // begin reports whether the caller is to measure.

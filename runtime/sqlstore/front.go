@@ -14,19 +14,16 @@ import (
 // and then the group, in which calls that arrive together go together.
 type front struct {
 	leases *lease.Store
-	// group is nil if each call goes by itself.
-	group *group.Store
+	group  *group.Store
 }
 
 func newFront(behind runtime.Store, lanes int, o Options) front {
-	var f front
 	// A database with one writer is better off with a queue here than with one of its own.
-	if o.Batch != 1 || lanes == 1 {
-		f.group = group.New(behind, group.Options{Lanes: lanes, Batch: o.Batch})
-		behind = f.group
+	if o.Batch == 1 && lanes != 1 {
+		lanes = group.NoLanes
 	}
-	f.leases = lease.New(denycache.New(behind, o.Clock), o.Clock)
-	return f
+	g := group.New(behind, group.Options{Lanes: lanes, Batch: o.Batch})
+	return front{lease.New(denycache.New(g, o.Clock), o.Clock), g}
 }
 
 func (f front) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -38,10 +35,7 @@ func (f front) Spend(p *runtime.Policy, key string, n int64) (runtime.Decision, 
 	return f.leases.Spend(p, key, n)
 }
 
-func (f front) close() error {
-	err := f.leases.Close()
-	if f.group != nil {
-		err = errors.Join(err, f.group.Close())
-	}
-	return err
+// close waits for calls in flight, and gives back what is leased, until ctx ends.
+func (f front) close(ctx context.Context) error {
+	return errors.Join(f.leases.Shutdown(ctx), f.group.Shutdown(ctx))
 }

@@ -60,8 +60,8 @@ func (s *Store) run(ctx context.Context, p *prepared, b *runtime.Batch, how lock
 // errRollback rolls a transaction back that has done nothing to keep.
 var errRollback = errors.New("nothing to commit")
 
-// inTx runs fn in a transaction of the store, and commits it if fn returns no error. The end of ctx ends the
-// wait for a connection and what fn waits for, but not the commit: nobody could tell whether it has been.
+// inTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
+// transaction may have been committed although there is an error.
 func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn func(se session) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn 
 
 // inTxOf is inTx on a connection.
 func (s *Store) inTxOf(ctx context.Context, conn *sql.Conn, p *prepared, fn func(se session) error) error {
-	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: s.dialect.Isolation})
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,14 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return err
 	}
 	tries := 0
-	err = retry(ctx, func() error {
-		_, err := s.db.ExecContext(ctx, create)
-		if tries++; tries < 10 && createdMeanwhile(err) {
-			return &RetryTxError{err}
-		}
-		return err
+	_, err = bounded(ctx, func(ctx context.Context) (any, error) {
+		return nil, retry(ctx, func() error {
+			_, err := s.db.ExecContext(ctx, create)
+			if tries++; tries < 10 && createdMeanwhile(err) {
+				return &RetryTxError{err}
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("create table %q: %w", s.table, s.explain(ctx, err))

@@ -17,7 +17,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	err := s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.tryOut(ctx) }) })
+	_, err := bounded(ctx, func(ctx context.Context) (any, error) {
+		return nil, s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.tryOut(ctx) }) })
+	})
 	if err != nil {
 		return s.explain(ctx, err)
 	}

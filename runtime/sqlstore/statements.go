@@ -73,58 +73,6 @@ type prepared struct {
 	resends bool
 }
 
-// prepare prepares the statements at the first use, when the table must exist.
-func (s *Store) prepare(ctx context.Context) (*prepared, error) {
-	if s.isClosed() {
-		return nil, ErrClosed
-	}
-	if p := s.prepared.Load(); p != nil {
-		return p, nil
-	}
-	if err := s.lockPreparing(ctx); err != nil {
-		return nil, err
-	}
-	defer s.unlockPreparing()
-	if p := s.prepared.Load(); p != nil {
-		return p, nil
-	}
-	p, err := s.prepareAll(ctx)
-	if err != nil {
-		return nil, s.blameTable(ctx, err)
-	}
-	if err := s.check(ctx, s.db); err != nil {
-		p.close()
-		return nil, err
-	}
-	s.prepared.Store(p)
-	return p, nil
-}
-
-// lockPreparing waits until nobody else prepares. The error is that of ctx.
-func (s *Store) lockPreparing(ctx context.Context) error {
-	select {
-	case s.preparing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *Store) unlockPreparing() { <-s.preparing }
-
-// unprepare releases statements, if nobody else has. They are prepared anew at the next use, and not before all of them
-// are released: drivers count the uses of a text, and would go on with what is outdated.
-func (s *Store) unprepare(ctx context.Context, p *prepared) error {
-	if err := s.lockPreparing(ctx); err != nil {
-		return err
-	}
-	defer s.unlockPreparing()
-	if p != nil && s.prepared.CompareAndSwap(p, nil) {
-		p.close()
-	}
-	return nil
-}
-
 // outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed, or
 // somebody else has been told so and has closed it.
 func outdated(err error) bool {
@@ -165,6 +113,9 @@ func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
 }
 
 func (p *prepared) close() {
+	if p == nil {
+		return
+	}
 	for _, forms := range p.stmts {
 		for _, stmt := range forms {
 			if stmt != nil {

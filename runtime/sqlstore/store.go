@@ -10,10 +10,17 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/group"
 )
 
 // DefaultTable is the name of the table if [Options] have none.
 const DefaultTable = "rate_limits"
+
+// Timeout is the longest that a call waits whose context has no nearer deadline: half of it for the calls before it, and
+// half of it for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
+// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have the
+// caller's context only. See [Store.Do] for connections that do not answer.
+const Timeout = group.Timeout
 
 // ErrClosed: the store has been closed.
 var ErrClosed = errors.New("the store is closed")
@@ -51,9 +58,8 @@ type Store struct {
 	// checked says that the table has been seen to be as it must be.
 	checked atomic.Bool
 
-	// preparing has room for the one who prepares.
-	preparing chan struct{}
 	prepared  atomic.Pointer[prepared]
+	preparing preparing
 
 	// gate guards closed, and open counts the calls that came before.
 	gate   sync.RWMutex
@@ -90,7 +96,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
-		streaks: newStreaks(), preparing: make(chan struct{}, 1),
+		streaks: newStreaks(),
 	}
 	s.front = newFront(direct{s}, dialect.Lanes, o)
 	return s, nil
@@ -105,6 +111,13 @@ func (s *Store) usable() error {
 }
 
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
+//
+// Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not answer. The statement's
+// context then ends, upon which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of
+// go-sql-driver, and anything of lib/pq, goes on until the operating system gives the connection up, which takes up to 16
+// minutes if packets are dropped, and counts against [sql.DB.SetMaxOpenConns] for as long. For go-sql-driver, set
+// readTimeout and writeTimeout in the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose
+// connections have the socket option TCP_USER_TIMEOUT.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -170,16 +183,26 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// Close waits for the calls that have come, gives back what is leased, releases what the store has prepared in
-// the database, and lets every later call fail with [ErrClosed]. It does not close the database.
+// Close waits for calls in flight, gives back what is leased, releases what the store has prepared in the database, and
+// lets every later call fail with [ErrClosed]. It does not close the database. It returns within [Timeout]; the error says
+// so if calls are still in flight then, because a connection does not answer.
 func (s *Store) Close() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	err := s.front.close()
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout-2*grace)
+	defer cancel()
+	err := s.front.close(ctx)
 	s.gate.Lock()
 	s.closed = true
 	s.gate.Unlock()
-	s.open.Wait()
-	return errors.Join(err, s.unprepare(context.Background(), s.prepared.Load()))
+	_, late := bounded(ctx, func(context.Context) (struct{}, error) {
+		s.open.Wait()
+		s.release()
+		return struct{}{}, nil
+	})
+	if late != nil {
+		late = fmt.Errorf("calls are still in flight, on connections that do not answer: %w", late)
+	}
+	return errors.Join(err, late)
 }

@@ -13,8 +13,8 @@ const sweepPage = 500
 
 // Sweep deletes the rows of the policies that are worth no more than a key never seen, and have been so for
 // an hour, and returns how many they were. It reads the table page by page, and deletes those of a page
-// by one statement; a row that is used meanwhile stays. Run it now and then, from any one
-// process. Rows of other policies are kept.
+// by one statement; a row that is used meanwhile stays. If ctx has no deadline, each page takes at most [Timeout].
+// Run it now and then, from any one process. Rows of other policies are kept.
 //
 // The policies are to be those of every process that uses the table: the store cannot see that another process
 // runs a larger limit of the same name, for which a row that looks full is not. While a deploy raises a capacity or
@@ -47,29 +47,44 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 
 // sweep sweeps the rows of the policies of one name.
 func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
+	last := runtime.Row{Name: same[0].Name, Shard: -1}
+	for {
+		swept, err := bounded(ctx, func(ctx context.Context) (swept, error) { return s.sweepPage(ctx, same, last) })
+		deleted += swept.deleted
+		if err != nil || swept.empty {
+			return deleted, err
+		}
+		last = swept.last
+	}
+}
+
+// swept is what has become of a page of rows.
+type swept struct {
+	empty   bool
+	last    runtime.Row
+	deleted int
+}
+
+// sweepPage sweeps the rows that follow one.
+func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after runtime.Row) (done swept, err error) {
 	prepared, err := s.prepare(ctx)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	now, err := s.now(ctx, s.db)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
-	last := stored{row: runtime.Row{Name: same[0].Name, Shard: -1}}
-	for {
-		page, err := pageAfter(ctx, prepared, last.row)
-		if err != nil || len(page) == 0 {
-			return deleted, err
-		}
-		last = page[len(page)-1]
-		at := now()
-		full := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
-		n, err := s.forget(ctx, prepared, full)
-		deleted += n
-		if err != nil {
-			return deleted, err
-		}
+	page, err := pageAfter(ctx, prepared, after)
+	if err != nil || len(page) == 0 {
+		done.empty = true
+		return done, err
 	}
+	done.last = page[len(page)-1].row
+	at := now()
+	full := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
+	done.deleted, err = s.forget(ctx, prepared, full)
+	return done, err
 }
 
 // pageAfter returns the rows that follow one of the same name.

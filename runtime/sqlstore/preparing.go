@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+)
+
+// preparing is what the callers of prepare share. It outlives their contexts, because otherwise a deadline that is shorter
+// than the round trips of a preparation would never let the store begin.
+type preparing struct {
+	mu sync.Mutex
+	// under is the preparation under way, nil if there is none.
+	under *preparation
+	// outdated are statements to be released before others are prepared: drivers count the uses of a text, and would go on
+	// with what is outdated.
+	outdated *prepared
+}
+
+// preparation is one attempt to prepare.
+type preparation struct {
+	// done is closed when p and err are set.
+	done chan struct{}
+	p    *prepared
+	err  error
+}
+
+// prepare returns the statements, which are prepared at the first use, when the table must exist. That goes on in the
+// background when ctx ends. If it fails, those who wait for it get the error, and the next call tries again.
+func (s *Store) prepare(ctx context.Context) (*prepared, error) {
+	if s.isClosed() {
+		return nil, ErrClosed
+	}
+	if p := s.prepared.Load(); p != nil {
+		return p, nil
+	}
+	under := s.preparation(ctx)
+	select {
+	case <-under.done:
+		return under.p, under.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// preparation returns the preparation under way, and begins one if there is none.
+func (s *Store) preparation(ctx context.Context) *preparation {
+	s.preparing.mu.Lock()
+	defer s.preparing.mu.Unlock()
+	if s.preparing.under == nil {
+		under, outdated := &preparation{done: make(chan struct{})}, s.preparing.outdated
+		s.preparing.under, s.preparing.outdated = under, nil
+		go s.runPreparation(context.WithoutCancel(ctx), under, outdated)
+	}
+	return s.preparing.under
+}
+
+// runPreparation ends a preparation after [Timeout] at the latest. If it succeeds later, its statements are used all the
+// same.
+func (s *Store) runPreparation(ctx context.Context, under *preparation, outdated *prepared) {
+	under.p, under.err = bounded(ctx, func(ctx context.Context) (*prepared, error) {
+		if p := s.prepared.Load(); p != nil {
+			return p, nil
+		}
+		outdated.close()
+		p, err := s.prepareChecked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.keep(p)
+	})
+	s.preparing.mu.Lock()
+	defer s.preparing.mu.Unlock()
+	s.preparing.under = nil
+	close(under.done)
+}
+
+// prepareChecked prepares the statements, compares the table with what it must be, and measures the database's clock.
+func (s *Store) prepareChecked(ctx context.Context) (*prepared, error) {
+	p, err := s.prepareAll(ctx)
+	if err != nil {
+		return nil, s.blameTable(ctx, err)
+	}
+	if err = s.check(ctx, s.db); err == nil {
+		_, err = s.now(ctx, s.db)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// keep returns the statements that are used from now on: those of a preparation that was faster, if there are some.
+func (s *Store) keep(p *prepared) (*prepared, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		p.close()
+		return nil, ErrClosed
+	}
+	for !s.prepared.CompareAndSwap(nil, p) {
+		if other := s.prepared.Load(); other != nil {
+			p.close()
+			return other, nil
+		}
+	}
+	return p, nil
+}
+
+// unprepare has others prepared in place of statements that are outdated, at the next use.
+func (s *Store) unprepare(_ context.Context, p *prepared) error {
+	s.preparing.mu.Lock()
+	defer s.preparing.mu.Unlock()
+	if p != nil && s.prepared.CompareAndSwap(p, nil) {
+		s.preparing.outdated = p
+	}
+	return nil
+}
+
+// release releases the statements of a store that is closed.
+func (s *Store) release() {
+	s.prepared.Swap(nil).close()
+	s.preparing.mu.Lock()
+	defer s.preparing.mu.Unlock()
+	s.preparing.outdated.close()
+	s.preparing.outdated = nil
+}
