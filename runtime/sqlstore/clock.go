@@ -49,13 +49,15 @@ func (s *Store) renewOffset(ctx context.Context) {
 	if !s.offset.begin() {
 		return
 	}
-	go s.offset.measure(func() (asked, now time.Time, err error) {
-		type answer struct{ asked, now time.Time }
-		a, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (a answer, err error) {
-			a.asked, a.now, err = s.askNow(ctx, s.db)
-			return a, err
+	type answer struct{ asked, now time.Time }
+	s.inBackground(func() {
+		s.offset.measure(func() (asked, now time.Time, err error) {
+			a, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (a answer, err error) {
+				a.asked, a.now, err = s.askNow(ctx, s.db)
+				return a, err
+			})
+			return a.asked, a.now, err
 		})
-		return a.asked, a.now, err
 	})
 }
 

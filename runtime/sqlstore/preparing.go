@@ -34,6 +34,9 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 		return p, nil
 	}
 	under := s.preparation(ctx)
+	if under == nil {
+		return nil, ErrClosed
+	}
 	select {
 	case <-under.done:
 		return under.p, under.err
@@ -42,21 +45,29 @@ func (s *Store) prepare(ctx context.Context) (*prepared, error) {
 	}
 }
 
-// preparation returns the preparation under way, and begins one if there is none.
+// preparation returns the preparation under way, and begins one if there is none. It returns nil if the store is closed.
 func (s *Store) preparation(ctx context.Context) *preparation {
 	s.preparing.mu.Lock()
 	defer s.preparing.mu.Unlock()
-	if s.preparing.under == nil {
-		under, outdated := &preparation{done: make(chan struct{})}, s.preparing.outdated
-		s.preparing.under, s.preparing.outdated = under, nil
-		go s.runPreparation(context.WithoutCancel(ctx), under, outdated)
+	if s.preparing.under != nil {
+		return s.preparing.under
 	}
-	return s.preparing.under
+	under, outdated := &preparation{done: make(chan struct{})}, s.preparing.outdated
+	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), under, outdated) }) {
+		return nil
+	}
+	s.preparing.under, s.preparing.outdated = under, nil
+	return under
 }
 
-// runPreparation ends a preparation after [Timeout] at the latest. If it succeeds later, its statements are used all the
-// same.
+// preparationTimeout is less than a call has, so that a call after one that met a connection that does not answer is not
+// bound to the same connection.
+const preparationTimeout = Timeout / 4
+
+// runPreparation ends a preparation after [preparationTimeout]. If it succeeds later, its statements are used all the same.
 func (s *Store) runPreparation(ctx context.Context, under *preparation, outdated *prepared) {
+	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
+	defer cancel()
 	under.p, under.err = bounded(ctx, func(ctx context.Context) (*prepared, error) {
 		if p := s.prepared.Load(); p != nil {
 			return p, nil

@@ -159,6 +159,18 @@ func (s *Store) enter() bool {
 	return !s.closed
 }
 
+// inBackground runs f in a goroutine, unless the store is closed. Close waits for it.
+func (s *Store) inBackground(f func()) bool {
+	if !s.enter() {
+		return false
+	}
+	go func() {
+		defer s.open.Done()
+		f()
+	}()
+	return true
+}
+
 // explain says what is behind an error, and what to do about it: the end of the context, or of the store,
 // shows itself in the database as something else.
 func (s *Store) explain(ctx context.Context, err error) error {

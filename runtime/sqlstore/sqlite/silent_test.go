@@ -1,0 +1,379 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// wire stands for the network between a store and a database: each step takes a round trip, and a connection can fall
+// silent.
+type wire struct {
+	driver    driver.Driver
+	path      string
+	roundTrip time.Duration
+	// obeys: a step returns when its context ends, and the connection is lost, as with most drivers.
+	obeys bool
+	// healed is closed when silent connections answer again.
+	healed chan struct{}
+
+	mu sync.Mutex
+	// silentAt is the step at which the next connection falls silent.
+	silentAt string
+	silent   int
+}
+
+// Connect implements [driver.Connector].
+func (w *wire) Connect(ctx context.Context) (driver.Conn, error) {
+	c := &wireConn{wire: w}
+	if err := c.step(ctx, "connect"); err != nil {
+		return nil, err
+	}
+	conn, err := w.driver.Open("file:" + w.path + "?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)")
+	if err != nil {
+		return nil, err
+	}
+	c.bareConn = conn.(bareConn)
+	return c, nil
+}
+
+// Driver implements [driver.Connector].
+func (w *wire) Driver() driver.Driver { return w.driver }
+
+// breaks reports whether a connection falls silent at a step.
+func (w *wire) breaks(step string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silentAt != step {
+		return false
+	}
+	w.silentAt = ""
+	w.silent++
+	return true
+}
+
+// breakAt has the next connection that comes to a step fall silent there.
+func (w *wire) breakAt(step string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silentAt = step
+}
+
+// bareConn is what a connection of the driver can do.
+type bareConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+type wireConn struct {
+	bareConn
+	wire         *wire
+	silent, lost bool
+}
+
+// step takes a round trip, or for ever.
+func (c *wireConn) step(ctx context.Context, name string) error {
+	if c.lost {
+		return driver.ErrBadConn
+	}
+	if !c.silent && c.wire.breaks(name) {
+		c.silent = true
+	}
+	answer := time.After(c.wire.roundTrip)
+	if c.silent {
+		answer = nil
+	}
+	ended := ctx.Done()
+	if !c.wire.obeys {
+		ended = nil
+	}
+	select {
+	case <-answer:
+	case <-c.wire.healed:
+	case <-ended:
+		c.lost = true
+		return ctx.Err()
+	}
+	return nil
+}
+
+// IsValid implements [driver.Validator].
+func (c *wireConn) IsValid() bool { return !c.lost }
+
+// BeginTx implements [driver.ConnBeginTx].
+func (c *wireConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if err := c.step(ctx, "begin"); err != nil {
+		return nil, err
+	}
+	tx, err := c.bareConn.BeginTx(ctx, driver.TxOptions{ReadOnly: o.ReadOnly})
+	return wireTx{tx, c}, err
+}
+
+// PrepareContext implements [driver.ConnPrepareContext].
+func (c *wireConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	if err := c.step(ctx, "prepare"); err != nil {
+		return nil, err
+	}
+	stmt, err := c.bareConn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return wireStmt{stmt.(bareStmt), c}, nil
+}
+
+// ExecContext implements [driver.ExecerContext].
+func (c *wireConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if err := c.step(ctx, "exec"); err != nil {
+		return nil, err
+	}
+	return c.bareConn.ExecContext(ctx, query, args)
+}
+
+// QueryContext implements [driver.QueryerContext].
+func (c *wireConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := c.step(ctx, "query"); err != nil {
+		return nil, err
+	}
+	return c.bareConn.QueryContext(ctx, query, args)
+}
+
+// bareStmt is what a statement of the driver can do.
+type bareStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type wireStmt struct {
+	bareStmt
+	conn *wireConn
+}
+
+// ExecContext implements [driver.StmtExecContext].
+func (s wireStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	if err := s.conn.step(ctx, "exec"); err != nil {
+		return nil, err
+	}
+	return s.bareStmt.ExecContext(ctx, args)
+}
+
+// QueryContext implements [driver.StmtQueryContext].
+func (s wireStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if err := s.conn.step(ctx, "query"); err != nil {
+		return nil, err
+	}
+	return s.bareStmt.QueryContext(ctx, args)
+}
+
+type wireTx struct {
+	driver.Tx
+	conn *wireConn
+}
+
+// Commit implements [driver.Tx]. It commits before the answer is lost. As with many drivers, it has no context.
+func (t wireTx) Commit() error {
+	if err := t.Tx.Commit(); err != nil {
+		return err
+	}
+	return t.conn.step(context.Background(), "commit")
+}
+
+// Rollback implements [driver.Tx].
+func (t wireTx) Rollback() error {
+	if err := t.conn.step(context.Background(), "rollback"); err != nil {
+		return err
+	}
+	return t.Tx.Rollback()
+}
+
+// wired returns a store that reaches its database by a wire, as one that is a server: with two lanes, and a clock of its
+// own.
+func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
+	bare, err := sql.Open("sqlite", "")
+	require.NoError(t, err)
+	defer bare.Close()
+	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
+	d := sqlstore.SQLite
+	d.Lanes, d.Now = 2, `SELECT 1`
+	db := sql.OpenDB(w)
+	store, err := sqlstore.New(db, d, sqlstore.Options{Batch: batch})
+	require.NoError(t, err)
+	require.NoError(t, store.Migrate(t.Context()))
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return store
+}
+
+// TestShortTimeoutGetsAnswersSoon has a timeout that is shorter than what the store has to prepare takes.
+func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
+	for _, batch := range []int{0, 1} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
+				p := *told
+				p.Timeout = 50 * time.Millisecond
+				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+				start, failed := time.Now(), 0
+				for limit.Require(t.Context()) != nil {
+					failed++
+					require.Less(t, time.Since(start), time.Second, "after %d calls", failed)
+				}
+				require.NotZero(t, failed, "the first call needs longer than it has")
+				time.Sleep(time.Hour)
+				require.NoError(t, limit.Require(t.Context()), "the clock is measured again behind the call")
+				require.NoError(t, store.Close())
+			})
+		})
+	}
+}
+
+// TestSilentConnection has a connection fall silent at each step of a call. No call waits longer than its limit's timeout,
+// the next ones go by other connections, and what was reported as taken is taken.
+func TestSilentConnection(t *testing.T) {
+	for _, row := range []struct {
+		step string
+		kind runtime.Kind
+		// holds: a silent connection whose driver does not give it up holds the lock of the file.
+		holds bool
+	}{
+		{step: "connect", kind: runtime.SlidingWindow},
+		{step: "prepare", kind: runtime.SlidingWindow},
+		{step: "begin", kind: runtime.SlidingWindow},
+		{step: "exec", kind: runtime.SlidingWindow, holds: true},
+		{step: "commit", kind: runtime.SlidingWindow},
+		{step: "query", kind: runtime.TokenBucket},
+	} {
+		for _, obeys := range []bool{true, false} {
+			for _, batch := range []int{0, 1} {
+				if row.holds && !obeys {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s obeys=%v batch=%d", row.step, obeys, batch), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { silentAt(t, row.step, row.kind, obeys, batch) })
+				})
+			}
+		}
+	}
+}
+
+func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch int) {
+	w := &wire{roundTrip: time.Millisecond, obeys: obeys}
+	store := wired(t, w, batch)
+	p := &runtime.Policy{Name: "limit", Kind: kind, Rate: 1000, Period: runtime.MaxPeriod, Capacity: 1000, Timeout: time.Second}
+	if step != "connect" && step != "prepare" {
+		require.NoError(t, store.Ready(t.Context()))
+	}
+	w.breakAt(step)
+	limit := func(i int) runtime.Limit { return runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.Int(i))) }
+	const callers = 6
+	var taken [callers]int64
+	var all sync.WaitGroup
+	end := time.Now().Add(15 * time.Second)
+	for i := range callers {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				start := time.Now()
+				d, err := limit(i).Allow(t.Context())
+				assert.LessOrEqual(t, time.Since(start), p.Timeout+100*time.Millisecond)
+				if err == nil && d.Allowed {
+					taken[i]++
+				}
+				late := time.Until(end) < 2*time.Second
+				assert.False(t, late && err != nil, "service has not resumed: %v", err)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 1, w.silent)
+	for i := range callers {
+		b, err := limit(i).Peek(t.Context())
+		require.NoError(t, err)
+		assert.LessOrEqual(t, taken[i], p.Capacity-b.Remaining, "reported as taken, and taken")
+	}
+	start := time.Now()
+	err := store.Close()
+	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout)
+	if err != nil {
+		assert.ErrorContains(t, err, "still in flight")
+	}
+	close(w.healed)
+	synctest.Wait()
+}
+
+// TestSilentWithoutDeadlines is about calls that have no deadline at all, and what else asks the database.
+func TestSilentWithoutDeadlines(t *testing.T) {
+	for _, batch := range []int{0, 1} {
+		for what, ask := range map[string]func(ctx context.Context, store *sqlstore.Store, l runtime.Limit) error{
+			"Ready":   func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Ready(ctx) },
+			"Migrate": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Migrate(ctx) },
+			"Sweep": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error {
+				_, err := s.Sweep(ctx, told)
+				return err
+			},
+			"Allow": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error { return l.Require(ctx) },
+			"Peek": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error {
+				_, err := l.Peek(ctx)
+				return err
+			},
+			"Reset": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error { return l.Reset(ctx) },
+		} {
+			t.Run(fmt.Sprintf("%s batch %d", what, batch), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := &wire{roundTrip: time.Millisecond}
+					store := wired(t, w, batch)
+					limit := runtime.NewLimiter(store).Limit(told, runtime.Key{})
+					w.breakAt("query")
+					if what == "Migrate" {
+						w.breakAt("exec")
+					}
+					start := time.Now()
+					assert.ErrorIs(t, ask(context.Background(), store, limit), context.DeadlineExceeded)
+					assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+100*time.Millisecond)
+					start = time.Now()
+					assert.NoError(t, ask(context.Background(), store, limit), "by another connection")
+					assert.LessOrEqual(t, time.Since(start), time.Second)
+					close(w.healed)
+					synctest.Wait()
+					assert.NoError(t, store.Close())
+				})
+			})
+		}
+	}
+}
+
+// TestCloseOfASilentConnection returns in time, and says what has not ended.
+func TestCloseOfASilentConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{roundTrip: time.Millisecond}
+		store := wired(t, w, 0)
+		require.NoError(t, store.Ready(t.Context()))
+		p := *told
+		p.Lease = runtime.Lease{Tokens: 1, For: time.Hour}
+		w.breakAt("query")
+		for range 3 {
+			go runtime.NewLimiter(store).Limit(&p, runtime.Key{}).Allow(context.Background())
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		start := time.Now()
+		assert.ErrorContains(t, store.Close(), "still in flight")
+		assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout)
+		close(w.healed)
+		synctest.Wait()
+	})
+}
