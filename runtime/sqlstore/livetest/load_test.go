@@ -21,6 +21,17 @@ type load struct {
 // told counts the answers to calls.
 type told struct {
 	admitted, denied, errors atomic.Int64
+
+	mu sync.Mutex
+	// slowest is how long the slowest call took.
+	slowest time.Duration
+}
+
+// took takes note of how long a call took.
+func (n *told) took(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slowest = max(n.slowest, d)
 }
 
 // answers returns how many calls were answered.
@@ -52,7 +63,9 @@ func (l *load) call(limit runtime.Limit, count *told) {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
 	for !l.isStopped() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		asked := time.Now()
 		d, err := limit.Allow(ctx)
+		count.took(time.Since(asked))
 		cancel()
 		switch {
 		case err != nil:

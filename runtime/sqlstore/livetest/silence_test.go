@@ -1,0 +1,145 @@
+package livetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// impatient returns the server with a setting by which it ends, after two seconds, a session that is silent while it has
+// rows locked: otherwise a client that is gone holds them until the server hears of it.
+func (s server) impatient(t *testing.T) server {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		if c.Params == nil {
+			c.Params = map[string]string{}
+		}
+		c.Params["wait_timeout"] = "2"
+		s.dsn = c.FormatDSN()
+		return s
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("idle_in_transaction_session_timeout", "2000")
+	u.RawQuery = q.Encode()
+	s.dsn = u.String()
+	return s
+}
+
+// lateness is how late the timers of this machine are, at most: it may be busy with other things.
+type lateness struct {
+	stopped chan struct{}
+	most    chan time.Duration
+}
+
+func watchLateness() *lateness {
+	l := &lateness{make(chan struct{}), make(chan time.Duration)}
+	go func() {
+		const tick = 5 * time.Millisecond
+		most := time.Duration(0)
+		for {
+			start := time.Now()
+			select {
+			case <-time.After(tick):
+				most = max(most, time.Since(start)-tick)
+			case <-l.stopped:
+				l.most <- most
+				return
+			}
+		}
+	}()
+	return l
+}
+
+func (l *lateness) stop() time.Duration {
+	close(l.stopped)
+	return <-l.most
+}
+
+// TestSilentConnections has the connections of a store under load fall silent, again and again, as if packets were
+// dropped. No call waits longer than its limit's timeout, new connections are used soon, tokens reported as taken are
+// stored, and Close returns in time.
+func TestSilentConnections(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		for _, batch := range []int{0, 1} {
+			t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+				loadInSilence(t, s.impatient(t), batch)
+			})
+		}
+	})
+}
+
+func loadInSilence(t *testing.T, s server, batch int) {
+	const capacity, rounds = 1_000_000, 3
+	table := newTable()
+	direct := s.storeIn(t, s.open(t), table, nil)
+	behind, proxy := s.through(t, 0)
+	db, err := sql.Open(behind.driver, behind.dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: batch})
+	require.NoError(t, err)
+
+	p := once("limit", capacity)
+	p.Timeout = time.Second
+	late := watchLateness()
+	l := startLoad(p, []runtime.Store{store})
+	count := &l.perNode[0]
+	for range rounds {
+		before := count.answers()
+		l.await(t, "progress", func() bool { return count.answers() > before+100 })
+		proxy.silence()
+		silenced, answered := time.Now(), count.answers()
+		// What was on its way is answered, but no more than a call of each caller.
+		l.await(t, "service by new connections", func() bool { return count.answers() > answered+callers })
+		resumed := time.Since(silenced)
+		t.Logf("service resumed after %v", resumed.Round(10*time.Millisecond))
+		assert.Less(t, resumed, 10*time.Second)
+	}
+	l.finish(t, direct)
+	lag := late.stop()
+	t.Logf("the slowest call took %v, timers were up to %v late", count.slowest, lag)
+	assert.LessOrEqual(t, count.slowest, p.Timeout+100*time.Millisecond+lag)
+	start := time.Now()
+	err = store.Close()
+	t.Logf("Close took %v: %v", time.Since(start).Round(time.Millisecond), err)
+	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+lag)
+}
+
+// TestShortTimeoutFarAway has a timeout of five round trips: fewer than it takes to connect and to prepare.
+func TestShortTimeoutFarAway(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		table := newTable()
+		s.storeIn(t, s.open(t), table, nil)
+		far, proxy := s.through(t, 0)
+		proxy.delay = 5 * time.Millisecond
+		db, err := sql.Open(far.driver, far.dsn)
+		require.NoError(t, err)
+		defer db.Close()
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		defer store.Close()
+		p := once("limit", 1000)
+		p.Timeout = 50 * time.Millisecond
+		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		start, calls := time.Now(), 1
+		for limit.Require(context.Background()) != nil {
+			calls++
+			require.Less(t, time.Since(start), 5*time.Second, "after %d calls", calls)
+		}
+		t.Logf("call %d was the first that was answered, after %v", calls, time.Since(start).Round(time.Millisecond))
+	})
+}
