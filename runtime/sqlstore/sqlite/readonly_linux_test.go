@@ -1,9 +1,9 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"syscall"
 	"testing"
 
@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// TestReadOnlyFile opens files without the right to write. The superuser has every right, and so becomes
-// nobody, as far as files go and in this thread alone.
+// TestReadOnlyFile opens files without the right to write. The superuser has every right, so another process does it,
+// as nobody.
 func TestReadOnlyFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "limits.db")
@@ -26,15 +26,22 @@ func TestReadOnlyFile(t *testing.T) {
 	require.NoError(t, os.Chmod(folder, 0o777))
 	sealed := filepath.Join(folder, "sealed")
 	require.NoError(t, os.Mkdir(sealed, 0o555))
+	program := filepath.Join(folder, "program") // where nobody may run it
+	self, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, self, 0o755))
 
-	goruntime.LockOSThread()
-	defer goruntime.UnlockOSThread()
-	if os.Geteuid() == 0 {
-		syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
-		defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
+	for path, want := range map[string]string{
+		path:                               "attempt to write a readonly database",
+		filepath.Join(sealed, "limits.db"): "unable to open database file",
+	} {
+		var said bytes.Buffer
+		open := process("open", path)
+		open.Path, open.Stderr = program, &said
+		if os.Geteuid() == 0 {
+			open.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		assert.Error(t, open.Run())
+		assert.Contains(t, said.String(), want)
 	}
-	_, err = sqlite.Open(path)
-	assert.ErrorContains(t, err, "attempt to write a readonly database")
-	_, err = sqlite.Open(filepath.Join(sealed, "limits.db"))
-	assert.ErrorContains(t, err, "unable to open database file")
 }
