@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // check returns an error that says how the table differs from what the store needs, if it does. Some of
@@ -23,7 +25,7 @@ func (s *Store) check(ctx context.Context, db querier) error {
 		return err
 	}
 	if len(found) == 0 {
-		return &advised{s.say(unseenTable), nil}
+		return &advised{s.say(unseenTable), errUnseen}
 	}
 	if all := differences(s.dialect.Parts, found); len(all) > 0 {
 		return &advised{s.say(otherTable) + ": " + strings.Join(all, "; "), nil}
@@ -42,24 +44,35 @@ func (s *Store) checkSession(ctx context.Context, db querier) error {
 	if err != nil {
 		return err
 	}
-	if all := differences(s.dialect.Needs, found); len(all) > 0 {
-		return &advised{otherSession + ": " + strings.Join(all, "; "), nil}
+	all := differences(s.dialect.Needs, found)
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	do := otherSession
+	if strings.HasPrefix(all[0], "server_encoding ") {
+		do = s.say(otherEncoding)
+	}
+	return &advised{do + ": " + strings.Join(all, "; "), nil}
 }
 
-// blameTable says how the table differs from what the store needs, if that is why a statement could not be
-// prepared. It does not look if the error itself says enough.
-func (s *Store) blameTable(ctx context.Context, err error) error {
-	if remedy(err) != "" || retryable(err) {
+// blameTable returns what the database itself says about a table that check has not seen, which is more precise: the
+// table is missing, or a privilege is.
+func (s *Store) blameTable(ctx context.Context, p *prepared, err error) error {
+	if !errors.Is(err, errUnseen) {
 		return err
 	}
-	var differs *advised
-	if errors.As(s.check(ctx, s.db), &differs) {
-		return &advised{differs.do, err}
+	look := s.single(ctx, p, func(in session) error {
+		rows := []runtime.Row{{Shard: -1}}
+		return newRowLock(in, rows, runtime.DurabilityDefault).read(ctx, lookRows, rows)
+	})
+	if look != nil && remedy(look) != "" {
+		return look
 	}
-	return fmt.Errorf("table %q cannot be used: %w", s.table, err)
+	return err
 }
+
+// errUnseen is in the error of check if it has not seen the table.
+var errUnseen = errors.New("the table is not visible")
 
 // What to do about a table that cannot be used. See [trouble] for the placeholders.
 const (
@@ -67,7 +80,10 @@ const (
 	// Some databases do not show a table to a user who may do nothing with it.
 	unseenTable  = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	otherSession = `change the settings of the connections, in the data source name or in the server`
-	otherTable   = `change table {table} to what "ratelimitgen sql {flags}" prints`
+	// An encoding can only be chosen for a new database.
+	otherEncoding = `keep table {table} in a database whose encoding is UTF8, such as "CREATE DATABASE ... ENCODING 'UTF8' ` +
+		`TEMPLATE template0" makes`
+	otherTable = `change table {table} to what "ratelimitgen sql {flags}" prints`
 )
 
 // describe returns the parts of a table.

@@ -18,6 +18,11 @@ type Dialect struct {
 	Numbered bool
 	// Quote is the character that stands before and after a quoted name.
 	Quote string
+	// Prepare makes the store prepare statements in the database, each at its first use. Without it statements are
+	// sent with their arguments, and only the driver may prepare them. It must not be set for a database that is
+	// reached through a pooler that sends each transaction to another session, where a statement that was prepared
+	// under some name may be missing, or be another client's.
+	Prepare bool
 	// Isolation is that of the store's own transactions. Under it, Read must return what others have
 	// committed before Read had its lock, and not what was there when the transaction began.
 	Isolation sql.IsolationLevel
@@ -36,6 +41,10 @@ type Dialect struct {
 	// Session selects the settings of a session on which the statements rely, and their values, and Needs says
 	// what they must be, in the manner of Parts. Both are empty if there are none.
 	Session, Needs string
+	// Named selects whether a statement has been prepared in the session whose text is like :name. Its own text contains
+	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
+	// pooler mixes them up. It is empty for a database that has no such poolers.
+	Named string
 	// Repeats selects a row if the server may carry out a statement once more that it has answered already, when
 	// it is not in a transaction. Then none is sent so that writes. It is empty if no server does.
 	Repeats string

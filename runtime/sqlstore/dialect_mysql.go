@@ -12,6 +12,7 @@ var MySQL = Dialect{
 	Quote: "`",
 	// As on Postgres, more would send smaller statements.
 	Lanes:     2,
+	Prepare:   true,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (

@@ -2,9 +2,20 @@ package sqlstore
 
 import "database/sql"
 
-// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does. A session with
-// extra_float_digits below 1 rounds the doubles that it sends as text, so it is refused. Before version 12, where that
-// was the default, the data source name sets it: extra_float_digits=1, as lib/pq does by itself.
+// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
+//
+// A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there
+// the data source name sets extra_float_digits=3, and lib/pq sets it to 2, which is enough for doubles.
+//
+// The database's encoding must be UTF8, or SQL_ASCII, which keeps the bytes that it is given, and that of the client
+// too: others convert names and keys, so that two drivers may store one key in two rows, or refuse some of them.
+//
+// The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
+// with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
+// (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or
+// cache_describe. [Store.Ready] finds this out. With lib/pq, everything that has arguments runs in transactions, where
+// a pooler cannot mistake another client's statement for the store's. PgBouncer then needs
+// ignore_startup_parameters = extra_float_digits. Without transactions (pool_mode = statement) there is no store.
 var Postgres = Dialect{
 	Name:     "postgres",
 	Numbered: true,
@@ -46,9 +57,17 @@ primary key: name, key, shard
 `,
 	Session: `
 SELECT 'extra_float_digits', current_setting('extra_float_digits')
+	|| CASE WHEN CAST(current_setting('server_version_num') AS integer) < 120000 THEN ' before Postgres 12' ELSE '' END
+UNION ALL SELECT 'server_encoding', current_setting('server_encoding')
+UNION ALL SELECT 'client_encoding', current_setting('client_encoding')
 `,
 	Needs: `
-extra_float_digits: 1 | 2 | 3
+server_encoding: UTF8 | SQL_ASCII
+extra_float_digits: 3 | 2 | 1 | 3 before Postgres 12 | 2 before Postgres 12
+client_encoding: UTF8 | SQL_ASCII
+`,
+	Named: `
+SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
 	One: `
 SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
@@ -108,10 +127,14 @@ SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)
 `,
 }
 
-// syncOnPostgres is true, and says of this transaction whether it waits for the disk when it commits. The casts are for
-// drivers that write parameters into the text, where a number may come in quotes.
+// syncOnPostgres is true, and says of this transaction whether it waits for the disk when it commits. What waits for a
+// standby to apply a commit waits for more than full asks for, and goes on to. The casts are for drivers that write
+// parameters into the text, where a number may come in quotes.
 const syncOnPostgres = `(CAST(:durability AS integer) = 0
-	OR set_config('synchronous_commit', CASE CAST(:durability AS integer) WHEN 1 THEN 'off' ELSE 'on' END, true) <> '')`
+	OR set_config('synchronous_commit', CASE
+		WHEN CAST(:durability AS integer) = 1 THEN 'off'
+		WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
+		ELSE 'on' END, true) <> '')`
 
 // takeOnPostgres is what Take does with a row that is there.
 const takeOnPostgres = `

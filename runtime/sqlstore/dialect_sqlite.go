@@ -3,9 +3,10 @@ package sqlstore
 // SQLite is the dialect of SQLite 3.38 and later. Transactions must be immediate: with the driver
 // modernc.org/sqlite that is _txlock=immediate, which package sqlite sets.
 var SQLite = Dialect{
-	Name:  "sqlite",
-	Quote: `"`,
-	Lanes: 1,
+	Name:    "sqlite",
+	Quote:   `"`,
+	Lanes:   1,
+	Prepare: true,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
 	name  TEXT    NOT NULL,

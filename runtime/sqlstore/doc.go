@@ -19,6 +19,10 @@
 // The same statements run in a transaction of the caller, by WithTx: then the store neither retries nor
 // commits, and a conflict is a [RetryTxError].
 //
+// On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
+// session of the server; see [Postgres] for what drivers and poolers must be set to. On MySQL, MariaDB and SQLite each
+// statement is prepared at its first use.
+//
 // Before its first use, the table is compared with what the dialect says it must be: one without its primary
 // key, for example, would have two rows of one key. An error that comes of how the program is deployed says
 // what to do, and wraps the driver's.

@@ -15,12 +15,22 @@ func (s *Store) glance(ctx context.Context, p *prepared, calls []runtime.Call) (
 		return nil, nil
 	}
 	err = retry(ctx, func() error {
-		swapped, err := s.swap(ctx, p, b, durabilityOf(calls))
-		if swapped {
-			answers = b.Answers()
+		now, err := s.now(ctx, s.db)
+		if err != nil {
+			return err
 		}
-		return err
+		return s.single(ctx, p, func(in session) error {
+			swapped, err := s.swap(ctx, p, in, now, b, durabilityOf(calls))
+			answers = nil
+			if swapped {
+				answers = b.Answers()
+			}
+			return err
+		})
 	})
+	if err != nil {
+		answers = nil
+	}
 	if row := b.Rows()[0]; deniesTake(calls, answers) {
 		s.streaks.denied(row)
 	} else {
@@ -40,12 +50,10 @@ func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
 }
 
 // swap runs a batch of one row, and returns false if what it has changed was not written.
-func (s *Store) swap(ctx context.Context, p *prepared, b *runtime.Batch, d runtime.Durability) (bool, error) {
-	now, err := s.now(ctx, s.db)
-	if err != nil {
-		return false, err
-	}
-	l := newRowLock(p, b.Rows(), d)
+func (s *Store) swap(
+	ctx context.Context, p *prepared, in session, now func() int64, b *runtime.Batch, d runtime.Durability,
+) (bool, error) {
+	l := newRowLock(in, b.Rows(), d)
 	if err := l.read(ctx, lookRows, b.Rows()); err != nil {
 		return false, err
 	}
@@ -57,12 +65,12 @@ func (s *Store) swap(ctx context.Context, p *prepared, b *runtime.Batch, d runti
 		return true, nil
 	}
 	was, is := l.states[0], changes[0].State
-	if !was.Seen || !is.Seen || p.resends {
+	if !was.Seen || !is.Seen || p.resends && !p.splits { // what splits is in a transaction
 		return false, nil
 	}
 	form, v := l.bind([]stored{{l.rows[0], is}})
 	v[paramOldValue], v[paramOldTS], v[paramOldPrev] = was.Value, was.TS, was.Prev
-	result, err := p.exec(ctx, swapRows, form, v)
+	result, err := in.exec(ctx, swapRows, form, v)
 	if err != nil {
 		return false, err
 	}

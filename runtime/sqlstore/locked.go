@@ -63,6 +63,24 @@ var errRollback = errors.New("nothing to commit")
 // inTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
 // transaction may have been committed although there is an error.
 func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn func(se session) error) error {
+	if err := p.prepareWanted(ctx); err != nil {
+		return err
+	}
+	// Each try uses up a connection of the pool that the server has closed.
+	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
+		err := s.inTxOnce(ctx, p, d, fn)
+		var unbegun *unbegunError
+		switch {
+		case !errors.As(err, &unbegun) || ctx.Err() != nil:
+			return err
+		case tries == 0:
+			return &advised{closedAtBegin, unbegun.err}
+		}
+	}
+}
+
+// inTxOnce is inTx without a second try.
+func (s *Store) inTxOnce(ctx context.Context, p *prepared, d runtime.Durability, fn func(se session) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return err
@@ -75,7 +93,7 @@ func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn 
 func (s *Store) inTxOf(ctx context.Context, conn *sql.Conn, p *prepared, fn func(se session) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
 	if err != nil {
-		return err
+		return unbegun(err)
 	}
 	defer tx.Rollback()
 	if err := fn(own{tx, p}); err != nil {

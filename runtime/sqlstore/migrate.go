@@ -19,6 +19,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	tries := 0
 	_, err = bounded(ctx, func(ctx context.Context) (any, error) {
 		return nil, retry(ctx, func() error {
+			// Before there is a table that would have to be moved to another database.
+			if err := s.checkSession(ctx, s.db); err != nil {
+				return err
+			}
 			_, err := s.db.ExecContext(ctx, create)
 			if tries++; tries < 10 && createdMeanwhile(err) {
 				return &RetryTxError{err}

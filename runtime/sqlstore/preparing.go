@@ -85,13 +85,15 @@ func (s *Store) runPreparation(ctx context.Context, under *preparation, outdated
 	close(under.done)
 }
 
-// prepareChecked prepares the statements, compares the table with what it must be, and measures the database's clock.
+// prepareChecked finds out how to run the statements, compares the table with what it must be, and measures the database's clock.
 func (s *Store) prepareChecked(ctx context.Context) (*prepared, error) {
-	p, err := s.prepareAll(ctx)
+	p, err := s.newPrepared(ctx)
 	if err != nil {
-		return nil, s.blameTable(ctx, err)
+		return nil, err
 	}
-	if err = s.check(ctx, s.db); err == nil {
+	if err = s.check(ctx, s.db); err != nil {
+		err = s.blameTable(ctx, p, err)
+	} else {
 		_, err = s.now(ctx, s.db)
 	}
 	if err != nil {

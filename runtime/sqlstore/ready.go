@@ -26,7 +26,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// tryOut checks the table, and rehearses a call.
+// tryOut checks the table, rehearses a call, and looks for a pooler that mixes statements up.
 func (s *Store) tryOut(ctx context.Context) error {
 	p, err := s.prepare(ctx)
 	if err != nil {
@@ -35,7 +35,10 @@ func (s *Store) tryOut(ctx context.Context) error {
 	if err := s.check(ctx, s.db); err != nil {
 		return err
 	}
-	return s.rehearse(ctx, p)
+	if err := s.rehearse(ctx, p); err != nil {
+		return err
+	}
+	return s.checkNames(ctx, p)
 }
 
 // rehearse does with a row that no limit can have what a call does with its rows, and rolls back.

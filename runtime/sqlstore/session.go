@@ -9,12 +9,26 @@ import (
 
 // query runs a statement outside of a transaction.
 func (p *prepared) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	return p.stmts[s][f].QueryContext(ctx, p.texts[s][f].args(v)...)
+	stmt, err := p.stmt(ctx, s, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return p.db.QueryContext(ctx, p.texts[s][f].sql, p.texts[s][f].args(v)...)
+	}
+	return stmt.QueryContext(ctx, p.texts[s][f].args(v)...)
 }
 
 // exec runs a statement outside of a transaction.
 func (p *prepared) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	return p.stmts[s][f].ExecContext(ctx, p.texts[s][f].args(v)...)
+	stmt, err := p.stmt(ctx, s, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return p.db.ExecContext(ctx, p.texts[s][f].sql, p.texts[s][f].args(v)...)
+	}
+	return stmt.ExecContext(ctx, p.texts[s][f].args(v)...)
 }
 
 // session runs statements, in a transaction or each by itself.
@@ -23,18 +37,24 @@ type session interface {
 	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
 }
 
-// own is a transaction of the store, with the prepared statements.
+// own is a transaction of the store, with those statements that are prepared.
 type own struct {
 	tx       *sql.Tx
 	prepared *prepared
 }
 
 func (o own) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	return o.tx.StmtContext(ctx, o.prepared.stmts[s][f]).ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
+	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
+		return o.tx.StmtContext(ctx, stmt).ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
+	}
+	return callers{o.tx, o.prepared.texts}.exec(ctx, s, f, v)
 }
 
 func (o own) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	return o.tx.StmtContext(ctx, o.prepared.stmts[s][f]).QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
+		return o.tx.StmtContext(ctx, stmt).QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	}
+	return callers{o.tx, o.prepared.texts}.query(ctx, s, f, v)
 }
 
 // callers is a transaction of the caller. What is prepared in the database is not used in it: to prepare
@@ -50,4 +70,13 @@ func (c callers) exec(ctx context.Context, s statement, f form, v *values) (sql.
 
 func (c callers) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
 	return c.tx.QueryContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
+}
+
+// single runs fn, which runs a statement that does no harm if it is carried out twice, outside of a transaction if the
+// driver does not split it.
+func (s *Store) single(ctx context.Context, p *prepared, fn func(session) error) error {
+	if p.splits {
+		return s.inTx(ctx, p, runtime.DurabilityDefault, fn)
+	}
+	return fn(p)
 }

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+	"sync/atomic"
 )
 
 // statement is one of the dialect's texts. Those that are about rows come in two forms: for one row, and for
@@ -24,6 +24,7 @@ const (
 	tellRow
 	swapRows
 	readPage
+	askNamed
 	statementCount
 )
 
@@ -55,6 +56,7 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 		tellRow:    {oneRow: d.TakeTold},
 		swapRows:   {oneRow: d.Swap},
 		readPage:   {oneRow: d.Page},
+		askNamed:   {oneRow: d.Named},
 	} {
 		for f := range formCount {
 			if t[s][f], err = d.compile(written[f], rows[f], table); err != nil {
@@ -65,31 +67,35 @@ func newTexts(d Dialect, table string) (t texts, err error) {
 	return t, nil
 }
 
-// prepared are the texts, prepared in the store's database.
+// prepared are the texts, and what is known of the way to the database. The statements of a dialect that has them
+// prepared are prepared in the store's database, each at its first use.
 type prepared struct {
+	db    *sql.DB
 	texts *texts
-	stmts [statementCount][formCount]*sql.Stmt
+	// keeps says that statements are prepared.
+	keeps bool
+	stmts [statementCount][formCount]preparedStmt
 	// resends says that a statement outside of a transaction may be carried out twice.
 	resends bool
+	// splits says that the driver prepares a statement and runs it by two messages, and names it so that a pooler that
+	// sends each transaction to another session may run another client's. In a transaction it cannot.
+	splits bool
 }
 
-// outdated reports whether a statement must be prepared anew, for Postgres has seen that its table has changed, or
-// somebody else has been told so and has closed it.
-func outdated(err error) bool {
-	if err == nil {
-		return false
+// preparedStmt is a statement that may be prepared.
+type preparedStmt struct {
+	stmt atomic.Pointer[sql.Stmt]
+	// wanted says that a transaction has run the text: to prepare it there would take a second connection.
+	wanted atomic.Bool
+}
+
+func (s *Store) newPrepared(ctx context.Context) (*prepared, error) {
+	p := &prepared{db: s.db, texts: &s.texts, keeps: s.dialect.Prepare}
+	var err error
+	if p.resends, p.splits, err = conduct(ctx, s.db); err != nil {
+		return nil, err
 	}
-	return changedTable(err) || strings.Contains(err.Error(), "sql: statement is closed")
-}
-
-// changedTable reports whether Postgres says that a statement's result is no longer what it was when it was prepared.
-func changedTable(err error) bool {
-	var stated interface{ SQLState() string }
-	return errors.As(err, &stated) && strings.Contains(err.Error(), "cached plan must not change result type")
-}
-
-func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
-	p := &prepared{texts: &s.texts, resends: resends(s.db)}
+	p.splits = p.splits && !p.keeps
 	if !p.resends && s.dialect.Repeats != "" {
 		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -97,28 +103,59 @@ func (s *Store) prepareAll(ctx context.Context) (*prepared, error) {
 		}
 		p.resends = err == nil
 	}
-	for i, forms := range s.texts {
-		for f, t := range forms {
-			if t.sql == "" {
-				continue
-			}
-			var err error
-			if p.stmts[i][f], err = s.db.PrepareContext(ctx, t.sql); err != nil {
-				p.close()
-				return nil, err
+	return p, nil
+}
+
+// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared.
+func (p *prepared) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
+	at := &p.stmts[s][f]
+	if stmt := at.stmt.Load(); stmt != nil || !p.keeps {
+		return stmt, nil
+	}
+	stmt, err := p.db.PrepareContext(ctx, p.texts[s][f].sql)
+	if err != nil {
+		return nil, err
+	}
+	if !at.stmt.CompareAndSwap(nil, stmt) {
+		stmt.Close() // another call was faster
+	}
+	return at.stmt.Load(), nil
+}
+
+// stmtInTx is stmt in a transaction, which needs its only connection. It is nil if the statement is not prepared yet.
+func (p *prepared) stmtInTx(s statement, f form) *sql.Stmt {
+	at := &p.stmts[s][f]
+	stmt := at.stmt.Load()
+	if stmt == nil && p.keeps {
+		at.wanted.Store(true)
+	}
+	return stmt
+}
+
+// prepareWanted prepares what earlier transactions would have used.
+func (p *prepared) prepareWanted(ctx context.Context) error {
+	if !p.keeps {
+		return nil
+	}
+	for s := range p.stmts {
+		for f := range p.stmts[s] {
+			if at := &p.stmts[s][f]; at.wanted.Load() && at.stmt.Load() == nil {
+				if _, err := p.stmt(ctx, statement(s), form(f)); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return p, nil
+	return nil
 }
 
 func (p *prepared) close() {
 	if p == nil {
 		return
 	}
-	for _, forms := range p.stmts {
-		for _, stmt := range forms {
-			if stmt != nil {
+	for s := range p.stmts {
+		for f := range p.stmts[s] {
+			if stmt := p.stmts[s][f].stmt.Load(); stmt != nil {
 				stmt.Close()
 			}
 		}

@@ -75,7 +75,11 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 	if err != nil {
 		return done, err
 	}
-	page, err := pageAfter(ctx, prepared, after)
+	var page []stored
+	err = s.single(ctx, prepared, func(in session) (err error) {
+		page, err = pageAfter(ctx, in, after)
+		return err
+	})
 	if err != nil || len(page) == 0 {
 		done.empty = true
 		return done, err
@@ -88,10 +92,10 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 }
 
 // pageAfter returns the rows that follow one of the same name.
-func pageAfter(ctx context.Context, p *prepared, after runtime.Row) ([]stored, error) {
+func pageAfter(ctx context.Context, in session, after runtime.Row) ([]stored, error) {
 	_, v := bind([]stored{{row: after}})
 	v[paramCount] = sweepPage
-	rows, err := p.query(ctx, readPage, oneRow, v)
+	rows, err := in.query(ctx, readPage, oneRow, v)
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +119,15 @@ func (s *Store) forget(ctx context.Context, p *prepared, rows []stored) (deleted
 	}
 	form, v := bind(rows)
 	once := func() error {
-		result, err := p.exec(ctx, forgetRows, form, v)
-		if err != nil {
+		return s.single(ctx, p, func(in session) error {
+			result, err := in.exec(ctx, forgetRows, form, v)
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			deleted = int(n)
 			return err
-		}
-		n, err := result.RowsAffected()
-		deleted = int(n)
-		return err
+		})
 	}
 	err = s.withRoom(ctx, func() error { return retry(ctx, once) })
 	return deleted, err

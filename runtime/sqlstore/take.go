@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -49,17 +47,6 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 	return rest, nil
 }
 
-// resends reports whether db may send a statement again that the server has carried out already. Package
-// database/sql does so when a driver says driver.ErrBadConn, which drivers should say only of what they have not
-// sent; lib/pq says it of any connection that breaks, and so does what wraps it. In a transaction nothing is sent
-// again.
-func resends(db *sql.DB) bool {
-	return !slices.Contains(carefulDrivers, fmt.Sprintf("%T", db.Driver()))
-}
-
-// carefulDrivers are those of pgx, of MySQL and of SQLite, which send nothing again.
-var carefulDrivers = []string{"*stdlib.Driver", "*mysql.MySQLDriver", "*sqlite.Driver"}
-
 // takeOf takes from rows of one limit, and notes how it has left them.
 func (s *Store) takeOf(ctx context.Context, p *prepared, by way, t takes) error {
 	for i := range t {
@@ -70,7 +57,7 @@ func (s *Store) takeOf(ctx context.Context, p *prepared, by way, t takes) error 
 		return s.taker.Take(ctx, t)
 	case by == nil:
 		return nil
-	case p.resends:
+	case p.resends || p.splits: // in a transaction nothing is sent again, and all of it to one session
 		return s.inTx(ctx, p, t[0].policy.Durability, func(se session) error { return by(t, ctx, se) })
 	}
 	return by(t, ctx, p)

@@ -15,6 +15,8 @@ type trouble struct {
 	numbers, codes []int
 	// says is a part of what SQLite says with its code for everything else.
 	says string
+	// messages are parts of what poolers say with a state that says little: one of them must be there.
+	messages []string
 	// do says what to do. {table} stands for the table's name in quotes, {dialect} for that of the dialect,
 	// and {flags} for the flags with which ratelimitgen sql prints the table.
 	do string
@@ -61,6 +63,35 @@ var troubles = []trouble{
 		do: "the server refuses the database user: check user and password in the data source name, and whom " +
 			"the server lets in from this host",
 	}, {
+		// invalid_sql_statement_name and duplicate_prepared_statement.
+		states: misplacedStates,
+		do:     noNames,
+	}, {
+		states: []string{"08P01"}, messages: []string{"bind message supplies"},
+		do: noNames,
+	}, {
+		states: []string{"08P01"}, messages: []string{"not allowed in statement pooling mode"},
+		do: noStatementMode,
+	}, {
+		states: []string{"08P01"}, messages: []string{"unsupported startup parameter"},
+		do: "the pooler refuses a parameter of the connection: name it in PgBouncer's ignore_startup_parameters, such as " +
+			"extra_float_digits, which lib/pq sends",
+	}, {
+		states: []string{"08P01"}, messages: []string{"query_wait_timeout"},
+		do: "the pooler had no connection to the server to spare: raise its pool_size, or bound the connections of each " +
+			"process with db.SetMaxOpenConns",
+	}, {
+		states: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
+		do: "the pooler does not know the database or its user: add it to PgBouncer's configuration",
+	}, {
+		states: []string{"08P01"}, messages: []string{"server login", "server_login_retry", "cannot connect to server", "server conn crashed"},
+		do: "the pooler cannot reach the database server: check host, port and user in PgBouncer's [databases], and " +
+			"that the server runs",
+	}, {
+		states: []string{"08P01"}, messages: []string{"no more connections allowed"},
+		do: "the pooler takes no more connections: bound those of each process with db.SetMaxOpenConns, or raise " +
+			"PgBouncer's max_client_conn",
+	}, {
 		// The class connection exception, and cannot_connect_now. Refused connections are not an error of
 		// the database: see unreachable.
 		states: []string{"08", "57P03"},
@@ -71,8 +102,8 @@ var troubles = []trouble{
 		do: "the server takes no more connections: bound those of each process with db.SetMaxOpenConns, or " +
 			"allow more in the server",
 	}, {
-		// syntax_error; ER_PARSE_ERROR.
-		states: []string{"42601"}, numbers: []int{1064},
+		// syntax_error, undefined_function and undefined_object; ER_PARSE_ERROR and ER_SP_DOES_NOT_EXIST.
+		states: []string{"42601", "42883", "42704"}, numbers: []int{1064, 1305},
 		do: "the database does not understand the dialect {dialect}: give sqlstore.New the one of the database",
 	}, {
 		// SQLITE_CANTOPEN.
@@ -90,6 +121,15 @@ var troubles = []trouble{
 	},
 }
 
+const (
+	noNames = "statements that the driver prepares under names are not found again, as behind a pooler that sends each " +
+		"transaction to another session of the server: set default_query_exec_mode=exec in pgx's data source name, or " +
+		"pool_mode = session or, from PgBouncer 1.21 on, max_prepared_statements in the pooler"
+	noStatementMode = "the pooler does not allow transactions: set PgBouncer's pool_mode to transaction or session"
+	closedAtBegin   = "the server, or a pooler before it, closes connections when a transaction begins: if it is PgBouncer " +
+		"with pool_mode = statement, set it to transaction or session"
+)
+
 const noServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 	"server runs"
 
@@ -106,7 +146,7 @@ func remedy(err error) string {
 	case errors.As(err, &stated):
 		state := stated.SQLState()
 		matches = func(t trouble) bool {
-			return slices.ContainsFunc(t.states, func(s string) bool { return strings.HasPrefix(state, s) })
+			return slices.ContainsFunc(t.states, func(s string) bool { return strings.HasPrefix(state, s) }) && t.isSaid(err)
 		}
 	case errors.As(err, &coded):
 		matches = func(t trouble) bool { return t.isSQLite(coded.Code()&0xff, err.Error()) }
@@ -115,6 +155,12 @@ func remedy(err error) string {
 		return troubles[i].do
 	}
 	return ""
+}
+
+// isSaid reports whether an error has one of the messages, if there are any.
+func (t trouble) isSaid(err error) bool {
+	said := func(message string) bool { return strings.Contains(err.Error(), message) }
+	return len(t.messages) == 0 || slices.ContainsFunc(t.messages, said)
 }
 
 // sqliteError is the code of SQLite for everything that has none of its own: SQLITE_ERROR.

@@ -97,7 +97,7 @@ func TestDoublesInJSON(t *testing.T) {
 
 // TestSessionsThatChangeData refuses sessions that round the doubles that they send, or do not keep texts as they are.
 func TestSessionsThatChangeData(t *testing.T) {
-	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "1"`}
+	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "3"`}
 	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}
 	utf16 := [2]string{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`}
 	empty := [2]string{"sql_mode=EMPTY_STRING_IS_NULL", `an empty text is "NULL" instead of "a text"`}

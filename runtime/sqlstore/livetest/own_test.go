@@ -18,6 +18,8 @@ type own struct {
 	script string
 	// offset sets the ports apart from those of other scripts.
 	offset int
+	// args are those of start after the port.
+	args []string
 
 	dir   string
 	guard *exec.Cmd
@@ -36,7 +38,7 @@ func (o *own) start() (err error) {
 	if err := o.watch(); err != nil {
 		return err
 	}
-	err = o.run("start", strconv.Itoa(o.port(0)))
+	err = o.run("start", append([]string{strconv.Itoa(o.port(0))}, o.args...)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == statusNotInstalled {
 		return fmt.Errorf("%w: %w", errNotInstalled, err)

@@ -1,0 +1,226 @@
+package livetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// pooler is a PgBouncer before the Postgres server; see pgbouncer.sh.
+type pooler struct{ own }
+
+// startPooler starts a PgBouncer of a release, with settings, which ends with the test.
+func startPooler(t *testing.T, offset int, release string, settings ...string) *pooler {
+	t.Helper()
+	u, err := url.Parse(postgresDSN)
+	require.NoError(t, err)
+	target := u.Host + u.Path
+	if u.Port() == "" {
+		target = u.Host + ":5432" + u.Path
+	}
+	p := &pooler{own{script: "./pgbouncer.sh", offset: offset, args: append([]string{target, release}, settings...)}}
+	t.Cleanup(p.remove)
+	needOwn(t, p.start())
+	return p
+}
+
+// server returns a database of the pooler by a driver, with parameters of its connections.
+func (p *pooler) server(driver, database string, parameters ...string) server {
+	s := server{"pgbouncer", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", p.port(0), database), sqlstore.Postgres}
+	for _, parameter := range parameters {
+		s = s.with(parameter)
+	}
+	return s
+}
+
+// way is a driver and parameters of its connections.
+type way struct{ driver, parameter string }
+
+func (w way) String() string {
+	if w.parameter == "" {
+		return w.driver
+	}
+	return w.driver + " " + w.parameter
+}
+
+// unnamed are the ways that do not name prepared statements, so that a pooler may send each transaction to another
+// session.
+var unnamed = []way{
+	{"pgx", "default_query_exec_mode=exec"}, {"pgx", "default_query_exec_mode=simple_protocol"},
+	{"pgx", "default_query_exec_mode=cache_describe"},
+	{"postgres", ""}, {"postgres", "binary_parameters=yes"},
+}
+
+// named is the way that names prepared statements.
+var named = way{"pgx", ""}
+
+const ignoreDigits = "ignore_startup_parameters=extra_float_digits"
+
+// TestPgBouncer takes by the installed PgBouncer, which does not track prepared statements if it is older than 1.21,
+// in each mode: exactly as many as fit, or Ready says what to change.
+func TestPgBouncer(t *testing.T) {
+	p := startPooler(t, 16, "installed", ignoreDigits)
+	for _, w := range unnamed {
+		for _, mode := range []string{"transaction", "single", "session"} {
+			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, p.server(w.driver, mode, w.parameter)) })
+		}
+	}
+	t.Run("session "+named.String(), func(t *testing.T) { exactBehind(t, p.server(named.driver, "session")) })
+	refused := func(mode string, w way, connections int, says ...string) {
+		t.Run(fmt.Sprintf("%s %s by %d", mode, w, connections), func(t *testing.T) {
+			db, table := servers[0].open(t), newTable()
+			servers[0].storeIn(t, db, table, nil)
+			for range 3 {
+				refusesBehind(t, p.server(w.driver, mode, w.parameter), table, connections, says...)
+			}
+		})
+	}
+	for _, connections := range []int{0, 1, 2} {
+		refused("transaction", named, connections, "default_query_exec_mode=exec", "max_prepared_statements")
+		refused("single", named, connections, "default_query_exec_mode=exec", "max_prepared_statements")
+	}
+	for _, w := range append(unnamed, named) {
+		refused("statement", w, 0, "transaction or session")
+	}
+}
+
+// TestPgBouncerTracking has a PgBouncer that tracks prepared statements, with drivers of every way.
+func TestPgBouncerTracking(t *testing.T) {
+	if !*long {
+		t.Skip("it gets a newer PgBouncer from Debian: run it with -long")
+	}
+	p := startPooler(t, 14, "trixie", ignoreDigits, "max_prepared_statements=100")
+	for _, w := range append(unnamed, named) {
+		for _, mode := range []string{"transaction", "single", "session"} {
+			t.Run(mode+" "+w.String(), func(t *testing.T) { exactBehind(t, p.server(w.driver, mode, w.parameter)) })
+		}
+	}
+}
+
+// refusesBehind requires that Ready of a store with so many connections says what to change, in bounded time.
+func refusesBehind(t *testing.T, s server, table string, connections int, says ...string) {
+	t.Helper()
+	db, err := sql.Open(s.driver, s.dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(connections)
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+	require.NoError(t, err)
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err = store.Ready(ctx)
+	require.Error(t, err)
+	for _, says := range says {
+		assert.ErrorContains(t, err, says)
+	}
+	assert.NoError(t, ctx.Err())
+	t.Log(err)
+}
+
+// exactBehind has several programs, as it were, race for the tokens of one key of limits of two kinds, while others
+// run statements of their own: as many are admitted as fit, and are stored as taken.
+func exactBehind(t *testing.T, s server) {
+	const programs, callersEach, capacity = 3, 8, 400
+	// Not by way of the pooler: the test looks at what is really there.
+	direct, table := servers[0].open(t), newTable()
+	truth := servers[0].storeIn(t, direct, table, nil)
+	bucket, sliding := once("bucket", capacity), once("sliding", capacity)
+	sliding.Kind, sliding.Rate = runtime.SlidingWindow, capacity
+
+	var admitted, failed atomic.Int64
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for range programs {
+		store := s.behind(t, table)
+		require.NoError(t, store.Ready(t.Context()))
+		for i := range callersEach {
+			p := []*runtime.Policy{bucket, sliding}[i%2]
+			all.Go(func() {
+				limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+				for denied := false; !denied; {
+					d, err := limit.Allow(t.Context())
+					if err != nil && assert.Less(t, failed.Add(1), int64(10), "%v", err) {
+						continue
+					}
+					if denied = !d.Allowed; !denied {
+						admitted.Add(1)
+					}
+				}
+				_, err := limit.Peek(t.Context())
+				assert.NoError(t, err)
+			})
+		}
+	}
+	others := s.others(t, table, bucket, done)
+	all.Wait()
+	close(done)
+	others.Wait()
+	for _, p := range []*runtime.Policy{bucket, sliding} {
+		assert.Zero(t, left(t, truth, p), p.Name)
+	}
+	assert.EqualValues(t, 2*capacity, admitted.Load(), "admitted")
+	assert.Zero(t, failed.Load(), "errors")
+	t.Logf("%d admitted of %d that fit, %d errors", admitted.Load(), 2*capacity, failed.Load())
+}
+
+// behind returns a store of a program of its own, with few connections.
+func (s server) behind(t *testing.T, table string) *sqlstore.Store {
+	t.Helper()
+	db, err := sql.Open(s.driver, s.dsn)
+	require.NoError(t, err)
+	db.SetMaxOpenConns(2)
+	if strings.Contains(s.dsn, "/session") {
+		db.SetMaxOpenConns(1) // as a program has a session for each
+	}
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 3})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		store.Close()
+		db.Close()
+	})
+	return store
+}
+
+// others runs clients of the pooler that are not stores, until done is closed. Their statements have the parameters of
+// those that write and delete rows, and are sent as lib/pq sends them outside of transactions: a pooler may have them
+// run what another client has prepared. What they run must not be a store's.
+func (s server) others(t *testing.T, table string, p *runtime.Policy, done chan struct{}) *sync.WaitGroup {
+	var all sync.WaitGroup
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	u.RawQuery = "sslmode=disable"
+	for range 2 {
+		all.Go(func() {
+			db, err := sql.Open("postgres", u.String())
+			require.NoError(t, err)
+			defer db.Close()
+			db.SetMaxOpenConns(1)
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				// Errors are the pooler's mistake: one has fewer parameters than the other.
+				db.Exec(`SELECT CAST($1 AS text), CAST($2 AS text), CAST($3 AS integer), CAST($4 AS double precision),
+					CAST($5 AS bigint), CAST($6 AS double precision), CAST($7 AS integer)`,
+					p.Name, "", 0, float64(p.Capacity), time.Now().UnixNano(), 0.0, 0)
+				db.Exec("SELECT CAST($1 AS text)", table)
+			}
+		})
+	}
+	return &all
+}
