@@ -86,6 +86,10 @@ func (p *parser) oneLimit(e entry) *Limit {
 
 func (p *parser) limitName(e entry) {
 	if limitNameForm.MatchString(e.name) {
+		if len(e.name) > runtime.MaxKey {
+			p.report(e.named, nameTooLong, "choose a shorter name: goName would shorten that of the method only",
+				"the name of a limit has at most %d bytes, and %s has %s", runtime.MaxKey, quote(e.name), grouped(int64(len(e.name))))
+		}
 		return
 	}
 	p.report(e.named, badName, "begin with a small letter and use letters and digits only",

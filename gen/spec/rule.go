@@ -23,6 +23,7 @@ const (
 	noLimits         = "no-limits"
 	notIndented      = "not-indented"
 	badName          = "bad-name"
+	nameTooLong      = "name-too-long"
 	reservedName     = "reserved-name"
 	sameGoName       = "same-go-name"
 	badGoName        = "bad-go-name"

@@ -116,6 +116,10 @@ var rules = []Rule{
 		Right:   valid,
 	},
 	{
+		ID:      nameTooLong,
+		Summary: "The name of a limit has at most 255 bytes, because it is stored with every count.",
+	},
+	{
 		ID:      reservedName,
 		Summary: "No limit takes the Go name of a method that the generated code has besides, or that go vet knows from the standard library.",
 		Wrong:   strings.Replace(valid, "sendMessage", "all", 1),

@@ -114,7 +114,7 @@ func ifKind(kind runtime.Kind, reason string, properties object) object {
 var limitsSchema = object{
 	"type":                 "object",
 	"minProperties":        1,
-	"propertyNames":        object{"pattern": limitNamePattern},
+	"propertyNames":        object{"pattern": limitNamePattern, "maxLength": runtime.MaxKey},
 	"additionalProperties": object{"$ref": "#/definitions/limit"},
 	"defaultSnippets": []any{object{
 		"label": "limit",

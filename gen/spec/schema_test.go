@@ -149,6 +149,8 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 		return !c.valid(want, v) || c.valid(rules["then"], v)
 	case "pattern":
 		return !isText || utf8.ValidString(text) && regexp.MustCompile(want.(string)).MatchString(text)
+	case "maxLength":
+		return !isText || utf8.RuneCountInString(text) <= int(want.(float64))
 	case "minimum":
 		return !isNumber || number >= want.(float64)
 	case "maximum":
