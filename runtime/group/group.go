@@ -115,18 +115,26 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 func (s *Store) doSingle(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	b := newBatch(1)
 	i := b.join(ctx, calls)
-	b.begin(time.Now())
-	bounded, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
+	b.begin(b.created)
 	go b.run(s.store)
-	if b.wait(bounded) {
+	var timeout <-chan time.Time
+	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
+		// To set a timer costs more than the rest.
+		timer := time.NewTimer(Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var err error
+	select {
+	case <-b.done:
 		return b.answersOf(i)
+	case <-ctx.Done():
+		err = fmt.Errorf("%s: %w", whileUnderWay, ctx.Err())
+	case <-timeout:
+		err = errTimeout
 	}
 	time.AfterFunc(linger, b.cancel)
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", whileUnderWay, err)
-	}
-	return nil, errTimeout
+	return nil, err
 }
 
 // Close waits until the calls that have come are answered, but not longer than [Timeout]; see Shutdown.
