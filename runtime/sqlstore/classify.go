@@ -28,7 +28,7 @@ func retryable(err error) bool {
 	var stated interface{ SQLState() string }
 	var coded interface{ Code() int }
 	switch {
-	case errors.As(err, &again), errors.Is(err, errVanished):
+	case errors.As(err, &again), errors.Is(err, errVanished), errors.Is(err, errTxEnded):
 		return true
 	case errors.As(err, &stated):
 		return slices.Contains(retryableStates, stated.SQLState())

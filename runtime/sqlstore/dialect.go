@@ -68,10 +68,18 @@ type Dialect struct {
 	// Seed inserts the rows that are not there with the ts of one never seen, the smallest there is, and
 	// locks all of them. It is empty for a database in which one transaction writes at a time.
 	Seed string
-	// Write inserts or updates the rows.
+	// Write inserts or updates the rows. Where a server can end a transaction unnoticed, see TxOpen, neither Write nor
+	// Delete may affect a row outside of one.
 	Write string
 	// Delete deletes the rows, whatever is in them, and Forget those that have not changed.
 	Delete, Forget string
+	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which Repeats selects
+	// a row: they may abort a transaction between two statements, and discard the error if the next command is to
+	// prepare or to close a statement, so that the next statements run outside of the transaction.
+	TxOpen string
+	// Prepared selects how many statements the session has prepared on the server, which shows whether a driver that is
+	// given :name as an argument prepares or writes it into the statement itself. It goes with TxOpen.
+	Prepared string
 	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
 	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}

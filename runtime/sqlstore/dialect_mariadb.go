@@ -10,6 +10,15 @@ var MariaDB = func() Dialect {
 	d.Repeats = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
 `
+	d.TxOpen = "SELECT @@in_transaction"
+	d.Prepared = `
+SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
+`
+	d.Write = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
+ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
+`
+	d.Delete += "WHERE @@in_transaction\n"
 	d.TakeTold = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)

@@ -149,13 +149,23 @@ func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 	return l.put(ctx, deleteRows, unseen)
 }
 
+// errTxEnded: rows that are locked were not written, which the transaction that has locked them could not fail to do.
+var errTxEnded = errors.New("the transaction is no longer open: another node of the cluster has aborted it, or it was committed or never begun")
+
 // put writes or deletes rows.
 func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	form, values := l.bind(rows)
-	_, err := l.exec(ctx, s, form, values)
+	result, err := l.exec(ctx, s, form, values)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return errTxEnded
+	}
 	return err
 }
 

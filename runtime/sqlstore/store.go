@@ -57,6 +57,7 @@ type Store struct {
 	streaks  *streaks
 	// checked says that the table has been seen to be as it must be.
 	checked atomic.Bool
+	aborts  atomic.Int32 // of type txAborts
 
 	prepared  atomic.Pointer[prepared]
 	preparing preparing

@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -25,6 +27,11 @@ func (e *RetryTxError) Unwrap() error { return e.Err }
 
 // WithTx implements [runtime.TxStore]. In the transaction, the rows that are taken from are locked until
 // it ends: take last, and keep it short.
+//
+// On a Galera cluster, another node can abort the transaction between two statements, and the server does not report it
+// if the next command prepares or closes a statement: later statements then run outside of the transaction, and the
+// commit succeeds. So connect with interpolateParams=true there, without which calls return an error, and prepare no
+// statements in the transaction.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &txStore{s, tx} }
 
 // txStore is a store in a transaction of the caller: it never retries and never commits.
@@ -41,11 +48,28 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 	if isNil(t.tx) {
 		return nil, runtime.ErrNilTx
 	}
-	answers, err := t.answer(ctx, calls)
+	answers, err := t.answerGuarded(ctx, calls)
 	if err != nil && retryable(err) {
 		return nil, &RetryTxError{err}
 	}
 	return answers, t.store.advise(err)
+}
+
+// answerGuarded is answer where the server may have aborted the transaction without reporting it: before or during the
+// call, which its own check finds, or after it, which the commit reports or [RunInTx] finds.
+func (t *txStore) answerGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	guarded, err := t.store.admit(ctx, t.tx)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := t.answer(ctx, calls)
+	if err != nil || !guarded {
+		return answers, err
+	}
+	if err := requireOpen(ctx, t.tx, t.store.dialect.TxOpen); err != nil {
+		return nil, err
+	}
+	return answers, nil
 }
 
 func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -90,7 +114,10 @@ func isNil(tx runtime.Tx) bool {
 
 // RunInTx runs fn in a transaction of db and commits it, and does so again if it met another one: after a
 // [*RetryTxError] from fn, or another error of the kind, also from the commit. fn must have no other
-// effects than those in the transaction, and must use no connection but tx.
+// effects than those in the transaction, must use no connection but tx, and must not end it.
+//
+// On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
+// otherwise runs fn again.
 //
 // The error is that of fn, of the commit, or of ctx. If fn returns one, the transaction is rolled back.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
@@ -104,8 +131,113 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 		return err
 	}
 	defer tx.Rollback()
+	var open string
+	runInTxs.Store(tx, &open)
+	defer runInTxs.Delete(tx)
 	if err := fn(tx); err != nil {
 		return err
 	}
+	if open != "" {
+		if err := requireOpen(ctx, tx, open); err != nil {
+			return err
+		}
+	}
 	return tx.Commit()
+}
+
+// txAborts is what is known of how the server reports that it has aborted a transaction between two statements.
+type txAborts = int32
+
+const (
+	abortsUnknown txAborts = iota
+	// abortsReported: the next statement fails.
+	abortsReported
+	// abortsDiscarded: a command that prepares or closes a statement discards the error, but the driver sends such
+	// commands only if the caller prepares a statement.
+	abortsDiscarded
+)
+
+// admit reports whether the store must check that tx is open. The error is about a driver that prepares statements by
+// itself: what the caller runs after an abort would be committed alone, and the commit would succeed without the tokens.
+func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err error) {
+	if s.dialect.TxOpen == "" {
+		return false, nil
+	}
+	if s.aborts.Load() == abortsUnknown {
+		aborts, err := s.learnAborts(ctx, tx)
+		if err != nil {
+			return false, err
+		}
+		s.aborts.Store(aborts)
+	}
+	if s.aborts.Load() == abortsReported {
+		return false, nil
+	}
+	if open, ok := inRunInTx(tx); ok {
+		*open = s.dialect.TxOpen
+	}
+	return true, nil
+}
+
+// learnAborts finds out how aborts are reported. The error is also about a driver by which they may not be.
+func (s *Store) learnAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
+	err := tx.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
+	if errors.Is(err, sql.ErrNoRows) {
+		return abortsReported, nil
+	}
+	if err != nil {
+		return abortsUnknown, err
+	}
+	prepares, err := s.prepares(ctx, tx)
+	if err == nil && prepares {
+		err = &advised{preparesOnGalera, nil}
+	}
+	return abortsDiscarded, err
+}
+
+// preparesOnGalera is what to do about a driver that prepares statements in transactions.
+const preparesOnGalera = "a Galera node may abort a transaction without an error if statements are prepared in it, as this driver " +
+	"does: set interpolateParams=true in the data source name, and prepare no statements in the transaction"
+
+// prepares reports whether the driver prepares a statement with arguments: then it counts itself.
+func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
+	count, err := s.dialect.compile(s.dialect.Prepared, given{}, s.table)
+	if err != nil {
+		return false, err
+	}
+	var counts [2]int64
+	for i := range counts {
+		if err := tx.QueryRowContext(ctx, count.sql, s.dialect.Name).Scan(&counts[i]); err != nil {
+			return false, err
+		}
+	}
+	return counts[1] > counts[0], nil
+}
+
+// runInTxs holds the transactions of RunInTx, each with the statement that selects whether it is open, if a store has
+// asked for that to be checked before the commit.
+var runInTxs sync.Map // *sql.Tx to *string
+
+// inRunInTx returns where to ask for the check, if tx is a transaction of RunInTx.
+func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
+	own, ok := tx.(*sql.Tx)
+	if !ok {
+		return nil, false
+	}
+	found, ok := runInTxs.Load(own)
+	if !ok {
+		return nil, false
+	}
+	return found.(*string), true
+}
+
+// requireOpen returns an error if the session is not in a transaction. The statement has no parameters, so that no
+// driver prepares it, and an abort that has just happened is reported.
+func requireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
+	var open bool
+	err := tx.QueryRowContext(ctx, statement).Scan(&open)
+	if err == nil && !open {
+		return errTxEnded
+	}
+	return err
 }

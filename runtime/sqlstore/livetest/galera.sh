@@ -6,6 +6,8 @@
 #   galera.sh start DIR PORT   start the nodes; their SQL ports are PORT+1, PORT+2 and PORT+3
 #   galera.sh kill DIR N       kill node N with SIGKILL
 #   galera.sh rejoin DIR N     start node N again, and wait until it has caught up
+#   galera.sh freeze DIR N     stop node N with SIGSTOP
+#   galera.sh thaw DIR N       continue node N, and wait until it has caught up
 #   galera.sh guard DIR        wait for the end of the standard input; then kill all nodes and remove DIR
 #
 # SQL is spoken as root, without a password, in the database test. The status is 3 if the software that
@@ -61,7 +63,8 @@ await_node() {
 	exit 1
 }
 
-kill_node() { [ ! -f "$dir/$1/pid" ] || kill -s KILL "$(cat "$dir/$1/pid")" 2>/dev/null || true; }
+# signal_node SIGNAL N
+signal_node() { [ ! -f "$dir/$2/pid" ] || kill -s "$1" "$(cat "$dir/$2/pid")" 2>/dev/null || true; }
 
 case $verb in
 start)
@@ -83,7 +86,14 @@ start)
 	done
 	;;
 kill)
-	kill_node "$3"
+	signal_node KILL "$3"
+	;;
+freeze)
+	signal_node STOP "$3"
+	;;
+thaw)
+	signal_node CONT "$3"
+	await_node "$3"
 	;;
 rejoin)
 	port=$(cat "$dir/port")
@@ -93,7 +103,7 @@ rejoin)
 guard)
 	cat >/dev/null
 	for n in 1 2 3; do
-		kill_node $n
+		signal_node KILL $n
 	done
 	rm -rf "$dir"
 	;;
