@@ -15,8 +15,8 @@ var (
 	// serialization_failure, deadlock_detected and lock_not_available.
 	retryableStates = []string{"40001", "40P01", "55P03"}
 	// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK and ER_CHECKREAD. A Galera node says the second when another
-	// node was first, also at COMMIT.
-	retryableNumbers = []int{1205, 1213, 1020}
+	// node was first, also at COMMIT. Then a node of a MySQL group returns ER_TRANSACTION_ROLLBACK_DURING_COMMIT.
+	retryableNumbers = []int{1205, 1213, 1020, 3101, txInProgress}
 	// SQLITE_BUSY and SQLITE_LOCKED.
 	retryableCodes = []int{5, 6}
 )
@@ -35,7 +35,8 @@ func retryable(err error) bool {
 	case errors.As(err, &coded):
 		return slices.Contains(retryableCodes, coded.Code()&0xff)
 	}
-	return slices.Contains(retryableNumbers, mysqlNumber(err))
+	number := mysqlNumber(err)
+	return slices.Contains(retryableNumbers, number) || number == errorDuringCommit && strings.Contains(err.Error(), deadlockDuringCommit)
 }
 
 // outdated reports whether a statement did nothing because what a driver has prepared for it in the session is no
@@ -115,6 +116,16 @@ func ownData(err error) bool {
 	}
 	return slices.Contains(ownDataNumbers, mysqlNumber(err))
 }
+
+// txInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection that was left in another.
+const txInProgress = 1568
+
+// errorDuringCommit is ER_ERROR_DURING_COMMIT, for any error of the storage engine. A node of a MySQL group returns it with
+// HA_ERR_LOCK_DEADLOCK if it has applied a transaction of another node in place of this one.
+const (
+	errorDuringCommit    = 1180
+	deadlockDuringCommit = "Got error 149 "
+)
 
 // mysqlNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err is not of this
 // form.

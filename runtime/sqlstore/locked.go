@@ -93,13 +93,18 @@ func (s *Store) inTxOnce(ctx context.Context, p *prepared, d runtime.Durability,
 func (s *Store) inTxOf(ctx context.Context, conn *sql.Conn, p *prepared, fn func(se session) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
 	if err != nil {
-		return unbegun(err)
+		return unbegun(ended(conn, err))
 	}
-	defer tx.Rollback()
+	defer rollback(conn, tx)
 	if err := fn(own{tx, p}); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if p.resends && s.dialect.TxOpen != "" {
+		if err := requireOpen(ctx, tx, s.dialect.TxOpen); err != nil {
+			return err
+		}
+	}
+	return commit(conn, tx)
 }
 
 // locking returns how rows are locked by the dialect, if not plainly.

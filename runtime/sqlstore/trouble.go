@@ -44,6 +44,26 @@ var troubles = []trouble{
 		do: "the server, or the transaction, is read-only: to take tokens is to write, so connect to the " +
 			"primary server, and not to a replica",
 	}, {
+		// ER_UNKNOWN_COM_ERROR, by which a Galera node refuses all statements while it is not in the primary component or has
+		// not caught up, and ER_RUN_HOOK_ERROR, ER_SERVER_OFFLINE_MODE and ER_GRP_RPL_... of a MySQL group.
+		numbers: []int{1047, 3032, 3100},
+		do: "the server is not a working member of its cluster: it is joining, or has lost the majority of the nodes, so " +
+			"connect to another node, and see the server's log if that lasts",
+	}, {
+		// ER_BEFORE_DML_VALIDATION_ERROR.
+		numbers: []int{3098},
+		do: "a MySQL group refuses the table or the session: give table {table} its primary key and the engine InnoDB, and " +
+			"in a group with several primaries do not use the isolation SERIALIZABLE",
+	}, {
+		// ER_CANT_CHANGE_TX_CHARACTERISTICS.
+		numbers: []int{txInProgress},
+		do: "the connection is in a transaction that was not ended: roll back transactions whose commit has failed, and close " +
+			"the connection if that fails too",
+	}, {
+		// ER_SERVER_SHUTDOWN and ER_NORMAL_SHUTDOWN.
+		numbers: []int{1053, 1077},
+		do:      "the server is shutting down: connect to another node, or wait until it is back",
+	}, {
 		// SQLITE_READONLY.
 		codes: []int{8},
 		do:    "the database file is read-only: to take tokens is to write, so grant the right to write it and its folder",

@@ -30,6 +30,11 @@ func TestAdvise(t *testing.T) {
 		{stated("0A000"), "connect to the primary server"},
 		{errors.New("Error 1290 (HY000): The MariaDB server is running with the --read-only option"), "connect to the primary server"},
 		{errors.New("Error 1792 (25006): Cannot execute statement in a READ ONLY transaction"), "connect to the primary server"},
+		{errors.New("Error 1047 (08S01): WSREP has not yet prepared node for application use"), "not a working member of its cluster"},
+		{errors.New("Error 3100 (HY000): Error on observer while running replication hook 'before_commit'."), "not a working member of its cluster"},
+		{errors.New("Error 3032 (HY000): The server is currently in offline mode"), "not a working member of its cluster"},
+		{errors.New("Error 3098 (HY000): The table does not comply with the requirements by an external plugin."), "give table \"app.quotas\" its primary key"},
+		{errors.New("Error 1053 (08S01): Server shutdown in progress"), "the server is shutting down"},
 		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", coded(1)), `there is no table "app.quotas": call Migrate`},
 		{coded(8), "grant the right to write it"},
 		{coded(8 | 4<<8), "grant the right to write it"}, // SQLITE_READONLY_DBMOVED

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -126,11 +127,19 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 
 // inTx runs fn in one transaction.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if errors.Is(err, driver.ErrBadConn) {
+		return &RetryTxError{err} // by another connection: nothing was sent by this one
+	}
+	if err != nil {
+		return ended(conn, err)
+	}
+	defer rollback(conn, tx)
 	var open string
 	runInTxs.Store(tx, &open)
 	defer runInTxs.Delete(tx)
@@ -142,7 +151,23 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 			return err
 		}
 	}
-	return tx.Commit()
+	return commit(conn, tx)
+}
+
+// commit commits a transaction on a connection of its own.
+func commit(conn *sql.Conn, tx *sql.Tx) error { return ended(conn, tx.Commit()) }
+
+// rollback rolls one back that has not ended yet.
+func rollback(conn *sql.Conn, tx *sql.Tx) { ended(conn, tx.Rollback()) }
+
+// ended returns err, with which the server has refused to end or to begin a transaction, as a Galera node does that has
+// lost the others. The transaction is then still open, and the connection must not go back to the pool: the next
+// transaction on it could not begin, or would commit this one.
+func ended(conn *sql.Conn, err error) error {
+	if number := mysqlNumber(err); number == txInProgress || number != 0 && !retryable(err) {
+		conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
 }
 
 // txAborts is what is known of how the server reports that it has aborted a transaction between two statements.

@@ -32,6 +32,8 @@ type txLoad struct {
 	// table is the store's, and log that of the callers' own rows.
 	table, log string
 	style      txStyle
+	// patience is how long a transaction may take.
+	patience time.Duration
 
 	mu sync.Mutex
 	// committed counts the transactions whose commit was reported, unknown those that failed and may be committed.
@@ -53,7 +55,8 @@ func newTxLoad(t *testing.T, nodes []server, reader server, style txStyle, capac
 	t.Helper()
 	table := newTable()
 	l := &txLoad{
-		reader: reader, policy: once("limit", capacity), table: table, log: table + "_log", style: style, failures: map[string]int{},
+		reader: reader, policy: once("limit", capacity), table: table, log: table + "_log", style: style, patience: time.Minute,
+		failures: map[string]int{},
 	}
 	db := nodes[0].open(t)
 	l.nodes = []txNode{{db, nodes[0].storeIn(t, db, table, nil)}}
@@ -63,6 +66,8 @@ func newTxLoad(t *testing.T, nodes []server, reader server, style txStyle, capac
 	for _, s := range nodes[1:] {
 		db := s.open(t)
 		l.nodes = append(l.nodes, txNode{db, s.join(t, db, table, nil)})
+		require.Eventually(t, func() bool { return db.QueryRow("SELECT COUNT(*) FROM "+l.log).Scan(new(int)) == nil },
+			10*time.Second, 10*time.Millisecond)
 	}
 	return l
 }
@@ -88,7 +93,7 @@ func (l *txLoad) start() (stop func()) {
 
 // transact runs one transaction.
 func (l *txLoad) transact(n txNode, id string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
 	attempt := 0
 	steps := []func(tx *sql.Tx) error{
@@ -243,7 +248,7 @@ func interpolated(nodes []server) []server {
 func (l *txLoad) exhaust(t *testing.T) {
 	t.Helper()
 	stop := l.start()
-	assert.Eventually(t, func() bool { _, _, denied := l.count(); return denied >= 10*txCallers }, time.Minute, 10*time.Millisecond)
+	assert.Eventually(t, func() bool { _, _, denied := l.count(); return denied >= 10*txCallers }, 2*time.Minute, 10*time.Millisecond)
 	stop()
 	l.finish(t)
 }
@@ -284,6 +289,7 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 				return
 			}
 			l := newTxLoad(t, nodes, reader, style, 100_000)
+			l.patience = 3 * time.Second
 			stop := l.start()
 			progress := func() { // some more are committed
 				before, _, _ := l.count()
@@ -428,4 +434,38 @@ type hookedConn struct {
 func (c hookedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	c.hook(c.mysqlConn, query)
 	return c.mysqlConn.PrepareContext(ctx, query)
+}
+
+// TestGaleraTxRefused has a node that refuses all queries, as one does that has lost the others, when a transaction is
+// to end. It stays open on the connection, which is not used again: neither do later transactions fail to begin on it,
+// nor do they commit what is left of it.
+func TestGaleraTxRefused(t *testing.T) {
+	node := interpolated(galeraServers(t))[0]
+	admin, db := node.open(t), node.open(t)
+	db.SetMaxOpenConns(1)
+	store, p := node.store(t, db, nil), once("limit", 10)
+	require.NoError(t, store.Ready(t.Context()))
+	reject := func(what string) {
+		_, err := admin.ExecContext(context.Background(), "SET GLOBAL wsrep_reject_queries = "+what)
+		require.NoError(t, err)
+	}
+	defer reject("NONE")
+
+	err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+		defer reject("ALL")
+		return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
+	})
+	assert.ErrorContains(t, err, "Error 1047")
+	reject("NONE")
+	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(*sql.Tx) error { return nil }))
+	assert.EqualValues(t, 10, left(t, store, p))
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+	reject("ALL")
+	assert.ErrorContains(t, tx.Commit(), "Error 1047")
+	reject("NONE")
+	require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()), "on a connection that was left in a transaction")
+	assert.EqualValues(t, 9, left(t, store, p))
 }

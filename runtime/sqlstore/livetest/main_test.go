@@ -26,5 +26,6 @@ func TestMain(m *testing.M) {
 	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
 	code := m.Run()
 	galera.remove()
+	mysqlGroup.remove()
 	os.Exit(code)
 }

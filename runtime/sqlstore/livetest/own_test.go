@@ -90,4 +90,4 @@ func (o *own) remove() {
 
 // port returns the servers' port number i. Two runs of the tests at once have different ones, unless they
 // are out of luck.
-func (o *own) port(i int) int { return 20_000 + os.Getpid()%500*20 + o.offset + i }
+func (o *own) port(i int) int { return 20_000 + os.Getpid()%250*40 + o.offset + i }

@@ -1,0 +1,124 @@
+#!/bin/sh
+# Runs a MySQL group of three primaries (Group Replication in multi-primary mode) on loopback, of a test's own: nothing
+# outside DIR is touched, and nothing remains of it.
+#
+#   mysqlgroup.sh start DIR PORT   start the nodes; their SQL ports are PORT+1, PORT+2 and PORT+3
+#   mysqlgroup.sh kill DIR N       kill node N with SIGKILL
+#   mysqlgroup.sh rejoin DIR N     start node N again, and wait until it is in the group
+#   mysqlgroup.sh freeze DIR N     stop node N with SIGSTOP
+#   mysqlgroup.sh thaw DIR N       continue node N, and wait until it is in the group
+#   mysqlgroup.sh guard DIR        wait for the end of the standard input; then kill all nodes and remove DIR
+#
+# SQL is spoken as root, without a password, in the database test. The server is the one that mysql.sh has unpacked into
+# RATELIMITGEN_MYSQL_DIR, by default ~/.cache/ratelimitgen-mysql. The status is 3 if it is not there.
+set -eu
+
+root=${RATELIMITGEN_MYSQL_DIR:-$HOME/.cache/ratelimitgen-mysql}/root
+verb=$1
+dir=$2
+
+# mysqld OPTION...: run the server, with its own loader and libraries.
+mysqld() {
+	exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/sbin/mysqld" \
+		--no-defaults --user="$(id -un)" --lc-messages-dir="$root/usr/share/mysql" \
+		--character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin" \
+		--secure-file-priv=NULL --mysqlx=OFF --innodb-buffer-pool-size=32M "$@"
+}
+
+# group_port N: the port by which node N speaks to the others.
+group_port() { echo $((port + 3 + $1)); }
+
+# start_node N
+start_node() {
+	n=$1
+	cd "$dir"
+	(mysqld --datadir="$dir/$n" --socket="$dir/$n.socket" --pid-file="$dir/$n.pid" --bind-address=127.0.0.1 --port=$((port + n)) \
+		--server-id="$n" --report-host=127.0.0.1 --gtid-mode=ON --enforce-gtid-consistency=ON --log-bin=binlog --skip-replica-start \
+		--innodb-flush-log-at-trx-commit=2 --sync-binlog=0 --plugin-load-add=group_replication.so \
+		--loose-group-replication-group-name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa --loose-group-replication-start-on-boot=OFF \
+		--loose-group-replication-local-address="127.0.0.1:$(group_port "$n")" \
+		--loose-group-replication-group-seeds="127.0.0.1:$(group_port 1),127.0.0.1:$(group_port 2),127.0.0.1:$(group_port 3)" \
+		--loose-group-replication-single-primary-mode=OFF --loose-group-replication-enforce-update-everywhere-checks=ON \
+		--loose-group-replication-recovery-get-public-key=ON --loose-group-replication-member-expel-timeout=0 \
+		--loose-group-replication-exit-state-action=READ_ONLY \
+		>>"$dir/$n.log" 2>&1 </dev/null) &
+	for _ in $(seq 120); do
+		if sql "$n" "SELECT 1" >/dev/null 2>&1; then return; fi
+		sleep 0.5
+	done
+	fail "$n" "does not answer"
+}
+
+sql() { mariadb --no-defaults --user=root --socket="$dir/$1.socket" --batch --skip-column-names --execute="$2"; }
+
+fail() {
+	echo "mysqlgroup.sh: node $1 $2" >&2
+	tail -n 20 "$dir/$1.log" >&2
+	exit 1
+}
+
+# join_node N: wait until node N is in the group, which it is told to join unless it is about to.
+join_node() {
+	for _ in $(seq 120); do
+		case $(sql "$1" "SELECT member_state FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid OR member_id = ''" 2>/dev/null || true) in
+		ONLINE) return ;;
+		RECOVERING | UNREACHABLE) ;;
+		*) sql "$1" "STOP GROUP_REPLICATION; START GROUP_REPLICATION USER = 'joiner', PASSWORD = 'joiner'" >/dev/null 2>&1 || true ;;
+		esac
+		sleep 0.5
+	done
+	fail "$1" "has not joined"
+}
+
+# signal_node SIGNAL N
+signal_node() { [ ! -f "$dir/$2.pid" ] || kill -s "$1" "$(cat "$dir/$2.pid")" 2>/dev/null || true; }
+
+case $verb in
+start)
+	[ -e "$root/usr/lib/mysql/plugin/group_replication.so" ] || { echo "mysqlgroup.sh: no server in $root: see mysql.sh" >&2; exit 3; }
+	port=$3
+	echo "$port" >"$dir/port"
+	cat >"$dir/init.sql" <<-END
+		CREATE DATABASE test;
+		CREATE USER joiner IDENTIFIED BY 'joiner';
+		GRANT REPLICATION SLAVE, BACKUP_ADMIN, CONNECTION_ADMIN, GROUP_REPLICATION_STREAM ON *.* TO joiner;
+	END
+	(mysqld --initialize-insecure --datadir="$dir/1" --init-file="$dir/init.sql") >"$dir/install.log" 2>&1 || { cat "$dir/install.log" >&2; exit 1; }
+	rm "$dir/1/auto.cnf"
+	cp -a "$dir/1" "$dir/2"
+	cp -a "$dir/1" "$dir/3"
+	for n in 1 2 3; do
+		start_node $n
+		if [ $n = 1 ]; then
+			sql 1 "SET GLOBAL group_replication_bootstrap_group = ON; START GROUP_REPLICATION; SET GLOBAL group_replication_bootstrap_group = OFF"
+		fi
+		join_node $n
+	done
+	;;
+kill)
+	signal_node KILL "$3"
+	;;
+rejoin)
+	port=$(cat "$dir/port")
+	start_node "$3"
+	join_node "$3"
+	;;
+freeze)
+	signal_node STOP "$3"
+	;;
+thaw)
+	signal_node CONT "$3"
+	join_node "$3"
+	;;
+guard)
+	cat >/dev/null
+	for n in 1 2 3; do
+		signal_node KILL $n
+	done
+	rm -rf "$dir"
+	;;
+*)
+	sed -n 's/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
