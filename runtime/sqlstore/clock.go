@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -137,3 +138,36 @@ func (c *clock) now() int64 {
 	defer c.mu.Unlock()
 	return c.zero.Add(time.Since(c.measured)).UnixNano()
 }
+
+// clockLead is how far the clock of one node may be ahead of another's: more than a measurement is off, and more than
+// nodes differ whose clocks are synchronized.
+const clockLead = 10 * time.Second
+
+// checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: it grants tokens early,
+// and this node none until its clock gets there.
+func (s *Store) checkClocks(ctx context.Context, p *prepared) error {
+	if s.clock != nil || s.dialect.Latest == "" || !p.resends {
+		return nil
+	}
+	latest, err := s.dialect.Text(s.dialect.Latest, s.table)
+	if err != nil {
+		return err
+	}
+	now, err := s.now(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	var ts sql.NullInt64
+	if err := s.db.QueryRowContext(ctx, latest).Scan(&ts); err != nil {
+		return err
+	}
+	if at := now(); ts.Int64 > at+int64(clockLead) {
+		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
+		return &advised{fmt.Sprintf(s.say(clocksDiffer), ahead), nil}
+	}
+	return nil
+}
+
+// clocksDiffer is what to do about nodes whose clocks differ.
+const clocksDiffer = "table {table} has rows that are %v ahead of this node's clock, as if the clocks of the cluster's nodes " +
+	"differed: synchronize them by NTP"

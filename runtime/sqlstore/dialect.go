@@ -108,6 +108,9 @@ type Dialect struct {
 	Sync string
 	// Reclaim makes room on a volume that is full, such as by emptying a log. It is empty if no statement can.
 	Reclaim string
+	// Latest selects the greatest ts of some rows, or NULL. It goes with TxOpen: the nodes of such a cluster have a clock
+	// each, and a ts that lies ahead shows that they differ.
+	Latest string
 	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
 	// has no clock but the process's.
 	Now string

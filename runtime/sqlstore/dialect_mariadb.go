@@ -14,6 +14,7 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 	d.Prepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 `
+	d.Latest = "SELECT MAX(ts) FROM (SELECT ts FROM {table} LIMIT 10000) r"
 	d.Write = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)

@@ -45,7 +45,7 @@ var troubles = []trouble{
 			"primary server, and not to a replica",
 	}, {
 		// ER_UNKNOWN_COM_ERROR, by which a Galera node refuses all statements while it is not in the primary component or has
-		// not caught up, and ER_RUN_HOOK_ERROR, ER_SERVER_OFFLINE_MODE and ER_GRP_RPL_... of a MySQL group.
+		// not caught up; ER_SERVER_OFFLINE_MODE and ER_RUN_HOOK_ERROR, as of a MySQL group.
 		numbers: []int{1047, 3032, 3100},
 		do: "the server is not a working member of its cluster: it is joining, or has lost the majority of the nodes, so " +
 			"connect to another node, and see the server's log if that lasts",

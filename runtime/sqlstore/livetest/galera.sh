@@ -5,7 +5,8 @@
 #
 #   galera.sh start DIR PORT   start the nodes; their SQL ports are PORT+1, PORT+2 and PORT+3
 #   galera.sh kill DIR N       kill node N with SIGKILL
-#   galera.sh rejoin DIR N     start node N again, and wait until it has caught up
+#   galera.sh rejoin DIR N     start node N again, and wait until it has caught up; in the environment, CLOCK=+10m has its
+#                              clock 10 minutes ahead, for which it takes Debian's libfaketime
 #   galera.sh freeze DIR N     stop node N with SIGSTOP
 #   galera.sh thaw DIR N       continue node N, and wait until it has caught up
 #   galera.sh guard DIR        wait for the end of the standard input; then kill all nodes and remove DIR
@@ -32,11 +33,18 @@ require_software() {
 # group_port N: the first of three ports by which node N speaks to the others.
 group_port() { echo $((port + 1 + 3 * $1)); }
 
+# set_clock: have the next node's clock off by CLOCK, but not the one by which it measures time.
+set_clock() {
+	LD_PRELOAD=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1)
+	export LD_PRELOAD FAKETIME="$CLOCK" DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+}
+
 # start_node N OPTION...
 start_node() {
 	n=$1
 	at=$(group_port "$n")
 	shift
+	[ -z "${CLOCK:-}" ] || set_clock
 	setsid mariadbd --no-defaults --user="$account" --datadir="$dir/$n" --socket="$dir/$n/socket" \
 		--pid-file="$dir/$n/pid" --bind-address=127.0.0.1 --port=$((port + n)) \
 		--innodb-buffer-pool-size=32M --innodb-flush-log-at-trx-commit=2 --innodb-autoinc-lock-mode=2 \
