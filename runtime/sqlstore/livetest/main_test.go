@@ -14,7 +14,7 @@ var long = flag.Bool("long", false, "run the long tests too")
 
 // TestMain runs the tests, or races in another process of them; see [course] and [leasedHeat].
 func TestMain(m *testing.M) {
-	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased} {
+	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage} {
 		if course, ok := os.LookupEnv(env); ok {
 			if err := race(course); err != nil {
 				fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,221 @@
+package livetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// site is the servers of one part of TestFaults, which nobody else uses.
+type site struct {
+	own     *own
+	driver  string
+	dialect string
+	// dsns are those of the nodes.
+	dsns []string
+	// endpoints are where clients reach the nodes, and pids the files with the process ids of the servers.
+	endpoints []endpoint
+	pids      []string
+}
+
+// endpoint is an address and port of a server.
+type endpoint struct {
+	host string
+	port int
+}
+
+// fault is something that goes wrong.
+type fault struct {
+	name string
+	// lasts is how long it goes on until it is repaired.
+	lasts time.Duration
+	// strike begins the fault, and repair ends it. Without repair, it is repaired by itself or for good.
+	strike, repair func() error
+	// permanent: clients must do without the server, and can.
+	permanent bool
+	// client is what happens to one of the processes of the load meanwhile.
+	client clientFault
+}
+
+// clientFault is what happens to a process of the load.
+type clientFault int
+
+const (
+	goesOn clientFault = iota
+	isKilled
+	isClosed
+)
+
+// outages is how long faults last.
+type outages struct{ short, long time.Duration }
+
+// newPostgres starts a Postgres, with a standby if it is to fail over.
+func newPostgres(t *testing.T, driver string, standby bool) *site {
+	s := startSite(t, "postgres")
+	s.driver, s.dialect = driver, "postgres"
+	hosts := fmt.Sprintf("127.0.0.2:%d", s.own.port(0))
+	s.endpoints = []endpoint{{"127.0.0.2", s.own.port(0)}}
+	s.pids = []string{"pid"}
+	parameters := "sslmode=disable"
+	if standby {
+		require.NoError(t, s.own.run("standby", strconv.Itoa(s.own.port(0))))
+		hosts += fmt.Sprintf(",127.0.0.2:%d", s.own.port(1))
+		// Without connect_timeout, drivers wait for a host that drops packets for as long as they may connect at all.
+		parameters += "&target_session_attrs=read-write&connect_timeout=1"
+	}
+	s.dsns = []string{"postgres://postgres@" + hosts + "/postgres?" + parameters}
+	return s
+}
+
+// newMySQL starts a server of a kind: "mariadb" or "mysql".
+func newMySQL(t *testing.T, kind string) *site {
+	s := startSite(t, kind)
+	s.driver, s.dialect = "mysql", kind
+	s.addMySQLNode(s.own.port(0), "pid")
+	return s
+}
+
+// newGalera starts a cluster of three nodes.
+func newGalera(t *testing.T) *site {
+	s := &site{own: &own{script: "./galera.sh"}, driver: "mysql", dialect: "mariadb"}
+	t.Cleanup(s.own.remove)
+	needOwn(t, s.own.start())
+	for n := 1; n <= galeraNodes; n++ {
+		s.addMySQLNode(s.own.port(n), fmt.Sprintf("%d/pid", n))
+	}
+	return s
+}
+
+func (s *site) addMySQLNode(port int, pid string) {
+	s.dsns = append(s.dsns, fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", port))
+	s.endpoints = append(s.endpoints, endpoint{"127.0.0.1", port})
+	s.pids = append(s.pids, pid)
+}
+
+func startSite(t *testing.T, kind string) *site {
+	s := &site{own: &own{script: "./server.sh", args: []string{kind}}}
+	t.Cleanup(s.own.remove)
+	needOwn(t, s.own.start())
+	return s
+}
+
+// usual returns the faults of a client or of node i that every database has.
+func (s *site) usual(i int, o outages) []fault {
+	e := s.endpoints[i]
+	requests, answers := "-d %s --dport %d", "-s %s --sport %d"
+	return []fault{
+		{name: "client killed", client: isKilled},
+		e.firewall("connections reset", o.short/10, goesOn, "REJECT --reject-with tcp-reset", requests),
+		e.firewall("answers dropped", o.short, isKilled, "DROP", answers),
+		e.firewall("packets dropped", o.short, isClosed, "DROP", requests, answers),
+		{name: "server frozen", lasts: o.short, client: isClosed,
+			strike: func() error { return s.signal(i, "STOP") }, repair: func() error { return s.signal(i, "CONT") }},
+		e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers),
+	}
+}
+
+// crash kills the server, and starts it again.
+func (s *site) crash(o outages) fault {
+	return fault{name: "server killed", lasts: o.short / 4, client: isKilled,
+		strike: func() error { return s.signal(0, "KILL") }, repair: func() error { return s.own.run("again") }}
+}
+
+// isolate cuts the standby off from its primary: commits wait for it.
+func (s *site) isolate(o outages) fault {
+	e := endpoint{"127.0.0.1", s.own.port(0)}
+	return e.firewall("standby cut off", o.short, goesOn, "DROP", "-d %s --dport %d", "-s %s --sport %d")
+}
+
+// failOver makes the standby the primary after the old one was killed, or after it fell silent.
+func (s *site) failOver(o outages, silently bool) []fault {
+	cutOff := s.isolate(o)
+	repair := cutOff.repair
+	cutOff.repair = nil // it stays so until the primary is gone: what clients wait for is not on the standby
+	e := s.endpoints[0]
+	silence := e.firewall("", 0, goesOn, "DROP", "-d %s --dport %d", "-s %s --sport %d")
+	return []fault{cutOff, {name: "failover", permanent: true, strike: func() error {
+		if silently {
+			if err := silence.strike(); err != nil {
+				return err
+			}
+		}
+		if err := s.signal(0, "KILL"); err != nil {
+			return err
+		}
+		if err := repair(); err != nil {
+			return err
+		}
+		return s.own.run("promote")
+	}}}
+}
+
+// rejoin kills a node of the cluster, and has it join again.
+func (s *site) rejoin(node int) fault {
+	n := strconv.Itoa(node)
+	return fault{name: "node killed", strike: func() error { return s.own.run("kill", n) },
+		repair: func() error { return s.own.run("rejoin", n) }}
+}
+
+// firewall returns a fault in which packets to or from an endpoint meet a target of iptables.
+func (e endpoint) firewall(name string, lasts time.Duration, client clientFault, target string, matches ...string) fault {
+	change := func(command string) func() error {
+		return func() error {
+			for _, match := range matches {
+				rule := fmt.Sprintf("-w %s INPUT -p tcp "+match+" -j %s", command, e.host, e.port, target)
+				if out, err := exec.Command("iptables", strings.Fields(rule)...).CombinedOutput(); err != nil {
+					return fmt.Errorf("iptables %s: %w\n%s", rule, err, out)
+				}
+			}
+			return nil
+		}
+	}
+	return fault{name: name, lasts: lasts, client: client, strike: change("-I"), repair: change("-D")}
+}
+
+// signal sends a signal to all processes of a server.
+func (s *site) signal(i int, name string) error {
+	leader, err := processIn(filepath.Join(s.own.dir, s.pids[i]))
+	if err != nil {
+		return err
+	}
+	if name != "CONT" {
+		// It must start no more processes while they are signalled.
+		if err := exec.Command("kill", "-s", "STOP", leader).Run(); err != nil {
+			return err
+		}
+	}
+	files, err := filepath.Glob("/proc/" + leader + "/task/*/children")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, child := range strings.Fields(string(text)) {
+			_ = exec.Command("kill", "-s", name, child).Run() // it may have ended
+		}
+	}
+	return exec.Command("kill", "-s", name, leader).Run()
+}
+
+// processIn returns the process id in a file that a server writes.
+func processIn(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) == 0 {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return fields[0], nil
+}

