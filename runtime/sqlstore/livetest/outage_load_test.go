@@ -119,6 +119,7 @@ func takeInOutage(text string) error {
 	if err != nil {
 		return err
 	}
+	go r.watchTimers()
 	var stop atomic.Bool
 	for i := range perLimit * len(r.limits) {
 		l := i % len(r.limits)
@@ -174,8 +175,11 @@ func (c *outageClient) takeUntil(stop *atomic.Bool, place int) {
 		if rand.N(8) == 0 {
 			n = 3
 		}
-		c.record(place, key, n, func() (bool, error) { return c.take(place, key, n) })
-		time.Sleep(rand.N(20 * time.Millisecond)) // the machine is shared with the server
+		pause := 20 * time.Millisecond // the machine is shared with the server
+		if !c.record(place, key, n, func() (bool, error) { return c.take(place, key, n) }).answered() {
+			pause = 200 * time.Millisecond
+		}
+		time.Sleep(rand.N(pause))
 	}
 }
 
@@ -231,6 +235,33 @@ type recorder struct {
 	file *os.File
 	// running has the calls that have not ended.
 	running map[*entry]bool
+	// lags are the timers that fired late, because the machine was busy.
+	lags []lag
+}
+
+// lag is by how much a timer fired late, and when.
+type lag struct{ at, by time.Duration }
+
+// watchTimers notes how late timers fire: so late may be the end of a call that has timed out, too.
+func (r *recorder) watchTimers() {
+	const tick, noticed = 5 * time.Millisecond, 5 * time.Millisecond
+	for {
+		begin := time.Now()
+		time.Sleep(tick)
+		if by := time.Since(begin) - tick; by > noticed {
+			r.mu.Lock()
+			r.lags = append(r.lags, lag{time.Since(r.start), by})
+			r.mu.Unlock()
+		}
+	}
+}
+
+// lagSinceLocked returns by how much a timer fired late at most since some time.
+func (r *recorder) lagSinceLocked(since time.Duration) (most time.Duration) {
+	for i := len(r.lags) - 1; i >= 0 && r.lags[i].at >= since; i-- {
+		most = max(most, r.lags[i].by)
+	}
+	return most
 }
 
 func newRecorder(c outageCourse) (*recorder, error) {
@@ -256,17 +287,19 @@ type entry struct {
 	outcome outcome
 	// at is when the call ended, since the start.
 	at, took time.Duration
-	place    int
-	key      int
-	n        int64
-	err      error
+	// lag is by how much timers of the process fired late during the call.
+	lag   time.Duration
+	place int
+	key   int
+	n     int64
+	err   error
 }
 
 // answered reports whether the call was answered.
 func (e entry) answered() bool { return e.outcome == allowed || e.outcome == denied }
 
 // record runs a call and records it.
-func (r *recorder) record(place, key int, n int64, call func() (bool, error)) {
+func (r *recorder) record(place, key int, n int64, call func() (bool, error)) entry {
 	e := &entry{at: time.Since(r.start), place: place, key: key, n: n}
 	r.mu.Lock()
 	r.running[e] = true
@@ -287,6 +320,7 @@ func (r *recorder) record(place, key int, n int64, call func() (bool, error)) {
 		e.outcome = denied
 	}
 	r.write(*e)
+	return *e
 }
 
 // write appends an entry to the file, by one write.
@@ -295,9 +329,10 @@ func (r *recorder) write(e entry) {
 	if e.err != nil {
 		text = strings.Join(strings.Fields(e.err.Error()), " ")
 	}
-	line := fmt.Sprintf("%s %d %d %d %d %d %s\n", e.outcome, time.Since(r.start), e.took, e.place, e.key, e.n, text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at := time.Since(r.start)
+	line := fmt.Sprintf("%s %d %d %d %d %d %d %s\n", e.outcome, at, e.took, r.lagSinceLocked(at-e.took), e.place, e.key, e.n, text)
 	if _, err := r.file.WriteString(line); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -330,15 +365,14 @@ func (r *recorder) stuck() {
 
 // parseEntry reads a line of a record, or returns false if the process was killed while it wrote it.
 func parseEntry(line string) (e entry, ok bool) {
-	var text string
-	fields := strings.SplitN(line, " ", 7)
-	if len(fields) < 7 {
+	fields := strings.SplitN(line, " ", 8)
+	if len(fields) < 8 {
 		return e, false
 	}
-	text = fields[6]
-	n, err := fmt.Sscan(strings.Join(fields[:6], " "), &e.outcome, &e.at, &e.took, &e.place, &e.key, &e.n)
+	text := fields[7]
+	n, err := fmt.Sscan(strings.Join(fields[:7], " "), &e.outcome, &e.at, &e.took, &e.lag, &e.place, &e.key, &e.n)
 	if text != "" {
 		e.err = fmt.Errorf("%s", text)
 	}
-	return e, n == 6 && err == nil
+	return e, n == 7 && err == nil
 }

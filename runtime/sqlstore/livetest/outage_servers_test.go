@@ -15,12 +15,14 @@ import (
 
 // site is the servers of one part of TestFaults, which nobody else uses.
 type site struct {
-	own     *own
+	own *own
+	// pooler is nil if clients reach the servers.
+	pooler  *own
 	driver  string
 	dialect string
 	// dsns are those of the nodes.
 	dsns []string
-	// endpoints are where clients reach the nodes, and pids the files with the process ids of the servers.
+	// endpoints are where clients reach the nodes, and pids the files with the process ids of what answers there.
 	endpoints []endpoint
 	pids      []string
 }
@@ -53,7 +55,7 @@ const (
 	isClosed
 )
 
-// outages is how long faults last.
+// outages is how long faults last. If long is 0, there are no long ones.
 type outages struct{ short, long time.Duration }
 
 // newPostgres starts a Postgres, with a standby if it is to fail over.
@@ -62,7 +64,7 @@ func newPostgres(t *testing.T, driver string, standby bool) *site {
 	s.driver, s.dialect = driver, "postgres"
 	hosts := fmt.Sprintf("127.0.0.2:%d", s.own.port(0))
 	s.endpoints = []endpoint{{"127.0.0.2", s.own.port(0)}}
-	s.pids = []string{"pid"}
+	s.pids = []string{filepath.Join(s.own.dir, "pid")}
 	parameters := "sslmode=disable"
 	if standby {
 		require.NoError(t, s.own.run("standby", strconv.Itoa(s.own.port(0))))
@@ -71,6 +73,20 @@ func newPostgres(t *testing.T, driver string, standby bool) *site {
 		parameters += "&target_session_attrs=read-write&connect_timeout=1"
 	}
 	s.dsns = []string{"postgres://postgres@" + hosts + "/postgres?" + parameters}
+	return s
+}
+
+// newPooled starts a Postgres behind a PgBouncer of a kind, in a pool mode. Clients reach the pooler, which is node 0; node
+// 1 is the server.
+func newPooled(t *testing.T, driver, kind, mode string) *site {
+	s := newPostgres(t, driver, false)
+	s.pooler = &own{script: "./server.sh", offset: 2, args: []string{kind, strconv.Itoa(s.own.port(0)), mode}}
+	t.Cleanup(s.pooler.remove)
+	needOwn(t, s.pooler.start())
+	at := endpoint{"127.0.0.1", s.pooler.port(0)}
+	s.dsns = []string{fmt.Sprintf("postgres://postgres@%s:%d/postgres?sslmode=disable", at.host, at.port)}
+	s.endpoints = []endpoint{at}
+	s.pids = append([]string{filepath.Join(s.pooler.dir, "pid")}, s.pids...)
 	return s
 }
 
@@ -96,7 +112,7 @@ func newGalera(t *testing.T) *site {
 func (s *site) addMySQLNode(port int, pid string) {
 	s.dsns = append(s.dsns, fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", port))
 	s.endpoints = append(s.endpoints, endpoint{"127.0.0.1", port})
-	s.pids = append(s.pids, pid)
+	s.pids = append(s.pids, filepath.Join(s.own.dir, pid))
 }
 
 func startSite(t *testing.T, kind string) *site {
@@ -110,21 +126,31 @@ func startSite(t *testing.T, kind string) *site {
 func (s *site) usual(i int, o outages) []fault {
 	e := s.endpoints[i]
 	requests, answers := "-d %s --dport %d", "-s %s --sport %d"
-	return []fault{
+	all := []fault{
 		{name: "client killed", client: isKilled},
 		e.firewall("connections reset", o.short/10, goesOn, "REJECT --reject-with tcp-reset", requests),
 		e.firewall("answers dropped", o.short, isKilled, "DROP", answers),
 		e.firewall("packets dropped", o.short, isClosed, "DROP", requests, answers),
 		{name: "server frozen", lasts: o.short, client: isClosed,
 			strike: func() error { return s.signal(i, "STOP") }, repair: func() error { return s.signal(i, "CONT") }},
-		e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers),
 	}
+	if o.long > 0 {
+		all = append(all, e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers))
+	}
+	return all
 }
 
-// crash kills the server, and starts it again.
-func (s *site) crash(o outages) fault {
-	return fault{name: "server killed", lasts: o.short / 4, client: isKilled,
-		strike: func() error { return s.signal(0, "KILL") }, repair: func() error { return s.own.run("again") }}
+// crashes kills the server, and the pooler if there is one, and starts them again.
+func (s *site) crashes(o outages) (all []fault) {
+	crash := func(name string, of *own, i int) {
+		all = append(all, fault{name: name + " killed", lasts: o.short / 4, client: isKilled,
+			strike: func() error { return s.signal(i, "KILL") }, repair: func() error { return of.run("again") }})
+	}
+	crash("server", s.own, len(s.pids)-1)
+	if s.pooler != nil {
+		crash("pooler", s.pooler, 0)
+	}
+	return all
 }
 
 // isolate cuts the standby off from its primary: commits wait for it.
@@ -181,7 +207,7 @@ func (e endpoint) firewall(name string, lasts time.Duration, client clientFault,
 
 // signal sends a signal to all processes of a server.
 func (s *site) signal(i int, name string) error {
-	leader, err := processIn(filepath.Join(s.own.dir, s.pids[i]))
+	leader, err := processIn(s.pids[i])
 	if err != nil {
 		return err
 	}
@@ -205,6 +231,19 @@ func (s *site) signal(i int, name string) error {
 		}
 	}
 	return exec.Command("kill", "-s", name, leader).Run()
+}
+
+// logs returns the ends of what the servers have logged.
+func (s *site) logs() string {
+	var all strings.Builder
+	for _, pid := range s.pids {
+		files, _ := filepath.Glob(filepath.Join(filepath.Dir(pid), "*", "log"))
+		for _, name := range append(files, filepath.Join(filepath.Dir(pid), "log")) {
+			text, _ := os.ReadFile(name)
+			fmt.Fprintf(&all, "%s:\n%s\n", name, text[max(0, len(text)-2000):])
+		}
+	}
+	return all.String()
 }
 
 // processIn returns the process id in a file that a server writes.

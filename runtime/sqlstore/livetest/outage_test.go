@@ -32,7 +32,8 @@ import (
 //
 //   - no key gives more tokens than it has: stored <= capacity, and so is what was acknowledged;
 //   - no token is lost: acknowledged <= stored, and of transactions also the rows of the caller's == stored;
-//   - no call takes longer than its timeout and 100 ms, and Close no longer than 10 s;
+//   - no call takes longer than its timeout and 100 ms, and Close no longer than 10 s. On a busy machine, what timers of
+//     the same process fired late meanwhile is deducted, and printed as the lag;
 //   - calls are answered again soon after each fault.
 //
 // It prints a table of the figures. The servers and the load run in a network namespace of their own, where packets can
@@ -43,7 +44,7 @@ func TestFaults(t *testing.T) {
 		return
 	}
 	var rows []*figures
-	defer func() { t.Log("\n" + tableOf(rows)) }()
+	defer func() { t.Log("all figures:\n" + tableOf(rows...)) }()
 	for _, p := range outageParts() {
 		t.Run(p.name, func(t *testing.T) {
 			if p.long && !*long {
@@ -63,11 +64,17 @@ type outagePart struct {
 }
 
 func outageParts() (all []outagePart) {
-	crashing := func(s *site, o outages) []fault { return append(s.usual(0, o), s.crash(o)) }
+	crashing := func(s *site, o outages) []fault { return append(s.usual(0, o), s.crashes(o)...) }
 	for _, driver := range []string{"pgx", "postgres"} {
 		name := map[string]string{"pgx": "postgres-pgx", "postgres": "postgres-pq"}[driver]
 		all = append(all,
 			outagePart{name, func(t *testing.T) *site { return newPostgres(t, driver, false) }, crashing, true})
+		for _, pooler := range []struct{ kind, mode string }{
+			{"pgbouncer", "session"}, {"pgbouncer", "transaction"}, {"pgbouncer-1.26", "transaction"},
+		} {
+			all = append(all, outagePart{strings.Join([]string{name, pooler.kind, pooler.mode}, "-"),
+				func(t *testing.T) *site { return newPooled(t, driver, pooler.kind, pooler.mode) }, crashing, true})
+		}
 		for how, silently := range map[string]bool{"killed": false, "silent": true} {
 			all = append(all, outagePart{name + "-primary-" + how,
 				func(t *testing.T) *site { return newPostgres(t, driver, true) },
@@ -133,7 +140,7 @@ const outageProcesses = 3
 
 // runOutages runs the load on a site through its faults, and compares what it recorded with what is stored.
 func runOutages(t *testing.T, p outagePart) *figures {
-	o := outages{short: 1500 * time.Millisecond}
+	o := outages{short: 1300 * time.Millisecond}
 	if *long {
 		o = outages{short: 3 * time.Second, long: 15 * time.Second}
 	}
@@ -148,7 +155,7 @@ func runOutages(t *testing.T, p outagePart) *figures {
 		if f.repair != nil || f.permanent {
 			r.awaitAnswers()
 		}
-		time.Sleep(o.short)
+		time.Sleep(o.short / 2)
 	}
 	for _, process := range r.processes {
 		process.alive.Close()
@@ -215,7 +222,7 @@ func (r *outageRun) run(f fault) {
 	r.t.Logf("%v: %s", time.Since(r.course.Start).Round(time.Millisecond), f.name)
 	r.struck++
 	if f.strike != nil {
-		require.NoError(r.t, f.strike(), f.name)
+		require.NoError(r.t, f.strike(), "%s\n%s", f.name, r.logs())
 	}
 	begin := time.Now()
 	time.Sleep(f.lasts / 3)
@@ -233,7 +240,7 @@ func (r *outageRun) run(f fault) {
 	}
 	time.Sleep(f.lasts - time.Since(begin))
 	if f.repair != nil {
-		require.NoError(r.t, f.repair(), f.name)
+		require.NoError(r.t, f.repair(), "%s\n%s", f.name, r.logs())
 	}
 	if f.repair != nil || f.permanent {
 		r.names, r.repaired = append(r.names, f.name), append(r.repaired, time.Since(r.course.Start))
@@ -273,9 +280,11 @@ type figures struct {
 	over, lost     int64
 	// rows is by how many tokens the rows of transactions differ from what is stored.
 	rows int64
-	// longest are the calls that took longest, by method, and late how many took longer than they may.
+	// longest are the calls that took longest, by method, lag is how late timers fired, and late how many calls took
+	// longer than they may without it.
 	longest                   map[method]time.Duration
-	late                      int64
+	lag                       time.Duration
+	late                      map[method]int64
 	closing, back             time.Duration
 	messages                  map[string]int
 	acknowledged, transacted  map[spot]int64
@@ -288,7 +297,7 @@ type spot struct{ place, key int }
 
 // audit compares the records with what is stored.
 func (r *outageRun) audit(name string) *figures {
-	f := &figures{name: name, longest: map[method]time.Duration{}, messages: map[string]int{},
+	f := &figures{name: name, longest: map[method]time.Duration{}, late: map[method]int64{}, messages: map[string]int{},
 		acknowledged: map[spot]int64{}, transacted: map[spot]int64{}, outageNames: r.names, struck: r.struck}
 	limits := outageLimits()
 	f.read(r.t, r.course.Log, limits, r.repaired)
@@ -305,13 +314,12 @@ func (r *outageRun) audit(name string) *figures {
 	assert.Zero(r.t, f.over, "tokens beyond the capacity")
 	assert.Zero(r.t, f.lost, "tokens acknowledged but not stored")
 	assert.Zero(r.t, f.rows, "difference between the caller's rows and the tokens taken with them")
-	for by, longest := range f.longest {
-		assert.LessOrEqual(r.t, longest, outageTimeout+outageSlack, "longest call of %s, of %d that took too long", by, f.late)
-	}
+	assert.Empty(r.t, f.late, "calls that took longer than %v and %v; the longest: %v", outageTimeout, outageSlack, f.longest)
 	assert.LessOrEqual(r.t, f.closing, closeTimeout, "longest Close")
 	assert.LessOrEqual(r.t, f.back, outageResumes, "time without an answer after a fault was repaired")
 	assert.NotZero(r.t, f.denied, "no key was exhausted")
 	assert.NotZero(r.t, f.errors, "there were no faults")
+	r.t.Log("\n" + tableOf(f))
 	for _, text := range slices.Sorted(maps.Keys(f.messages)) {
 		r.t.Logf("%6d times: %s", f.messages[text], text)
 	}
@@ -369,8 +377,9 @@ func (f *figures) add(e entry, limits []*outageLimit, places map[*outageLimit]in
 	f.calls++
 	l := limits[e.place]
 	f.longest[l.method] = max(f.longest[l.method], e.took)
-	if e.took > outageTimeout+outageSlack {
-		f.late++
+	f.lag = max(f.lag, e.lag)
+	if e.took-e.lag > outageTimeout+outageSlack {
+		f.late[l.method]++
 	}
 	taken := int64(0)
 	switch e.outcome {
@@ -439,17 +448,21 @@ func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spot
 }
 
 // tableOf returns the figures of all parts as a table.
-func tableOf(rows []*figures) string {
+func tableOf(rows ...*figures) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "database\tfaults\tcalls\tadmitted\tdenied\terrors\ttokens\tstored\tover\tlost\trows off\tlongest call\tlongest tx\tlate\tClose\tback\t")
+	fmt.Fprintln(w, "database\tfaults\tcalls\tadmitted\tdenied\terrors\ttokens\tstored\tover\tlost\trows off\tlongest call\tlongest tx\tlag\tlate\tClose\tback\t")
 	for _, f := range rows {
 		if f == nil {
 			continue
 		}
+		late := int64(0)
+		for _, n := range f.late {
+			late += n
+		}
 		call := max(f.longest[byAllow], f.longest[byAll], f.longest[byReserve])
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%d\t%v\t%v\t\n", f.name, f.struck, f.calls, f.admitted,
-			f.denied, f.errors, f.tokens, f.stored, f.over, f.lost, f.rows, rounded(call), rounded(f.longest[byTx]), f.late,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\t%d\t%v\t%v\t\n", f.name, f.struck, f.calls, f.admitted,
+			f.denied, f.errors, f.tokens, f.stored, f.over, f.lost, f.rows, rounded(call), rounded(f.longest[byTx]), rounded(f.lag), late,
 			rounded(f.closing), rounded(f.back))
 	}
 	w.Flush()

