@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"flag"
-	"io"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -29,7 +28,7 @@ func prepareCheck(flags *flag.FlagSet) action {
 			args = []string{defaultFile}
 		}
 		found, unreadable := checkAll(args)
-		if err := writeDiagnostics(s.out, found, format.value, color.color(s.outColor)); err != nil {
+		if err := writeDiagnostics(s, found, format.value, color.color(s.out)); err != nil {
 			return err
 		}
 		if unreadable == nil && len(found) > 0 {
@@ -52,15 +51,15 @@ func checkAll(paths []string) (found []spec.Diagnostics, unreadable error) {
 }
 
 // writeDiagnostics prints the diagnostics of several files.
-func writeDiagnostics(w io.Writer, found []spec.Diagnostics, format string, color bool) error {
+func writeDiagnostics(s streams, found []spec.Diagnostics, format string, color bool) error {
 	switch format {
 	case "json":
-		return writeJSON(w, found)
+		return writeJSON(s.json, found)
 	case "github":
-		return writeAnnotations(w, found)
+		return writeAnnotations(s.data, found)
 	}
 	for _, diagnostics := range found {
-		if err := diagnostics.WriteText(w, color); err != nil {
+		if err := diagnostics.WriteText(s.out, color); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func sides(args []string) (old, new side, err error) {
 	}
 	then, inGit := asRevision(args[0])
 	if !inGit {
-		return old, new, misusef("needs NEW too if OLD is a file; for a file in git, write REF:%s", slash(args[0]))
+		return old, new, misusef("needs NEW too if OLD is a file; for a file in git, write REF:%s", shown(args[0]))
 	}
 	path, err := then.inWorkingTree()
 	return old, fileSide("the new side", path), err
@@ -146,11 +146,11 @@ func (f side) limits(w io.Writer, color bool) (*spec.File, error) {
 	if err := diagnostics.WriteText(w, color); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%s, %s, is not a valid limits.yaml", f.what, f.name)
+	return nil, fmt.Errorf("%s, %s, is not a valid limits.yaml", f.what, shown(f.name))
 }
 
 func (c *comparison) review(s streams, old, new side) (*review.Review, error) {
-	color := c.color.color(s.errColor)
+	color := c.color.color(s.err)
 	before, noOld := old.limits(s.err, color)
 	after, noNew := new.limits(s.err, color)
 	if err := errors.Join(noOld, noNew); err != nil {
@@ -164,11 +164,11 @@ func (c *comparison) write(s streams, r *review.Review) error {
 	case "markdown":
 		return r.WriteMarkdown(s.out)
 	case "json":
-		return r.WriteJSON(s.out)
+		return r.WriteJSON(s.json)
 	case "github":
-		return writeReview(s.out, r, &c.gate)
+		return writeReview(s.data, r, &c.gate)
 	}
-	return r.WriteText(s.out, c.color.color(s.outColor))
+	return r.WriteText(s.out, c.color.color(s.out))
 }
 
 // writeReview prints a review as the commands that GitHub Actions turns into annotations: one for each limit.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -99,7 +100,7 @@ func (g *gate) decide(w io.Writer, r *review.Review) error {
 	}
 	for _, a := range g.allow {
 		if !slices.Contains(found, a) {
-			fmt.Fprintln(w, visible(fmt.Sprintf("ratelimitgen diff: -allow %s matches no change", a)))
+			fmt.Fprintf(w, "ratelimitgen diff: -allow %s matches no change\n", printable.Line(a.String()))
 		}
 	}
 	if len(failing) == 0 {

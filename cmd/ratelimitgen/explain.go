@@ -48,7 +48,7 @@ func (e *explanation) run(s streams, args []string) error {
 	if err := e.accept(args); err != nil {
 		return err
 	}
-	color := e.color.color(s.outColor)
+	color := e.color.color(s.out)
 	if word, ok := strings.CutPrefix(e.name, "["); ok {
 		return writeWord(s.out, strings.TrimSuffix(word, "]"), nil, color)
 	}
@@ -64,7 +64,7 @@ func (e *explanation) run(s streams, args []string) error {
 	case err != nil:
 		return fmt.Errorf("%w%s", err, suggestion("", e.name, words()))
 	}
-	if err := diagnostics.WriteText(s.err, e.color.color(s.errColor)); err != nil {
+	if err := diagnostics.WriteText(s.err, e.color.color(s.err)); err != nil {
 		return err
 	}
 	return no{}

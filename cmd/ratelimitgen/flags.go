@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // parse reads flags, which may also stand after and between the arguments, and returns the arguments.
@@ -40,7 +42,7 @@ func flagError(flags *flag.FlagSet, err error) error {
 	}
 	var known []string
 	flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-	return misusef("there is no flag -%s%s", name, suggestion("-", name, known))
+	return misusef("there is no flag -%s%s", printable.Line(name), suggestion("-", name, known))
 }
 
 // choice is a flag with one of a few values, the first of which is the default.
@@ -62,8 +64,11 @@ func (c *choice) declareColor(flags *flag.FlagSet) {
 	c.declare(flags, "color", "color diagnostics; `WHEN` is auto (on a terminal), always or never", "auto", "always", "never")
 }
 
-// color reports whether to color, given what auto comes to.
-func (c *choice) color(auto bool) bool { return c.value == "always" || c.value == "auto" && auto }
+// color reports whether to color what is written to a stream, and prepares the stream for it.
+func (c *choice) color(s stream) bool {
+	s.Color = c.value == "always" || c.value == "auto" && s.colors
+	return s.Color
+}
 
 // showsColor reports whether what is written to w is seen by someone who wants colors.
 func showsColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && onTerminal(w) }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -74,7 +75,7 @@ func (g *generation) run(s streams, args []string) error {
 		return err
 	}
 	if len(diagnostics) > 0 {
-		if err := diagnostics.WriteText(s.err, g.color.color(s.errColor)); err != nil {
+		if err := diagnostics.WriteText(s.err, g.color.color(s.err)); err != nil {
 			return err
 		}
 		return no{}
@@ -85,7 +86,7 @@ func (g *generation) run(s streams, args []string) error {
 	}
 	switch {
 	case g.stdout:
-		_, err := s.out.Write(code)
+		_, err := s.data.Write(code)
 		return err
 	case g.check:
 		return g.compare(s, code)
@@ -146,15 +147,15 @@ func (g *generation) write(s streams, code []byte, limits int) error {
 	case err != nil:
 		return err
 	case now.holds(code):
-		g.say(s, "%s is up to date", slash(g.output))
+		g.say(s, "%s is up to date", shown(g.output))
 		return nil
 	case now.foreign() && !g.force:
-		return no{slash(g.output) + " exists and ratelimitgen did not write it; " + makeWay}
+		return no{shown(g.output) + " exists and ratelimitgen did not write it; " + makeWay}
 	}
 	if err := replaceFile(g.output, code); err != nil {
 		return err
 	}
-	g.say(s, "wrote %s (limits: %d)", slash(g.output), limits)
+	g.say(s, "wrote %s (limits: %d)", shown(g.output), limits)
 	return nil
 }
 
@@ -168,13 +169,13 @@ func (g *generation) say(s streams, format string, args ...any) {
 	}
 }
 
-// slash returns a path as it is printed, the same on every system.
+// slash returns a path with slashes, the same on every system.
 func slash(path string) string { return filepath.ToSlash(path) }
 
-// shown returns a path that an argument names, in quotes if there is nothing to be seen of it.
+// shown returns a path as it is printed in messages, on one line; in quotes if it is empty.
 func shown(path string) string {
 	if path == "" {
 		return `""`
 	}
-	return slash(path)
+	return printable.Line(slash(path))
 }

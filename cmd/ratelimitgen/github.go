@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -51,6 +52,7 @@ func inWorkspace(path string) string {
 // escaped writes a text so that it stays inside its command; escapedProperty does so for what stands
 // between the commas.
 func escaped(text string) string {
+	text = strings.ReplaceAll(printable.Text(text), "##[", `##\x5b`)
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
 }
 

@@ -42,11 +42,11 @@ func initialize(s streams, args []string) error {
 	case path == "":
 		return misusef("the name of the file is empty")
 	case !namesFile(path):
-		return misusef("%s is a directory; name the file in it", slash(path))
+		return misusef("%s is a directory; name the file in it", shown(path))
 	}
 	schema := schemaBeside(path)
 	if schema == path {
-		return misusef("%s would be the schema too", slash(path))
+		return misusef("%s would be the schema too", shown(path))
 	}
 	if err := refuseExisting(path, schema); err != nil {
 		return err
@@ -55,7 +55,7 @@ func initialize(s streams, args []string) error {
 	if err := errors.Join(replaceFile(schema, spec.Schema()), replaceFile(path, []byte(text))); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, nextSteps, slash(path), slash(schema), quoted(filepath.Base(path)))
+	_, err := fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
 	return err
 }
 
@@ -76,11 +76,11 @@ func schemaBeside(path string) string {
 // refuseExisting answers no if init would overwrite anything.
 func refuseExisting(path, schema string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return no{slash(path) + " exists already"}
+		return no{shown(path) + " exists already"}
 	}
 	now, err := readOutput(schema)
 	if err == nil && now.exists && !now.holds(spec.Schema()) {
-		return no{slash(schema) + " exists already, and is another one"}
+		return no{shown(schema) + " exists already, and is another one"}
 	}
 	return err
 }

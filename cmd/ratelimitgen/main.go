@@ -23,10 +23,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 func main() {
@@ -37,21 +35,49 @@ func main() {
 
 // streams are where a verb answers.
 type streams struct {
-	// out takes the product of the verb, err everything else.
-	out, err io.Writer
-	// outColor and errColor say whether a terminal with colors is on the other end.
-	outColor, errColor bool
+	// out takes the text that the verb prints for people, err everything else.
+	out, err stream
+	// data is standard output for code and workflow commands, and json for JSON: exact, where out has escapes.
+	data, json io.Writer
+	// terminal is standard error for what moves the cursor.
+	terminal io.Writer
+}
+
+// stream takes text for people. Nothing in the text controls a terminal or a CI runner.
+type stream struct {
+	*printable.Writer
+	// colors says whether a terminal with colors is on the other end.
+	colors bool
+}
+
+// jsonWriter writes JSON, each value or line in one piece, so that none of it controls a terminal or a CI
+// runner.
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(text []byte) (int, error) {
+	if _, err := j.w.Write(printable.JSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // run performs what the arguments ask for, and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	out := bufio.NewWriter(stdout)
-	s := streams{out, stderr, showsColor(stdout), showsColor(stderr)}
+	data := bufio.NewWriter(stdout)
+	s := streams{
+		out:      stream{printable.NewWriter(data), showsColor(stdout)},
+		err:      stream{printable.NewWriter(stderr), showsColor(stderr)},
+		data:     data,
+		json:     jsonWriter{data},
+		terminal: stderr,
+	}
+	defer s.err.Flush()
 	verb, err := perform(args, s)
-	if failed := out.Flush(); failed != nil {
+	s.out.Flush() // data returns its error
+	if failed := data.Flush(); failed != nil {
 		err = fmt.Errorf("could not print the answer: %w", failed)
 	}
-	return report(stderr, verb, err)
+	return report(s.err, verb, err)
 }
 
 // The exit codes.
@@ -86,26 +112,12 @@ func report(stderr io.Writer, verb string, err error) int {
 		code = exitMisuse
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", verb), visible(err.Error()))
+		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", verb), printable.Text(err.Error()))
 	}
 	if code == exitMisuse {
 		fmt.Fprintln(stderr, "run", join("ratelimitgen help", verb))
 	}
 	return code
-}
-
-// visible returns a message with the control characters of file names in it written out, so that they
-// leave the terminal alone. Newlines stand between messages.
-func visible(message string) string {
-	var out strings.Builder
-	for _, r := range message {
-		if r == '\n' || !spec.Illegible(r) {
-			out.WriteRune(r)
-			continue
-		}
-		out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return out.String()
 }
 
 func join(program, verb string) string {

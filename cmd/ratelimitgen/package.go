@@ -24,7 +24,7 @@ func (g *generation) packageName(file *spec.File) (string, error) {
 	}
 	name := filepath.Base(directory)
 	if !spec.IsPackageName(name) {
-		return "", misusef("the package cannot be named %q as its directory; pass -package NAME, or write package: NAME in %s", name, slash(g.source))
+		return "", misusef("the package cannot be named %q as its directory; pass -package NAME, or write package: NAME in %s", name, shown(g.source))
 	}
 	return name, nil
 }

@@ -33,7 +33,7 @@ func prepareSchema(flags *flag.FlagSet) action {
 		case "diff":
 			schema = review.Schema()
 		}
-		_, err := s.out.Write(schema)
+		_, err := s.data.Write(schema)
 		return err
 	}
 }

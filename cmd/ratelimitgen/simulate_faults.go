@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 )
 
@@ -27,7 +28,7 @@ func (f *faults) add(fault *sim.Fault) error {
 		return no{message}
 	}
 	if f.count++; f.count <= mostFaults {
-		f.first = append(f.first, visible(message))
+		f.first = append(f.first, printable.Line(message))
 	}
 	return nil
 }

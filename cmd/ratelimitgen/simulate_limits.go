@@ -20,7 +20,7 @@ func (m *simulation) read(s streams) (limits, old []sim.Limit, err error) {
 	}
 	names := limitNames(slices.Concat(limits, old))
 	if m.limit != "" && !slices.Contains(names, m.limit) {
-		return nil, nil, misusef("there is no limit %q in %s%s", m.limit, slash(m.limits), suggestion("", m.limit, names))
+		return nil, nil, misusef("there is no limit %q in %s%s", m.limit, shown(m.limits), suggestion("", m.limit, names))
 	}
 	return limits, old, nil
 }
@@ -31,7 +31,7 @@ func (m *simulation) readOld(s streams) ([]sim.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := old.limits(s.err, m.color.color(s.errColor))
+	file, err := old.limits(s.err, m.color.color(s.err))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (m *simulation) readFile(s streams, path string) ([]sim.Limit, error) {
 		return nil, err
 	}
 	if len(diagnostics) > 0 {
-		if err := diagnostics.WriteText(s.err, m.color.color(s.errColor)); err != nil {
+		if err := diagnostics.WriteText(s.err, m.color.color(s.err)); err != nil {
 			return nil, err
 		}
 		return nil, no{}

@@ -14,7 +14,7 @@ func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit
 	replay := sim.NewReplay(limits)
 	switch m.format.value {
 	case "jsonl":
-		return answer(trace, replay, sim.NewJSONL(s.out).Write, faults)
+		return answer(trace, replay, sim.NewJSONL(s.json).Write, faults)
 	case "csv":
 		csv := sim.NewCSV(s.out)
 		return errors.Join(answer(trace, replay, csv.Write, faults), csv.Flush())
@@ -24,7 +24,7 @@ func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit
 		return err
 	}
 	report.LeftOut = trace.LeftOut
-	return report.WriteText(s.out, m.color.color(s.outColor))
+	return report.WriteText(s.out, m.color.color(s.out))
 }
 
 // answer hands each line with its answer to write.
@@ -42,7 +42,7 @@ func answer(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answ
 func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, faults *faults) error {
 	switch m.format.value {
 	case "jsonl":
-		return answerBoth(trace, c, sim.NewJSONL(s.out).WriteBoth, faults)
+		return answerBoth(trace, c, sim.NewJSONL(s.json).WriteBoth, faults)
 	case "csv":
 		csv := sim.NewComparisonCSV(s.out)
 		return errors.Join(answerBoth(trace, c, csv.WriteBoth, faults), csv.Flush())
@@ -51,7 +51,7 @@ func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, fau
 		return err
 	}
 	c.LeftOut = trace.LeftOut
-	return c.WriteText(s.out, m.color.color(s.outColor))
+	return c.WriteText(s.out, m.color.color(s.out))
 }
 
 // answerBoth hands each line with both of its answers to write.

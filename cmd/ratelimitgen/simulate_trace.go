@@ -23,15 +23,15 @@ func (m *simulation) open(s streams, limits []sim.Limit) (io.ReadCloser, error) 
 		file, err = os.Open(m.trace)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s does not exist; -trace names a file of requests, or - for standard input", slash(m.trace))
+			return nil, fmt.Errorf("%s does not exist; -trace names a file of requests, or - for standard input", shown(m.trace))
 		case err != nil:
 			return nil, err
 		}
 	}
-	if !onTerminal(s.err) || m.format.value != "text" && onTerminal(os.Stdout) {
+	if !onTerminal(s.terminal) || m.format.value != "text" && onTerminal(os.Stdout) {
 		return file, nil
 	}
-	return newProgress(file, size(file), s.err, time.Now), nil
+	return newProgress(file, size(file), s.terminal, time.Now), nil
 }
 
 // size returns how many bytes a file has, 0 if nobody knows.
@@ -51,7 +51,7 @@ func (m *simulation) traceName() string {
 	case "-":
 		return "standard input"
 	}
-	return slash(m.trace)
+	return shown(m.trace)
 }
 
 // makeUp returns the trace that -traffic describes.
@@ -64,7 +64,7 @@ func (m *simulation) makeUp(limits []sim.Limit) (io.ReadCloser, error) {
 		return nil, misusef("say with -limit to which of the %d limits the traffic goes", len(limits))
 	}
 	if i < 0 {
-		return nil, misusef("the traffic goes to a limit of %s, which has none named %q", slash(m.limits), m.limit)
+		return nil, misusef("the traffic goes to a limit of %s, which has none named %q", shown(m.limits), m.limit)
 	}
 	traffic, err := sim.NewTraffic(m.traffic, limits[i], m.seed)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // stale is a file that is not as it should be.
@@ -30,17 +31,17 @@ func (g *generation) compare(s streams, code []byte) error {
 		return err
 	}
 	if problem := g.problem(now, code); problem != "" {
-		found = append([]stale{{slash(g.output), problem, g.fix(now)}}, found...)
+		found = append([]stale{{shown(g.output), problem, g.fix(now)}}, found...)
 	}
 	for _, f := range found {
-		fmt.Fprintln(s.out, visible(fmt.Sprintf("%s %s; %s", f.path, f.problem, f.fix)))
+		fmt.Fprintf(s.out, "%s %s; %s\n", f.path, f.problem, f.fix)
 	}
 	if len(found) == 0 {
-		g.say(s, "%s is up to date", slash(g.output))
+		g.say(s, "%s is up to date", shown(g.output))
 		return nil
 	}
 	if now.exists && !now.foreign() {
-		fmt.Fprint(s.out, unified(slash(g.output), string(now.lines()), string(code)))
+		fmt.Fprint(s.out, unified(shown(g.output), string(now.lines()), string(code)))
 	}
 	return no{}
 }
@@ -53,7 +54,7 @@ func (g *generation) problem(now output, code []byte) string {
 	case now.foreign():
 		return "was not written by ratelimitgen"
 	case !now.holds(code):
-		return "is not what " + slash(g.source) + " says"
+		return "is not what " + shown(g.source) + " says"
 	}
 	return ""
 }
@@ -77,7 +78,7 @@ func (g *generation) orphans() ([]stale, error) {
 			return nil, err
 		}
 		if source, ours := gen.SourceOf(text); ours {
-			found = append(found, stale{slash(path), orphaned(directory, source), "run: rm " + quoted(slash(path))})
+			found = append(found, stale{shown(path), orphaned(directory, source), "run: rm " + quoted(slash(path))})
 		}
 	}
 	return found, nil
@@ -92,7 +93,7 @@ func isSource(name string) bool {
 // orphaned says why a generated file is left over.
 func orphaned(directory, source string) string {
 	if _, err := os.Stat(filepath.Join(directory, filepath.FromSlash(source))); errors.Is(err, fs.ErrNotExist) {
-		return "is left over: " + source + " is gone"
+		return "is left over: " + shown(source) + " is gone"
 	}
 	return "is left over: it is not the output of this command, and a package can hold only one"
 }
@@ -117,11 +118,15 @@ func (g *generation) command() string {
 	return strings.Join(append(words, quoted(slash(g.source))), " ")
 }
 
-// quoted returns a path as one word of a shell command.
+// quoted returns a path as one word of a shell command; in bash's $'...' if there is anything in it that must
+// not be printed.
 func quoted(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-"
 	if strings.Trim(path, plain) == "" {
 		return path
+	}
+	if escaped := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(path); printable.Line(path) != path {
+		return "$'" + printable.Line(escaped) + "'"
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

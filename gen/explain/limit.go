@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -14,7 +15,7 @@ import (
 // It returns the error of w.
 func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 	p := newPage(color)
-	p.title("%s:%d:%d: %s", legible(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
+	p.title("%s:%d:%d: %s", printable.Line(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
 	if l.Doc != "" {
 		p.say("doc", l.Doc)
 	}

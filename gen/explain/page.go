@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // page is what is printed, in lines of at most [cells.Line] cells.
@@ -39,7 +37,7 @@ func (p *page) title(format string, args ...any) {
 // say prints a text about something, with its lines below each other.
 func (p *page) say(about, text string) {
 	below := strings.Repeat(" ", len("  "+about+": "))
-	lines := cells.Wrap(legible(strings.Join(strings.Fields(text), " ")), below)
+	lines := cells.Wrap(printable.Line(strings.Join(strings.Fields(text), " ")), below)
 	fmt.Fprintf(p, "  %s%s:%s %s", p.bold, about, p.off, lines[len(below):])
 }
 
@@ -47,7 +45,7 @@ func (p *page) say(about, text string) {
 func (p *page) show(about, lines string) {
 	fmt.Fprintf(p, "\n  %s%s:%s\n", p.bold, about, p.off)
 	for line := range strings.SplitSeq(strings.TrimSuffix(lines, "\n"), "\n") {
-		p.WriteString(strings.TrimRight(indent+legible(line), " ") + "\n")
+		p.WriteString(strings.TrimRight(indent+printable.Text(line), " ") + "\n")
 	}
 }
 
@@ -62,21 +60,6 @@ func narrow(lines string) string {
 			line = strings.ReplaceAll(strings.TrimSpace(cells.Wrap(line, indent+"  ")), "\n"+indent, "\n") + "\n"
 		}
 		out.WriteString(line)
-	}
-	return out.String()
-}
-
-// legible writes out what a terminal would not show, or would take for an order.
-func legible(line string) string {
-	var out strings.Builder
-	for len(line) > 0 {
-		r, n := utf8.DecodeRuneInString(line)
-		sign := line[:n]
-		if r == utf8.RuneError && n == 1 || spec.Illegible(r) {
-			sign = strings.Trim(strconv.QuoteToASCII(sign), `"`)
-		}
-		out.WriteString(sign)
-		line = line[n:]
 	}
 	return out.String()
 }

@@ -3,8 +3,8 @@ package review
 import (
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -75,13 +75,7 @@ func oneLine(text string) string {
 	if isPlain(text) {
 		return text
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	return strings.Map(func(r rune) rune {
-		if spec.Illegible(r) || !unicode.IsGraphic(r) && r != '\u200D' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
+	return printable.Mask(strings.Join(strings.Fields(text), " "))
 }
 
 // isPlain reports whether a text is words in ASCII with one space between them.

@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // shown returns a text as a terminal can show it in at most width cells: what cannot be seen, or would move
@@ -14,13 +12,7 @@ import (
 func shown(text string, width int) string {
 	var out strings.Builder
 	used, cut := 0, 0
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		sign := text[:n]
-		if !unicode.IsPrint(r) || r == utf8.RuneError && n == 1 {
-			quoted := strconv.QuoteToASCII(sign)
-			sign = quoted[1 : len(quoted)-1]
-		}
+	for sign := range printable.Signs(text) {
 		out.WriteString(sign)
 		used += cells.Of(sign)
 		switch {
@@ -29,7 +21,6 @@ func shown(text string, width int) string {
 		case used > width:
 			return out.String()[:cut] + "…"
 		}
-		text = text[n:]
 	}
 	return out.String()
 }

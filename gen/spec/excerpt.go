@@ -1,11 +1,9 @@
 package spec
 
 import (
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // excerpt is the part of a line around a span, ready to be printed.
@@ -30,7 +28,7 @@ func (s *source) excerpt(at span) excerpt {
 			after = short + "…"
 		}
 	}
-	return excerpt{printable(before), printable(marked), printable(after)}
+	return excerpt{printable.Mask(before), printable.Mask(marked), printable.Mask(after)}
 }
 
 // first returns the first n runes of a text.
@@ -55,14 +53,4 @@ func last(text string, n int) string {
 		return text
 	}
 	return "…" + text[len(rest):]
-}
-
-// printable returns text without the characters that would move the cursor or reorder the line.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == cells.ZeroWidthJoiner || unicode.IsGraphic(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }

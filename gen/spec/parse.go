@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // Parse reads a limits.yaml. The name is used in messages only. It returns everything that is wrong with
@@ -72,7 +74,7 @@ func (p *parser) report(at span, id, help, format string, args ...any) {
 	at = p.src.clamp(at)
 	p.found = append(p.found, Diagnostic{
 		ID: id, File: p.src.name, Pos: at.pos, End: at.end,
-		Message: printable(message), Help: printable(help), shown: p.src.excerpt(at),
+		Message: printable.Mask(message), Help: printable.Mask(help), shown: p.src.excerpt(at),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -255,7 +256,7 @@ func FuzzParse(f *testing.F) {
 			for _, n := range d.Notes {
 				checkPlace(t, n.Pos, n.End, lines)
 			}
-			if text := d.Message + d.Help; text != printable(text) || !utf8.ValidString(text) {
+			if text := d.Message + d.Help; text != printable.Mask(text) || !utf8.ValidString(text) {
 				t.Fatalf("a message that is not one plain line: %q %q", d.Message, d.Help)
 			}
 		}

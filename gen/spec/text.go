@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // WriteText prints the diagnostics for people: for each the place, the message and the id, the line with
@@ -25,7 +26,7 @@ func (ds Diagnostics) WriteText(w io.Writer, color bool) error {
 	for _, d := range ds {
 		d.write(&out, ink)
 	}
-	fmt.Fprintf(&out, "%s in %s\n", errorCount(len(ds)), printable(ds[0].File))
+	fmt.Fprintf(&out, "%s in %s\n", errorCount(len(ds)), printable.Line(ds[0].File))
 	_, err := w.Write(out.Bytes())
 	return err
 }
@@ -46,7 +47,7 @@ var (
 )
 
 func (d Diagnostic) write(out *bytes.Buffer, ink ink) {
-	file := printable(d.File)
+	file := printable.Line(d.File)
 	fmt.Fprintf(out, "%s%s:%d:%d:%s %serror:%s %s%s%s [%s]\n", ink.bold, file, d.Pos.Line, d.Pos.Column, ink.off,
 		ink.red, ink.off, ink.bold, d.Message, ink.off, d.ID)
 	snippet(out, d.Pos.Line, d.shown, "^", "~", ink.red, ink)
