@@ -12,8 +12,8 @@ func checkVerb() verb {
 		name:  "check",
 		args:  "[FILE...]",
 		about: "say what is wrong with a limits.yaml",
-		help: `FILE is limits.yaml if it is left out. Nothing is printed as text for a valid file. The exit code is 1
-if there is anything wrong.
+		help: `FILE is limits.yaml if it is left out, and standard input if it is -. Nothing is printed as text for a valid
+file. The exit code is 1 if there is anything wrong.
 `,
 		prepare: prepareCheck,
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"runtime/debug"
 	"strings"
 
@@ -114,23 +113,13 @@ func sideOf(what, arg string) (side, error) {
 }
 
 func fileSide(what, path string) side {
-	return side{what, slash(path), func() ([]byte, error) { return readSome(path) }}
-}
-
-// mostRead is how many bytes of a file are read: more than a limits.yaml can have.
-const mostRead = 8 << 20
-
-// readSome returns a file, or as much of it as shows that it is too large.
-func readSome(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist", shown(path))
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, mostRead))
+	return side{what, nameOf(path), func() ([]byte, error) {
+		text, err := readSome(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s does not exist", shown(path))
+		}
+		return text, err
+	}}
 }
 
 // limits returns what the side says. What is wrong with it is printed.

@@ -51,7 +51,7 @@ func prepareGenerate(flags *flag.FlagSet) action {
 	flags.StringVar(&g.pkg, "package", "", "call the package `NAME`")
 	flags.BoolVar(&g.check, "check", false, "write nothing; ask whether the code is up to date")
 	flags.BoolVar(&g.stdout, "stdout", false, "print the code instead of writing it")
-	flags.BoolVar(&g.force, "force", false, "overwrite OUTPUT even if ratelimitgen did not write it")
+	flags.BoolVar(&g.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")
 	flags.BoolVar(&g.verbose, "v", false, "say what was done")
 	g.color.declareColor(flags)
 	return g.run
@@ -103,6 +103,9 @@ func (g *generation) accept(args []string) error {
 	case len(args) == 1:
 		g.source = args[0]
 	}
+	if g.source == standardInput {
+		return misusef("needs the name of a file, which the code gets to say; for one that is named -, write ./-")
+	}
 	if g.output == "" {
 		g.output = outputFor(g.source)
 	}
@@ -151,6 +154,8 @@ func (g *generation) write(s streams, code []byte, limits int) error {
 		return nil
 	case now.foreign() && !g.force:
 		return no{shown(g.output) + " exists and ratelimitgen did not write it; " + makeWay}
+	case now.readOnly && !g.force:
+		return no{shown(g.output) + " is read-only; make it writable or pass -force"}
 	}
 	if err := replaceFile(g.output, code); err != nil {
 		return err

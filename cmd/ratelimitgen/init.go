@@ -39,8 +39,8 @@ func initialize(s streams, args []string) error {
 		path = args[0]
 	}
 	switch {
-	case path == "":
-		return misusef("the name of the file is empty")
+	case path == "", path == standardInput:
+		return misusef("needs the name of a file, not %s", shown(path))
 	case !namesFile(path):
 		return misusef("%s is a directory; name the file in it", shown(path))
 	}

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -31,4 +35,83 @@ func TestReplaceFileKeepsLinks(t *testing.T) {
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
 	assert.Equal(t, os.ModeSymlink, info.Mode().Type())
+}
+
+func TestReplaceFileReplacesRegularFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo.go")
+	require.NoError(t, exec.Command("mkfifo", fifo).Run())
+	listener, err := net.Listen("unix", filepath.Join(dir, "socket.go"))
+	require.NoError(t, err)
+	defer listener.Close()
+	for link, to := range map[string]string{"device.go": "device", "gone.go": "nowhere", "pipe.go": "fifo.go", "self.go": "self.go", "dir.go": "."} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	refused := map[string]string{
+		"fifo.go": "fifo.go is a FIFO, not a file", "socket.go": "socket.go is a socket, not a file",
+		"pipe.go": "is a FIFO, not a file",
+		"gone.go": "gone.go is a link to nowhere, which does not exist", "self.go": "too many links", "dir.go": "is a directory, not a file",
+	}
+	// A device of its own: a mistake here must not replace one of the machine's. Only root can make it.
+	if exec.Command("mknod", filepath.Join(dir, "device"), "c", "1", "3").Run() == nil {
+		refused["device.go"] = "device, is a device, not a file"
+	}
+	before := listing(t, dir)
+	for name, says := range refused {
+		path := filepath.Join(dir, name)
+		assert.ErrorContains(t, replaceFile(path, []byte("new")), says)
+		_, err := readOutput(path)
+		assert.ErrorContains(t, err, says)
+	}
+	assert.Equal(t, before, listing(t, dir))
+}
+
+func listing(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		files = append(files, e.Type().String()+" "+e.Name())
+	}
+	return files
+}
+
+// An interrupt does not leave a temporary file: it takes effect once the file is whole.
+func TestInterruptWaitsForTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.gen.go")
+	err := uninterrupted(func(ctx context.Context) error {
+		self, err := os.FindProcess(os.Getpid())
+		require.NoError(t, err)
+		require.NoError(t, self.Signal(os.Interrupt))
+		<-ctx.Done()
+		return replaceRegular(path, []byte("new"))
+	})
+	assert.EqualError(t, err, "interrupted")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "new", string(text))
+	assert.Len(t, listing(t, filepath.Dir(path)), 1)
+}
+
+// A file is read no further than shows that it is too large, from wherever it comes.
+func TestReadSomeIsBounded(t *testing.T) {
+	sparse := filepath.Join(t.TempDir(), "sparse.yaml")
+	require.NoError(t, os.WriteFile(sparse, nil, 0o644))
+	require.NoError(t, os.Truncate(sparse, 20<<30))
+	zero, err := os.Open("/dev/zero")
+	require.NoError(t, err)
+	defer zero.Close()
+	stdin := os.Stdin
+	os.Stdin = zero
+	defer func() { os.Stdin = stdin }()
+	for _, path := range []string{sparse, "/dev/zero", "-"} {
+		var stdout, stderr bytes.Buffer
+		assert.Equal(t, exitNo, run([]string{"check", path}, &stdout, &stderr), path)
+		assert.Contains(t, stdout.String(), "error: the file is larger than 4 MiB [file-too-large]")
+		text, err := readSome(path)
+		require.NoError(t, err)
+		assert.Len(t, text, mostRead)
+	}
+	_, err = readOutput(sparse)
+	assert.ErrorContains(t, err, "sparse.yaml is too large for generated code: 21474836480 bytes")
 }

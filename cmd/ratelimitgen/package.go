@@ -43,6 +43,9 @@ func (g *generation) goGeneratePackage() string {
 func packageBeside(output string) string {
 	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(output), "*.go"))
 	for _, path := range paths {
+		if !isRegular(path) {
+			continue
+		}
 		directory, name := filepath.Split(path)
 		built, _ := build.Default.MatchFile(directory, name)
 		if !built || name == filepath.Base(output) || strings.HasSuffix(name, "_test.go") {

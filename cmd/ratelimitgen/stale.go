@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,15 +66,15 @@ func (g *generation) orphans() ([]stale, error) {
 	directory := filepath.Dir(g.output)
 	entries, err := os.ReadDir(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, pathError(err)
 	}
 	var found []stale
 	for _, entry := range entries {
-		if entry.IsDir() || !isSource(entry.Name()) || entry.Name() == filepath.Base(g.output) {
+		if !isRegular(filepath.Join(directory, entry.Name())) || !isSource(entry.Name()) || entry.Name() == filepath.Base(g.output) {
 			continue
 		}
 		path := filepath.Join(directory, entry.Name())
-		text, err := os.ReadFile(path)
+		text, err := readHeader(path)
 		if err != nil {
 			return nil, err
 		}
@@ -82,6 +83,23 @@ func (g *generation) orphans() ([]stale, error) {
 		}
 	}
 	return found, nil
+}
+
+// readHeader returns the beginning of a Go file, which says who wrote it.
+func readHeader(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	return text, pathError(err)
+}
+
+// isRegular reports whether a path, or what it links to, is a regular file: opening others can wait for ever.
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // isSource reports whether go build looks at a file of this name.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// context is how many lines are shown around a change.
-const context = 3
+// contextLines is how many lines are shown around a change.
+const contextLines = 3
 
 // unified returns the difference between two versions of a file as diff -u prints it, "" if there is none.
 func unified(path, before, after string) string {
@@ -118,7 +118,7 @@ type hunk []change
 func hunks(all []change) []hunk {
 	var found []hunk
 	for i, c := range all {
-		if i == 0 || c.fromA-all[i-1].toA > 2*context {
+		if i == 0 || c.fromA-all[i-1].toA > 2*contextLines {
 			found = append(found, nil)
 		}
 		last := &found[len(found)-1]
@@ -129,8 +129,8 @@ func hunks(all []change) []hunk {
 
 func (h hunk) write(out *strings.Builder, a, b []string) {
 	first, last := h[0], h[len(h)-1]
-	lead := min(context, first.fromA)
-	fromA, toA := first.fromA-lead, min(last.toA+context, len(a))
+	lead := min(contextLines, first.fromA)
+	fromA, toA := first.fromA-lead, min(last.toA+contextLines, len(a))
 	fromB, toB := first.fromB-lead, last.toB+toA-last.toA
 	fmt.Fprintf(out, "@@ -%s +%s @@\n", extent(fromA, toA), extent(fromB, toB))
 	for _, c := range h {

@@ -9,7 +9,7 @@ import (
 )
 
 // mostReread is how many bytes are read again in search of a fault.
-const mostReread = maxSize
+const mostReread = MaxSize
 
 // faultyLine returns the line that a syntax error is to be reported at. The YAML reader often names the
 // line where the construct began, or none. The fault is on the line after the longest run of lines from

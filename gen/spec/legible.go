@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxSize is the size of the largest file that is read, in bytes.
-const maxSize = 4 << 20
+// MaxSize is the size of the largest limits.yaml, in bytes.
+const MaxSize = 4 << 20
 
 // legible reports whether the file is text at all, before YAML is asked. It names the exact place, which
 // the YAML reader does not.
 func (p *parser) legible() bool {
-	if len(p.src.text) > maxSize {
+	if len(p.src.text) > MaxSize {
 		p.report(span{Pos{1, 1}, Pos{1, 1}}, fileTooLarge, "split it into files with a package each",
-			"the file is larger than %d MiB", maxSize>>20)
+			"the file is larger than %d MiB", MaxSize>>20)
 		return false
 	}
 	for i, line := range p.src.lines {

@@ -203,7 +203,7 @@ func TestManyBuildLinesAreOneFault(t *testing.T) {
 }
 
 func TestTooLargeFile(t *testing.T) {
-	parsed, ds := Parse("limits.yaml", []byte(valid+"# "+strings.Repeat("x", maxSize)))
+	parsed, ds := Parse("limits.yaml", []byte(valid+"# "+strings.Repeat("x", MaxSize)))
 	assert.Nil(t, parsed)
 	assert.Equal(t, []string{fileTooLarge}, ids(ds))
 }
