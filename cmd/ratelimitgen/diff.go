@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"runtime/debug"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 func diffVerb() verb {
@@ -21,6 +18,10 @@ func diffVerb() verb {
 		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to the
 root of the repository, or to this directory if it begins with ./; nothing is fetched. NEW is the same path in
 the working tree if it is left out.
+
+A file that is not in OLD is compared with the one that it was moved from: among those that are gone, the one
+with most of the same limits. Without one, all limits are new. So it is with a file that is not in NEW, and then
+all limits are removed. A sentence says so; it takes that OLD and NEW have the same path.
 
 It compares the values that hold, whether they are written or not, and says what each change means: in
 words, in numbers for one key, and for the rows that are stored. A change is in one or more classes:
@@ -65,7 +66,7 @@ func (c *comparison) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.review(s, old, new)
+	r, _, err := c.review(s, old, new)
 	if err != nil {
 		return err
 	}
@@ -73,79 +74,6 @@ func (c *comparison) run(s streams, args []string) error {
 		return err
 	}
 	return c.gate.decide(s.err, r)
-}
-
-// side is one of the files that are compared.
-type side struct {
-	// what it is called in messages: the old side.
-	what string
-	// name is that of the file.
-	name string
-	read func() ([]byte, error)
-}
-
-// sides returns the two files that the arguments name.
-func sides(args []string) (old, new side, err error) {
-	if len(args) < 1 || len(args) > 2 {
-		return old, new, misusef("takes OLD, and NEW if it is not the same path in the working tree; not %d arguments", len(args))
-	}
-	if old, err = sideOf("the old side", args[0]); err != nil {
-		return old, new, err
-	}
-	if len(args) == 2 {
-		new, err = sideOf("the new side", args[1])
-		return old, new, err
-	}
-	then, inGit := asRevision(args[0])
-	if !inGit {
-		return old, new, misusef("needs NEW too if OLD is a file; for a file in git, write REF:%s", shown(args[0]))
-	}
-	path, err := then.inWorkingTree()
-	return old, fileSide("the new side", path), err
-}
-
-// sideOf returns what an argument names: a file, or REF:PATH for one in git.
-func sideOf(what, arg string) (side, error) {
-	if then, inGit := asRevision(arg); inGit {
-		return side{what, then.String(), then.read}, then.accept()
-	}
-	return fileSide(what, arg), nil
-}
-
-func fileSide(what, path string) side {
-	return side{what, nameOf(path), func() ([]byte, error) {
-		text, err := readSome(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s does not exist", shown(path))
-		}
-		return text, err
-	}}
-}
-
-// limits returns what the side says. What is wrong with it is printed.
-func (f side) limits(w io.Writer, color bool) (*spec.File, error) {
-	text, err := f.read()
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", f.what, err)
-	}
-	file, diagnostics := spec.Parse(f.name, text)
-	if len(diagnostics) == 0 {
-		return file, nil
-	}
-	if err := diagnostics.WriteText(w, color); err != nil {
-		return nil, err
-	}
-	return nil, fmt.Errorf("%s, %s, is not a valid limits.yaml", f.what, shown(f.name))
-}
-
-func (c *comparison) review(s streams, old, new side) (*review.Review, error) {
-	color := c.color.color(s.err)
-	before, noOld := old.limits(s.err, color)
-	after, noNew := new.limits(s.err, color)
-	if err := errors.Join(noOld, noNew); err != nil {
-		return nil, err
-	}
-	return review.Of(before, after), nil
 }
 
 func (c *comparison) write(s streams, r *review.Review) error {
@@ -169,6 +97,9 @@ func writeReview(w io.Writer, r *review.Review, g *gate) error {
 			return err
 		}
 		file = path
+	}
+	if r.Remark != "" {
+		fmt.Fprintf(w, "::notice title=ratelimitgen diff,file=%s,line=1,col=1::%s\n", escapedProperty(inWorkspace(file)), escaped(r.Remark))
 	}
 	for i := range r.Subjects {
 		if _, err := fmt.Fprintln(w, reviewAnnotation(file, &r.Subjects[i], g)); err != nil {

@@ -35,7 +35,7 @@ func (m *simulation) readOld(s streams) ([]sim.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.simulated(file), nil
+	return m.simulated(file.File), nil
 }
 
 // readFile reads a file of limits, and prints what is wrong with it.

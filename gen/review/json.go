@@ -13,6 +13,7 @@ type (
 		Version int           `json:"version"`
 		Old     string        `json:"old"`
 		New     string        `json:"new"`
+		Remark  string        `json:"remark"`
 		Limits  []jsonSubject `json:"limits"`
 	}
 	jsonSubject struct {
@@ -62,7 +63,7 @@ type (
 
 // WriteJSON prints the review as one JSON document. It returns the error of w.
 func (r *Review) WriteJSON(w io.Writer) error {
-	answer := jsonReview{Version: 1, Old: r.Old, New: r.New, Limits: []jsonSubject{}}
+	answer := jsonReview{Version: 1, Old: r.Old, New: r.New, Remark: r.Remark, Limits: []jsonSubject{}}
 	for i := range r.Subjects {
 		answer.Limits = append(answer.Limits, subjectAsJSON(&r.Subjects[i]))
 	}

@@ -37,6 +37,9 @@ func Marker(file string) string {
 // Markdown. It returns the error of w.
 func (r *Review) WriteMarkdown(w io.Writer) error {
 	out := Marker(r.New) + "\n### Rate limits: " + code(r.New) + "\n\n"
+	if r.Remark != "" {
+		out += code(r.Remark) + "\n\n"
+	}
 	if len(r.Subjects) == 0 {
 		out += unchanged + "\n"
 	} else {

@@ -11,6 +11,8 @@ import (
 type Review struct {
 	// Old and New are the names of the files.
 	Old, New string
+	// Remark says what is special about the files, such as that one was moved; "" if nothing is.
+	Remark string
 	// Subjects are the limits that have changed, in the order of the new file; before them the file itself,
 	// and after them the limits that are gone.
 	Subjects []Subject

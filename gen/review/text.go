@@ -37,6 +37,9 @@ type textWriter struct {
 
 func (w *textWriter) review(r *Review) {
 	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.bold, oneLine(r.New), w.ink.off, oneLine(r.Old))
+	if r.Remark != "" {
+		w.wrapped("", 0, r.Remark)
+	}
 	if len(r.Subjects) == 0 {
 		fmt.Fprintln(w, unchanged)
 		return
