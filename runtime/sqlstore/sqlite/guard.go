@@ -51,9 +51,8 @@ func checkNames(path string) error {
 	if err != nil {
 		return err
 	}
-	if n := links(info); n > 1 {
-		return fmt.Errorf("the database file %q has %d names (hard links): SQLite keeps a log beside each, so programs that open "+
-			"it by different names count apart; delete the other names, and use symbolic links instead", path, n)
+	if err := checkLinks(path, info); err != nil {
+		return err
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -62,6 +61,14 @@ func checkNames(path string) error {
 	if mounted(real) {
 		return fmt.Errorf("the database file %q is mounted by itself: its log %q stays outside of the mount, so programs on both "+
 			"sides count apart; mount its folder instead", path, real+"-wal")
+	}
+	return nil
+}
+
+func checkLinks(path string, info os.FileInfo) error {
+	if n := links(info); n > 1 {
+		return fmt.Errorf("the database file %q has %d names (hard links): SQLite keeps a log beside each, so programs that open "+
+			"it by different names count apart; delete the other names, and use symbolic links instead", path, n)
 	}
 	return nil
 }
@@ -144,7 +151,11 @@ func (g *guard) compare() error {
 		case !os.SameFile(there, g.opened[i]):
 			return fmt.Errorf("the file %q was replaced while the database was open, so that other programs count apart: restart "+
 				"every program that uses the database, and stop them before its file is replaced", path)
+		case i == 0:
+			if err := checkLinks(path, there); err != nil {
+				return err
+			}
 		}
 	}
-	return checkNames(g.path)
+	return nil
 }
