@@ -28,6 +28,10 @@ func (s *Store) advise(err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
+	if malformedName(err) {
+		// Not even wrapped: a log may print what is inside.
+		return &advised{malformedDSN, nil}
+	}
 	if do := remedy(err); do != "" {
 		return &advised{s.say(do), err}
 	}

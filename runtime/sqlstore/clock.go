@@ -62,8 +62,17 @@ func (s *Store) renewOffset(ctx context.Context) {
 	})
 }
 
-// askNow asks the database what time it is, and tells when it has: the wait for a connection came before.
+// askNow asks the database what time it is, on another connection if the server has closed one while it was idle.
 func (s *Store) askNow(ctx context.Context, db querier) (asked, now time.Time, err error) {
+	err = s.again(ctx, func() error {
+		asked, now, err = s.askNowOnce(ctx, db)
+		return unbegun(err)
+	})
+	return asked, now, err
+}
+
+// askNowOnce asks the database what time it is, and returns when it has: the wait for a connection came before.
+func (s *Store) askNowOnce(ctx context.Context, db querier) (asked, now time.Time, err error) {
 	if pool, ok := db.(*sql.DB); ok {
 		conn, err := pool.Conn(ctx)
 		if err != nil {

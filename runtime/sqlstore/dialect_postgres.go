@@ -5,7 +5,7 @@ import "database/sql"
 // Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
 //
 // A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there
-// the data source name sets extra_float_digits=3, and lib/pq sets it to 2, which is enough for doubles.
+// the data source name sets extra_float_digits=3 (2 is enough for doubles).
 //
 // The database's encoding must be UTF8, or SQL_ASCII, which keeps the bytes that it is given, and that of the client
 // too: others convert names and keys, so that two drivers may store one key in two rows, or refuse some of them.
@@ -14,8 +14,8 @@ import "database/sql"
 // with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
 // (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or
 // cache_describe. [Store.Ready] finds this out. With lib/pq, everything that has arguments runs in transactions, where
-// a pooler cannot mistake another client's statement for the store's. PgBouncer then needs
-// ignore_startup_parameters = extra_float_digits. Without transactions (pool_mode = statement) there is no store.
+// a pooler cannot mistake another client's statement for the store's. If a data source name, or a driver, sets
+// extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. Without transactions (pool_mode = statement) there is no store.
 var Postgres = Dialect{
 	Name:     "postgres",
 	Numbered: true,

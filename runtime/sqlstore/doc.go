@@ -34,7 +34,8 @@
 // for counts that a crash may set back by some moments:
 //
 //   - Postgres then does not wait for the disk when it commits (synchronous_commit = off, for these transactions
-//     only), and waits if the limit's durability is full.
+//     only), and waits if the limit's durability is full: as with synchronous_commit = on, or remote_apply if that is
+//     set.
 //   - SQLite is not told to wait; for full, these transactions run with synchronous = FULL.
 //   - MySQL and MariaDB have one setting for the whole server, innodb_flush_log_at_trx_commit: there a limit's
 //     durability has no effect.

@@ -66,17 +66,11 @@ func (s *Store) inTx(ctx context.Context, p *prepared, d runtime.Durability, fn 
 	if err := p.prepareWanted(ctx); err != nil {
 		return err
 	}
-	// Each try uses up a connection of the pool that the server has closed.
-	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
-		err := s.inTxOnce(ctx, p, d, fn)
-		var unbegun *unbegunError
-		switch {
-		case !errors.As(err, &unbegun) || ctx.Err() != nil:
-			return err
-		case tries == 0:
-			return &advised{closedAtBegin, unbegun.err}
-		}
+	err := s.again(ctx, func() error { return s.inTxOnce(ctx, p, d, fn) })
+	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
+		return &advised{closedAtBegin, unbegun.err}
 	}
+	return err
 }
 
 // inTxOnce is inTx without a second try.

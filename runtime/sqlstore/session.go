@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -70,6 +71,17 @@ func (c callers) exec(ctx context.Context, s statement, f form, v *values) (sql.
 
 func (c callers) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
 	return c.tx.QueryContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
+}
+
+// again runs fn, which uses one connection, and once more on another one if that was lost before anything was done.
+// Each try uses up a connection of the pool that the server has closed.
+func (s *Store) again(ctx context.Context, fn func() error) error {
+	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
+		err := fn()
+		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
+			return err
+		}
+	}
 }
 
 // single runs fn, which runs a statement that does no harm if it is carried out twice, outside of a transaction if the

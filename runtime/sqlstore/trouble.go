@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -94,12 +95,12 @@ var troubles = []trouble{
 		do: noStatementMode,
 	}, {
 		states: []string{"08P01"}, messages: []string{"unsupported startup parameter"},
-		do: "the pooler refuses a parameter of the connection: name it in PgBouncer's ignore_startup_parameters, such as " +
-			"extra_float_digits, which lib/pq sends",
+		do: "the pooler refuses a parameter of the connection: name it in PgBouncer's ignore_startup_parameters, as " +
+			"extra_float_digits, which some releases of lib/pq send",
 	}, {
 		states: []string{"08P01"}, messages: []string{"query_wait_timeout"},
-		do: "the pooler had no connection to the server to spare: raise its pool_size, or bound the connections of each " +
-			"process with db.SetMaxOpenConns",
+		do: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
+			"or bound the connections of each process with db.SetMaxOpenConns",
 	}, {
 		states: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
 		do: "the pooler does not know the database or its user: add it to PgBouncer's configuration",
@@ -152,6 +153,21 @@ const (
 
 const noServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 	"server runs"
+
+// malformedDSN is said instead of what the driver has, which may quote the password.
+const malformedDSN = "the data source name cannot be parsed (the driver's message is left out, because it may quote the " +
+	"password): percent-encode special characters in a URL, and quote values that have spaces in the key=value form"
+
+// malformedName reports whether a driver could not parse the data source name. lib/pq does so when it connects, and
+// quotes the whole of a URL, or what it takes for a keyword; pgx hides only what it takes for the password.
+func malformedName(err error) bool {
+	if stateOf(err) != "" {
+		return false
+	}
+	quotes := func(part string) bool { return strings.Contains(err.Error(), part) }
+	return errors.As(err, new(*url.Error)) ||
+		slices.ContainsFunc([]string{"connection info string", "connection string", "cannot parse `", "pq: wrong value for "}, quotes)
+}
 
 // remedy says what to do about an error, or "" if that is not known.
 func remedy(err error) string {

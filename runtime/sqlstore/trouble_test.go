@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,6 +52,17 @@ func TestAdvise(t *testing.T) {
 		{stated("53300"), "db.SetMaxOpenConns"},
 		{errors.New("Error 1040: Too many connections"), "db.SetMaxOpenConns"},
 		{stated("42601"), `does not understand the dialect postgres`},
+		{stated("26000"), "default_query_exec_mode=exec"},
+		{stated("42P05"), "max_prepared_statements"},
+		{fmt.Errorf("bind message supplies 1 parameters, but prepared statement requires 7: %w", stated("08P01")), "default_query_exec_mode=exec"},
+		{fmt.Errorf("transaction blocks not allowed in statement pooling mode: %w", stated("08P01")), "pool_mode to transaction or session"},
+		{fmt.Errorf("unsupported startup parameter: extra_float_digits: %w", stated("08P01")), "ignore_startup_parameters"},
+		{fmt.Errorf("query_wait_timeout: %w", stated("08P01")), "pool_size"},
+		{fmt.Errorf("no such database: x: %w", stated("08P01")), "the pooler does not know the database"},
+		{fmt.Errorf("server login has been failing, try again later: %w", stated("08P01")), "the pooler cannot reach the database server"},
+		{fmt.Errorf("pgbouncer cannot connect to server: %w", stated("08P01")), "the pooler cannot reach the database server"},
+		{fmt.Errorf("no more connections allowed (max_client_conn): %w", stated("08P01")), "max_client_conn"},
+		{stated("08P01"), "check host and port"},
 		{errors.New("Error 1064 (42000): You have an error in your SQL syntax"), `does not understand the dialect postgres`},
 	} {
 		for _, err := range []error{row.err, fmt.Errorf("wrapped: %w", row.err)} {
@@ -62,6 +74,26 @@ func TestAdvise(t *testing.T) {
 			assert.False(t, retryable(advised), "%v", advised)
 		}
 	}
+}
+
+// TestAdviseHidesDataSourceName has nothing of a data source name in an error, nor in those that it wraps.
+func TestAdviseHidesDataSourceName(t *testing.T) {
+	s, err := New(nil, Postgres, Options{})
+	require.NoError(t, err)
+	_, malformed := url.Parse("postgres://user:hunter2 x@host/db")
+	for _, err := range []error{
+		malformed, errors.New(`missing "=" after "hunter2" in connection info string`),
+		errors.New("cannot parse `user:xxxxxx@hunter2`: failed to parse as keyword/value (invalid keyword/value)"),
+		errors.New(`pq: wrong value for "port": strconv.ParseUint: parsing "hunter2": invalid syntax`),
+	} {
+		require.ErrorContains(t, err, "hunter2")
+		advised := s.advise(fmt.Errorf("wrapped: %w", err))
+		assert.ErrorContains(t, advised, "the data source name cannot be parsed")
+		assert.NotContains(t, advised.Error(), "hunter2")
+		assert.Nil(t, errors.Unwrap(advised))
+	}
+	about := fmt.Errorf("a column called connection string: %w", stated("22003"))
+	assert.Equal(t, about, s.advise(about), "what the server says")
 }
 
 // TestAdviseNothing leaves alone what is not known, and what is tried again.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,4 +52,22 @@ func (s server) database(t *testing.T, name string) server {
 	u.Path = "/" + name
 	s.dsn = u.String()
 	return s
+}
+
+// TestMalformedNameHidesPassword has drivers that cannot parse a data source name, and quote it.
+func TestMalformedNameHidesPassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://user:hunter2 x@127.0.0.1/test", "postgres://user:hunter2%zz@127.0.0.1/test", "postgres://user:hunter2/x@127.0.0.1/test",
+		"postgres://user:hunter2@127.0.0.1:54x/test", "user=x password=a hunter2 sslmode=disable", "user=x password='hunter2",
+		"password=a port=hunter2", "hunter2",
+	} {
+		for _, s := range servers[:2] {
+			s.dsn = dsn
+			store := s.visit(t, "")
+			for _, err := range []error{store.Ready(t.Context()), store.Migrate(t.Context()), take(t.Context(), store), sweep(t.Context(), store)} {
+				assert.ErrorContains(t, err, "the data source name cannot be parsed")
+				assert.NotContains(t, err.Error(), "hunter2")
+			}
+		}
+	}
 }

@@ -6,7 +6,7 @@
 #   pgbouncer.sh guard DIR  wait for the end of the standard input; then end it and remove DIR
 #
 # Its databases are named for their pool mode: session, transaction and statement, each with 4 connections, and
-# single, with one connection in transaction mode. The user is postgres, without a password. RELEASE is "installed",
+# single, with one connection in transaction mode. The database nowhere has no server. The user is postgres, without a password. RELEASE is "installed",
 # or a suite of Debian whose PgBouncer is unpacked into DIR with its libraries and run from there. The status is 3 if
 # none is installed.
 set -eu
@@ -74,6 +74,7 @@ start)
 			transaction = $target pool_mode=transaction pool_size=4
 			statement = $target pool_mode=statement pool_size=4
 			single = $target pool_mode=transaction pool_size=1
+			nowhere = host=127.0.0.1 port=1 user=postgres
 			[pgbouncer]
 			listen_addr = 127.0.0.1
 			listen_port = $port

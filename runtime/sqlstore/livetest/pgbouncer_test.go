@@ -96,6 +96,31 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
+// TestPgBouncerSettings says what must be set in a PgBouncer that refuses a parameter, does not reach its server,
+// or has no connection to spare.
+func TestPgBouncerSettings(t *testing.T) {
+	p := startPooler(t, 12, "installed", "query_wait_timeout=1", "server_round_robin=1")
+	db, table := servers[0].open(t), newTable()
+	servers[0].storeIn(t, db, table, nil)
+	for _, w := range unnamed[len(unnamed)-2:] {
+		said(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
+	}
+	exec := unnamed[0].parameter
+	exactBehind(t, p.server("pgx", "transaction", exec))
+	refusesBehind(t, p.server("pgx", "transaction"), table, 0, "default_query_exec_mode=exec")
+
+	single := p.server("pgx", "single", exec)
+	tx, err := single.open(t).Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SELECT 1")
+	require.NoError(t, err)
+	said(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
+
+	said(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
+	said(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
+}
+
 // TestPgBouncerTracking has a PgBouncer that tracks prepared statements, with drivers of every way.
 func TestPgBouncerTracking(t *testing.T) {
 	if !*long {
