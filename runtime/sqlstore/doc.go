@@ -47,6 +47,20 @@
 //
 // The time is the database's, measured now and then, so that hosts need not agree.
 //
+// # When the database does not answer
+//
+// A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest. A transaction is given
+// up after half of [Timeout], or a quarter of a second after the last of its calls has returned; the next one uses another
+// connection. [Store.Do] says which drivers then close the connection, and which settings help the others. Calls in a
+// transaction of the caller have the caller's context only.
+//
+// What the store prepares at its first use goes on when the call that began it has ended, so that a timeout of a few round
+// trips is enough.
+//
+// If packets are dropped, the server does not hear of the end of a connection either, and keeps the rows locked that a
+// transaction had locked. Set idle_in_transaction_session_timeout on Postgres, idle_transaction_timeout on MariaDB, and
+// wait_timeout on MySQL, to a few seconds, for example in the data source name.
+//
 // How many decisions a second a database carries, and what to do when they are not enough, is in CAPACITY.md.
 //
 // The package imports no driver. Package sqlite, below it, brings the embedded one.
@@ -61,7 +75,7 @@
 // # What is not
 //
 //   - That a call whose error came from the database took nothing: if the connection broke while it was
-//     committing, it may have.
+//     committing, or the transaction was given up, it may have.
 //   - That a node of a Galera cluster sees at once what another has committed: for that, connections set
 //     wsrep_sync_wait=1. Without it, no more is admitted either, but a denial or a Peek may come from a
 //     moment before.
