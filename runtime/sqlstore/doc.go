@@ -79,4 +79,11 @@
 //   - That a node of a Galera cluster sees at once what another has committed: for that, connections set
 //     wsrep_sync_wait=1. Without it, no more is admitted either, but a denial or a Peek may come from a
 //     moment before.
+//   - That several primaries of a Galera cluster or of MySQL Group Replication have one time: each store uses the clock of
+//     the node that it is connected to. A clock that is ahead by d grants the tokens of d early, and keys that it was used
+//     for get no more by the other nodes until their clocks are there. Synchronize them by NTP; on Galera, Ready returns
+//     an error if it sees rows more than 10 seconds ahead.
+//   - Anything behind a proxy that sends the statements of one connection to several servers, such as ProxySQL or MaxScale
+//     with read/write splitting, or the statements of one transaction to several connections: no such proxy was tested.
+//     Neither was Percona XtraDB Cluster, whose servers cannot report whether a transaction is still open.
 package sqlstore

@@ -56,6 +56,10 @@ var troubles = []trouble{
 		do: "a MySQL group refuses the table or the session: give table {table} its primary key and the engine InnoDB, and " +
 			"in a group with several primaries do not use the isolation SERIALIZABLE",
 	}, {
+		// ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: at READ COMMITTED, InnoDB writes no statements to the binary log.
+		numbers: []int{1665},
+		do:      "the server writes statements to its binary log, which InnoDB refuses: set binlog_format=ROW or MIXED",
+	}, {
 		// ER_CANT_CHANGE_TX_CHARACTERISTICS.
 		numbers: []int{txInProgress},
 		do: "the connection is in a transaction that was not ended: roll back transactions whose commit has failed, and close " +

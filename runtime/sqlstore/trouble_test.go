@@ -35,6 +35,7 @@ func TestAdvise(t *testing.T) {
 		{errors.New("Error 3100 (HY000): Error on observer while running replication hook 'before_commit'."), "not a working member of its cluster"},
 		{errors.New("Error 3032 (HY000): The server is currently in offline mode"), "not a working member of its cluster"},
 		{errors.New("Error 3098 (HY000): The table does not comply with the requirements by an external plugin."), "give table \"app.quotas\" its primary key"},
+		{errors.New("Error 1665 (HY000): Cannot execute statement: impossible to write to binary log since BINLOG_FORMAT = STATEMENT"), "set binlog_format=ROW"},
 		{errors.New("Error 1053 (08S01): Server shutdown in progress"), "the server is shutting down"},
 		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", coded(1)), `there is no table "app.quotas": call Migrate`},
 		{coded(8), "grant the right to write it"},

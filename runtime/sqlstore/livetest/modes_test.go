@@ -22,7 +22,11 @@ var modes = map[string][]string{
 		"default_query_exec_mode=simple_protocol", "default_query_exec_mode=exec", "default_query_exec_mode=describe_exec",
 	},
 	"postgres": {"binary_parameters=yes"},
-	"mysql":    {"sql_mode=ORACLE", "interpolateParams=true", "clientFoundRows=true"},
+	"mysql": {
+		"sql_mode=ORACLE", "interpolateParams=true", "clientFoundRows=true", "sql_mode=SIMULTANEOUS_ASSIGNMENT",
+		"sql_mode='ANSI_QUOTES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION," +
+			"PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT,REAL_AS_FLOAT'&interpolateParams=true",
+	},
 }
 
 // TestModes compares the store with the pure step, and uses it in a transaction, over connections that are set up in

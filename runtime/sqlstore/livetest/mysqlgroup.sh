@@ -28,14 +28,15 @@ mysqld() {
 # group_port N: the port by which node N speaks to the others.
 group_port() { echo $((port + 3 + $1)); }
 
-# start_node N
+# start_node N BOOT: BOOT is ON if the node is to join the group by itself. Until it has, it accepts no writes, which
+# would be its own.
 start_node() {
 	n=$1
 	cd "$dir"
 	(mysqld --datadir="$dir/$n" --socket="$dir/$n.socket" --pid-file="$dir/$n.pid" --bind-address=127.0.0.1 --port=$((port + n)) \
 		--server-id="$n" --report-host=127.0.0.1 --gtid-mode=ON --enforce-gtid-consistency=ON --log-bin=binlog --skip-replica-start \
 		--innodb-flush-log-at-trx-commit=2 --sync-binlog=0 --plugin-load-add=group_replication.so \
-		--loose-group-replication-group-name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa --loose-group-replication-start-on-boot=OFF \
+		--loose-group-replication-group-name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa --loose-group-replication-start-on-boot="$2" --super-read-only=ON \
 		--loose-group-replication-local-address="127.0.0.1:$(group_port "$n")" \
 		--loose-group-replication-group-seeds="127.0.0.1:$(group_port 1),127.0.0.1:$(group_port 2),127.0.0.1:$(group_port 3)" \
 		--loose-group-replication-single-primary-mode=OFF --loose-group-replication-enforce-update-everywhere-checks=ON \
@@ -57,13 +58,23 @@ fail() {
 	exit 1
 }
 
-# join_node N: wait until node N is in the group, which it is told to join unless it is about to.
-join_node() {
-	for _ in $(seq 120); do
-		case $(sql "$1" "SELECT member_state FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid OR member_id = ''" 2>/dev/null || true) in
+state() {
+	sql "$1" "SELECT member_state FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid OR member_id = ''" \
+		2>/dev/null || true
+}
+
+# await_node N: wait until node N is in the group. If it has been expelled and does not come back, start it again.
+await_node() {
+	for try in $(seq 240); do
+		case $(state "$1") in
 		ONLINE) return ;;
-		RECOVERING | UNREACHABLE) ;;
-		*) sql "$1" "STOP GROUP_REPLICATION; START GROUP_REPLICATION USER = 'joiner', PASSWORD = 'joiner'" >/dev/null 2>&1 || true ;;
+		ERROR | OFFLINE)
+			if [ $((try % 60)) = 0 ]; then
+				signal_node KILL "$1"
+				sleep 1
+				start_node "$1" ON
+			fi
+			;;
 		esac
 		sleep 0.5
 	done
@@ -88,11 +99,11 @@ start)
 	cp -a "$dir/1" "$dir/2"
 	cp -a "$dir/1" "$dir/3"
 	for n in 1 2 3; do
-		start_node $n
-		if [ $n = 1 ]; then
-			sql 1 "SET GLOBAL group_replication_bootstrap_group = ON; START GROUP_REPLICATION; SET GLOBAL group_replication_bootstrap_group = OFF"
-		fi
-		join_node $n
+		start_node $n OFF
+		sql $n "CHANGE REPLICATION SOURCE TO SOURCE_USER = 'joiner', SOURCE_PASSWORD = 'joiner' FOR CHANNEL 'group_replication_recovery'"
+		[ $n != 1 ] || sql 1 "SET GLOBAL group_replication_bootstrap_group = ON"
+		sql $n "START GROUP_REPLICATION; SET GLOBAL group_replication_bootstrap_group = OFF"
+		await_node $n
 	done
 	;;
 kill)
@@ -100,15 +111,16 @@ kill)
 	;;
 rejoin)
 	port=$(cat "$dir/port")
-	start_node "$3"
-	join_node "$3"
+	start_node "$3" ON
+	await_node "$3"
 	;;
 freeze)
 	signal_node STOP "$3"
 	;;
 thaw)
 	signal_node CONT "$3"
-	join_node "$3"
+	port=$(cat "$dir/port")
+	await_node "$3"
 	;;
 guard)
 	cat >/dev/null
