@@ -35,8 +35,8 @@ const (
 	// generation is how long the load takes from one set of keys. One of them is hot: its tokens run out.
 	generation     = time.Second
 	outageKeys     = 9
-	outageCapacity = 100
-	outageReserved = 50
+	outageCapacity = 60
+	outageReserved = 30
 	// perLimit is how many goroutines of a process take from each limit.
 	perLimit = 2
 )

@@ -20,8 +20,9 @@ type site struct {
 	pooler  *own
 	driver  string
 	dialect string
-	// dsns are those of the nodes.
-	dsns []string
+	// dsns are those of the nodes, and direct is that of the server behind a pooler.
+	dsns   []string
+	direct string
 	// endpoints are where clients reach the nodes, and pids the files with the process ids of what answers there.
 	endpoints []endpoint
 	pids      []string
@@ -84,6 +85,7 @@ func newPooled(t *testing.T, driver, kind, mode string) *site {
 	t.Cleanup(s.pooler.remove)
 	needOwn(t, s.pooler.start())
 	at := endpoint{"127.0.0.1", s.pooler.port(0)}
+	s.direct = s.dsns[0]
 	s.dsns = []string{fmt.Sprintf("postgres://postgres@%s:%d/postgres?sslmode=disable", at.host, at.port)}
 	s.endpoints = []endpoint{at}
 	s.pids = append([]string{filepath.Join(s.pooler.dir, "pid")}, s.pids...)

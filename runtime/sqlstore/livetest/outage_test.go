@@ -3,27 +3,21 @@ package livetest
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -99,13 +93,13 @@ func inNamespace(t *testing.T) {
 	if err := exec.Command("unshare", "--net", "sh", "-c", script, "sh", "true").Run(); err != nil {
 		needOwn(t, fmt.Errorf("%w: a network namespace with iptables: %w", errNotInstalled, err))
 	}
-	args := []string{"--net", "sh", "-c", script, "sh", os.Args[0], "-test.v", fmt.Sprintf("-long=%v", *long),
-		"-test.run=" + cmp.Or(flag.Lookup("test.run").Value.String(), "^TestFaults$"), "-test.timeout=30m"}
-	if !strings.HasPrefix(strings.TrimPrefix(args[8], "-test.run="), "TestFaults") {
-		args[8] = "-test.run=^TestFaults$"
+	parts := ""
+	if _, after, ok := strings.Cut(flag.Lookup("test.run").Value.String(), "TestFaults/"); ok {
+		parts = "/" + after
 	}
 	var out bytes.Buffer
-	cmd := exec.Command("unshare", args...)
+	cmd := exec.Command("unshare", "--net", "sh", "-c", script, "sh", os.Args[0], "-test.v", fmt.Sprintf("-long=%v", *long),
+		"-test.run=^TestFaults$"+parts, "-test.timeout=40m")
 	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if testing.Verbose() {
@@ -145,6 +139,11 @@ func runOutages(t *testing.T, p outagePart) *figures {
 		o = outages{short: 3 * time.Second, long: 15 * time.Second}
 	}
 	r := &outageRun{site: p.start(t), t: t}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(r.logs())
+		}
+	})
 	r.prepare()
 	for range outageProcesses {
 		r.startProcess()
@@ -222,7 +221,7 @@ func (r *outageRun) run(f fault) {
 	r.t.Logf("%v: %s", time.Since(r.course.Start).Round(time.Millisecond), f.name)
 	r.struck++
 	if f.strike != nil {
-		require.NoError(r.t, f.strike(), "%s\n%s", f.name, r.logs())
+		require.NoError(r.t, f.strike(), f.name)
 	}
 	begin := time.Now()
 	time.Sleep(f.lasts / 3)
@@ -240,7 +239,7 @@ func (r *outageRun) run(f fault) {
 	}
 	time.Sleep(f.lasts - time.Since(begin))
 	if f.repair != nil {
-		require.NoError(r.t, f.repair(), "%s\n%s", f.name, r.logs())
+		require.NoError(r.t, f.repair(), f.name)
 	}
 	if f.repair != nil || f.permanent {
 		r.names, r.repaired = append(r.names, f.name), append(r.repaired, time.Since(r.course.Start))
@@ -264,209 +263,16 @@ func (r *outageRun) awaitAnswers() {
 
 // lastEntry returns the last whole entry of a file.
 func lastEntry(t *testing.T, name string) (entry, bool) {
-	text, err := os.ReadFile(name)
+	file, err := os.Open(name)
 	require.NoError(t, err)
-	text = text[:bytes.LastIndexByte(text, '\n')+1]
-	text = bytes.TrimSuffix(text, []byte("\n"))
-	return parseEntry(string(text[bytes.LastIndexByte(text, '\n')+1:]))
-}
-
-// figures are what came of a part.
-type figures struct {
-	name                            string
-	calls, admitted, denied, errors int64
-	// tokens are those acknowledged, and stored those that are taken in the database.
-	tokens, stored int64
-	over, lost     int64
-	// rows is by how many tokens the rows of transactions differ from what is stored.
-	rows int64
-	// longest are the calls that took longest, by method, lag is how late timers fired, and late how many calls took
-	// longer than they may without it.
-	longest                   map[method]time.Duration
-	lag                       time.Duration
-	late                      map[method]int64
-	closing, back             time.Duration
-	messages                  map[string]int
-	acknowledged, transacted  map[spot]int64
-	firstAnswers, outageNames []string
-	struck                    int
-}
-
-// spot is a key of a limit.
-type spot struct{ place, key int }
-
-// audit compares the records with what is stored.
-func (r *outageRun) audit(name string) *figures {
-	f := &figures{name: name, longest: map[method]time.Duration{}, late: map[method]int64{}, messages: map[string]int{},
-		acknowledged: map[spot]int64{}, transacted: map[spot]int64{}, outageNames: r.names, struck: r.struck}
-	limits := outageLimits()
-	f.read(r.t, r.course.Log, limits, r.repaired)
-	balances := r.balances(f, limits)
-	for s, acknowledged := range f.acknowledged {
-		l, stored := limits[s.place], balances[s]
-		f.tokens, f.stored = f.tokens+acknowledged, f.stored+stored
-		f.over += max(0, stored-l.most(), acknowledged-l.most())
-		f.lost += max(0, acknowledged-stored)
-		if l.method == byTx {
-			f.rows += max(stored-f.transacted[s], f.transacted[s]-stored)
-		}
-	}
-	assert.Zero(r.t, f.over, "tokens beyond the capacity")
-	assert.Zero(r.t, f.lost, "tokens acknowledged but not stored")
-	assert.Zero(r.t, f.rows, "difference between the caller's rows and the tokens taken with them")
-	assert.Empty(r.t, f.late, "calls that took longer than %v and %v; the longest: %v", outageTimeout, outageSlack, f.longest)
-	assert.LessOrEqual(r.t, f.closing, closeTimeout, "longest Close")
-	assert.LessOrEqual(r.t, f.back, outageResumes, "time without an answer after a fault was repaired")
-	assert.NotZero(r.t, f.denied, "no key was exhausted")
-	assert.NotZero(r.t, f.errors, "there were no faults")
-	r.t.Log("\n" + tableOf(f))
-	for _, text := range slices.Sorted(maps.Keys(f.messages)) {
-		r.t.Logf("%6d times: %s", f.messages[text], text)
-	}
-	return f
-}
-
-// read adds up what the processes recorded.
-func (f *figures) read(t *testing.T, dir string, limits []*outageLimit, repaired []time.Duration) {
-	places := map[*outageLimit]int{}
-	for i, l := range limits {
-		places[l] = i
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	require.NoError(t, err)
-	var answers []time.Duration
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	defer file.Close()
+	const tail = 4096 // longer than any line
+	if end, err := file.Seek(0, io.SeekEnd); err == nil {
+		_, err = file.Seek(max(0, end-tail), io.SeekStart)
 		require.NoError(t, err)
-		for line := range strings.Lines(string(text)) {
-			e, ok := parseEntry(strings.TrimSuffix(line, "\n"))
-			if !ok || !strings.HasSuffix(line, "\n") {
-				continue // the process was killed while it wrote
-			}
-			if e.outcome == closing {
-				f.closing = max(f.closing, e.took)
-				if e.err != nil {
-					f.messages["Close: "+e.err.Error()]++
-				}
-				continue
-			}
-			f.add(e, limits, places)
-			if e.answered() {
-				answers = append(answers, e.at)
-			}
-		}
 	}
-	slices.Sort(answers)
-	for i, at := range repaired {
-		next, _ := slices.BinarySearch(answers, at)
-		after := time.Hour
-		if next < len(answers) {
-			after = answers[next] - at
-		}
-		f.back = max(f.back, after)
-		f.firstAnswers = append(f.firstAnswers, fmt.Sprintf("%s %v", f.outageNames[i], after.Round(time.Millisecond)))
-	}
-	t.Log("first answers after: ", strings.Join(f.firstAnswers, ", "))
+	text, err := io.ReadAll(file)
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	return parseEntry(lines[max(0, len(lines)-2)]) // after the last newline is what is being written
 }
-
-// particulars are what differs between errors of one cause.
-var particulars = regexp.MustCompile(`limit "[^"]*"|[0-9.]+:[0-9]+|\([0-9]+ms\)`)
-
-// add adds a call.
-func (f *figures) add(e entry, limits []*outageLimit, places map[*outageLimit]int) {
-	f.calls++
-	l := limits[e.place]
-	f.longest[l.method] = max(f.longest[l.method], e.took)
-	f.lag = max(f.lag, e.lag)
-	if e.took-e.lag > outageTimeout+outageSlack {
-		f.late[l.method]++
-	}
-	taken := int64(0)
-	switch e.outcome {
-	case allowed:
-		f.admitted++
-		taken = e.n
-	case denied:
-		f.denied++
-	case failed, unended:
-		f.errors++
-		f.messages[fmt.Sprintf("%s %s %.200s", e.outcome, l.method, particulars.ReplaceAllString(fmt.Sprint(e.err), "..."))]++
-	}
-	f.acknowledged[spot{e.place, e.key}] += taken
-	if l.with != nil {
-		f.acknowledged[spot{places[l.with], e.key}] += taken
-	}
-}
-
-// balances reads how many tokens of each key are stored as taken, and the rows of the transactions.
-func (r *outageRun) balances(f *figures, limits []*outageLimit) map[spot]int64 {
-	s := upToDate([]server{r.server(0), r.server(0)})[0]
-	if len(r.dsns) == 1 {
-		s = r.server(0)
-	}
-	db := s.open(r.t)
-	db.SetMaxOpenConns(connections)
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: r.course.Nodes[0].Table})
-	require.NoError(r.t, err)
-	rows, err := db.Query("SELECT place, k, SUM(n) FROM " + r.course.ownRows() + " GROUP BY place, k")
-	require.NoError(r.t, err)
-	for rows.Next() {
-		var s spot
-		var n int64
-		require.NoError(r.t, rows.Scan(&s.place, &s.key, &n))
-		f.transacted[s] = n
-	}
-	require.NoError(r.t, rows.Err())
-	return peekAll(r.t, runtime.NewLimiter(store), limits, slices.Collect(maps.Keys(f.acknowledged)))
-}
-
-// peekAll returns how many tokens are taken from each of many keys.
-func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spots []spot) map[spot]int64 {
-	taken, queue := map[spot]int64{}, make(chan spot)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			for s := range queue {
-				p := *limits[s.place].policy
-				p.Timeout = 0
-				b, err := limiter.Limit(&p, keyOf(s.key)).Peek(context.Background())
-				assert.NoError(t, err)
-				mu.Lock()
-				// What has accrued since the beginning is far less than half a token.
-				taken[s] = int64(float64(p.Capacity) - b.Value + 0.5)
-				mu.Unlock()
-			}
-		})
-	}
-	for _, s := range spots {
-		queue <- s
-	}
-	close(queue)
-	all.Wait()
-	return taken
-}
-
-// tableOf returns the figures of all parts as a table.
-func tableOf(rows ...*figures) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "database\tfaults\tcalls\tadmitted\tdenied\terrors\ttokens\tstored\tover\tlost\trows off\tlongest call\tlongest tx\tlag\tlate\tClose\tback\t")
-	for _, f := range rows {
-		if f == nil {
-			continue
-		}
-		late := int64(0)
-		for _, n := range f.late {
-			late += n
-		}
-		call := max(f.longest[byAllow], f.longest[byAll], f.longest[byReserve])
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\t%d\t%v\t%v\t\n", f.name, f.struck, f.calls, f.admitted,
-			f.denied, f.errors, f.tokens, f.stored, f.over, f.lost, f.rows, rounded(call), rounded(f.longest[byTx]), rounded(f.lag), late,
-			rounded(f.closing), rounded(f.back))
-	}
-	w.Flush()
-	return text.String()
-}
-
-func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
