@@ -260,7 +260,8 @@ again | standby | promote)
 	again)
 		# A process that was killed counts as running until it is reaped, and Postgres would refuse to start.
 		rm -f "$dir/primary/data/postmaster.pid"
-		run_server
+		# On a busy machine, processes that were killed take a moment to go.
+		(run_server) || { sleep 2; run_server; }
 		;;
 	standby)
 		own mkdir -p "$dir/primary/standby"
