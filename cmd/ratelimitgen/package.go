@@ -41,12 +41,14 @@ func (g *generation) goGeneratePackage() string {
 // packageBeside returns the package of the other Go files in the directory of the output, as go build sees
 // them; "" if there are none.
 func packageBeside(output string) string {
-	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(output), "*.go"))
-	for _, path := range paths {
-		if !isRegular(path) {
+	directory := filepath.Dir(output)
+	entries, _ := os.ReadDir(directory)
+	for _, entry := range entries {
+		name := entry.Name()
+		path := filepath.Join(directory, name)
+		if filepath.Ext(name) != ".go" || !isRegular(path) {
 			continue
 		}
-		directory, name := filepath.Split(path)
 		built, _ := build.Default.MatchFile(directory, name)
 		if !built || name == filepath.Base(output) || strings.HasSuffix(name, "_test.go") {
 			continue
