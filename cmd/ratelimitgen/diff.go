@@ -34,9 +34,14 @@ words, in numbers for one key, and for the rows that are stored. A change is in 
   cosmetic       none of these
 
 -fail-on takes classes and ids of changes, with commas between: loosened,breaking,shards-changed. The exit
-code is then 1 if there is such a change. -allow lets one pass that was agreed on, such as
--allow capacity-changed:sendMessage; it can be given again. The exit code is 3 if OLD or NEW cannot be read,
-or is not valid.
+code is then 1 if there is such a change that nobody has approved. An approval is a comment in NEW, beside the
+edit, with the values before and after, as -fail-on prints it:
+
+  # ratelimitgen:allow capacity-changed:sendMessage=20->40
+
+It lets nothing else pass, so it may stay. -allow gives an approval by a flag, for a file that is gone; it can
+be given again, and one that matches no change is an error: exit code 1. The exit code is 3 if OLD or NEW cannot
+be read, or is not valid.
 `,
 		prepare: prepareDiff,
 	}
@@ -66,14 +71,15 @@ func (c *comparison) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	r, _, err := c.review(s, old, new)
+	r, text, err := c.review(s, old, new)
 	if err != nil {
 		return err
 	}
+	c.gate.read(text)
 	if err := c.write(s, r); err != nil {
 		return err
 	}
-	return c.gate.decide(s.err, r)
+	return c.gate.decide(r)
 }
 
 func (c *comparison) write(s streams, r *review.Review) error {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +20,6 @@ import (
 type workflow struct {
 	On          string
 	Permissions map[string]string
-	Env         map[string]string
 	Jobs        map[string]struct{ Steps []workflowStep }
 }
 
@@ -42,7 +41,6 @@ func recipes(t *testing.T) (w workflow, script string) {
 
 // contexts are what GitHub knows of a pull request.
 var contexts = strings.NewReplacer(
-	"${{ github.base_ref }}", "main",
 	"${{ github.token }}", "secret",
 	"${{ github.repository }}", "us/app",
 	"${{ github.event.number }}", "7",
@@ -56,7 +54,10 @@ func TestRecipeIsCareful(t *testing.T) {
 	for _, s := range w.Jobs["limits"].Steps {
 		assert.NotContains(t, s.Run, "${{", "what others wrote must not become a script")
 		if s.Uses != "" {
-			assert.Regexp(t, "^actions/(checkout|setup-go)@v[0-9]+$", s.Uses)
+			assert.Regexp(t, "^actions/(checkout|setup-go)@[0-9a-f]{40}$", s.Uses, "a tag can be moved")
+		}
+		if strings.HasPrefix(s.Uses, "actions/checkout@") {
+			assert.Equal(t, "false", s.With["persist-credentials"], "what the pull request runs could read the token")
 		}
 		if s.Env["GH_TOKEN"] != "" {
 			assert.Equal(t, "github.event.pull_request.head.repo.full_name == github.repository", s.If, "a fork's token cannot comment")
@@ -92,12 +93,18 @@ func TestRecipeOnGitHub(t *testing.T) {
 		// before is done on the base branch, and edit in the pull request, which may have a comment.
 		before, edit string
 		commented    bool
+		// foreign is a comment with the marker that somebody else wrote.
+		foreign bool
 		// fails is the step that fails, if one does.
 		fails string
 		// says is a part of what is printed, asks what is asked of GitHub, and comment a part of the comment.
 		says    string
 		asks    []string
 		comment string
+		// file is the one that the comment is about; limits/limits.yaml if it is left out.
+		file string
+		// all says that all of the limits have changed.
+		all bool
 	}{
 		{
 			what: "an edit", edit: "sed -i 's/capacity: 20/capacity: 40/'" + write,
@@ -114,7 +121,7 @@ func TestRecipeOnGitHub(t *testing.T) {
 			asks: []string{listed, updated}, comment: "No limit has changed.",
 		},
 		{
-			what: "a mistake", edit: "sed -i s/token/tokn/ limits/limits.yaml", fails: "Check the file",
+			what: "a mistake", edit: "sed -i s/token/tokn/ limits/limits.yaml", fails: "Check the files",
 			says: "::error title=ratelimitgen bad-kind,file=limits/limits.yaml,line=3,",
 		},
 		{
@@ -124,27 +131,63 @@ func TestRecipeOnGitHub(t *testing.T) {
 		},
 		{
 			what: "a breaking edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp}/'" + write,
-			fails: "Annotate, and stop what must be agreed on", says: "to let it pass:\n  -allow go-name-changed:find",
+			fails: "Annotate, and stop what nobody has approved", says: "beside the edit:\n  # ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
 			asks: []string{listed, created}, comment: "breaking",
 		},
-		{what: "a new file", before: "mv limits ..; echo some > file", edit: "mv ../limits ."},
+		{
+			what: "an approved edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->LookUp/'" + write,
+			asks: []string{listed, created}, comment: "breaking",
+		},
+		{
+			what: "an approval of another edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->Seek/'" + write,
+			fails: "Annotate, and stop what nobody has approved", says: "# ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
+			asks: []string{listed, created}, comment: "breaking",
+		},
+		{
+			what: "somebody else's comment", edit: "sed -i 's/capacity: 20/capacity: 40/'" + write, foreign: true,
+			asks: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
+		},
+		{
+			what: "a new file", before: "mv limits ..; echo some > file", edit: "mv ../limits .", all: true,
+			says: "::notice title=ratelimitgen send%3A added,file=limits/limits.yaml,", asks: []string{listed, created}, comment: "so every limit is new",
+		},
+		{
+			what: "a second file", edit: "mkdir more && sed 's/send/post/' limits/limits.yaml > more/limits.yaml && ratelimitgen generate more/limits.yaml", all: true,
+			says: "::notice title=ratelimitgen post%3A added,file=more/limits.yaml,", asks: []string{listed, listed, created},
+			comment: "so every limit is new", file: "more/limits.yaml",
+		},
+		{
+			what: "a file that was moved and edited", edit: `git mv limits "new [id]" && sed -i 's/capacity: 20/capacity: 40/' "new [id]/limits.yaml" && echo package limits > "new [id]/doc.go" && ratelimitgen generate "new [id]/limits.yaml"`,
+			says: "send%3A loosened,file=new [id]/limits.yaml,line=3,col=3::capacity 20 → 40", asks: []string{listed, listed, created, updated},
+			comment: "| `capacity` | `20` | `40` |", file: "new%20%5Bid%5D/limits.yaml",
+		},
+		{
+			what: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
+			fails: "Annotate, and stop what nobody has approved", says: "-allow 'limit-removed:send=10/1m0s->none'",
+			asks: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
+		},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			c := checkOut(t, row.before, row.edit)
 			c.asOnGitHub(w.Jobs["limits"].Steps[0].With["fetch-depth"])
 			if row.commented {
-				require.NoError(t, os.WriteFile(filepath.Join(c.bin, "commented"), nil, 0o644))
+				c.comment("github-actions[bot]")
+			}
+			if row.foreign {
+				c.comment("mallory")
 			}
 			said, failed := c.perform(w)
 			assert.Equal(t, row.fails, failed, said)
 			assert.Contains(t, said, row.says)
-			assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			if !row.all {
+				assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			}
 			assert.ElementsMatch(t, row.asks, c.asked())
 			if row.comment != "" {
 				comment, err := os.ReadFile(filepath.Join(c.bin, "body"))
 				require.NoError(t, err)
-				assert.True(t, strings.HasPrefix(string(comment), "<!-- ratelimitgen diff limits/limits.yaml -->\n"), "%s", comment)
+				assert.True(t, strings.HasPrefix(string(comment), "<!-- ratelimitgen diff "+cmp.Or(row.file, "limits/limits.yaml")+" -->\n"), "%s", comment)
 				assert.Contains(t, string(comment), row.comment)
 			}
 		})
@@ -161,10 +204,11 @@ func TestRecipeElsewhere(t *testing.T) {
 	}{
 		{"a whole clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "", exitYes, "limits/limits.yaml:3:3: send: loosened"},
 		{"a shallow clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "--depth=1", exitYes, "limits/limits.yaml:3:3: send: loosened"},
-		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + write, "--depth=1", exitNo, "to let it pass:\n  -allow"},
+		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + write, "--depth=1", exitNo, "beside the edit:\n  # ratelimitgen:allow limit-renamed:lookUp=find->lookUp\n"},
 		{"a mistake", "", "sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
 		{"stale code", "", "sed -i 's/rate: 10/rate: 11/' limits/limits.yaml", "", exitNo, "limits/limits.gen.go is not what limits/limits.yaml says"},
-		{"a new file", "mv limits ..; echo some > file", "mv ../limits . && ratelimitgen generate limits/limits.yaml", "", exitYes, ""},
+		{"a new file", "mv limits ..; echo some > file", "mv ../limits . && ratelimitgen generate limits/limits.yaml", "", exitYes, "so\nevery limit is new"},
+		{"a file that is gone", "", "git rm -q -r limits; echo some > file", "", exitNo, "so every limit is removed"},
 		{"a new file with a mistake", "mv limits ..; echo some > file", "mv ../limits . && sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
@@ -175,7 +219,9 @@ func TestRecipeElsewhere(t *testing.T) {
 			code, said := c.run(script, []string{"sh", "-c"}, map[string]string{"BASE": "main"})
 			assert.Equal(t, row.code, code, said)
 			assert.Contains(t, said, row.says)
-			assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			if !strings.Contains(said, "every limit is") {
+				assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			}
 		})
 	}
 }
@@ -206,7 +252,8 @@ if [ -e limits ]; then sed -i 's/rate: 5/rate: 6/' limits/limits.yaml; ratelimit
 	return c
 }
 
-// asOnGitHub makes the clone that actions/checkout makes for a pull request: its merge into the base branch.
+// asOnGitHub makes the clone that actions/checkout makes for a pull request that runs again: its merge into the
+// base branch, which has moved on since.
 func (c *checkout) asOnGitHub(depth string) {
 	c.t.Helper()
 	fetch := "git fetch -q --depth=" + depth + " origin pull/7/merge"
@@ -214,6 +261,7 @@ func (c *checkout) asOnGitHub(depth string) {
 		fetch = "git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' pull/7/merge"
 	}
 	c.must(`git checkout -q --detach && git merge -q -m merge pr && git update-ref refs/pull/7/merge HEAD
+git checkout -q main; if [ -e limits ]; then sed -i 's/rate: 6/rate: 7/' limits/limits.yaml; git commit -qam three; fi
 git init -q ../work && cd ../work && git remote add origin file://$OLDPWD
 ` + fetch + ` && git checkout -q --detach $(git ls-remote origin pull/7/merge | cut -f 1)`)
 	c.dir = filepath.Join(c.dir, "../work")
@@ -226,8 +274,16 @@ shift 2
 exec ratelimitgen "$@"
 `
 
-// stubGH stands in for gh. It notes what is asked of GitHub, and knows of a comment if there is a file of that
-// name.
+// comment makes a comment that is there, with the marker of limits/limits.yaml.
+func (c *checkout) comment(login string) {
+	c.t.Helper()
+	text := `[{"url": "https://api/comments/1", "user": {"login": "github-actions[bot]"}, "body": "another"},
+		{"url": "https://api/comments/2", "user": {"login": "` + login + `"}, "body": "<!-- ratelimitgen diff limits/limits.yaml -->\nold"}]`
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.bin, "comments"), []byte(text), 0o644))
+}
+
+// stubGH stands in for gh. It notes what is asked of GitHub, and knows of the comments in the file of that name,
+// to which it adds those that are made.
 const stubGH = `#!/bin/sh
 [ "$GH_TOKEN $1" = "secret api" ] || exit 4
 shift
@@ -236,13 +292,18 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	-X) method=$2; shift 2 ;;
 	-F) [ $method = PATCH ] || method=POST; cp "${2#body=@}" "$HOME/body"; shift 2 ;;
-	--jq) shift 2 ;;
+	--jq) filter=$2; shift 2 ;;
 	-*) shift ;;
 	*) url=$1; shift ;;
 	esac
 done
 echo "$method $url" >> "$HOME/asked"
-if [ $method = GET ] && [ -e "$HOME/commented" ]; then echo https://api/comments/2; fi
+[ -e "$HOME/comments" ] || echo '[]' > "$HOME/comments"
+case $method in
+GET) jq -r "$filter" "$HOME/comments" ;;
+POST) jq --rawfile body "$HOME/body" '. + [{url: "https://api/comments/2", user: {login: "github-actions[bot]"}, body: $body}]' "$HOME/comments" > "$HOME/more"
+	mv "$HOME/more" "$HOME/comments" ;;
+esac
 `
 
 // perform runs the steps of the workflow, and returns what they print and the one that failed.
@@ -256,9 +317,7 @@ func (c *checkout) perform(w workflow) (said, failed string) {
 		if s.Shell == "bash" {
 			shell = []string{"bash", "-eo", "pipefail", "-c"}
 		}
-		environment := maps.Clone(w.Env)
-		maps.Copy(environment, s.Env)
-		code, text := c.run(s.Run, shell, environment)
+		code, text := c.run(s.Run, shell, s.Env)
 		said += text
 		if code != 0 {
 			return said, s.Name
@@ -285,7 +344,10 @@ func (c *checkout) run(script string, shell []string, environment map[string]str
 	var said bytes.Buffer
 	command := exec.Command(shell[0], append(shell[1:], script)...)
 	command.Dir = c.dir
-	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir}
+	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir,
+		"GITHUB_BASE_REF=main", "GITHUB_ENV=" + c.bin + "/environment", "RUNNER_TEMP=" + c.bin}
+	set, _ := os.ReadFile(filepath.Join(c.bin, "environment"))
+	command.Env = append(command.Env, strings.Fields(string(set))...)
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+contexts.Replace(value))
 	}
