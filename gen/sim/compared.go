@@ -39,7 +39,7 @@ func (c *compared) ask(both *Comparison, l *Line) (old, new Told, err error) {
 		a, err := both.old.Ask(l)
 		return Told{a, true, true}, Told{}, err
 	}
-	if _, err := c.new.key(l.Key); err != nil {
+	if _, err := c.new.key(l); err != nil {
 		return Told{}, Told{}, err
 	}
 	was, err := both.old.Ask(l)

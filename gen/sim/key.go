@@ -8,7 +8,8 @@ import (
 )
 
 // key encodes the parts of a key as a store has it.
-func (r *replayed) key(parts []string) (string, error) {
+func (r *replayed) key(l *Line) (string, error) {
+	parts := l.Key
 	if len(parts) != len(r.parts) {
 		return "", faultf("the key of %s has %s, not %d", r.Policy.Name, plural(int64(len(r.parts)), "part"), len(parts))
 	}
@@ -18,6 +19,9 @@ func (r *replayed) key(parts []string) (string, error) {
 	var encoded [8]runtime.Part
 	all := encoded[:0]
 	for i, text := range parts {
+		if i < len(l.forms) && !takes(r.Key[i], l.forms[i]) {
+			return "", faultf("part %d of the key of %s, of type %s, must be written as %s", i+1, r.Policy.Name, r.Key[i], writtenAs(r.Key[i]))
+		}
 		part, ok := r.parts[i](text)
 		if !ok {
 			return "", faultf("part %d of the key of %s is not of type %s", i+1, r.Policy.Name, r.Key[i])
@@ -25,6 +29,28 @@ func (r *replayed) key(parts []string) (string, error) {
 		all = append(all, part)
 	}
 	return runtime.KeyOf(all...).String(), nil
+}
+
+// takes reports whether a part of a type can be written in a form. As text all of them can.
+func takes(typ string, f form) bool {
+	switch f {
+	case asNumber:
+		return typ == "int" || typ == "int64" || typ == "uint64"
+	case asBool:
+		return typ == "bool"
+	}
+	return true
+}
+
+// writtenAs says how a part of a type is written.
+func writtenAs(typ string) string {
+	switch {
+	case takes(typ, asNumber):
+		return "a number or a string"
+	case takes(typ, asBool):
+		return "true or false, or a string"
+	}
+	return "a string, in quotes"
 }
 
 // partOf returns what makes a part of a type from its text, and reports whether the text can be one. Parts of

@@ -31,7 +31,7 @@ func newReplayed(l Limit) *replayed {
 
 // ask answers a line, and returns the count that it was asked of. The error is a [*Fault].
 func (r *replayed) ask(l *Line) (*count, runtime.Decision, error) {
-	key, err := r.key(l.Key)
+	key, err := r.key(l)
 	if err != nil {
 		return nil, runtime.Decision{}, err
 	}

@@ -19,13 +19,15 @@ type Line struct {
 	// Reserve says whether they may be taken ahead of their time.
 	Reserve bool
 
+	// forms says how each part of the key was written.
+	forms []form
 	// given is what was written as the value of each field, nil for a field that is left out.
 	given [len(fields)][]byte
 }
 
 // parse reads a line.
 func (l *Line) parse(text []byte) error {
-	*l = Line{Number: l.Number, Key: l.Key[:0], Count: 1}
+	*l = Line{Number: l.Number, Key: l.Key[:0], forms: l.forms[:0], Count: 1}
 	s := scanner{text: text}
 	if !s.take('{') {
 		return s.wrongf(s.at, "a line must be a JSON object, not %s", s.what())
@@ -37,6 +39,11 @@ func (l *Line) parse(text []byte) error {
 	}
 	if s.next(); s.at < len(text) {
 		return s.wrongf(s.at, "there is more on the line after its object: %s", s.what())
+	}
+	for i, fault := range s.misspelt {
+		if fault != nil && l.given[i] == nil {
+			return fault
+		}
 	}
 	if l.given[fieldAt] == nil {
 		return faultf("the line has no at, the time of the request")
@@ -70,7 +77,7 @@ func (l *Line) parseField(s *scanner) error {
 	i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == string(name) })
 	switch {
 	case i < 0:
-		return s.wrongf(start, "there is no field \"%s\"; a line has %s", shown(string(name), 40), requestFields)
+		return s.extra(string(name), start)
 	case l.given[i] != nil:
 		return s.wrongf(start, "%s is given twice", name)
 	case !s.take(':'):

@@ -11,6 +11,8 @@ import (
 type scanner struct {
 	text []byte
 	at   int
+	// misspelt holds, for each field of a request, the fault of an unknown field that is spelled like it.
+	misspelt [fieldReserve + 1]error
 }
 
 // wrongf returns a fault at the byte from.

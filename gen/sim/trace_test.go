@@ -102,7 +102,7 @@ func TestKeys(t *testing.T) {
 		{"netip.Addr", "FE80::1%eth0", runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0")))},
 		{"netip.Addr", "::ffff:10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
 	} {
-		key, err := newReplayed(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).key([]string{test.text})
+		key, err := newReplayed(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).key(&Line{Key: []string{test.text}})
 		require.NoError(t, err)
 		assert.Equal(t, test.want.String(), key, test.typ)
 	}
