@@ -14,6 +14,9 @@ type Decision struct {
 	Limit string
 	// Allowed says whether the tokens were taken; from Check, whether they would have been.
 	Allowed bool
+	// TakenAt is when the tokens were taken, by the clock of the store, for Refund to give them back. It is zero if
+	// none were: after a denial, a Check, or if FailedOpen.
+	TakenAt time.Time
 	// RetryAfter says how long after a denial the same request passes, if nobody else takes tokens
 	// meanwhile. It is rounded up to the nanosecond, and 0 if Allowed.
 	RetryAfter time.Duration
@@ -48,16 +51,33 @@ func (d Decision) String() string {
 	return fmt.Sprintf("allowed, %d left", d.Remaining)
 }
 
-// rough returns d to four digits, rounded up: it is for people, who need no more.
-func rough(d time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for d/unit >= 10_000 {
-		unit *= 10
+// rough writes a duration as people read it, never shorter than it is: in hours from 100 hours on, in minutes from 100
+// minutes on, in seconds from 10 seconds on, and below with three or four digits.
+func rough(d time.Duration) string {
+	if d > math.MaxInt64-time.Hour {
+		return d.String()
 	}
-	if rest := d % unit; rest > 0 && d <= math.MaxInt64-unit {
-		return d - rest + unit
+	unit := time.Nanosecond
+	for _, u := range []struct{ from, unit time.Duration }{
+		{100 * time.Hour, time.Hour},
+		{100 * time.Minute, time.Minute},
+		{10 * time.Second, time.Second},
+		{10 * time.Millisecond, time.Millisecond},
+		{10 * time.Microsecond, time.Microsecond},
+	} {
+		if d >= u.from {
+			unit = u.unit
+			break
+		}
 	}
-	return d
+	text := ((d + unit - 1) / unit * unit).String()
+	if before, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = before + "m"
+	}
+	if before, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = before + "h"
+	}
+	return text
 }
 
 // Decisions answers a question about several limits at once. The zero Decisions denies.

@@ -18,7 +18,10 @@
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period
 //     tokens, and a sliding window at most rate + rate*t/period. A fixed window grants at most
 //     capacity + maxReserved in any one of its windows.
-//   - A retry after RetryAfter passes, if nobody else took tokens meanwhile.
+//     What was given back does not count: see [Limit.RefundN].
+//   - A retry after RetryAfter passes, if nobody else took tokens meanwhile. A request passes if at most a millionth of
+//     a token is missing for it, and no more than accrues in a microsecond: RetryAfter is the first instant at which it
+//     passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one that was answered with an error by Step.
 //   - A clock that goes back creates no tokens, nor does an edit of the policy beyond its new capacity.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit whose policy says so lets

@@ -69,7 +69,7 @@ func ExampleLimit_Check() {
 	// Output:
 	// allowed, 1 left <nil>
 	// allowed, 0 left <nil>
-	// denied, retry after 1m0s <nil>
+	// denied, retry after 1m <nil>
 }
 
 func ExampleLimit_Require() {
@@ -82,7 +82,7 @@ func ExampleLimit_Require() {
 	}
 	// Output:
 	// <nil>
-	// limit "llmTokens": rate limited, retry after 1m0s
+	// limit "llmTokens": rate limited, retry after 1m
 	// Retry-After: 60
 }
 
@@ -130,11 +130,12 @@ func ExampleLimit_Wait() {
 
 func ExampleLimit_Refund() {
 	l, ctx := limit(5), context.Background()
-	fmt.Println(l.Allow(ctx))
-	fmt.Println(l.Refund(ctx))
+	d, err := l.AllowN(ctx, 3)
+	fmt.Println(d, err)
+	fmt.Println(l.RefundN(ctx, d, 2)) // used one only
 	// Output:
+	// allowed, 2 left <nil>
 	// allowed, 4 left <nil>
-	// allowed, 5 left <nil>
 }
 
 func ExampleLimit_Peek() {

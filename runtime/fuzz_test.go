@@ -55,7 +55,7 @@ func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q r
 		require.NoError(t, err)
 		debt := 0.0
 		if q.Reserve {
-			debt = float64(p.MaxReserved)
+			debt = rule.Debt
 		}
 		require.LessOrEqual(t, float64(q.Count)-debt, was.Value+1e-6, "what was allowed was there")
 		require.LessOrEqual(t, was.Value, float64(p.Capacity))

@@ -119,13 +119,22 @@ func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, 
 	return l.reserve(ctx, n)
 }
 
-// Refund gives a token back that was taken and not used. See RefundN.
-func (h handle) Refund(ctx context.Context) (Decision, error) { return h.RefundN(ctx, 1) }
+// Refund gives back a token that was taken by the request decided in d, and not used. See RefundN.
+func (h handle) Refund(ctx context.Context, d Decision) (Decision, error) {
+	return h.RefundN(ctx, d, 1)
+}
 
-// RefundN gives n tokens back that were taken and not used, up to the capacity: what would not have fitted
-// if it had never been taken is lost. The decision tells what is left.
-func (h handle) RefundN(ctx context.Context, n int64) (Decision, error) {
-	return h.ask(ctx, Ask{Op: Refund, Count: n})
+// RefundN gives back n tokens that were taken by the request decided in d, and not used. What a full key would have
+// lost since d is not given back, so that no window or interval has more uses than the limit allows: nothing after
+// the window of d has ended, and of a token bucket n less what has accrued since d. If d has taken nothing, as when
+// it was denied or FailedOpen, nothing is given back. The decision tells what is left.
+//
+// The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (h handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
+	if d.TakenAt.IsZero() && n > 0 {
+		return h.ask(ctx, Ask{Op: Peek})
+	}
+	return h.ask(ctx, Ask{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
 }
 
 // Peek tells what is left, and takes nothing.
@@ -178,6 +187,17 @@ func (h handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return h.ask(ctx, q)
+}
+
+// giveBack gives back n of the tokens that d has taken, even if the context has ended.
+func (h handle) giveBack(ctx context.Context, d Decision, n int64) error {
+	q := Ask{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
+	// Otherwise nothing can be due after the window of d, and d may be of a lease, whose Value is what is left of it.
+	if p := h.policy; p.Reserves() && (p.Kind == TokenBucket || d.Delay > 0) {
+		q.Missing = float64(p.Capacity) - d.Value
+	}
+	_, err := h.askAnyway(ctx, q)
+	return err
 }
 
 // row returns the row of the handle's key.

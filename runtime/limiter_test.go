@@ -25,13 +25,14 @@ type verb struct {
 
 // verbs are all the ways to ask the limits of a limiter.
 func verbs(limiter *runtime.Limiter) []verb {
+	taken := runtime.Decision{Allowed: true, TakenAt: epoch}
 	return []verb{
 		{"Allow", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
 		{"Check", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Check(ctx); return err }},
 		{"Require", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Require(ctx) }},
 		{"Reserve", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
 		{"Wait", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Wait(ctx) }},
-		{"Refund", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Refund(ctx); return err }},
+		{"Refund", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Refund(ctx, taken); return err }},
 		{"Peek", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Peek(ctx); return err }},
 		{"Reset", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Reset(ctx) }},
 		{"All", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := limiter.All(ctx, l); return err }},
@@ -90,7 +91,7 @@ func TestErrorsComeWithTheZeroAnswer(t *testing.T) {
 	require.Nil(t, r)
 	require.ErrorIs(t, l.RequireN(t.Context(), 6), runtime.ErrExceedsCapacity)
 	require.ErrorIs(t, l.WaitN(t.Context(), 11), runtime.ErrExceedsCapacity)
-	_, err = l.RefundN(t.Context(), -1)
+	_, err = l.RefundN(t.Context(), runtime.Decision{}, -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
@@ -183,7 +184,22 @@ func TestZeroValuesDeny(t *testing.T) {
 func TestDecisionInWords(t *testing.T) {
 	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
 	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
-	require.Equal(t, "denied, retry after 6s", runtime.Decision{RetryAfter: 6 * time.Second}.String())
+	for wait, text := range map[time.Duration]string{
+		1:                             "1ns",
+		1234567:                       "1.235ms",
+		333333334:                     "334ms",
+		5999999999:                    "6s",
+		6 * time.Second:               "6s",
+		65*time.Second + 1:            "1m6s",
+		1 * time.Hour:                 "1h",
+		3900 * time.Second:            "1h5m",
+		6001 * time.Second:            "1h41m",
+		2763000 * time.Second:         "768h",
+		2764799800 * time.Millisecond: "768h",
+		runtime.Never:                 "2562047h47m16.854775807s",
+	} {
+		require.Equal(t, "denied, retry after "+text, runtime.Decision{RetryAfter: wait}.String())
+	}
 }
 
 func TestDecisionsInWords(t *testing.T) {

@@ -21,8 +21,14 @@ type oracle struct {
 // lastInstant is where the tests end: in the year 2128, many periods before the last nanosecond of an int64.
 const lastInstant = 5_000_000_000_000_000_000
 
-// millionth is the allowance of the law, in tokens.
-var millionth = big.NewRat(1, 1_000_000)
+// allowance returns the allowance of the law, in tokens: a millionth, and no more than a microsecond grants.
+func (o *oracle) allowance(now int64) *big.Rat {
+	perPeriod := rat(o.Rate)
+	if o.Kind == runtime.SlidingWindow {
+		perPeriod = o.at(now).prev
+	}
+	return least(big.NewRat(1, 1_000_000), times(o.periods(1000), perPeriod))
+}
 
 func newOracle(p runtime.Policy) *oracle {
 	return &oracle{Policy: p, phase: p.Rule("").Phase, value: rat(0), prev: rat(0)}
@@ -99,14 +105,14 @@ func (o *oracle) available(now int64) *big.Rat {
 func (o *oracle) margin(now int64, q runtime.Ask) *big.Rat {
 	margin := minus(o.available(now), rat(q.Count))
 	if q.Reserve {
-		margin.Add(margin, rat(o.MaxReserved))
+		margin.Add(margin, new(big.Rat).SetFloat64(o.Rule("").Debt))
 	}
 	return margin
 }
 
-// allows is the law: avail - count >= -debt - 1e-6.
+// allows is the law: avail - count >= -debt - allowance.
 func (o *oracle) allows(now int64, q runtime.Ask) bool {
-	return plus(o.margin(now, q), millionth).Sign() >= 0
+	return plus(o.margin(now, q), o.allowance(now)).Sign() >= 0
 }
 
 // step does what an ask does that was allowed.
@@ -142,20 +148,21 @@ func (o *oracle) follow(s runtime.State) {
 }
 
 // rounding returns by how many tokens floats may be off: some units in the last place of the largest
-// numbers that the trace may have seen, and never less than a thousandth of the law's allowance.
+// numbers that the trace may have seen.
 func (o *oracle) rounding() *big.Rat {
 	debt := min(o.MaxReserved, 3*o.Rate)
-	return new(big.Rat).SetFloat64(1e-9 + 5e-16*float64(o.Capacity+o.Rate+debt))
+	return new(big.Rat).SetFloat64(5e-16 * float64(1+o.Capacity+o.Rate+debt))
 }
 
 // ambiguous reports whether a Take is so near to the threshold that rounding decides. One that takes the
-// very last of the tokens is not, as long as roundings are smaller than the allowance: it must pass.
+// very last of the tokens is not, as long as roundings are smaller than the allowance, or there is neither: it must pass.
 func (o *oracle) ambiguous(now int64, q runtime.Ask) bool {
 	margin, rounding := o.margin(now, q), o.rounding()
-	if margin.Sign() == 0 && rounding.Cmp(millionth) < 0 {
+	allowance := o.allowance(now)
+	if margin.Sign() == 0 && (rounding.Cmp(allowance) < 0 || allowance.Sign() == 0) {
 		return false
 	}
-	distance := plus(margin, millionth)
+	distance := plus(margin, allowance)
 	return distance.Abs(distance).Cmp(rounding) <= 0
 }
 
@@ -256,7 +263,7 @@ func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Ask, wait int64)
 		return
 	}
 	rounding := o.rounding()
-	then := plus(o.margin(now+wait, q), plus(millionth, rounding))
+	then := plus(o.margin(now+wait, q), plus(o.allowance(now+wait), rounding))
 	require.GreaterOrEqual(t, then.Sign(), 0, "%+v of %+v fails after %d", q, o.Policy, wait)
 	if wait > 0 {
 		before := minus(o.margin(now+wait-1, q), rounding)

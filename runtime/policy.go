@@ -9,8 +9,8 @@ import (
 // and sums of two of them, are exact in a float64.
 const MaxTokens = 1_000_000_000_000_000
 
-// Unbounded as a [Policy.MaxReserved] lets callers reserve as far ahead as they like. It is so large
-// that no reservation meets it.
+// Unbounded as a [Policy.MaxReserved] lets callers reserve as far ahead as they like: a key's debt has no bound. One
+// reservation is still at most of the capacity and Unbounded tokens, and debts beyond 2^53 tokens are rounded.
 const Unbounded = MaxTokens
 
 // MaxPeriod is the longest period of a limit: ten years of 365 days.

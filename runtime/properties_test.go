@@ -72,6 +72,21 @@ func requireBound(t *testing.T, p runtime.Policy, grants []grant) {
 	}
 }
 
+// requireWindowBound holds the grants of fixed windows to what windows can grant that begin at any time: in an interval
+// of length t all that had piled up, and the rate at each window's start.
+func requireWindowBound(t *testing.T, p runtime.Policy, grants []grant) {
+	t.Helper()
+	most := float64(p.Capacity) + float64(p.MaxReserved)
+	for from := range grants {
+		sum := 0.0
+		for _, g := range grants[from:] {
+			sum += g.tokens
+			windows := float64((g.at-grants[from].at)/int64(p.Period) + 1)
+			require.LessOrEqual(t, sum, (most+windows*float64(p.Rate))*(1+1e-12)+1e-5, "%+v", p)
+		}
+	}
+}
+
 func TestNoIntervalGrantsMoreThanItsBound(t *testing.T) {
 	d := roll(11)
 	for range randomSteps() / traceSteps {
@@ -280,6 +295,80 @@ func TestRefundIsNeverBeyondCapacity(t *testing.T) {
 	})
 }
 
+// taken is a number of tokens that were taken and not been given back yet.
+type taken struct {
+	grant    int // of which grant
+	decision runtime.Decision
+	count    int64
+	reserved bool
+}
+
+// traceRefunds takes and gives back at random as the clock goes on, and returns what is used: of each grant what was
+// not given back, at the instant at which it was taken. After each step it calls check.
+func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants []grant)) {
+	var grants []grant
+	var open []taken
+	for i := 0; i < traceSteps && r.now < lastInstant; i++ {
+		if len(open) > 0 && d.IntN(3) == 0 {
+			at := d.IntN(len(open))
+			o := &open[at]
+			n := 1 + d.Int64N(o.count)
+			q := refund(n)
+			q.TakenAt = o.decision.TakenAt.UnixNano()
+			if o.reserved {
+				q.Missing = float64(r.policy.Capacity) - o.decision.Value
+			}
+			r.ask(q)
+			grants[o.grant].tokens -= float64(n)
+			o.count -= n
+			if o.count == 0 || o.reserved { // a reservation is settled once
+				open = append(open[:at], open[at+1:]...)
+			}
+		} else {
+			q := d.take(r.policy)
+			q.Op = runtime.Take
+			if decision := r.ask(q); decision.Allowed {
+				open = append(open, taken{len(grants), decision, q.Count, settle && q.Reserve})
+				grants = append(grants, grant{r.now, float64(q.Count)})
+			}
+		}
+		check(grants)
+		r.now += max(0, int64(d.jump(r.policy)))
+	}
+}
+
+// TestRefundsNeverPassTheBound holds what is used of a limit, with refunds counted when their tokens were taken, to
+// the limit's bound in each window and interval.
+func TestRefundsNeverPassTheBound(t *testing.T) {
+	d := roll(23)
+	for range 2 * randomSteps() / traceSteps {
+		r := newRow(t, d.policy(t))
+		all := []grant(nil)
+		windows := map[int64]float64{}
+		traceRefunds(t, d, r, false, func(grants []grant) {
+			all = grants
+			if r.policy.Kind != runtime.FixedWindow {
+				return
+			}
+			clear(windows)
+			for _, g := range grants {
+				start := g.at - (g.at-r.rule.Phase)%int64(r.policy.Period)
+				if !r.policy.Start.FirstUse() {
+					windows[start] += g.tokens
+				}
+			}
+			for _, used := range windows {
+				require.LessOrEqual(t, used, float64(r.policy.Capacity+r.policy.MaxReserved), "%+v", r.policy)
+			}
+		})
+		if r.policy.Kind != runtime.FixedWindow {
+			requireBound(t, r.policy, all)
+		} else {
+			requireWindowBound(t, r.policy, all)
+		}
+	}
+}
+
 // A row that Forgettable gives away is worth what a key never seen is: now, at every later instant, and on a
 // clock that is set back by less than an hour.
 func TestForgettableRowIsWorthNoMoreThanNone(t *testing.T) {
@@ -344,9 +433,11 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if !s.Seen {
 		return runtime.State{Value: u.Fresh, TS: u.T, Seen: true}, true
 	}
-	elapsed := float64(max(0, u.T-s.TS))
-	avail := min(u.Capacity, s.Value+float64(elapsed*u.Rate/u.Period))
-	if avail-(u.Count-u.Debt) < -1e-6 {
+	elapsed := max(0, u.T-s.TS)
+	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
+	accrued := float64(float64(elapsed/u.Period)*u.Rate) + part
+	avail := min(u.Capacity, s.Value+accrued)
+	if avail-(u.Count-u.Debt)+u.Allowance < 0 {
 		return s, false
 	}
 	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Seen: true}, true

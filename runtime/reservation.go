@@ -50,8 +50,9 @@ func (r *Reservation) Delay() time.Duration {
 func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
 
 // Settle says how many tokens were really used: the rest is given back, or what was used beyond the
-// reservation is charged, if need be beyond MaxReserved, so that the callers to come wait for it. It does
-// so even if ctx has ended. It can be called once, and not after Cancel: the error is [ErrNotReserved] otherwise, and [ErrInvalidCount] if
+// reservation is charged, if need be beyond MaxReserved, so that the callers to come wait for it. What is given back
+// are the tokens that the key would have more by now if only used had been taken: less than the rest if the key
+// would have been full since, and too many by at most what others have given back meanwhile. It does so even if ctx has ended. It can be called once, and not after Cancel: the error is [ErrNotReserved] otherwise, and [ErrInvalidCount] if
 // used is negative. After any other error the reservation still stands.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
 	r.mu.Lock()
@@ -71,13 +72,12 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 
 // settle gives rest tokens back, or charges them if they are negative.
 func (r *Reservation) settle(ctx context.Context, rest int64) error {
-	if rest == 0 {
-		return nil
+	switch {
+	case rest > 0:
+		return r.handle.giveBack(ctx, r.Decision, rest)
+	case rest < 0:
+		_, err := r.handle.askAnyway(ctx, Ask{Op: Charge, Count: -rest})
+		return err
 	}
-	q := Ask{Op: Refund, Count: rest}
-	if rest < 0 {
-		q = Ask{Op: Charge, Count: -rest}
-	}
-	_, err := r.handle.askAnyway(ctx, q)
-	return err
+	return nil
 }

@@ -145,3 +145,120 @@ func TestConcurrentSettlesCountOnce(t *testing.T) {
 	require.Equal(t, int32(1), settled.Load())
 	require.Equal(t, 8.0, value(t, l))
 }
+
+// daily returns a limit of 5 a day, whose days begin at midnight, and a clock that shows an hour before one.
+func daily(maxReserved int64) (p *runtime.Policy, clock *time.Time) {
+	now := epoch.Truncate(24 * time.Hour).Add(-time.Hour)
+	return &runtime.Policy{Name: "daily", Kind: runtime.FixedWindow, Rate: 5, Period: 24 * time.Hour, Capacity: 5,
+		MaxReserved: maxReserved, Start: runtime.StartOffset(0)}, &now
+}
+
+// TestWhatIsGivenBackLaterIsNotUsedTwice takes all of a day at 23:00 and all of the next at 1:00. To give the first
+// back then gives nothing to the second.
+func TestWhatIsGivenBackLaterIsNotUsedTwice(t *testing.T) {
+	for name, giveBack := range map[string]func(ctx context.Context, l runtime.ReservableLimit) func() error{
+		"RefundN": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+			d, err := l.AllowN(ctx, 5)
+			require.NoError(t, err)
+			return func() error { _, err := l.RefundN(ctx, d, 5); return err }
+		},
+		"Cancel": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+			r, err := l.ReserveN(ctx, 5)
+			require.NoError(t, err)
+			return func() error { return r.Cancel(ctx) }
+		},
+		"Settle": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+			r, err := l.ReserveN(ctx, 5)
+			require.NoError(t, err)
+			return func() error { return r.Settle(ctx, 1) }
+		},
+		"Refund": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+			d, err := l.AllowN(ctx, 5)
+			require.NoError(t, err)
+			return func() error { _, err := l.Refund(ctx, d); return err }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, clock := daily(5)
+			l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
+			again := giveBack(t.Context(), l)
+			*clock = clock.Add(2 * time.Hour)
+			require.NoError(t, l.RequireN(t.Context(), 5))
+			require.NoError(t, again())
+			d, err := l.Allow(t.Context())
+			require.NoError(t, err)
+			require.False(t, d.Allowed, "5 were used today")
+		})
+	}
+}
+
+// TestWhatIsNotDueYetIsGivenBack cancels a reservation of this day's tokens and the next on the next: those of today
+// come back.
+func TestWhatIsNotDueYetIsGivenBack(t *testing.T) {
+	p, clock := daily(10)
+	l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 15)
+	require.NoError(t, err)
+	*clock = clock.Add(2 * time.Hour)
+	require.Equal(t, -5.0, value(t, l))
+	require.NoError(t, r.Cancel(t.Context()))
+	require.Equal(t, 5.0, value(t, l))
+}
+
+// TestSettleOfABucket settles a reservation some time later, as if only what was used had been taken.
+func TestSettleOfABucket(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration
+		taken int64 // by others, just before
+		left  float64
+	}{
+		{"at once", 0, 0, 8},
+		{"later", time.Second, 0, 9},
+		{"when it would have been full", 4 * time.Second, 0, 10},
+		{"when others have taken", time.Second, 6, 3},
+		{"when it would have been full, and others have taken", 4 * time.Second, 9, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			now := epoch
+			l := runtime.NewLimiter(clocked(&now)).Reservable(reservable(10), runtime.Key{})
+			r, err := l.ReserveN(t.Context(), 5)
+			require.NoError(t, err)
+			now = now.Add(row.after)
+			if row.taken > 0 {
+				require.NoError(t, l.RequireN(t.Context(), row.taken))
+			}
+			require.NoError(t, r.Settle(t.Context(), 2))
+			require.InDelta(t, row.left, value(t, l), 1e-9)
+		})
+	}
+}
+
+// TestRefundOfNothing gives back what was not taken.
+func TestRefundOfNothing(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	require.NoError(t, l.RequireN(t.Context(), 10))
+	denied, err := l.Allow(t.Context())
+	require.NoError(t, err)
+	checked, err := l.Check(t.Context())
+	require.NoError(t, err)
+	uncounted := runtime.Decision{Allowed: true, FailedOpen: errBroken}
+	for _, d := range []runtime.Decision{{}, denied, checked, uncounted} {
+		after, err := l.RefundN(t.Context(), d, 5)
+		require.NoError(t, err)
+		require.Zero(t, after.Remaining)
+	}
+}
+
+// TestReservationsWithoutBound reserves more than any bound could be.
+func TestReservationsWithoutBound(t *testing.T) {
+	p := reservable(runtime.Unbounded)
+	p.Rate = runtime.MaxTokens
+	l := runtime.NewLimiter(still()).Reservable(p, runtime.Key{})
+	for i := range 5 {
+		r, err := l.ReserveN(t.Context(), runtime.MaxTokens)
+		require.NoError(t, err)
+		require.True(t, r.Allowed, "reservation %d", i)
+	}
+	require.Equal(t, -4.0*runtime.MaxTokens, value(t, l))
+}

@@ -5,7 +5,7 @@ import "math"
 // Rule is a [Policy] as it applies to one row: the numbers that [Rule.Step] calculates with.
 type Rule struct {
 	// Rate, Capacity and Debt are the policy's rate, capacity and maxReserved in tokens, or a shard's
-	// share of them.
+	// share of them. Debt is more than any debt if the policy's maxReserved is [Unbounded].
 	Rate, Capacity, Debt float64
 	// Period is the policy's, in nanoseconds.
 	Period int64
@@ -17,6 +17,9 @@ type Rule struct {
 	FirstUse bool
 }
 
+// endless is a debt that is never met. Databases have it too, unlike infinity.
+const endless = 1e300
+
 // Rule returns the rule for a key, all of its shards together. The policy must be valid.
 func (p *Policy) Rule(key string) Rule {
 	r := Rule{
@@ -26,6 +29,9 @@ func (p *Policy) Rule(key string) Rule {
 		Period:   int64(p.Period),
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
+	}
+	if p.MaxReserved == Unbounded {
+		r.Debt = endless
 	}
 	if p.Kind != TokenBucket {
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
@@ -74,7 +80,7 @@ func (r *Rule) WindowEnd(at int64) int64 {
 //
 //	avail = min(capacity, value + max(0, T-ts) * rate / period)
 //
-// T is now for a token bucket and the start of the window that contains now for a fixed window, but never
+// where the whole periods in T-ts count as an integer. T is now for a token bucket and the start of the window that contains now for a fixed window, but never
 // before ts: a clock that goes back neither takes nor gives tokens.
 func (r *Rule) available(s State, now int64) (avail float64, t int64) {
 	if r.Kind == SlidingWindow {
@@ -88,14 +94,17 @@ func (r *Rule) available(s State, now int64) (avail float64, t int64) {
 	case t <= s.TS:
 		return min(r.Capacity, s.Value), s.TS
 	}
-	return min(r.Capacity, r.accrue(s, t)), t
+	return min(r.Capacity, s.Value+r.accrued(s.TS, t)), t
 }
 
-// accrue returns value + elapsed*rate/period, without the cap, at an instant t after s.TS. SQL must give
-// the same bits: the conversion keeps the compiler from fusing the operations.
-func (r *Rule) accrue(s State, t int64) float64 {
-	elapsed := float64(uint64(t - s.TS))
-	return s.Value + float64(elapsed*r.Rate/float64(r.Period))
+// accrued returns rate * elapsed / period for the time between two instants. Whole periods are counted as integers,
+// so that n windows grant exactly n times the rate. SQL must give the same bits: the conversions keep the compiler
+// from fusing the operations.
+func (r *Rule) accrued(from, to int64) float64 {
+	elapsed, period := uint64(to-from), uint64(r.Period)
+	whole := float64(elapsed/period) * r.Rate
+	part := float64(elapsed%period) * r.Rate / float64(period)
+	return float64(whole) + float64(part)
 }
 
 // accruedTo returns the T of [Rule.available].

@@ -30,7 +30,7 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Ask, seed u
 	} else {
 		d, _, err = all.answer(whole, len(states), now, q)
 	}
-	left := whole.decide(State{Value: all.sum(now), TS: now, Seen: true}, now)
+	left := whole.decide(State{Value: all.held(whole).sum(now), TS: now, Seen: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
 	return d, err
 }
@@ -47,7 +47,7 @@ func pick(random uint64, n int) (first, second int) {
 
 // answer answers a question from the shards at hand, of n. It is false if it takes all of them.
 func (s shards) answer(whole Rule, n int, now int64, q Ask) (d Decision, ok bool, err error) {
-	if len(s.states) == 2 && q.takes() {
+	if len(s.states) == 2 && q.takes() && s.suffice(whole, n) {
 		if d, ok = s.answerFuller(whole, now, q); ok {
 			return d, true, nil
 		}
@@ -59,26 +59,62 @@ func (s shards) answer(whole Rule, n int, now int64, q Ask) (d Decision, ok bool
 	return d, true, err
 }
 
+// suffice reports whether two shards of n can answer without the others: not if one was never seen, or was in debt when
+// it was, for then the others say what it holds; see held.
+func (s shards) suffice(whole Rule, n int) bool {
+	if n == 2 {
+		return len(s.held(whole).states) == 2
+	}
+	return s.states[0].settled() && s.states[1].settled()
+}
+
+// settled reports whether a shard was seen, and not in debt when it was.
+func (s State) settled() bool { return s.Seen && s.Value >= -1e-6 }
+
 // answerWhole answers a question of all shards of a key: of what they hold together, which is then spread
 // over them evenly. It changes the states.
 func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
-	before := s.merge(now)
+	held := s.held(whole)
+	before := held.merge(now)
 	after, d, err := whole.Step(before, now, q)
 	if err != nil {
 		return d, err
 	}
 	if after != before {
 		s.spread(after)
+		held = s
 	}
-	d.FullAfter = s.fullAfter(now)
+	d.FullAfter = held.fullAfter(now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
 	case !q.late(d.Delay):
-		d.RetryAfter = s.until(whole, now, whole.need(q), d.FullAfter)
+		d.RetryAfter = held.until(whole, now, whole.need(q), d.FullAfter)
 	case count <= whole.Capacity:
-		d.RetryAfter = s.until(whole, now, count, d.FullAfter)
+		d.RetryAfter = held.until(whole, now, count, d.FullAfter)
 	}
 	return d, nil
+}
+
+// held returns the shards that hold what there is of the key. These are all of them, unless the policy had fewer when
+// the key went into debt: a debt is spread over all shards, so if the rows after the first ones were never written,
+// the first ones hold all of it, and accrue the whole rate.
+func (s shards) held(whole Rule) shards {
+	seen, inDebt := 0, false
+	for seen < len(s.states) && s.states[seen].Seen {
+		inDebt = inDebt || !s.states[seen].settled()
+		seen++
+	}
+	for _, state := range s.states[seen:] {
+		inDebt = inDebt && !state.Seen
+	}
+	if !inDebt || seen == len(s.states) || whole.Kind == SlidingWindow {
+		return s
+	}
+	before := shards{make([]Rule, seen), s.states[:seen]}
+	for i := range before.rules {
+		before.rules[i] = whole.Shard(i, seen)
+	}
+	return before
 }
 
 // answerFuller lets the fuller of two shards answer a Take or Check alone, if it can without going into
@@ -96,7 +132,7 @@ func (s shards) answerFuller(whole Rule, now int64, q Ask) (d Decision, ok bool)
 	s.states[i] = next
 	seen := s.rules[0].Capacity + s.rules[1].Capacity
 	d.Value = s.sum(now) / seen * whole.Capacity
-	d.Remaining = wholeTokens(d.Value)
+	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
 	d.FullAfter = s.fullAfter(now)
 	return d, true
 }

@@ -197,14 +197,85 @@ func TestShardedCallReadsTwoRows(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
 	require.Len(t, batch.Rows(), 2)
-	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 2)))
+	full := slices.Repeat([]runtime.State{{Value: 10, TS: epoch.UnixNano(), Seen: true}}, 10)
+	require.True(t, batch.Run(epoch.UnixNano(), full[:2]))
 	require.Len(t, batch.Changes(), 1)
 
 	large := runtime.NewBatch([]runtime.Call{call(request(p, take(11)))})
-	require.False(t, large.Run(epoch.UnixNano(), make([]runtime.State, 2)), "no shard has 11")
+	require.False(t, large.Run(epoch.UnixNano(), full[:2]), "no shard has 11")
 	require.Len(t, large.Rows(), 10)
-	require.True(t, large.Run(epoch.UnixNano(), make([]runtime.State, 10)))
+	require.True(t, large.Run(epoch.UnixNano(), full))
 	require.True(t, large.Answers()[0].Allowed())
+}
+
+// A shard never seen may be one that the policy did not have when the key went into debt, so all are looked at. From
+// then on all are seen.
+func TestShardedCallReadsAllRowsOfANewKey(t *testing.T) {
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
+	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
+	require.False(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 2)))
+	require.Len(t, batch.Rows(), 10)
+	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 10)))
+	require.Len(t, batch.Changes(), 10)
+}
+
+// TestMoreShardsKeepADebt raises the number of shards of a key in debt: at any time after, it has what it would have
+// with the old number.
+func TestMoreShardsKeepADebt(t *testing.T) {
+	d := roll(37)
+	for range 2000 {
+		p := d.policyOf(t, pick[int64](d, 10, 97, 1000), runtime.TokenBucket, runtime.FixedWindow)
+		if p.Start.FirstUse() {
+			p.Start = runtime.Start{}
+		}
+		p.MaxReserved = max(p.MaxReserved, p.Rate)
+		p.Shards = 1 + d.IntN(5)
+		more := p
+		more.Shards += 1 + d.IntN(5)
+		if p.Capacity > 0 && p.Capacity < int64(more.Shards) {
+			continue
+		}
+		require.NoError(t, more.Validate())
+		now := epoch
+		store := clocked(&now)
+		debt := min(p.MaxReserved, 3*p.Rate)
+		require.True(t, asks(t, store, &p, reserve(p.Capacity+debt)).Allowed)
+		for range 5 {
+			now = now.Add(d.upTo(p.Period))
+			was, is := asks(t, store, &p, peek()).Value, asks(t, store, &more, peek()).Value
+			require.InDelta(t, was, is, 1e-9*float64(p.Rate), "%+v with %d shards, after %v", p, more.Shards, now.Sub(epoch))
+			q := check(1)
+			q.Reserve = true
+			before, after := asks(t, store, &p, q), asks(t, store, &more, q)
+			require.Equal(t, before.Allowed, after.Allowed)
+			require.InDelta(t, before.RetryAfter, after.RetryAfter, 2+1e-9*float64(p.Period))
+		}
+		q := reserve(1)
+		if asks(t, store, &more, q).Allowed {
+			require.Equal(t, more.Shards, store.Len(), "the debt is spread over all shards")
+		}
+	}
+}
+
+// TestMoreShardsOfAKeyInDebt has the numbers of two keys whose limit got 5 shards.
+func TestMoreShardsOfAKeyInDebt(t *testing.T) {
+	for _, row := range []struct {
+		capacity, reserved int64
+		after              time.Duration
+		left               float64
+	}{
+		{20, 40, 3 * time.Second, 10},
+		{0, 10, 983 * time.Millisecond, -0.17},
+	} {
+		now := epoch
+		store := clocked(&now)
+		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: row.capacity, MaxReserved: 20}
+		require.True(t, asks(t, store, &p, reserve(row.reserved)).Allowed)
+		now = now.Add(row.after)
+		require.InDelta(t, row.left, asks(t, store, &p, peek()).Value, 1e-9)
+		p.Shards = 5
+		require.InDelta(t, row.left, asks(t, store, &p, peek()).Value, 1e-9)
+	}
 }
 
 func TestShardedAnswerIsThatOfEachCallAlone(t *testing.T) {

@@ -38,8 +38,13 @@ type Ask struct {
 	MaxDelay time.Duration
 	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. What the key would have
 	// lost since, had it been full and they not taken, is not given back: the tokens of a window that has
-	// ended, and of a bucket as many as have accrued. With 0, all of them are given back.
+	// ended, and of a bucket as many as have accrued. With 0 they were taken now.
 	TakenAt int64
+	// Missing is how many tokens the key was short of its capacity right after those of a Refund were taken, if that
+	// is known. A key loses no tokens until so many have accrued, so what is given back is what the key would have
+	// more by now, had they never been taken; too much by up to as many tokens as others have given back meanwhile.
+	// A sliding window ignores it.
+	Missing float64
 }
 
 var opNames = [...]string{"Take", "Check", "Peek", "Refund", "Charge", "Reset"}
@@ -63,9 +68,9 @@ func (q Ask) takes() bool { return q.Op == Take || q.Op == Check }
 //
 //	avail = min(capacity, value + max(0, T-ts) * rate / period)
 //
-// a request for count tokens is allowed if avail - count >= -debt - 1e-6, where debt is 0 for a plain
-// request and the rule's Debt for a reserving one; then value = avail - count and ts = max(ts, T). (The
-// formula is that of https://stack.convex.dev/rate-limiting; for a sliding window, avail is rate less the
+// a request for count tokens is allowed if avail - count >= -debt - allowance, where debt is 0 for a plain
+// request and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than
+// rate * 1µs / period; then value = avail - count and ts = max(ts, T). (The formula is that of https://stack.convex.dev/rate-limiting; for a sliding window, avail is rate less the
 // two-window estimate of the use.) A denied request, a Check and a Peek return s unchanged.
 //
 // The error is [ErrInvalidCount] or [ErrExceedsCapacity], or, if the rule's Kind or the Op is none of those
@@ -80,7 +85,7 @@ func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 	case Reset:
 		return State{}, r.decide(State{}, now), nil
 	case Refund:
-		s = r.give(s, now, r.kept(q, now))
+		s = r.give(s, now, r.kept(s, now, q))
 		return s, r.decide(s, now), nil
 	case Charge:
 		s = r.take(s, now, float64(q.Count))
@@ -119,7 +124,7 @@ func (r *Rule) most(q Ask) float64 {
 	case !q.takes():
 		return 2 * MaxTokens // the largest reservation can be cancelled
 	case q.Reserve:
-		return r.Capacity + r.Debt
+		return r.Capacity + min(r.Debt, Unbounded)
 	}
 	return r.Capacity
 }
@@ -145,6 +150,9 @@ func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
 	}
 	d := r.decide(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
+	if d.Allowed && q.Op == Take {
+		d.TakenAt = instant(now)
+	}
 	return next, d
 }
 
@@ -162,19 +170,29 @@ func (r *Rule) take(s State, now int64, count float64) State {
 	return State{Value: avail - count, TS: t, Seen: true}
 }
 
-// kept returns how many tokens of a Refund are given back.
-func (r *Rule) kept(q Ask, now int64) float64 {
+// kept returns how many tokens of a Refund are given back: all of them but what a key that had not lost them would
+// have been too full for.
+func (r *Rule) kept(s State, now int64, q Ask) float64 {
 	count := float64(q.Count)
-	switch {
-	case q.TakenAt == 0 || now <= q.TakenAt:
+	if q.TakenAt == 0 || now <= q.TakenAt {
 		return count
+	}
+	from, to := q.TakenAt, r.accruedTo(s, now)
+	switch {
 	case r.Kind == TokenBucket:
-		accrued := float64(uint64(now-q.TakenAt)) * r.Rate / float64(r.Period)
-		return max(0, count-accrued)
-	case now >= r.WindowEnd(q.TakenAt):
+	case r.FirstUse && to <= q.TakenAt:
+		return count
+	case r.FirstUse:
+		from -= r.Period // its window began after that
+	case r.windowStart(from) == to:
+		return count
+	default:
+		from = r.windowStart(from)
+	}
+	if r.Kind == SlidingWindow || r.Kind == FixedWindow && q.Missing == 0 {
 		return 0
 	}
-	return count
+	return min(count, max(0, max(count, q.Missing)-r.accrued(from, to)))
 }
 
 // give returns s after count tokens were given back at the instant now. A key never seen has nothing to
@@ -195,7 +213,7 @@ func (r *Rule) decide(s State, now int64) Decision {
 	avail, _ := r.available(s, now)
 	return Decision{
 		Allowed:   true,
-		Remaining: wholeTokens(avail),
+		Remaining: wholeTokens(avail, r.allowance(s, now)),
 		Value:     avail,
 		FullAfter: r.until(s, now, r.Capacity),
 	}
@@ -225,6 +243,9 @@ func (r *Rule) debt(q Ask) float64 {
 
 // wholeTokens returns the whole tokens in value, as far as they can be taken: a value that a rounding keeps
 // below a whole number counts as that number.
-func wholeTokens(value float64) int64 {
+func wholeTokens(value, allowance float64) int64 {
 	return max(0, int64(math.Floor(value+allowance)))
 }
+
+// instant returns an instant in nanoseconds since 1970 UTC as a time.
+func instant(now int64) time.Time { return time.Unix(0, now).UTC() }

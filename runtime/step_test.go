@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"testing"
 	"time"
 
@@ -160,8 +161,7 @@ func TestStepFixedWindowFirstUse(t *testing.T) {
 	})
 }
 
-// With numbers as large as this a rounding leaves the next window an eighth of a token short: what is due is
-// the start of the window after it, not an instant in between.
+// Whole windows grant whole tokens, however large the numbers are.
 func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	const rate = 999_999_999_999_989
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
@@ -169,7 +169,7 @@ func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	rule := p.Rule("")
 	state := runtime.State{Value: 1 - rate, TS: epoch.UnixNano(), Seen: true}
 	_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
-	require.Equal(t, "no, retry after 5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
+	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
 }
 
 // A window of first use that has ended grants as time goes by, until a request begins the next one.
@@ -393,5 +393,76 @@ func TestUnknownKindIsAnError(t *testing.T) {
 		}
 		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
 		require.False(t, ok)
+	}
+}
+
+// TestWindowsGrantTheirWholeRate takes all of a limit with random large numbers: it is full again when the next window
+// begins, and after n windows a limit with room for n rates is.
+func TestWindowsGrantTheirWholeRate(t *testing.T) {
+	d := roll(41)
+	for range 20_000 {
+		rate := d.Int64N(runtime.MaxTokens) + 1
+		n := 1 + d.Int64N(max(1, min(20, runtime.MaxTokens/rate)))
+		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: n * rate, Start: runtime.StartOffset(0),
+			Period: pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.upTo(runtime.MaxPeriod-1))}
+		rule := p.Rule("")
+		now := epoch.UnixNano() + d.Int64N(1e18)
+		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
+		require.NoError(t, err)
+		require.Equal(t, state.TS+n*int64(p.Period)-now, int64(taken.FullAfter), "%+v", p)
+		_, denied, err := rule.Step(state, now, take(rate))
+		require.NoError(t, err)
+		require.Equal(t, state.TS+int64(p.Period)-now, int64(denied.RetryAfter), "%+v", p)
+		for i := range n {
+			_, b, err := rule.Step(state, state.TS+(i+1)*int64(p.Period), peek())
+			require.NoError(t, err)
+			require.Equal(t, float64((i+1)*rate), b.Value, "%+v", p)
+		}
+	}
+}
+
+// TestWholeTokensAreDueExactly takes all of a bucket: how long a whole number of tokens takes is exact.
+func TestWholeTokensAreDueExactly(t *testing.T) {
+	d := roll(42)
+	for range 20_000 {
+		rate := d.Int64N(pick[int64](d, 1000, runtime.MaxTokens)) + 1
+		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.upTo(100*24*time.Hour)}
+		rule := p.Rule("")
+		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
+		require.NoError(t, err)
+		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
+		n := 1 + d.Int64N(rate)
+		_, denied, err := rule.Step(state, epoch.UnixNano(), take(n))
+		require.NoError(t, err)
+		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
+		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
+		// The floats of so many tokens a nanosecond may be short by one.
+		require.InDelta(t, due.Int64(), int64(denied.RetryAfter), 1, "%d of %+v", n, p)
+	}
+}
+
+// TestNothingPassesAMicrosecondEarly asks for the next token of slow limits before it is due.
+func TestNothingPassesAMicrosecondEarly(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, kind := range runtime.Kinds() {
+		for _, period := range []time.Duration{time.Millisecond, time.Second, time.Hour, day, 365 * day, runtime.MaxPeriod} {
+			for _, rate := range []int64{1, 2, 5} {
+				p := runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Period: period, Capacity: rate}
+				if kind != runtime.TokenBucket {
+					p.Start = runtime.StartOffset(0)
+				}
+				rule := p.Rule("")
+				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
+				require.NoError(t, err)
+				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))
+				require.NoError(t, err)
+				at := epoch.UnixNano() + int64(denied.RetryAfter)
+				for early, passes := range map[time.Duration]bool{0: true, 2 * time.Microsecond: false, 10 * time.Microsecond: false} {
+					_, d, err := rule.Step(state, at-int64(early), take(1))
+					require.NoError(t, err)
+					require.Equal(t, passes, d.Allowed, "%v before %v of %+v", early, denied, p)
+				}
+			}
+		}
 	}
 }

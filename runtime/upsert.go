@@ -3,16 +3,22 @@ package runtime
 // Upsert is a Take of one row in a form that a single SQL statement can decide, for the kinds whose tokens
 // accrue by one formula. With
 //
-//	avail = min(Capacity, value + max(0, T-ts) * Rate / Period)
+//	elapsed = max(0, T-ts)
+//	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
+//	avail   = min(Capacity, value + accrued)
 //
-// the row is written if avail - (Count - Debt) >= -1e-6, as value = avail - Count and ts = max(ts, T), or
-// inserted as value = Fresh and ts = T. The statement must keep the order of operations, in doubles; then it
-// decides and stores what [Rule.Step] does, bit for bit.
+// the row is written if avail - (Count - Debt) + Allowance >= 0, as value = avail - Count and ts = max(ts, T), or
+// inserted as value = Fresh and ts = T. DIV and MOD are those of integers. The statement must keep the order of the
+// other operations, in doubles; then it decides and stores what [Rule.Step] does, bit for bit.
 type Upsert struct {
 	// T is the instant to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
-	// Capacity and Rate are in tokens, Period in nanoseconds.
-	Capacity, Rate, Period float64
+	// Capacity and Rate are in tokens.
+	Capacity, Rate float64
+	// Period is in nanoseconds.
+	Period int64
+	// Allowance is how many tokens may be missing.
+	Allowance float64
 	// Count is how many tokens are taken, of which Debt need not be there: 0 unless reserving.
 	Count, Debt float64
 	// Fresh is the value of a row never seen after the Take, Capacity - Count.
@@ -23,7 +29,7 @@ type Upsert struct {
 // to be written.
 func (u *Upsert) Take(s State) (after State, taken bool) {
 	// With T given, the kinds are alike.
-	r := Rule{Kind: TokenBucket, Rate: u.Rate, Capacity: u.Capacity, Period: int64(u.Period)}
+	r := Rule{Kind: TokenBucket, Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
 	if !r.enough(s, u.T, u.Count-u.Debt) {
 		return State{}, false
 	}
@@ -39,19 +45,21 @@ func (r *Rule) Upsert(now int64, q Ask) (Upsert, bool) {
 	}
 	count := float64(q.Count)
 	return Upsert{
-		T:        r.accruedTo(State{}, now),
-		Capacity: r.Capacity,
-		Rate:     r.Rate,
-		Period:   float64(r.Period),
-		Count:    count,
-		Debt:     r.debt(q),
-		Fresh:    r.Capacity - count,
+		T:         r.accruedTo(State{}, now),
+		Capacity:  r.Capacity,
+		Rate:      r.Rate,
+		Period:    r.Period,
+		Allowance: allowance(r.Rate, r.Period),
+		Count:     count,
+		Debt:      r.debt(q),
+		Fresh:     r.Capacity - count,
 	}, true
 }
 
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s State, now int64, q Ask) Decision {
 	d := r.decide(s, now)
+	d.TakenAt = instant(now)
 	if q.Reserve {
 		d.Delay = r.until(s, now, 0)
 	}

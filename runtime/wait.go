@@ -24,7 +24,7 @@ func (h handle) WaitN(ctx context.Context, n int64) error {
 	if err != nil || d.FailedOpen != nil {
 		return err
 	}
-	return h.sleepOrRefund(ctx, d.Delay, n)
+	return h.sleepOrRefund(ctx, d, n)
 }
 
 // waitInLine takes n tokens when they are there, or can be reserved.
@@ -67,12 +67,12 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 
 // sleepOrRefund waits until n tokens that were taken can be used. If the context ends first, they are
 // given back.
-func (h handle) sleepOrRefund(ctx context.Context, delay time.Duration, n int64) error {
-	err := sleep(ctx, delay)
+func (h handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
+	err := sleep(ctx, d.Delay)
 	if err == nil {
 		return nil
 	}
-	if _, refund := h.askAnyway(ctx, Ask{Op: Refund, Count: n}); refund != nil {
+	if refund := h.giveBack(ctx, d, n); refund != nil {
 		return fmt.Errorf("%w, and its tokens could not be given back: %w", h.wrap(err), refund)
 	}
 	return h.wrap(err)

@@ -1,16 +1,30 @@
 package runtime
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
-// allowance is how far a sum of tokens may fall short and still pass: a request made exactly when its
-// token is due is not refused for a rounding in the sixteenth digit. What is stored is the honest sum, so
-// allowances do not add up.
-const allowance = 1e-6
+// allowance returns how far a sum of tokens may fall short and still pass, so that a request made exactly when its
+// token is due is not refused for a rounding in the sixteenth digit: a millionth of a token, but no more than what
+// accrues in a microsecond at rate per period. What is stored is the honest sum, so allowances do not add up.
+func allowance(rate float64, period int64) float64 {
+	return min(1e-6, float64(1000*rate)/float64(period))
+}
+
+// allowance returns the allowance for s at an instant.
+func (r *Rule) allowance(s State, at int64) float64 {
+	if r.Kind == SlidingWindow {
+		// Only the use of the previous window fades.
+		return allowance(r.slide(s, at).previous, r.Period)
+	}
+	return allowance(r.Rate, r.Period)
+}
 
 // enough reports whether s has need tokens at the instant at.
 func (r *Rule) enough(s State, at int64, need float64) bool {
 	avail, _ := r.available(s, at)
-	return avail-need >= -allowance
+	return avail-need >= -r.allowance(s, at)
 }
 
 // when returns the first instant, now or later, at which s has need tokens if nobody takes any. need must
@@ -20,9 +34,18 @@ func (r *Rule) when(s State, now int64, need float64) int64 {
 	if r.enough(s, now, need) {
 		return now
 	}
+	grain := r.grain()
 	at := max(r.due(s, now, need), now+1)
-	for step := r.grain(); !r.enough(s, at, need) && at < math.MaxInt64; step *= 2 {
-		at = addSaturating(at, step)
+	fails := at - grain
+	for step := grain; !r.enough(s, at, need) && at < math.MaxInt64; step *= 2 {
+		fails, at = at, addSaturating(at, step)
+	}
+	for at-fails > grain { // at had to be moved, maybe too far
+		if middle := fails + (at-fails)/grain/2*grain; r.enough(s, middle, need) {
+			at = middle
+		} else {
+			fails = middle
+		}
 	}
 	return at
 }
@@ -43,24 +66,46 @@ func (r *Rule) due(s State, now int64, need float64) int64 {
 		return w.free(r.Rate-need, end, r.Period)
 	}
 	avail, t := r.available(s, now)
-	due := addSaturating(t, nanoseconds((need-avail)*float64(r.Period)/r.Rate))
 	switch {
 	case r.Kind == TokenBucket:
-		return due
+		at := addSaturating(t, r.timeFor(need-avail))
+		// A fraction of a token that was rounded may have come to a nanosecond too much.
+		if before, _ := r.available(s, at-1); before >= need && avail != math.Trunc(avail) && at-1 > now {
+			at--
+		}
+		return at
 	case r.FirstUse:
-		return max(due, addSaturating(s.TS, r.Period))
+		return max(addSaturating(t, r.timeFor(need-avail)), addSaturating(s.TS, r.Period))
 	}
-	return r.boundary(s, now, due, need)
+	return r.boundary(t, need-avail)
 }
 
-// boundary returns the first start of a window at or after due. The one before due is taken if it has
-// enough: due may have been rounded past it.
-func (r *Rule) boundary(s State, now, due int64, need float64) int64 {
-	before := r.windowStart(due)
-	if before == due || before > now && r.enough(s, before, need) {
-		return before
+// timeFor returns how long a number of tokens takes to accrue, rounded up. For whole tokens it is exact.
+func (r *Rule) timeFor(tokens float64) int64 {
+	whole, part := math.Modf(tokens)
+	if !(whole < math.MaxInt64) {
+		return math.MaxInt64
 	}
-	return addSaturating(before, r.Period)
+	high, low := bits.Mul64(uint64(whole), uint64(r.Period))
+	rate := uint64(r.Rate)
+	if high >= rate {
+		return math.MaxInt64
+	}
+	time, rest := bits.Div64(high, low, rate)
+	if time > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return addSaturating(int64(time), nanoseconds((float64(rest)+part*float64(r.Period))/r.Rate))
+}
+
+// boundary returns the first start of a window by which a number of tokens has accrued since t, up to rounding.
+func (r *Rule) boundary(t int64, tokens float64) int64 {
+	start := r.windowStart(t)
+	windows := math.Ceil(tokens/r.Rate + float64(t-start)/float64(r.Period))
+	if !(windows < float64((math.MaxInt64-max(0, start))/r.Period)) {
+		return math.MaxInt64
+	}
+	return start + max(1, int64(windows))*r.Period
 }
 
 // nanoseconds rounds up, and returns at most the longest duration there is.

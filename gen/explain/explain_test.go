@@ -228,3 +228,16 @@ func TestHostileText(t *testing.T) {
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
+
+// A key that has used its whole rate is full after a period, however large the numbers are.
+func TestFullAfterIsExact(t *testing.T) {
+	for _, rate := range []int64{700_000_000_000, 999_999_999_999_989} {
+		day := runtime.Policy{Name: "day", Kind: runtime.FixedWindow, Rate: rate, Period: 24 * time.Hour, Capacity: rate, Start: runtime.StartOffset(0)}
+		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
+		for text, p := range map[string]runtime.Policy{"full after  1d  when": day, "full after  1h  when": hour} {
+			var out bytes.Buffer
+			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, false))
+			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
+		}
+	}
+}

@@ -86,7 +86,7 @@ func withinSliding(p *runtime.Policy, t int64) int64 {
 // left returns what can be taken in a window in which elapsed has passed, if in the one before so much was used.
 func left(p *runtime.Policy, used, elapsed int64) int64 {
 	weight := 1 - float64(elapsed)/float64(p.Period)
-	return whole(float64(p.Rate) - float64(float64(used)*weight))
+	return whole(float64(p.Rate)-float64(float64(used)*weight), float64(used), p.Period)
 }
 
 func pick(first bool, a, b int64) int64 {
@@ -96,15 +96,16 @@ func pick(first bool, a, b int64) int64 {
 	return b
 }
 
-// allowance is how far a sum of tokens may fall short of what is taken.
-const allowance = 1e-6
-
-func whole(tokens float64) int64 { return int64(math.Floor(tokens + allowance)) }
+// whole returns the whole tokens in a sum that may fall short of what is taken by the runtime's allowance: a millionth
+// of a token, but no more than what a microsecond grants at rate per period.
+func whole(tokens, rate float64, period time.Duration) int64 {
+	return int64(math.Floor(tokens + min(1e-6, float64(1000*rate)/float64(period))))
+}
 
 // accrued returns rate * t / period, in whole tokens, with the allowance.
 func accrued(p *runtime.Policy, t int64) int64 {
 	tokens, rest := accruedExactly(p, t)
-	if period := uint64(p.Period); period-rest <= period/1_000_000 {
+	if period := uint64(p.Period); period-rest <= min(period/1_000_000, 1000*uint64(p.Rate)) {
 		return add(tokens, 1)
 	}
 	return tokens

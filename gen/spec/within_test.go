@@ -94,7 +94,7 @@ func (s search) ask(next map[position]int64, at position, used int64, now, first
 	next[at] = used
 	for count := int64(1); count <= max(1, s.most); count++ {
 		after, d, err := s.rule.Step(at.state, s.rule.Phase+int64(now), runtime.Ask{Count: count, Reserve: s.most > 0})
-		if err != nil || !d.Allowed || after.Value < -s.debt-allowance {
+		if err != nil || !d.Allowed || after.Value < -s.debt-1e-6 {
 			break
 		}
 		more := used

@@ -83,6 +83,11 @@ func (w *world) limit(key string) runtime.ReservableLimit {
 	return runtime.NewLimiter(w.store).Reservable(ten, runtime.KeyOf(runtime.String(key)))
 }
 
+// taken returns a decision that has taken tokens now.
+func (w *world) taken() runtime.Decision {
+	return runtime.Decision{Allowed: true, TakenAt: w.clock.Now()}
+}
+
 // step is what is asked after some time, and what comes of it.
 type step struct {
 	after   time.Duration
@@ -172,13 +177,13 @@ func TestOnlyPlainQuestionsAreAnswered(t *testing.T) {
 }
 
 func TestWhatIsGivenBackIsThereAtOnce(t *testing.T) {
-	for name, give := range map[string]func(l runtime.ReservableLimit) error{
-		"reset":  func(l runtime.ReservableLimit) error { return l.Reset(t.Context()) },
-		"refund": func(l runtime.ReservableLimit) error { _, err := l.Refund(t.Context()); return err },
+	for name, give := range map[string]func(w *world) error{
+		"reset":  func(w *world) error { return w.limit("k").Reset(t.Context()) },
+		"refund": func(w *world) error { _, err := w.limit("k").Refund(t.Context(), w.taken()); return err },
 	} {
 		w := newWorld(t)
 		w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
-		require.NoError(t, give(w.limit("k")), name)
+		require.NoError(t, give(w), name)
 		w.play([]step{{0, 1, true, 0, 4}})
 	}
 }
@@ -194,7 +199,7 @@ func TestAFailedRefundMayHaveGivenBack(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
 	w.behind.err = errDown
-	_, err := w.limit("k").Refund(t.Context())
+	_, err := w.limit("k").Refund(t.Context(), w.taken())
 	require.ErrorIs(t, err, w.behind.err)
 	w.behind.err = nil
 	w.play([]step{{0, 1, false, second, 4}})

@@ -44,19 +44,19 @@ func (b *block) lasts(clock func() time.Time) bool {
 	return time.Until(b.ends) > 0 && (clock == nil || clock().Before(b.over))
 }
 
-// spend takes n tokens from the block, if it has them, and returns how many are left.
-func (k *key) spend(n int64, clock func() time.Time) (left int64, ok bool) {
-	b := k.block.Load()
+// spend takes n tokens from the block, and returns it and how many are left; nil if it does not have them.
+func (k *key) spend(n int64, clock func() time.Time) (b *block, left int64) {
+	b = k.block.Load()
 	if b == nil || !b.lasts(clock) {
-		return 0, false
+		return nil, 0
 	}
 	for {
 		left := b.left.Load()
 		if left < n {
-			return 0, false
+			return nil, 0
 		}
 		if b.left.CompareAndSwap(left, left-n) {
-			return left - n, true
+			return b, left - n
 		}
 	}
 }

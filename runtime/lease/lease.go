@@ -80,11 +80,13 @@ func (s *Store) Spend(p *runtime.Policy, name string, n int64) (runtime.Decision
 	if k == nil || n <= 0 {
 		return runtime.Decision{}, false
 	}
-	left, ok := k.spend(n, s.clock)
-	if !ok {
+	b, left := k.spend(n, s.clock)
+	if b == nil {
 		return runtime.Decision{}, false
 	}
-	return allowed(p, left), true
+	d := allowed(p, left)
+	d.TakenAt = time.Unix(0, b.takenAt).UTC()
+	return d, true
 }
 
 // allowed returns the decision of a block that has so many tokens left.

@@ -81,7 +81,7 @@ type Dialect struct {
 	// given :name as an argument prepares or writes it into the statement itself. It goes with TxOpen.
 	Prepared string
 	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
-	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period and :debt. It selects key,
+	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance. It selects key,
 	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}
 	// it may have :name and :takes, a JSON list of lists of key, value, as a text, and ts. If it is empty, a
 	// transaction takes instead.

@@ -37,13 +37,18 @@ VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
 const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (
-		LEAST(:capacity, {table}.value + CAST(GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808)) AS DOUBLE)
-			* :rate / :period) - (:capacity - VALUES(value) - :debt) >= -1e-6
+		` + availOnMariaDB + ` - (:capacity - VALUES(value) - :debt) + :allowance >= 0
 		IS TRUE),
-		LEAST(:capacity, {table}.value + CAST(GREATEST(0, VALUES(ts) - {table}.ts) AS DOUBLE)
-			* :rate / :period) - (:capacity - VALUES(value)),
+		` + availOnMariaDB + ` - (:capacity - VALUES(value)),
 		{table}.value),
 	ts    = IF(@ratelimitgen_taken, GREATEST({table}.ts, VALUES(ts)), {table}.ts),
 	prev  = IF(@ratelimitgen_taken, 0, {table}.prev)
 RETURNING {key}, value, ts, @ratelimitgen_taken
 `
+
+// availOnMariaDB is the avail of [runtime.Upsert].
+const availOnMariaDB = `LEAST(:capacity, {table}.value + (
+			CAST(` + elapsedOnMariaDB + ` DIV :period AS DOUBLE) * :rate
+			+ CAST(` + elapsedOnMariaDB + ` MOD :period AS DOUBLE) * :rate / :period))`
+
+const elapsedOnMariaDB = `GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808))`

@@ -149,17 +149,20 @@ GROUP BY t.table_name
 // more than a BIGINT holds. The binary form of a point has the bits of a DOUBLE, which nothing else in MySQL tells.
 var mysqlTake = fmt.Sprintf(`
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, 0)
+VALUES (:name, :key, 0 * LAST_INSERT_ID(%[1]d), :value, :ts, 0)
 ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
-		AND LEAST(:capacity, {table}.value + (VALUES(ts) - {table}.ts + 0e0) * :rate / :period)
-			- (:capacity - VALUES(value) - :debt) >= -1e-6,
+		AND %[2]s - (:capacity - VALUES(value) - :debt) + :allowance >= 0,
 		-1e300, {table}.prev),
-	value = IF({table}.prev = -1e300,
-		LEAST(:capacity, {table}.value + (VALUES(ts) - {table}.ts + 0e0) * :rate / :period) - (:capacity - VALUES(value)),
-		{table}.value),
+	value = IF({table}.prev = -1e300, %[2]s - (:capacity - VALUES(value)), {table}.value),
 	ts    = IF({table}.prev = -1e300, VALUES(ts), {table}.ts),
 	prev  = IF({table}.prev = -1e300,
 		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
-		IF(LAST_INSERT_ID(%d), {table}.prev, 0))
-`, ToldInserted, ToldRefused)
+		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
+`, ToldInserted, availOnMySQL, ToldRefused)
+
+// availOnMySQL is the avail of [runtime.Upsert]. The zeros make doubles of integers: a driver may write the rate as one
+// into the text, and a product of two can be more than a BIGINT holds.
+const availOnMySQL = `LEAST(:capacity, {table}.value + (
+			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
+			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period))`

@@ -139,11 +139,17 @@ const syncOnPostgres = `(CAST(:durability AS integer) = 0
 // takeOnPostgres is what Take does with a row that is there.
 const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
-		* :rate / :period) - (:capacity - excluded.value),
+	value = ` + availOnPostgres + ` - (:capacity - excluded.value),
 	ts    = GREATEST(r.ts, excluded.ts),
 	prev  = 0
-WHERE LEAST(:capacity, r.value + CAST(GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808)) AS double precision)
-		* :rate / :period) - (:capacity - excluded.value - :debt) >= -1e-6
+WHERE ` + availOnPostgres + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
 RETURNING {key}, value, ts, true
 `
+
+// availOnPostgres is the avail of [runtime.Upsert].
+const availOnPostgres = `LEAST(:capacity, r.value + (
+		CAST(` + elapsedOnPostgres + ` / CAST(:period AS bigint) AS double precision) * :rate
+		+ CAST(` + elapsedOnPostgres + ` % CAST(:period AS bigint) AS double precision) * :rate
+			/ CAST(CAST(:period AS bigint) AS double precision)))`
+
+const elapsedOnPostgres = `GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808))`

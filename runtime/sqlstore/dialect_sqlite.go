@@ -64,11 +64,10 @@ DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FRO
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = min(:capacity, r.value + CAST(max(0, excluded.ts - r.ts) AS REAL) * :rate / :period) - (:capacity - excluded.value),
+	value = ` + availOnSQLite + ` - (:capacity - excluded.value),
 	ts    = max(r.ts, excluded.ts),
 	prev  = 0
-WHERE min(:capacity, r.value + CAST(max(0, excluded.ts - r.ts) AS REAL) * :rate / :period)
-	- (:capacity - excluded.value - :debt) >= -1e-6
+WHERE ` + availOnSQLite + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
 RETURNING {key}, value, ts, 1
 `,
 	Swap: `
@@ -82,3 +81,8 @@ SELECT {key}, shard, value, ts, prev FROM {table}
 WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 }
+
+// availOnSQLite is the avail of [runtime.Upsert].
+const availOnSQLite = `min(:capacity, r.value + (
+		CAST(max(0, excluded.ts - r.ts) / :period AS REAL) * :rate
+		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period))`

@@ -84,7 +84,8 @@ func (s *Store) wayOf(all takes, rest []int) way {
 func (t takes) bind() (form, *values) {
 	form, v := bind(t.fresh())
 	u := t[0].Upsert
-	v[paramCapacity], v[paramRate], v[paramPeriod], v[paramDebt] = u.Capacity, u.Rate, u.Period, u.Debt
+	v[paramCapacity], v[paramRate], v[paramPeriod] = u.Capacity, u.Rate, u.Period
+	v[paramDebt], v[paramAllowance] = u.Debt, u.Allowance
 	v[paramName], v[paramDurability] = t[0].Row.Name, int(t[0].policy.Durability)
 	return form, v
 }

@@ -25,6 +25,7 @@ const (
 	paramRate
 	paramPeriod
 	paramDebt
+	paramAllowance
 	paramCount
 	paramOldValue
 	paramOldTS
@@ -40,7 +41,7 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "rate", "period", "debt", "count",
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "rate", "period", "debt", "allowance", "count",
 	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 

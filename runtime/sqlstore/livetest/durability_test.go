@@ -73,9 +73,9 @@ func takesEveryWay(t *testing.T, store runtime.Store) {
 		}
 	}
 	bucket, window := limiter.Limit(relaxed()[0], keyOf(0)), limiter.Limit(relaxed()[2], keyOf(0))
-	_, err := limiter.All(ctx, bucket.N(1), window.N(1))
+	ds, err := limiter.All(ctx, bucket.N(1), window.N(1))
 	require.NoError(t, err)
-	_, err = bucket.Refund(ctx)
+	_, err = bucket.Refund(ctx, ds.Each[0])
 	require.NoError(t, err)
 	require.NoError(t, bucket.Reset(ctx))
 }

@@ -146,14 +146,16 @@ func TestDenialsAreStaleForSoLong(t *testing.T) {
 		}
 		require.NoError(t, here.RequireN(t.Context(), 5))
 		assert.False(t, allowed(here))
-		_, err := there.RefundN(t.Context(), 2)
+		taken := runtime.Decision{Allowed: true, TakenAt: clock.Now()}
+		_, err := there.RefundN(t.Context(), taken, 2)
 		require.NoError(t, err)
 		assert.True(t, allowed(there), "a host that was not denied")
 		assert.False(t, allowed(here), "stale")
 		clock.Add(time.Second)
 		assert.True(t, allowed(here), "after DenyCache")
 		assert.False(t, allowed(here))
-		_, err = here.Refund(t.Context())
+		taken.TakenAt = clock.Now()
+		_, err = here.Refund(t.Context(), taken)
 		require.NoError(t, err)
 		assert.True(t, allowed(here), "at once, if it was given back here")
 		closeAll(t, all)

@@ -31,17 +31,18 @@ func main() {
 func ask(limits *kinds.Limits, ctx context.Context) {
 	plain := limits.Plain("ann")
 	fmt.Println(plain.Allow(ctx))
-	fmt.Println(plain.AllowN(ctx, 9))
+	taken, err := plain.AllowN(ctx, 9)
+	fmt.Println(taken, err)
 	fmt.Println(plain.Check(ctx))
 	fmt.Println(limits.Plain("bob").Check(ctx))
 
-	err := plain.Require(ctx)
+	err = plain.Require(ctx)
 	var limited *kinds.LimitedError
 	fmt.Println(errors.As(err, &limited), errors.Is(err, kinds.ErrLimited), err)
 	_, err = plain.AllowN(ctx, 11)
 	fmt.Println(errors.Is(err, kinds.ErrExceedsCapacity), err)
 
-	fmt.Println(plain.RefundN(ctx, 2))
+	fmt.Println(plain.RefundN(ctx, taken, 2))
 	balance, err := plain.Peek(ctx)
 	fmt.Println(balance.Limit, balance.Remaining, "of", balance.Capacity, err)
 	fmt.Println(plain.Wait(ctx), plain.Reset(ctx))

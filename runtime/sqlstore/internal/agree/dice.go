@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -12,8 +13,8 @@ import (
 type dice struct{ *rand.Rand }
 
 var (
-	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007}
-	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second}
+	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007, 700_000_000_000, 999_999_999_999_989}
+	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second, 365 * 24 * time.Hour}
 )
 
 // keys is how many keys a limit has.
@@ -31,7 +32,10 @@ func (d dice) policy(name string) *runtime.Policy {
 	rate := rates[d.IntN(len(rates))]
 	p := &runtime.Policy{
 		Name: name, Kind: runtime.Kinds()[d.IntN(5)%3], Rate: rate, Period: periods[d.IntN(len(periods))],
-		Capacity: 1 + d.Int64N(3*rate), MaxReserved: d.Int64N(rate + 1),
+		Capacity: 1 + d.Int64N(min(runtime.MaxTokens, 3*rate)), MaxReserved: d.Int64N(rate + 1),
+	}
+	if d.IntN(4) == 0 {
+		p.MaxReserved = runtime.Unbounded
 	}
 	switch {
 	case p.Kind == runtime.SlidingWindow:
@@ -60,6 +64,9 @@ func (d dice) state(p *runtime.Policy, now int64) runtime.State {
 		Value: float64(p.Capacity) * (d.Float64()*3 - 1),
 		TS:    now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
 		Seen:  true,
+	}
+	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 { // as many whole windows ago
+		s.Value, s.TS = -math.Floor(s.Value), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
 	}
 	switch d.IntN(4) {
 	case 0:
