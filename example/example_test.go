@@ -1,21 +1,29 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"io"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -90,6 +98,24 @@ func TestAPI(t *testing.T) {
 	assert.False(t, body.Allowed)
 }
 
+// TestRetryAfterIsTheLargest has two limits deny a request: it can pass when the later one lets it.
+func TestRetryAfterIsTheLargest(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	l := limits.New(&runtime.MemStore{Clock: func() time.Time { return now }})
+	requests, tokens := l.LLMRequests("blue", "large"), l.LLMTokens("blue", "large")
+	require.NoError(t, requests.RequireN(t.Context(), 1000))
+	require.NoError(t, tokens.RequireN(t.Context(), 40_000))
+	first, err := requests.Allow(t.Context())
+	require.NoError(t, err)
+	for count, wait := range map[int64]time.Duration{1: first.RetryAfter, 40_000: time.Minute} {
+		w := httptest.NewRecorder()
+		target := fmt.Sprintf("/completions?team=blue&model=large&tokens=%d", count)
+		handler(l).ServeHTTP(w, httptest.NewRequest(http.MethodPost, target, nil))
+		assert.Equal(t, http.StatusTooManyRequests, w.Code)
+		assert.Equal(t, fmt.Sprint(math.Ceil(wait.Seconds())), w.Header().Get("Retry-After"), "of %d tokens", count)
+	}
+}
+
 // TestListen serves until its context ends.
 func TestListen(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
@@ -97,4 +123,54 @@ func TestListen(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(ctx, "127.0.0.1:0", &out))
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
+}
+
+// TestSignalFinishesRequests has a signal come while a request is under way: it is answered, and no other is accepted.
+func TestSignalFinishesRequests(t *testing.T) {
+	for _, sent := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(sent.String(), func(t *testing.T) {
+			ctx, stop := untilSignal()
+			defer stop()
+			out, printed := io.Pipe()
+			ended := make(chan error, 1)
+			go func() {
+				err := run(ctx, "127.0.0.1:0", printed)
+				printed.Close()
+				ended <- err
+			}()
+			lines := bufio.NewReader(out)
+			first, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			go io.Copy(io.Discard, lines)
+			address := strings.TrimSpace(first[strings.LastIndex(first, "/")+1:])
+
+			request, err := net.Dial("tcp", address)
+			require.NoError(t, err)
+			defer request.Close()
+			_, err = io.WriteString(request, "POST /messages HTTP/1.1\r\nHost: example\r\nConnection: close\r\n"+
+				"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n")
+			require.NoError(t, err)
+			answers := bufio.NewReader(request)
+			status, err := answers.ReadString('\n')
+			require.NoError(t, err)
+			require.Contains(t, status, "100 Continue", "the handler reads the form")
+
+			self, err := os.FindProcess(os.Getpid())
+			require.NoError(t, err)
+			require.NoError(t, self.Signal(sent))
+			require.Eventually(t, func() bool {
+				c, err := net.Dial("tcp", address)
+				if err == nil {
+					c.Close()
+				}
+				return err != nil
+			}, 10*time.Second, time.Millisecond, "no more connections")
+			_, err = io.WriteString(request, "user=42")
+			require.NoError(t, err)
+			answer, err := io.ReadAll(answers)
+			require.NoError(t, err)
+			assert.Contains(t, string(answer), "200 OK")
+			assert.NoError(t, <-ended)
+		})
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
@@ -28,12 +29,19 @@ func main() {
 		fmt.Fprintf(os.Stderr, "example: there is no argument %q; see -help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := untilSignal()
 	defer stop()
 	if err := run(ctx, *addr, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "example:", err)
 		os.Exit(1)
 	}
+}
+
+// untilSignal returns a context that ends when the program is asked to end. A second signal ends it at once.
+func untilSignal() (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // run tells the story, or serves until the context ends.
@@ -62,7 +70,7 @@ func tell(ctx context.Context, path string, out io.Writer) error {
 	return (&story{ctx, out, clock, limits.New(store)}).tell()
 }
 
-// listen serves the API at an address until the context ends.
+// listen serves the API at an address until the context ends, and then finishes the requests under way.
 func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	store, err := sqlite.Open(path)
 	if err != nil {
@@ -75,9 +83,10 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	}
 	fmt.Fprint(out, usage("http://"+listener.Addr().String()))
 	server := &http.Server{Handler: handler(limits.New(store)), ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { server.Shutdown(context.WithoutCancel(ctx)) })
+	finished := make(chan error, 1)
+	context.AfterFunc(ctx, func() { finished <- server.Shutdown(context.WithoutCancel(ctx)) })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-finished // Serve returns before the last request has been answered
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -93,7 +95,7 @@ func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	return d, nil
 }
 
-// complete takes a request and its tokens, and answers with the limit that stands in the way.
+// complete takes a request and its tokens, and answers with the limit that denies for the longest.
 func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	team, model := r.FormValue("team"), r.FormValue("model")
 	tokens, err := number(r, "tokens")
@@ -104,13 +106,9 @@ func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	if err != nil {
 		return limits.Decision{}, err
 	}
-	worst := all.Each[0]
-	for _, d := range all.Each {
-		if !d.Allowed {
-			worst = d
-		}
-	}
-	return worst, nil
+	return slices.MaxFunc(all.Each, func(a, b limits.Decision) int {
+		return cmp.Compare(a.RetryAfter, b.RetryAfter) // 0 if allowed
+	}), nil
 }
 
 // answer writes a decision: 200 if allowed, 429 if not, with whole seconds to wait, rounded up.

@@ -93,9 +93,11 @@ func (s *story) signUps() error {
 func (s *story) logins() error {
 	s.title("Somebody guesses a password: 10 wrong ones an hour, and a right one forgives them.")
 	ada := s.limits.FailedLogins("ada")
-	if _, err := ada.AllowN(s.ctx, 9); err != nil {
+	d, err := ada.AllowN(s.ctx, 9)
+	if err != nil {
 		return err
 	}
+	s.line(`9 wrong: FailedLogins("ada").AllowN(9)`, d)
 	for range 2 {
 		d, err := ada.Check(s.ctx)
 		if err != nil {
@@ -111,8 +113,7 @@ func (s *story) logins() error {
 		s.line(`wrong: FailedLogins("ada").Allow()`, d)
 	}
 	s.later(6 * time.Minute)
-	d, err := ada.Check(s.ctx)
-	if err != nil {
+	if d, err = ada.Check(s.ctx); err != nil {
 		return err
 	}
 	s.line(`FailedLogins("ada").Check()`, d)
@@ -125,9 +126,11 @@ func (s *story) logins() error {
 func (s *story) searches() error {
 	s.title("A visitor searches: 5 in any minute, by a sliding window.")
 	visitor := s.limits.Search(netip.MustParseAddr("2001:db8::1"))
-	if _, err := visitor.AllowN(s.ctx, 5); err != nil {
+	d, err := visitor.AllowN(s.ctx, 5)
+	if err != nil {
 		return err
 	}
+	s.line(`Search(2001:db8::1).AllowN(5)`, d)
 	for range 3 {
 		d, err := visitor.Allow(s.ctx)
 		if err != nil {
