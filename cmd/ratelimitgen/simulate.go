@@ -18,12 +18,15 @@ trace; there is no database, and nothing waits. A trace is JSON Lines, a request
 
   {"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 
-at is an RFC 3339 time, or whole milliseconds since 1970 UTC. key is a string, or a list of them if the key
-has several parts; it, count and reserve can be left out. So can limit, if there is only one, or -limit says.
+at is an RFC 3339 time, or a Unix time: milliseconds, or with a fraction and below 10^10 seconds. key is a
+string, a number (for int, int64 and uint64) or true or false (for bool), or a list of them if the key has
+several parts; it, count and reserve can be left out. So can limit, if there is only one, or -limit says. Other
+fields are passed over, unless one is spelled like a field that is missing.
 
 -format jsonl prints each line with its answer: allowed, retryAfterMs (of a denial, or the delay of a
 reservation; left out if 0), remaining and value (the tokens left, whole and to the fraction). csv has the same
-columns. What is printed as jsonl can be read as a trace again.
+columns. What is printed as jsonl can be read as a trace again. Markdown shows no keys, which may be personal.
+What depends on processes, lease and denyCache, is not replayed; the answer says so for limits that have them.
 
 -against says for each limit how many requests, and of which keys, would be answered otherwise than by OLD:
 
@@ -74,7 +77,7 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	flags.Uint64Var(&m.seed, "seed", 1, "make other requests up for every `N`; if left out, 1")
 	flags.StringVar(&m.limit, "limit", "", "leave out all limits but `NAME`, which is also that of lines without one")
 	flags.StringVar(&m.against, "against", "", "say what would change; `OLD` is the limits.yaml of before, or REF:PATH in git")
-	m.format.declare(flags, "format", "answer in this `FORM`: text, jsonl or csv", "text", "jsonl", "csv")
+	m.format.declare(flags, "format", "answer in this `FORM`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
 	flags.BoolVar(&m.keepGoing, "keep-going", false, "leave out the lines that cannot be asked, and list the first of them")
 	m.color.declareColor(flags)
 	return m.run

@@ -24,6 +24,9 @@ func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit
 		return err
 	}
 	report.LeftOut = trace.LeftOut
+	if m.format.value == "markdown" {
+		return report.WriteMarkdown(s.out)
+	}
 	return report.WriteText(s.out, m.color.color(s.out))
 }
 
@@ -51,6 +54,9 @@ func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, fau
 		return err
 	}
 	c.LeftOut = trace.LeftOut
+	if m.format.value == "markdown" {
+		return c.WriteMarkdown(s.out)
+	}
 	return c.WriteText(s.out, m.color.color(s.out))
 }
 

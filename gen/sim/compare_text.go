@@ -29,7 +29,7 @@ func (c *Comparison) WriteText(w io.Writer, color bool) error {
 	for _, l := range c.limits {
 		switch {
 		case l.asked == 0:
-		case l.old != nil && l.new != nil && l.changed() == 0 && l.old.longest == l.new.longest:
+		case l.same():
 			same++
 		default:
 			fmt.Fprintf(&out, "\n")
@@ -48,11 +48,16 @@ func (c *Comparison) WriteText(w io.Writer, color bool) error {
 func (c *Comparison) writeSame(out *bytes.Buffer) {
 	var t table
 	for _, l := range c.limits {
-		if l.asked > 0 && l.old != nil && l.new != nil && l.changed() == 0 && l.old.longest == l.new.longest {
+		if l.asked > 0 && l.same() {
 			t = append(t, []string{shown(l.name, 40), "nothing would change", plural(l.asked, "request")})
 		}
 	}
 	t.write(out, "")
+	for _, l := range c.limits {
+		if caveat := l.caveat(); l.asked > 0 && l.same() && caveat != "" {
+			out.WriteString(cells.Wrap(shown(l.name, 40)+": "+caveat, "  "))
+		}
+	}
 }
 
 // write says what would change for one limit.
@@ -60,24 +65,45 @@ func (c *compared) write(out *bytes.Buffer, ink ink) {
 	fmt.Fprintf(out, "%s%s%s\n", ink.bold, shown(c.name, 60), ink.off)
 	switch {
 	case c.reshaped:
-		fmt.Fprintf(out, "  the key has other parts than before, so that every count starts anew\n")
+		fmt.Fprintf(out, "  %s\n", reshapedWords)
 		fallthrough
 	case c.old == nil:
 		writeSide(out, "new", c.new)
-		fmt.Fprintf(out, "  of %s%s, now not held to this rule, %s would be denied\n",
-			plural(c.asked, "request"), ofKeys(int64(len(c.new.counts)), c.new), grouped(c.new.denied))
+		fmt.Fprintf(out, "  %s\n", c.addedWords())
+		c.writeCaveat(out)
 		return
 	case c.new == nil:
 		writeSide(out, "old", c.old)
-		fmt.Fprintf(out, "  %s%s would no longer be limited; %s of them %s now denied\n",
-			plural(c.asked, "request"), ofKeys(int64(len(c.old.counts)), c.old), grouped(c.old.denied), isOrAre(c.old.denied))
+		fmt.Fprintf(out, "  %s\n", c.removedWords())
+		c.writeCaveat(out)
 		return
 	}
 	writeSide(out, "old", c.old)
 	writeSide(out, "new", c.new)
 	c.writeChanges(out, ink)
+	c.writeCaveat(out)
 	c.writeTotals(out)
 	c.writeKeys(out)
+}
+
+const reshapedWords = "the key has other parts than before, so that every count starts anew"
+
+// addedWords says what would become of the requests of a limit that is new.
+func (c *compared) addedWords() string {
+	return fmt.Sprintf("of %s%s, now not held to this rule, %s would be denied",
+		plural(c.asked, "request"), ofKeys(int64(len(c.new.counts)), c.new), grouped(c.new.denied))
+}
+
+// removedWords says what would become of the requests of a limit that is gone.
+func (c *compared) removedWords() string {
+	return fmt.Sprintf("%s%s would no longer be limited; %s of them %s now denied",
+		plural(c.asked, "request"), ofKeys(int64(len(c.old.counts)), c.old), grouped(c.old.denied), isOrAre(c.old.denied))
+}
+
+func (c *compared) writeCaveat(out *bytes.Buffer) {
+	if caveat := c.caveat(); caveat != "" {
+		out.WriteString(cells.Wrap(caveat, "  "))
+	}
 }
 
 // writeSide says the rule of one side.
@@ -88,19 +114,23 @@ func writeSide(out *bytes.Buffer, side string, l *replayed) {
 
 // writeChanges says how many requests would fare otherwise, and how.
 func (c *compared) writeChanges(out *bytes.Buffer, ink ink) {
+	c.eachChange(func(from, to outcome, words string) {
+		color := ink.red
+		if good(from, to) {
+			color = ink.green
+		}
+		out.WriteString(color + strings.TrimSuffix(cells.Wrap(words, "  "), "\n") + ink.off + "\n")
+	})
+}
+
+// eachChange hands on how requests would fare otherwise, and how many.
+func (c *compared) eachChange(say func(from, to outcome, words string)) {
 	for from := range outcomes {
 		for to := range outcomes {
-			n := c.changes[from][to]
-			if n == 0 {
-				continue
+			if n := c.changes[from][to]; n > 0 {
+				say(from, to, fmt.Sprintf("%s of %s%s, %s, %s",
+					grouped(n), plural(c.asked, "request"), ofKeys(c.keys[from][to], c.new), before[from], after[to]))
 			}
-			color := ink.red
-			if good(from, to) {
-				color = ink.green
-			}
-			change := cells.Wrap(fmt.Sprintf("%s of %s%s, %s, %s",
-				grouped(n), plural(c.asked, "request"), ofKeys(c.keys[from][to], c.new), before[from], after[to]), "  ")
-			out.WriteString(color + strings.TrimSuffix(change, "\n") + ink.off + "\n")
 		}
 	}
 }

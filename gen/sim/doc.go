@@ -14,12 +14,12 @@
 // picked by the number of the request among those of its key, so that the same trace always gets the same
 // answers: one run of those that can happen, and the same one whatever other keys and limits ask. What is left
 // is that of all shards, where a store estimates it from the two. What a policy says of a process or of a store
-// that fails (DenyCache, Lease, OnError, Timeout) plays no part.
+// that fails (DenyCache, Lease, OnError, Timeout) plays no part; reports say so of limits with DenyCache or Lease.
 //
 // # What is an error
 //
-// A line that cannot be asked has a [Fault], with its number and the reason: broken or unknown JSON, an
-// unknown limit, a key of other parts than the limit's, a count that can never pass, and a time before that
+// A line that cannot be asked has a [Fault], with its number and the reason: broken JSON, a field that is spelled
+// like one that is missing, an unknown limit, a key of other parts than the limit's, a count that can never pass, and a time before that
 // of the line above it, for a log that is out of order is no account of what happened. A fault never holds a
 // key's value. Nothing is rounded or guessed.
 //

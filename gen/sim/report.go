@@ -81,6 +81,9 @@ func (r *Report) writeSections(out *bytes.Buffer, ink ink) {
 	byDenied := func(a, b *replayed) int { return cmp.Compare(a.denied, b.denied) }
 	for _, l := range most(r.asked, mostSections, byDenied) {
 		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.bold, shown(l.Policy.Name, 60), ink.off, cells.Wrap(l.Words, "  "))
+		if caveat := l.caveat(); caveat != "" {
+			out.WriteString(cells.Wrap(caveat, "  "))
+		}
 		writePlots(out, axis, r.timelines[l.Policy.Name], ink)
 		writeDenied(out, l)
 	}

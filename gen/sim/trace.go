@@ -10,8 +10,9 @@ import (
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 //
-// Only at is required: an RFC 3339 time, or whole milliseconds since 1970 UTC. A key of several parts is a
-// list of strings. The fields of an answer, which [JSONL] adds, are passed over, and so are empty lines.
+// Only at is required: an RFC 3339 time, or a Unix time, in milliseconds or, with a fraction and below 10^10, in
+// seconds. A key is a string, or a number or boolean if the limit's key has that type; one of several parts is a
+// list of them. The fields of an answer, which [JSONL] adds, other fields and empty lines are passed over.
 type Trace struct {
 	// Default is the limit of lines that name none; with "" these have a fault.
 	Default string
