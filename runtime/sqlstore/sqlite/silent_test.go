@@ -225,7 +225,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := wired(t, &wire{roundTrip: 20 * time.Millisecond, obeys: true}, batch)
 				p := *told
-				p.Timeout = 50 * time.Millisecond
+				p.Timeout = 25 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
 				start, failed := time.Now(), 0
 				for limit.Require(t.Context()) != nil {
