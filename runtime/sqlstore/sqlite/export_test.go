@@ -1,11 +1,7 @@
 package sqlite
 
-import "time"
-
-// DropConnections has the pool close its connection and open another. It returns how many there have been.
-func DropConnections(s *Store) int64 {
-	s.db.SetConnMaxLifetime(time.Nanosecond)
-	defer s.db.SetConnMaxLifetime(0)
-	s.db.Ping()
-	return s.connections.Load()
+// DropConnections has the pool close its connection.
+func DropConnections(s *Store) {
+	s.db.SetMaxIdleConns(-1)
+	s.db.SetMaxIdleConns(1)
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,9 @@ import (
 // fifth of a decision.
 const guardEvery = 100 * time.Millisecond
 
+// connectTimeout is how long a connection is waited for when the log is missing.
+const connectTimeout = time.Second
+
 // guard notices that the file of an open database is no longer the one that others open by its path. Each side would
 // then grant all of a limit's tokens.
 type guard struct {
@@ -24,10 +28,12 @@ type guard struct {
 	// opened are the file, the log and the index that were opened.
 	opened [len(suffixes)]os.FileInfo
 
-	// connections counts those that were opened, and learnt is how many there were when opened was filled: the log and
-	// its index are new if the only connection was closed in between.
+	// connections counts those that the pool has opened, and learnt is how many there were when opened was filled: the
+	// log and its index are new if the only connection was closed in between.
 	connections *atomic.Int64
 	learnt      int64
+	// connect has the pool open a connection if it has none.
+	connect func(context.Context) error
 
 	start time.Time
 	// due is when the files are to be looked at again, in nanoseconds since start.
@@ -74,33 +80,32 @@ func checkLinks(path string, info os.FileInfo) error {
 }
 
 // newGuard returns the guard of a database that has been opened, and has been written to or read.
-func newGuard(path string, connections *atomic.Int64) (*guard, error) {
+func newGuard(path string, connections *atomic.Int64, connect func(context.Context) error) (*guard, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{path: path, real: real, connections: connections, start: time.Now()}
+	g := &guard{path: path, real: real, connections: connections, connect: connect, start: time.Now()}
 	if g.opened[0], err = os.Stat(path); err != nil {
 		return nil, err
 	}
 	return g, g.look()
 }
 
-// learn notes which log and index there are, if a connection was opened since.
-func (g *guard) learn() error {
+// learn notes which log and index there are, if a connection was opened since. A connection that has done nothing yet may
+// have none.
+func (g *guard) learn() {
 	n := g.connections.Load()
 	if n == g.learnt {
-		return nil
+		return
 	}
+	var errs [len(suffixes)]error
 	for i, suffix := range suffixes[1:] {
-		info, err := os.Stat(g.real + suffix)
-		if err != nil {
-			return err
-		}
-		g.opened[1+i] = info
+		g.opened[1+i], errs[i] = os.Stat(g.real + suffix)
 	}
-	g.learnt = n
-	return nil
+	if errors.Join(errs[:]...) == nil {
+		g.learnt = n
+	}
 }
 
 // check returns what is wrong with the files, if anything is, and whether it has looked at them just now. A nil guard
@@ -122,7 +127,17 @@ func (g *guard) check() (looked bool, err error) {
 func (g *guard) look() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	err := g.compare()
+	at, err := g.compare()
+	if err != nil && at > 0 {
+		// With the last connection the log goes too, and then nothing is wrong. If the file is gone, a new connection
+		// would begin another.
+		before := g.connections.Load()
+		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+		defer cancel()
+		if g.connect(ctx) == nil && g.connections.Load() != before {
+			_, err = g.compare()
+		}
+	}
 	if err == nil {
 		g.problem.Store(nil)
 	} else {
@@ -131,31 +146,32 @@ func (g *guard) look() error {
 	return err
 }
 
-// compare compares the files with those that were opened.
-func (g *guard) compare() error {
-	if err := g.learn(); err != nil {
-		return err
-	}
+// compare compares the files with those that were opened, and returns the place in suffixes of one that differs.
+func (g *guard) compare() (at int, err error) {
+	g.learn()
 	for i, suffix := range suffixes {
 		path := g.real + suffix
 		if i == 0 {
 			path = g.path
 		}
+		if g.opened[i] == nil {
+			continue
+		}
 		there, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("the file %q was deleted or moved while the database was open, so that other programs would count "+
+			return i, fmt.Errorf("the file %q was deleted or moved while the database was open, so that other programs would count "+
 				"apart: put it back, or restart every program that uses the database", path)
 		case err != nil:
-			return fmt.Errorf("the database is open, but its file cannot be found any more: %w", err)
+			return i, fmt.Errorf("the database is open, but its file cannot be found any more: %w", err)
 		case !os.SameFile(there, g.opened[i]):
-			return fmt.Errorf("the file %q was replaced while the database was open, so that other programs count apart: restart "+
+			return i, fmt.Errorf("the file %q was replaced while the database was open, so that other programs count apart: restart "+
 				"every program that uses the database, and stop them before its file is replaced", path)
 		case i == 0:
 			if err := checkLinks(path, there); err != nil {
-				return err
+				return i, err
 			}
 		}
 	}
-	return nil
+	return 0, nil
 }

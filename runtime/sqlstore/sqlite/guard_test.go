@@ -168,17 +168,27 @@ func TestLinkIsFollowedOnce(t *testing.T) {
 
 // TestReopenedConnection has the pool close its connection, and with it the log, and open another.
 func TestReopenedConnection(t *testing.T) {
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	defer s.Close()
 	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
-	require.NoError(t, limit.Require(t.Context()))
-	require.Greater(t, sqlite.DropConnections(s), int64(1))
-	require.NoError(t, limit.Require(t.Context()))
-	require.NoError(t, s.Ready(t.Context()))
+	for range 3 {
+		require.NoError(t, limit.Require(t.Context()))
+		sqlite.DropConnections(s)
+		require.NoFileExists(t, path+"-wal")
+		require.NoError(t, s.Ready(t.Context()))
+	}
 	d, err := limit.Allow(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, told.Capacity-3, d.Remaining)
+	assert.Equal(t, told.Capacity-4, d.Remaining)
+
+	// A file that is deleted in between is not begun again by the new connection.
+	sqlite.DropConnections(s)
+	require.NoError(t, os.Remove(path))
+	require.ErrorContains(t, s.Ready(t.Context()), "limits.db")
+	_, err = limit.Allow(t.Context())
+	require.Error(t, err)
 }
 
 func TestClosedFile(t *testing.T) {

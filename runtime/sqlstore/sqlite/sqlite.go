@@ -127,7 +127,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	if err := s.Store.Ready(ctx); err != nil || path == memory {
 		return err
 	}
-	s.guard, err = newGuard(path, &s.connections)
+	s.guard, err = newGuard(path, &s.connections, s.db.PingContext)
 	return err
 }
 
