@@ -9,7 +9,7 @@ import (
 // Limit is one key of a limit that is asked without reserving. It is a small value: make one for each
 // question, or keep it.
 type Limit struct {
-	taking
+	handle
 }
 
 // ReservableLimit is one key of a limit whose tokens may also be reserved ahead of their time.
@@ -28,44 +28,46 @@ type Item interface {
 	request(of *Limiter) (Request, error)
 }
 
-// handle has the verbs of every limit.
-type handle struct {
+// Handle is one key of a limit, with the verbs that every limit has.
+type Handle struct {
 	limiter *Limiter
 	policy  *Policy
 	key     Key
 }
 
-// taking has the verbs of the limits from which tokens are taken when they are there.
-type taking struct {
-	handle
-}
+// The types above embed these names for exported types, so that editors show those as the receivers of promoted
+// methods, and offer no field beside the verbs.
+type (
+	handle = Handle
+	taking = Limit
+)
 
 // Allow takes a token, if there is one. An error means that the question could not be asked, or not be
 // answered; a denial is not an error.
-func (l taking) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
+func (l Limit) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
 
 // AllowN takes n tokens, if they are there, or none.
 //
 // The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than
 // 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
-func (l taking) AllowN(ctx context.Context, n int64) (Decision, error) {
+func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
 	return l.ask(ctx, Ask{Op: Take, Count: n})
 }
 
 // Check tells whether Allow would take a token now, and takes none. In between, others may take it: to
 // limit what a check stands before, take first and Refund what was not used.
-func (l taking) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
+func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
 
 // CheckN tells whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
-func (l taking) CheckN(ctx context.Context, n int64) (Decision, error) {
+func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
 	return l.ask(ctx, Ask{Op: Check, Count: n})
 }
 
 // Require takes a token, and makes a denial a [*LimitedError].
-func (l taking) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 
 // RequireN takes n tokens, and makes a denial a [*LimitedError]. Its other errors are those of AllowN.
-func (l taking) RequireN(ctx context.Context, n int64) error {
+func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
 	if err == nil && !d.Allowed {
 		return &LimitedError{d}
@@ -74,9 +76,9 @@ func (l taking) RequireN(ctx context.Context, n int64) error {
 }
 
 // N returns l as an [Item] that takes n tokens.
-func (l taking) N(n int64) Item { return item{l.handle, n} }
+func (l Limit) N(n int64) Item { return item{l.handle, n} }
 
-func (l taking) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
+func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
 
 type item struct {
 	handle
@@ -120,7 +122,7 @@ func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, 
 }
 
 // Refund gives back a token that was taken by the request decided in d, and not used. See RefundN.
-func (h handle) Refund(ctx context.Context, d Decision) (Decision, error) {
+func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 	return h.RefundN(ctx, d, 1)
 }
 
@@ -130,7 +132,7 @@ func (h handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 // it was denied or FailedOpen, nothing is given back. The decision tells what is left.
 //
 // The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
-func (h handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
+func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	if d.TakenAt.IsZero() && n > 0 {
 		return h.ask(ctx, Ask{Op: Peek})
 	}
@@ -138,7 +140,7 @@ func (h handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, err
 }
 
 // Peek tells what is left, and takes nothing.
-func (h handle) Peek(ctx context.Context) (Balance, error) {
+func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	d, err := h.ask(ctx, Ask{Op: Peek})
 	if err != nil {
 		return Balance{}, err
@@ -147,13 +149,13 @@ func (h handle) Peek(ctx context.Context) (Balance, error) {
 }
 
 // Reset forgets what was taken from the key, and what was reserved: it is full again.
-func (h handle) Reset(ctx context.Context) error {
+func (h Handle) Reset(ctx context.Context) error {
 	_, err := h.ask(ctx, Ask{Op: Reset})
 	return err
 }
 
 // question returns the request of an ask.
-func (h handle) question(q Ask) (Request, error) {
+func (h Handle) question(q Ask) (Request, error) {
 	if h.key.err != nil {
 		return Request{}, h.wrap(h.key.err)
 	}
@@ -164,7 +166,7 @@ func (h handle) question(q Ask) (Request, error) {
 }
 
 // ask asks a question of this one key. Every verb ends here.
-func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
+func (h Handle) ask(ctx context.Context, q Ask) (Decision, error) {
 	if d, ok := h.spend(ctx, q); ok {
 		return d, nil
 	}
@@ -183,14 +185,14 @@ func (h handle) ask(ctx context.Context, q Ask) (Decision, error) {
 const settleTimeout = 10 * time.Second
 
 // askAnyway asks what has to be asked even if the context has ended: to give tokens back.
-func (h handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
+func (h Handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return h.ask(ctx, q)
 }
 
 // giveBack gives back n of the tokens that d has taken, even if the context has ended.
-func (h handle) giveBack(ctx context.Context, d Decision, n int64) error {
+func (h Handle) giveBack(ctx context.Context, d Decision, n int64) error {
 	q := Ask{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Otherwise nothing can be due after the window of d, and d may be of a lease, whose Value is what is left of it.
 	if p := h.policy; p.Reserves() && (p.Kind == TokenBucket || d.Delay > 0) {
@@ -201,10 +203,10 @@ func (h handle) giveBack(ctx context.Context, d Decision, n int64) error {
 }
 
 // row returns the row of the handle's key.
-func (h handle) row() Row { return Row{Name: h.policy.Name, Key: h.key.text} }
+func (h Handle) row() Row { return Row{Name: h.policy.Name, Key: h.key.text} }
 
 // wrap names the limit that an error is about, never the key.
-func (h handle) wrap(err error) error {
+func (h Handle) wrap(err error) error {
 	if h.policy == nil || h.policy.Name == "" {
 		return err
 	}

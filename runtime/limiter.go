@@ -25,7 +25,7 @@ type Limiter struct {
 func NewLimiter(store Store) *Limiter { return &Limiter{store: store} }
 
 // Limit returns one key of a limit, to be asked without reserving.
-func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{taking{handle{l, p, key}}} }
+func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{handle{l, p, key}} }
 
 // Reservable returns one key of a limit, to be asked with or without reserving.
 func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {

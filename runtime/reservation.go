@@ -21,7 +21,7 @@ type Reservation struct {
 }
 
 // reserve takes n tokens, ahead of their time if need be.
-func (h handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
+func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: true})
 	if err != nil {
 		return nil, err

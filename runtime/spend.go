@@ -12,7 +12,7 @@ type Spender interface {
 }
 
 // spend takes tokens that the store holds already.
-func (h handle) spend(ctx context.Context, q Ask) (Decision, bool) {
+func (h Handle) spend(ctx context.Context, q Ask) (Decision, bool) {
 	if h.policy == nil || h.policy.Lease.Tokens == 0 || q.Op != Take || q.Reserve || h.key.err != nil || h.limiter == nil {
 		return Decision{}, false
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Wait takes a token and returns when it can be used. See WaitN.
-func (h handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
+func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 
 // WaitN takes n tokens and returns when they can be used. If the limit can be reserved ahead it does that,
 // so that callers go in the order in which they came; otherwise it tries again when the tokens may be
@@ -16,7 +16,7 @@ func (h handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // It returns at once, with nothing taken, if the context's deadline is nearer than the tokens are: the
 // error is both a [*LimitedError] and [context.DeadlineExceeded]. If the context ends while WaitN waits,
 // the tokens are given back, and the error is the context's.
-func (h handle) WaitN(ctx context.Context, n int64) error {
+func (h Handle) WaitN(ctx context.Context, n int64) error {
 	d, err := h.tryWait(ctx, n)
 	if err == nil && !d.Allowed {
 		d, err = h.waitInLine(ctx, n)
@@ -28,7 +28,7 @@ func (h handle) WaitN(ctx context.Context, n int64) error {
 }
 
 // waitInLine takes n tokens when they are there, or can be reserved.
-func (h handle) waitInLine(ctx context.Context, n int64) (Decision, error) {
+func (h Handle) waitInLine(ctx context.Context, n int64) (Decision, error) {
 	leave, err := h.limiter.line.join(ctx, h.row())
 	if err != nil {
 		return Decision{}, h.wrap(err)
@@ -47,7 +47,7 @@ func (h handle) waitInLine(ctx context.Context, n int64) (Decision, error) {
 
 // tryWait takes n tokens if they can be used before the context's deadline. The error says if they never
 // can; after a denial, they may be when it is tried again.
-func (h handle) tryWait(ctx context.Context, n int64) (Decision, error) {
+func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	left, limited := timeLeft(ctx)
 	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: h.policy.Reserves(), MaxDelay: left})
 	if err == nil && !d.Allowed && limited && max(d.Delay, d.RetryAfter) >= left {
@@ -67,7 +67,7 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 
 // sleepOrRefund waits until n tokens that were taken can be used. If the context ends first, they are
 // given back.
-func (h handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
+func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
 	err := sleep(ctx, d.Delay)
 	if err == nil {
 		return nil

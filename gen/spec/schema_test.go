@@ -30,8 +30,10 @@ func schemaKnows(id string) bool {
 	return !slices.Contains(beyondSchema, id) && !slices.Contains(partlyInSchema, id)
 }
 
-func TestSchemaAgreesWithParse(t *testing.T)       { testSchemaAgreesWithParse(t, readSchema(t, Schema())) }
-func TestStrictSchemaAgreesWithParse(t *testing.T) { testSchemaAgreesWithParse(t, readSchema(t, StrictSchema())) }
+func TestSchemaAgreesWithParse(t *testing.T) { testSchemaAgreesWithParse(t, readSchema(t, Schema())) }
+func TestStrictSchemaAgreesWithParse(t *testing.T) {
+	testSchemaAgreesWithParse(t, readSchema(t, StrictSchema()))
+}
 
 func testSchemaAgreesWithParse(t *testing.T, schema checker) {
 	for name, src := range corpus(t, "good") {

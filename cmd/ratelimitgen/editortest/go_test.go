@@ -135,6 +135,20 @@ func TestGoHover(t *testing.T) {
 	}
 }
 
+// What an editor shows of a verb names the type that has it in the docs.
+func TestGoHoverOfVerbs(t *testing.T) {
+	folder := app(t)
+	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
+	for line, receiver := range map[string]string{
+		"limits.SendMessage(7).Al‸low(nil)":   "func (l runtime.Limit) Allow(",
+		"limits.SendMessage(7).Res‸erve(nil)": "func (l runtime.ReservableLimit) Reserve(",
+		"limits.ExportData(7).Pe‸ek(nil)":     "func (h runtime.Handle) Peek(",
+	} {
+		d.change(typed(line))
+		assert.Contains(t, d.hover(), receiver)
+	}
+}
+
 // methods returns the docs of the methods in a completion list, by name, and what else is in it but for the
 // editor's own snippets, such as print!.
 func methods(offered []item) (docs map[string]string, besides []string) {
