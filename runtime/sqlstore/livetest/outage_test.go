@@ -138,6 +138,8 @@ func runOutages(t *testing.T, p outagePart) *figures {
 	if *long {
 		o = outages{short: 3 * time.Second, long: 15 * time.Second}
 	}
+	// A host that fell silent stays so until the end of its part.
+	t.Cleanup(func() { assert.NoError(t, exec.Command("iptables", "-w", "-F", "INPUT").Run()) })
 	r := &outageRun{site: p.start(t), t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
