@@ -57,7 +57,10 @@ func (r *outageRun) audit(name string) *figures {
 		l, stored := limits[s.place], balances[s]
 		f.tokens, f.stored = f.tokens+acknowledged, f.stored+stored
 		f.over += max(0, stored-l.most(), acknowledged-l.most())
-		f.lost += max(0, acknowledged-stored)
+		if acknowledged > stored {
+			f.lost += acknowledged - stored
+			f.messages[fmt.Sprintf("a key lost tokens by %s", l.method)]++
+		}
 		if l.method == byTx {
 			f.rows += max(stored-f.transacted[s], f.transacted[s]-stored)
 		}

@@ -63,17 +63,16 @@ type outages struct{ short, long time.Duration }
 func newPostgres(t *testing.T, driver string, standby bool) *site {
 	s := startSite(t, "postgres")
 	s.driver, s.dialect = driver, "postgres"
-	hosts := fmt.Sprintf("127.0.0.2:%d", s.own.port(0))
+	dsn := fmt.Sprintf("host=127.0.0.2 port=%d user=postgres dbname=postgres sslmode=disable", s.own.port(0))
 	s.endpoints = []endpoint{{"127.0.0.2", s.own.port(0)}}
 	s.pids = []string{filepath.Join(s.own.dir, "pid")}
-	parameters := "sslmode=disable"
 	if standby {
 		require.NoError(t, s.own.run("standby", strconv.Itoa(s.own.port(0))))
-		hosts += fmt.Sprintf(",127.0.0.2:%d", s.own.port(1))
 		// Without connect_timeout, drivers wait for a host that drops packets for as long as they may connect at all.
-		parameters += "&target_session_attrs=read-write&connect_timeout=1"
+		dsn = fmt.Sprintf("host=127.0.0.2,127.0.0.2 port=%d,%d user=postgres dbname=postgres sslmode=disable "+
+			"target_session_attrs=read-write connect_timeout=1", s.own.port(0), s.own.port(1))
 	}
-	s.dsns = []string{"postgres://postgres@" + hosts + "/postgres?" + parameters}
+	s.dsns = []string{dsn}
 	return s
 }
 
