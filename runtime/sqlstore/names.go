@@ -11,7 +11,7 @@ import (
 
 // nameRounds is how often a pooler is given the occasion to mix up statements: it may have several sessions, and other
 // clients at the same time.
-const nameRounds = 3
+const nameRounds = 2
 
 // sparePatience is how long Ready waits for a second connection, or for a pooler's second session. There may be none.
 const sparePatience = 250 * time.Millisecond

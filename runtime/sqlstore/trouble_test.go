@@ -81,7 +81,7 @@ func TestAdvise(t *testing.T) {
 func TestAdviseHidesDataSourceName(t *testing.T) {
 	s, err := New(nil, Postgres, Options{})
 	require.NoError(t, err)
-	_, malformed := url.Parse("postgres://user:hunter2 x@host/db")
+	malformed := &url.Error{Op: "parse", URL: "postgres://user:hunter2 x@host/db", Err: errors.New("net/url: invalid userinfo")}
 	for _, err := range []error{
 		malformed, errors.New(`missing "=" after "hunter2" in connection info string`),
 		errors.New("cannot parse `user:xxxxxx@hunter2`: failed to parse as keyword/value (invalid keyword/value)"),

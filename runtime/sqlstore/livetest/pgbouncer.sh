@@ -87,6 +87,12 @@ start)
 	} >"$dir/pgbouncer.ini"
 	[ "$(id -u)" != 0 ] || chown postgres "$dir"
 	own "$bouncer" --quiet --daemon "$dir/pgbouncer.ini" >"$dir/out" 2>&1 || { cat "$dir/out" >&2; exit 1; }
+	for _ in $(seq 100); do
+		if grep -q 'process up' "$dir/log" 2>"$dir/out"; then exit; fi
+		sleep 0.05
+	done
+	echo "pgbouncer.sh: it does not come up at port $port" >&2
+	exit 1
 	;;
 guard)
 	cat >/dev/null
