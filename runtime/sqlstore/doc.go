@@ -59,7 +59,8 @@
 //
 // If packets are dropped, the server does not hear of the end of a connection either, and keeps the rows locked that a
 // transaction had locked. Set idle_in_transaction_session_timeout on Postgres, idle_transaction_timeout on MariaDB, and
-// wait_timeout on MySQL, to a few seconds, for example in the data source name.
+// wait_timeout on MySQL, to a few seconds, for example in the data source name. Sessions
+// that waited for such a row get it one after the other, each for as long as that: with [Options.Batch] 1 they may be many.
 //
 // How many decisions a second a database carries, and what to do when they are not enough, is in CAPACITY.md.
 //

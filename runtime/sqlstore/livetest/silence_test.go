@@ -16,7 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// impatient returns the server with a setting by which it ends, after two seconds, a session that is silent while it has
+// impatient returns the server with a setting by which it ends, after a second, a session that is silent while it has
 // rows locked: otherwise a client that is gone holds them until the server hears of it.
 func (s server) impatient(t *testing.T) server {
 	t.Helper()
@@ -26,14 +26,14 @@ func (s server) impatient(t *testing.T) server {
 		if c.Params == nil {
 			c.Params = map[string]string{}
 		}
-		c.Params["wait_timeout"] = "2"
+		c.Params["wait_timeout"] = "1"
 		s.dsn = c.FormatDSN()
 		return s
 	}
 	u, err := url.Parse(s.dsn)
 	require.NoError(t, err)
 	q := u.Query()
-	q.Set("idle_in_transaction_session_timeout", "2000")
+	q.Set("idle_in_transaction_session_timeout", "1000")
 	u.RawQuery = q.Encode()
 	s.dsn = u.String()
 	return s
@@ -84,6 +84,12 @@ func TestSilentConnections(t *testing.T) {
 
 func loadInSilence(t *testing.T, s server, batch int) {
 	const capacity, rounds = 1_000_000, 3
+	patience := 10 * time.Second
+	if batch == 1 {
+		// All callers may have been in a transaction that waited for the row: the server gives it to one silent session
+		// after the other, and each keeps it for a second.
+		patience += callers * time.Second
+	}
 	table := newTable()
 	direct := s.storeIn(t, s.open(t), table, nil)
 	behind, proxy := s.through(t, 0)
@@ -107,7 +113,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 		l.await(t, "service by new connections", func() bool { return count.answers() > answered+callers })
 		resumed := time.Since(silenced)
 		t.Logf("service resumed after %v", resumed.Round(10*time.Millisecond))
-		assert.Less(t, resumed, 10*time.Second)
+		assert.Less(t, resumed, patience)
 	}
 	l.finish(t, direct)
 	lag := late.stop()
