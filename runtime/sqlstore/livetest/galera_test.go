@@ -62,6 +62,6 @@ func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.T
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	require.Eventually(t, func() bool { return store.Ready(context.Background()) == nil },
-		10*time.Second, 10*time.Millisecond, "%s has no table %s", s.name, table)
+		time.Minute, 10*time.Millisecond, "%s has no table %s", s.name, table)
 	return store
 }

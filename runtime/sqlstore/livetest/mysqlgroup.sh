@@ -120,6 +120,7 @@ freeze)
 thaw)
 	signal_node CONT "$3"
 	port=$(cat "$dir/port")
+	sleep 5 # until then, a node that was expelled may not know it
 	await_node "$3"
 	;;
 guard)
