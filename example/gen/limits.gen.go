@@ -77,7 +77,7 @@ func (l *Limits) limiter() *runtime.Limiter {
 // Fixed window: 100 per hour.
 // Windows begin at a time of this limit's own, the same for ever.
 // Callers may reserve as far ahead as they like.
-// Worst case: 200 in any hour; a large reservation can add to it when it is due.
+// Worst case: 200 in any hour without reservations, which have no bound.
 func (l *Limits) FreeTrialSignUp() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyFreeTrialSignUp, runtime.Key{})
 }
@@ -111,7 +111,7 @@ var policyFailedLogins = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 20 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 30 in any minute; a large reservation can add to it when it is due.
+// Worst case: 30 in any minute without reservations, which have no bound.
 func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
@@ -151,7 +151,7 @@ var policySearch = runtime.Policy{
 //
 // Token bucket: 1,000 per second, at most 2,000 at once.
 // A process takes 100 tokens at a time, and spends them from its memory within 200ms.
-// So the limit grants at most 2,000 + 1,000*(t + 200ms)/1s in any time t.
+// At most 2,000 + 1,000*(t + 200ms)/1s can be used in any time t.
 // A crash of the database's machine may lose the counts of the last moments.
 // Worst case: 3,200 in any second.
 func (l *Limits) Gateway(partner string) runtime.Limit {
@@ -173,7 +173,7 @@ var policyGateway = runtime.Policy{
 // Fixed window: 1,000 per minute.
 // Each key's windows begin at a time of its own, the same for ever.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2,000 in any minute; a large reservation can add to it when it is due.
+// Worst case: 2,000 in any minute without reservations, which have no bound.
 func (l *Limits) LLMRequests(team string, model string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
@@ -192,7 +192,7 @@ var policyLLMRequests = runtime.Policy{
 // Token bucket: 40,000 per minute, at most 40,000 at once.
 // Callers may reserve at most 80,000 ahead.
 // Each count is split into 10 shards.
-// Worst case: 80,000 in any minute; a large reservation can add to it when it is due.
+// Worst case: 160,000 in any minute, with reserved tokens counted when their delay has passed.
 func (l *Limits) LLMTokens(team string, model string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
@@ -214,7 +214,7 @@ var policyLLMTokens = runtime.Policy{
 // Fixed window: 5,000 per day, and what is not used piles up to 7,500.
 // Windows begin at 00:00 UTC.
 // Callers may reserve as far ahead as they like.
-// Worst case: 12,500 in any day; a large reservation can add to it when it is due.
+// Worst case: 12,500 in any day without reservations, which have no bound.
 func (l *Limits) PartnerQuota() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyPartnerQuota, runtime.Key{})
 }
@@ -234,7 +234,7 @@ var policyPartnerQuota = runtime.Policy{
 // Fixed window: 1 per day.
 // Windows begin at 06:30 UTC.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any day; a large reservation can add to it when it is due.
+// Worst case: 2 in any day without reservations, which have no bound.
 func (l *Limits) DailyDigest(userID string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
 }
@@ -255,7 +255,7 @@ var policyDailyDigest = runtime.Policy{
 // A window begins at the first request after the one before ended.
 // Callers may reserve as far ahead as they like.
 // A decision waits until the database's disk has the counts.
-// Worst case: 8 in any 10 minutes; a large reservation can add to it when it is due.
+// Worst case: 6 in any 10 minutes without reservations, which have no bound.
 func (l *Limits) SMSCode(number string, resend bool) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policySMSCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
 }
@@ -275,7 +275,7 @@ var policySMSCode = runtime.Policy{
 //
 // Token bucket: 2 per minute, each reserved ahead.
 // Callers may reserve at most 6 ahead.
-// Worst case: 3 in any minute; a large reservation can add to it when it is due.
+// Worst case: 8 in any minute, with reserved tokens counted when their delay has passed.
 func (l *Limits) ExportData(org uint64) runtime.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyExportData, runtime.KeyOf(runtime.Uint64(org)))
 }

@@ -77,7 +77,7 @@ func TestAWindowsEdgeIsReached(t *testing.T) {
 		rule, state := p.Rule("key"), runtime.State{}
 		edge := rule.Phase + 5*rule.Period
 		sum := allOf(t, &rule, &state, edge-1) + allOf(t, &rule, &state, edge)
-		assert.Equal(t, review.Within(&p, 1), sum, p.Name)
+		assert.Equal(t, review.Within(spec.Unreserved(&p), 1), sum, p.Name)
 		reached++
 	}
 	assert.Greater(t, reached, 5)
@@ -91,7 +91,7 @@ func TestOneAfterIsReachedAndNeverPassed(t *testing.T) {
 		if p.Capacity == 0 {
 			continue
 		}
-		most, waits := oneAfter(&p), []time.Duration{}
+		most, waits := review.NextAfter(&p), []time.Duration{}
 		rule, state := p.Rule("key"), runtime.State{}
 		at := rule.Phase + 5*rule.Period
 		for at < 1<<61 && len(waits) < 100 {
@@ -188,14 +188,31 @@ func TestTextFitsATerminal(t *testing.T) {
 
 // Each example shows what it is an example of.
 func TestIDs(t *testing.T) {
-	assert.Len(t, IDs(), len(spec.Rules())+len(spec.ChangeKinds()))
+	assert.Len(t, IDs(), len(spec.Rules())+len(spec.ChangeKinds())+len(effects))
 	for _, id := range IDs() {
 		var out bytes.Buffer
 		require.NoError(t, WriteID(&out, id, false))
+		if slices.ContainsFunc(effects, func(e effect) bool { return e.word == id }) {
+			assert.True(t, strings.HasPrefix(out.String(), id+": "), out.String())
+			continue
+		}
 		assert.True(t, strings.HasPrefix(out.String(), id+": a"), out.String())
 		if id != "file-too-large" && id != "name-too-long" {
 			assert.Contains(t, out.String(), "["+id+"]")
 		}
+	}
+}
+
+// Every word that a review prints about a change is explained: its classes, and what its notes are about.
+func TestEveryWordOfAReviewIsExplained(t *testing.T) {
+	for _, class := range review.Classes() {
+		var out bytes.Buffer
+		require.Contains(t, IDs(), string(class))
+		require.NoError(t, WriteID(&out, string(class), false))
+		assert.Regexp(t, `examples: ratelimitgen explain [a-z]`, out.String())
+	}
+	for _, word := range []string{review.Rule, review.Calls, review.Deploy, "sql", "notice", "warning", "error"} {
+		assert.Contains(t, IDs(), word)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// IDs returns all ids that can be explained: those of the rules that a file keeps to, and those of changes.
+// IDs returns all words that can be explained beside fields: the ids of the rules that a file keeps to and of changes,
+// the classes of changes, what notes of a review are about, and the levels of annotations.
 func IDs() (ids []string) {
 	for _, r := range spec.Rules() {
 		ids = append(ids, r.ID)
@@ -17,10 +18,13 @@ func IDs() (ids []string) {
 	for _, k := range spec.ChangeKinds() {
 		ids = append(ids, k.ID)
 	}
+	for _, e := range effects {
+		ids = append(ids, e.word)
+	}
 	return ids
 }
 
-// WriteID prints what one of the ids means, with an example. It returns the error of w.
+// WriteID prints what one of the words of [IDs] means, with an example. It returns the error of w.
 func WriteID(w io.Writer, id string, color bool) error {
 	p := newPage(color)
 	for _, r := range spec.Rules() {
@@ -31,6 +35,11 @@ func WriteID(w io.Writer, id string, color bool) error {
 	for _, k := range spec.ChangeKinds() {
 		if k.ID == id {
 			p.change(k)
+		}
+	}
+	for _, e := range effects {
+		if e.word == id {
+			p.effect(e)
 		}
 	}
 	return p.writeTo(w)

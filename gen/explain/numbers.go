@@ -37,20 +37,33 @@ func party(l *spec.Limit) string {
 	return "one " + spec.List(names(l), "and")
 }
 
+// numbersOf returns what a policy comes to. If reservations have no bound, the numbers of intervals are for callers who
+// do not reserve.
 func numbersOf(p *runtime.Policy) []number {
-	list := []number{{"at once", spec.Grouped(p.Capacity), ""}}
-	if p.Kind == runtime.FixedWindow {
+	list := []number{{"at once", tokens(review.Within(p, 0)), ""}}
+	plain, mark := p, ""
+	switch unreserved := spec.Unreserved(p); {
+	case p.MaxReserved == runtime.Unbounded:
+		list[0].remark = "with reservations"
+		plain, mark = unreserved, ", unreserved"
+		list = append(list, number{"at once, unreserved", tokens(review.Within(plain, 0)), ""})
+	case p.Reserves():
+		list = append(list, number{"at once, unreserved", tokens(review.Within(unreserved, 0)), ""})
+	case p.Kind == runtime.FixedWindow:
 		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before it and just after it"})
 	}
 	for _, t := range intervals(p.Period) {
-		list = append(list, number{"in any " + spec.PeriodInWords(t), tokens(review.Within(p, t)), ""})
-	}
-	if p.Reserves() {
-		list = append(list, number{"largest reservation", largest(p), ""}, number{"longest delay", longest(p), "until it can be used"})
+		list = append(list, number{"in any " + spec.PeriodInWords(t) + mark, tokens(review.Within(plain, t)), ""})
 	}
 	if p.Capacity > 0 {
-		list = append(list, number{"one after", review.Length(oneAfter(p)), "when it is empty"})
+		list = append(list, number{"next token after", review.Length(review.NextAfter(p)), "when it is empty"})
+		if d := review.NextAfterReserving(p); d > 0 {
+			list = append(list, number{"next token after reserving all", lasting(d), ""})
+		}
 		list = append(list, number{"full after", review.Length(review.FullAfter(p)), "when it is empty"})
+	}
+	if p.Reserves() {
+		list = append(list, number{"largest reservation", largest(p), ""}, number{"longest delay", lasting(review.LongestDelay(p)), ""})
 	}
 	return list
 }
@@ -72,8 +85,8 @@ func largest(p *runtime.Policy) string {
 	return unbounded
 }
 
-func longest(p *runtime.Policy) string {
-	if d := review.LongestDelay(p); d < math.MaxInt64 {
+func lasting(d time.Duration) string {
+	if d < math.MaxInt64 {
 		return review.Length(d)
 	}
 	return unbounded
@@ -84,12 +97,4 @@ func intervals(period time.Duration) []time.Duration {
 	list := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, period}
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// oneAfter returns how long it takes at most until a key with less than one token, of which nothing is reserved,
-// has one again. It takes longest if all was taken at once, when a window began.
-func oneAfter(p *runtime.Policy) time.Duration {
-	r := fullRow(p)
-	r.ask(runtime.Ask{Count: p.Capacity})
-	return r.ask(runtime.Ask{Op: runtime.Check, Count: 1}).RetryAfter
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -47,6 +48,9 @@ func (d dice) jump(p runtime.Policy, due time.Duration) int64 {
 	return choose(d, 0, int64(due), max(0, int64(due)-1), d.Int64N(int64(p.Period)/4+1), d.Int64N(int64(p.Period)), d.Int64N(3*int64(p.Period)))
 }
 
+// keyParts are those of some key.
+var keyParts = []spec.KeyPart{{Name: "userID", Type: "string"}}
+
 func TestNobodyIsCarriedPastTheNumber(t *testing.T) {
 	d := roll(1)
 	for range 800 {
@@ -60,7 +64,7 @@ func TestNobodyIsCarriedPastTheNumber(t *testing.T) {
 		if new.Validate() != nil {
 			continue
 		}
-		most := Carried(&old, &new)
+		most := Carried(&spec.Limit{Policy: old, Key: keyParts}, &spec.Limit{Policy: new, Key: keyParts})
 		require.LessOrEqual(t, most, new.Capacity)
 		for range 20 {
 			name := choose(d, "a", "b", "c", "d", "e")

@@ -13,13 +13,24 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 	changed := func(id string) bool {
 		return slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == id })
 	}
-	if p.old == nil || p.new == nil || changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {
+	note := func(text string) {
+		if text != "" {
+			notes = append(notes, Note{Deploy, text})
+		}
+	}
+	if p.old == nil || p.new == nil {
 		return nil
 	}
-	note := func(text string) { notes = append(notes, Note{Deploy, text}) }
+	ids := []string{"limit-renamed", "key-changed", "kind-changed", "rate-changed", "capacity-changed", "shards-changed"}
+	if slices.ContainsFunc(ids, changed) || movesWindows(p) {
+		note(togetherInWords(p))
+	}
+	if changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {
+		return notes
+	}
 	if sentence := readAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed")) {
 		note(sentence)
-		note(carriedInWords(Carried(&p.old.Policy, &p.new.Policy)))
+		note(carriedInWords(Carried(p.old, p.new)))
 	}
 	if changed("capacity-changed") && p.new.Policy.Kind != runtime.SlidingWindow && p.new.Policy.Capacity > 0 {
 		note(fillsInWords(p.old.Policy.Capacity, p.new.Policy.Capacity))

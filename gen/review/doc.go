@@ -10,21 +10,22 @@
 //
 // # How a change is judged
 //
-// One that lets more tokens through in some interval is loosened, one that lets fewer through is tightened,
-// and one can be both. To tell, the rule is compared with itself under this change alone: a rate of 48 per
-// day in place of 2 per hour is the same rate, and the capacity of 48 that follows it is what is loosened.
+// An edit that lets more tokens through in an interval of some length is loosened, one that lets fewer through is
+// tightened, and it can be both. All lengths count, not only those that are printed, and so does what can be reserved.
+// A change of the rule has the class of the edit if it has it by itself: the rule is compared with itself under this
+// change alone. A rate of 48 per day in place of 2 per hour is the same rate, and the capacity of 48 that follows it is
+// what is loosened.
 //
 // A change that touches stored state gives the rows that are stored another meaning, or leaves them behind.
 // That an edit of rate or capacity holds for the rows that are there is its purpose, and not such a change.
 //
 // # Where the numbers come from
 //
-// All of them are those of the rule itself, see [Within], or of its step: [FullAfter], [LongestDelay] and
-// [Carried] ask [runtime.Rule.Step]. None is an estimate: some callers reach it, and none pass it. They are
-// for one key, and hold for callers who reserve one token at a time; what can be reserved at once can come
-// on top when it is due. Instants are rounded to the nanosecond, sums of tokens to a millionth. A limit with
-// shards counts as the one row that it stands for, but where the numbers are about its shards. With a lease, what
-// processes hold in blocks counts as left until it is spent.
+// All of them are those of the rule itself, see [Within], or of its step: [FullAfter], [NextAfter], [LongestDelay],
+// [Carried] and [Together] ask [runtime.Rule.Step]. They are bounds that callers can reach and cannot pass, for one key.
+// A reserved token counts when its delay has passed, and one from a lease when it is spent. Instants are rounded to the
+// nanosecond, sums of tokens to what the runtime allows. A limit with shards counts as the one row that it stands for,
+// but where the numbers are about its shards: it can grant fewer, since each shard has a capacity of its own.
 //
 // # What is not known
 //

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -33,6 +34,41 @@ func unlikeShards(p *runtime.Policy) []int {
 	return []int{0, int(p.Rate % n), int(p.Capacity % n)}
 }
 
+// NextAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing,
+// has a token again: longest if all of it was used at once, when a window began. It is 0 for a limit of which nothing
+// can be used at once.
+func NextAfter(p *runtime.Policy) time.Duration { return emptyFor(p, p.Capacity) }
+
+// NextAfterReserving returns how long it takes at most until a key that has also reserved all that it can has a token
+// that need not be reserved; 0 for a limit that cannot be reserved, or only reserved, and the longest duration for one
+// without a bound.
+func NextAfterReserving(p *runtime.Policy) time.Duration {
+	switch {
+	case !p.Reserves():
+		return 0
+	case p.MaxReserved == runtime.Unbounded && p.Capacity > 0:
+		return math.MaxInt64
+	}
+	return emptyFor(p, p.Capacity+p.MaxReserved)
+}
+
+// emptyFor returns how long a key has no token after so many were taken when a window began.
+func emptyFor(p *runtime.Policy, count int64) time.Duration {
+	if p.Capacity < 1 {
+		return 0
+	}
+	rule := p.Rule("")
+	state, _, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: count, Reserve: count > p.Capacity})
+	if err != nil {
+		panic("review: a full key refuses all that it has: " + err.Error())
+	}
+	_, d, err := rule.Step(state, rule.Phase, runtime.Ask{Op: runtime.Check, Count: 1})
+	if err != nil {
+		panic("review: a key refuses a token: " + err.Error())
+	}
+	return d.RetryAfter
+}
+
 // LargestReservation returns the largest count that can be reserved at once: all that can pile up, and all
 // that can be taken ahead. It is 0 for a limit that cannot be reserved, and [runtime.Unbounded] for one
 // without a bound.
@@ -43,19 +79,5 @@ func LargestReservation(p *runtime.Policy) int64 {
 	return min(p.Capacity+p.MaxReserved, runtime.Unbounded)
 }
 
-// LongestDelay returns how long it takes at most until reserved tokens can be used; 0 for a limit that
-// cannot be reserved, and the longest duration for one without a bound.
-func LongestDelay(p *runtime.Policy) time.Duration {
-	switch {
-	case !p.Reserves():
-		return 0
-	case p.MaxReserved == runtime.Unbounded:
-		return math.MaxInt64
-	}
-	rule := p.Rule("")
-	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: p.Capacity + p.MaxReserved, Reserve: true})
-	if err != nil {
-		panic("review: a full key refuses its largest reservation: " + err.Error())
-	}
-	return d.Delay
-}
+// LongestDelay returns how long it takes at most until reserved tokens can be used: see [spec.LongestDelay].
+func LongestDelay(p *runtime.Policy) time.Duration { return spec.LongestDelay(p) }

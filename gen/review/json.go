@@ -21,6 +21,7 @@ type (
 		Classes  []Class         `json:"classes"`
 		Old      *jsonPos        `json:"old"`
 		New      *jsonPos        `json:"new"`
+		Per      []string        `json:"per"`
 		Findings []jsonFinding   `json:"findings"`
 		Numbers  []jsonNumber    `json:"numbers"`
 		Notes    []jsonNote      `json:"notes"`
@@ -79,7 +80,7 @@ func writeJSON(w io.Writer, value any) error {
 
 func subjectAsJSON(s *Subject) jsonSubject {
 	subject := jsonSubject{
-		Limit: s.Limit, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New),
+		Limit: s.Limit, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New), Per: append([]string{}, s.Per...),
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
 	}
 	for _, f := range s.Findings {

@@ -2,15 +2,21 @@ package review
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // judgement is what is said about a finding.
 type judgement struct {
 	classes []Class
-	notes   []Note
-	sql     []Statement
+	// rule says that the change is one of the rule, and alone is whether it lets more or fewer tokens through by
+	// itself. Whether it is loosened or tightened is decided by all changes of the rule together: see [decide].
+	rule  bool
+	alone []Class
+	notes []Note
+	sql   []Statement
 }
 
 func (j *judgement) class(classes ...Class) { j.classes = append(j.classes, classes...) }
@@ -21,6 +27,41 @@ func (j *judgement) note(about, format string, args ...any) {
 
 func (j *judgement) run(why, format string, args ...any) {
 	j.sql = append(j.sql, Statement{why, fmt.Sprintf(format, args...)})
+}
+
+// bounds notes what a change of the rule comes to by itself.
+func (j *judgement) bounds(old, new *runtime.Policy) {
+	j.rule, j.alone = true, looseness(old, new)
+}
+
+// decide adds to the judgements of an edit whether it is loosened or tightened. The edit is what its rule comes to
+// before and after, and a change that would do the same by itself has the class. If none would, all of them have it.
+func decide(p pair, judgements []judgement) {
+	for _, class := range p.looseness() {
+		alone := slices.ContainsFunc(judgements, func(j judgement) bool { return slices.Contains(j.alone, class) })
+		for i, j := range judgements {
+			if j.rule && (!alone || slices.Contains(j.alone, class)) {
+				judgements[i].class(class)
+			}
+		}
+	}
+}
+
+// looseness returns whether the edit lets more or fewer tokens through in intervals of some length, or lets more or
+// fewer be reserved at once.
+func (p pair) looseness() (classes []Class) {
+	if p.old == nil || p.new == nil {
+		return nil
+	}
+	old, new := &p.old.Policy, &p.new.Policy
+	classes = looseness(old, new)
+	switch was, is := LargestReservation(old), LargestReservation(new); {
+	case is > was:
+		classes = append(classes, Loosened)
+	case is < was:
+		classes = append(classes, Tightened)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(classes)))
 }
 
 // judges hold what judges the changes of each id, which are those of [spec.ChangeKinds].

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
@@ -11,7 +12,7 @@ import (
 // judgeLease looks at what is used later than it was taken, and at what a process holds and others are denied.
 func judgeLease(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.Lease, p.new.Policy.Lease
-	j.class(looseness(&p.old.Policy, p.under(func(policy *runtime.Policy) { policy.Lease = is }))...)
+	j.bounds(&p.old.Policy, p.under(func(policy *runtime.Policy) { policy.Lease = is }))
 	if is.Tokens > was.Tokens || is.For > was.For {
 		j.class(Tightened)
 	}
@@ -23,8 +24,11 @@ func judgeLease(j *judgement, p pair, _ []spec.Change) {
 		return
 	}
 	if p.new.Policy.Kind == runtime.TokenBucket {
-		j.note(Rule, "What was taken may be used %s later: up to %s more than without a lease in any interval.",
-			spec.Duration(is.For), tokensInWords(leasedMore(&p.new.Policy)))
+		more := "no interval has more for it than for what can be reserved"
+		if n := leasedMore(&p.new.Policy); n > 0 {
+			more = fmt.Sprintf("up to %s more than without a lease in any interval", tokensInWords(n))
+		}
+		j.note(Rule, "What was taken may be used %s later: %s.", spec.Duration(is.For), more)
 	} else {
 		j.note(Rule, "A block ends with its window: no interval has more for it.")
 	}
@@ -33,7 +37,7 @@ func judgeLease(j *judgement, p pair, _ []spec.Change) {
 }
 
 // leasedMore returns how many tokens more can be used in some interval of a token bucket for its lease: what
-// accrues in the lease's time, rounded up. It is at most [math.MaxInt64].
+// accrues in the lease's time, rounded up, beyond what can be reserved. It is at most [math.MaxInt64].
 func leasedMore(p *runtime.Policy) int64 {
 	high, low := bits.Mul64(uint64(p.Rate), uint64(p.Lease.For))
 	if high >= uint64(p.Period) {
@@ -43,5 +47,5 @@ func leasedMore(p *runtime.Policy) int64 {
 	if rest > 0 {
 		tokens++
 	}
-	return int64(min(tokens, math.MaxInt64))
+	return max(0, int64(min(tokens, math.MaxInt64))-p.MaxReserved)
 }

@@ -2,6 +2,7 @@ package review
 
 import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 func judgeAdded(j *judgement, p pair, _ []spec.Change) {
@@ -27,6 +28,10 @@ func judgeRenamed(j *judgement, p pair, _ []spec.Change) {
 	j.note(Rule, "That %s was renamed is a guess: it is gone, and %s is like it.", was, is)
 	j.note(Deploy, "Counts are kept by name: those of %s are left behind, and every key of %s begins full, with up to %s once.",
 		was, is, spec.Grouped(p.new.Policy.Capacity))
+	if p.old.Policy.Kind != runtime.TokenBucket && p.new.Policy.Kind != runtime.TokenBucket && Carried(p.old, p.new) > 0 {
+		j.note(Deploy, "The statement below keeps the rows, but not when windows begin, which is derived from the name unless start says it. "+
+			"After it, a key with less than one token left and nothing reserved has up to %s.", spec.Grouped(Carried(p.old, p.new)))
+	}
 	j.run("to keep the counts, "+between,
 		"UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
 }

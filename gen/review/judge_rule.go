@@ -20,7 +20,7 @@ func (p pair) under(change func(policy *runtime.Policy)) *runtime.Policy {
 func judgeRate(j *judgement, p pair, _ []spec.Change) {
 	is := &p.new.Policy
 	changed := p.under(func(policy *runtime.Policy) { policy.Rate, policy.Period = is.Rate, is.Period })
-	j.class(looseness(&p.old.Policy, changed)...)
+	j.bounds(&p.old.Policy, changed)
 	if more, fewer := longRun(&p.old.Policy, changed); !more && !fewer {
 		j.note(Rule, "The rate in the long run is the same: %s per %s is %s per %s.",
 			spec.Grouped(p.old.Policy.Rate), spec.PeriodInWords(p.old.Policy.Period), spec.Grouped(is.Rate), spec.PeriodInWords(is.Period))
@@ -32,11 +32,11 @@ func judgeRate(j *judgement, p pair, _ []spec.Change) {
 
 func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
 	is := p.new.Policy.Capacity
-	j.class(looseness(&p.old.Policy, p.under(func(policy *runtime.Policy) {
+	j.bounds(&p.old.Policy, p.under(func(policy *runtime.Policy) {
 		if policy.Capacity = is; policy.Kind == runtime.SlidingWindow {
 			policy.Rate = is // they are one number
 		}
-	}))...)
+	}))
 	if !changes[0].New.Given && p.new.Policy.Kind != runtime.SlidingWindow {
 		j.note(Rule, "The capacity is not given, so it follows the rate: up to %s at once.", spec.Grouped(is))
 	}
@@ -45,11 +45,12 @@ func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
 
 func judgeMaxReserved(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.MaxReserved, p.new.Policy.MaxReserved
+	j.bounds(&p.old.Policy, p.under(func(policy *runtime.Policy) { policy.MaxReserved = is }))
 	switch {
 	case is > was:
-		j.class(Loosened)
+		j.alone = append(j.alone, Loosened)
 	case is < was:
-		j.class(Tightened)
+		j.alone = append(j.alone, Tightened)
 	}
 	switch {
 	case is == 0:
@@ -61,7 +62,7 @@ func judgeMaxReserved(j *judgement, p pair, _ []spec.Change) {
 }
 
 func judgeKind(j *judgement, p pair, _ []spec.Change) {
-	j.class(looseness(&p.old.Policy, &p.new.Policy)...)
+	j.bounds(&p.old.Policy, &p.new.Policy)
 	j.class(StoredState)
 }
 
@@ -74,7 +75,7 @@ func judgeStart(j *judgement, p pair, _ []spec.Change) {
 		return
 	}
 	is := p.new.Policy.Start
-	j.class(looseness(&p.old.Policy, p.under(func(policy *runtime.Policy) { policy.Start = is }))...)
+	j.bounds(&p.old.Policy, p.under(func(policy *runtime.Policy) { policy.Start = is }))
 	j.class(StoredState)
 	if _, aligned := is.Offset(); aligned && len(p.new.Key) > 0 && !isAligned(p.old) {
 		j.note(Rule, "The windows of all keys begin at the same instant now.")

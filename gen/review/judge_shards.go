@@ -11,9 +11,12 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 	was, is := max(1, p.old.Policy.Shards), max(1, p.new.Policy.Shards)
 	j.class(StoredState)
 	if is > was {
-		j.class(Loosened)
-		j.note(Deploy, "%s full: up to %s more once for each key in use.",
-			shardsWords("%s begins", "%s begin", was, is), spec.Grouped(heldBy(&p.new.Policy, was, is)))
+		if more := gained(p); more > 0 {
+			j.class(Loosened)
+			j.note(Deploy, "%s full: up to %s more once for each key in use.", shardsWords("%s begins", "%s begin", was, is), spec.Grouped(more))
+		} else {
+			j.note(Deploy, "%s without tokens for a key in use.", shardsWords("%s begins", "%s begin", was, is))
+		}
 		return
 	}
 	j.class(Tightened)
@@ -31,6 +34,12 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 		shardsWords("%s is", "%s are", is, was), spec.Grouped(heldBy(&p.old.Policy, is, was)), debt)
 	j.run("after the deploy, so that no later version reads them again",
 		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.new.Policy.Name, is)
+}
+
+// gained returns how many tokens a key has for its new shards that had none left under the old rule.
+func gained(p pair) int64 {
+	emptied := runtime.State{TS: origin, Seen: true}
+	return left(withWindow(&p.new.Policy, origin), split(&p.old.Policy, emptied, max(1, p.new.Policy.Shards)), origin)
 }
 
 // heldBy returns the most tokens that the shards from one number to before another hold.

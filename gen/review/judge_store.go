@@ -42,7 +42,7 @@ func judgeDurability(j *judgement, p pair, _ []spec.Change) {
 	switch is {
 	case runtime.DurabilityRelaxed:
 		j.note(Rule, "A crash of the database's machine may forget the last moments, so that what was taken in them can be taken again. On Postgres, these are %s: up to %s of a key%s.",
-			spec.Duration(mostLost), tokensInWords(Within(&p.new.Policy, mostLost)), orReserved(p.new))
+			spec.Duration(mostLost), tokensInWords(Within(spec.Unreserved(&p.new.Policy), mostLost)), orReserved(p.new))
 	case runtime.DurabilityFull:
 		j.note(Rule, "Each decision waits for the database's disk, so that no crash forgets what was taken.")
 	default:

@@ -31,10 +31,11 @@ func Marker(file string) string {
 	return "<!-- ratelimitgen diff " + name.String() + " -->"
 }
 
-// WriteMarkdown prints the review as Markdown, as GitHub has it: first [Marker], then which limits are in
-// which class, then a section for each subject. It is shorter than 60,000 characters: what does not fit is
-// counted in a last line. Whatever stands in the files is shown as code, so that it means nothing to
-// Markdown. It returns the error of w.
+// WriteMarkdown prints the review as Markdown, as GitHub has it: first [Marker], then how many limits are in which
+// class and which they are, then a section for each subject, the gravest first: its numbers in a line, and the rest
+// folded. It is shorter than 60,000 characters: where there is no room, the folded parts of the last sections are left
+// out, then the sections, which are counted in a last line. Whatever stands in the files is shown as code, so that it
+// means nothing to Markdown. It returns the error of w.
 func (r *Review) WriteMarkdown(w io.Writer) error {
 	out := Marker(r.New) + "\n### Rate limits: " + code(r.New) + "\n\n"
 	if r.Remark != "" {
@@ -45,25 +46,55 @@ func (r *Review) WriteMarkdown(w io.Writer) error {
 	} else {
 		out += r.markdownTable()
 	}
-	size := utf8.RuneCountInString(out)
-	for i := range r.Subjects {
-		section := r.Subjects[i].markdown()
-		if size += utf8.RuneCountInString(section); size > mostMarkdown {
-			out += fmt.Sprintf("\n%s of these are not shown for lack of room; `ratelimitgen diff` prints them all.\n",
-				spec.Grouped(int64(len(r.Subjects)-i)))
+	_, err := io.WriteString(w, out+r.markdownSections(mostMarkdown-utf8.RuneCountInString(out)))
+	return err
+}
+
+// markdownSections returns the sections that fit into some characters. As many as possible have a heading, and of
+// those the first have what is folded.
+func (r *Review) markdownSections(room int) string {
+	subjects := r.bySeverity()
+	var heads []string
+	for _, s := range subjects {
+		head := s.markdownHead()
+		if room -= utf8.RuneCountInString(head); room < 0 {
 			break
 		}
-		out += section
+		heads = append(heads, head)
 	}
-	_, err := io.WriteString(w, out)
-	return err
+	var out strings.Builder
+	folded := 0
+	for i, head := range heads {
+		out.WriteString(head)
+		rest := subjects[i].markdownRest()
+		size := utf8.RuneCountInString(rest)
+		if folded > 0 || size > room {
+			folded++
+			continue
+		}
+		room -= size
+		out.WriteString(rest)
+	}
+	if cut := len(subjects) - len(heads); cut > 0 {
+		fmt.Fprintf(&out, "\n%s of these are not shown for lack of room; `ratelimitgen diff` prints them all.\n", spec.Grouped(int64(cut)))
+	} else if folded > 0 {
+		fmt.Fprintf(&out, "\nThe details of %s are not shown for lack of room; `ratelimitgen diff` prints them all.\n", spec.Grouped(int64(folded)))
+	}
+	if len(subjects) > 0 {
+		out.WriteString("\n`ratelimitgen explain WORD` explains each class and id, such as " + "`" + string(subjects[0].Classes()[0]) + "`.\n")
+	}
+	return out.String()
 }
 
 // markdownTable lists the limits of each class.
 func (r *Review) markdownTable() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Compared with %s:\n\n| | |\n|---|---|\n", code(r.Old))
 	classes, names := r.headings()
+	counts := make([]string, len(classes))
+	for i, class := range classes {
+		counts[i] = fmt.Sprintf("%s %s", spec.Grouped(int64(len(names[class]))), class)
+	}
+	fmt.Fprintf(&out, "**%s** compared with %s:\n\n| | |\n|---|---|\n", strings.Join(counts, ", "), code(r.Old))
 	for _, class := range classes {
 		shown := names[class]
 		if len(shown) > 40 {
@@ -82,10 +113,27 @@ func (r *Review) markdownTable() string {
 	return out.String()
 }
 
-// markdown is the section of a subject.
-func (s *Subject) markdown() string {
+// markdownHead names a subject and says in a line what its edit comes to.
+func (s *Subject) markdownHead() string {
+	out := fmt.Sprintf("\n#### %s: %s\n", code(s.name()), classList(s.Classes()))
+	var numbers []string
+	for _, n := range s.Telling() {
+		if s.added() {
+			numbers = append(numbers, n.Name+" "+n.words(n.New))
+		} else {
+			numbers = append(numbers, n.Name+" "+n.change())
+		}
+	}
+	if len(numbers) > 0 {
+		out += "For " + literal(s.party()) + ": " + strings.Join(numbers[:min(3, len(numbers))], "; ") + ".\n"
+	}
+	return out
+}
+
+// markdownRest is what is folded of the section of a subject.
+func (s *Subject) markdownRest() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n#### %s: %s\n\n| | before | after | |\n|---|---|---|---|\n", code(s.name()), classList(s.Classes()))
+	out.WriteString("\n<details><summary>Details</summary>\n\n| | before | after | |\n|---|---|---|---|\n")
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
 			what := code(c.Field)
@@ -96,7 +144,7 @@ func (s *Subject) markdown() string {
 		}
 	}
 	for _, n := range s.Telling() {
-		fmt.Fprintf(&out, "| %s | %s | %s | |\n", n.Name, n.markdown(n.Old), n.markdown(n.New))
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Name, n.markdown(n.Old), n.markdown(n.New), n.ratio())
 	}
 	if len(s.Notes)+len(s.SQL) > 0 {
 		out.WriteString("\n")
@@ -107,6 +155,7 @@ func (s *Subject) markdown() string {
 	for _, q := range s.SQL {
 		fmt.Fprintf(&out, "- **sql**, %s: %s\n", literal(q.Why), code(q.Text))
 	}
+	out.WriteString("\n</details>\n")
 	return out.String()
 }
 

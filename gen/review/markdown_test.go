@@ -47,12 +47,29 @@ func TestMarkdownIsNeverTooLong(t *testing.T) {
 		r := Of(parse(t, "old.yaml", manyLimits(n, "period: 1m")), parse(t, "new.yaml", manyLimits(n, "period: 2m, doc: '"+long+"'")))
 		text := markdownOf(t, r)
 		assert.Less(t, utf8.RuneCountInString(text), 60_000)
-		shown := strings.Count(text, "\n#### ")
-		if shown < n {
+		shown, folded := strings.Count(text, "\n#### "), strings.Count(text, "\n<details>")
+		switch {
+		case shown < n:
 			assert.Contains(t, text, "\n"+grouped(n-shown)+" of these are not shown for lack of room")
+		case folded < n:
+			assert.Contains(t, text, "\nThe details of "+grouped(n-folded)+" are not shown for lack of room")
 		}
-		assert.Equal(t, n < 60, shown == n, n)
+		assert.Equal(t, n < 1000, shown == n, n)
+		assert.Equal(t, n < 60, folded == n, n)
 	}
+}
+
+// Where there is no room for all, the gravest are shown, wherever they stand in the file.
+func TestMarkdownShowsTheGravestFirst(t *testing.T) {
+	last := func(rate string) string {
+		return "  last: {kind: token bucket, rate: " + rate + ", period: 1m, maxReserved: 0}\n"
+	}
+	old, new := manyLimits(400, "period: 1m")+last("10"), manyLimits(400, "period: 2m")+last("90")
+	text := markdownOf(t, Of(parse(t, "old.yaml", old), parse(t, "new.yaml", new)))
+	assert.Contains(t, text, "\n**1 loosened, 400 tightened** compared with `old.yaml`:\n")
+	first := text[strings.Index(text, "\n#### "):]
+	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together: at once 10 → 90 (×9); "), first[:100])
+	assert.Contains(t, text, "`ratelimitgen explain WORD`")
 }
 
 func grouped(n int) string { return Number{Unit: Tokens}.words(ref64(int64(n))) }

@@ -2,6 +2,7 @@ package review
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -27,9 +28,11 @@ const (
 const (
 	largestReservation = "largest reservation"
 	longestDelay       = "longest delay"
+	unreserved         = ", unreserved"
 )
 
-// numbers returns what a limit comes to, before and after.
+// numbers returns what a limit comes to, before and after. Where reservations have no bound, it also returns what
+// callers can use who do not reserve; where they have one, how much of it at once.
 func numbers(p pair) (list []Number) {
 	tell := func(name, unit string, value func(*runtime.Policy) int64, none int64) {
 		n := Number{Name: name, Unit: unit, Old: valueOf(p.old, value, none), New: valueOf(p.new, value, none)}
@@ -37,14 +40,32 @@ func numbers(p pair) (list []Number) {
 			list = append(list, n)
 		}
 	}
-	tell("at once", Tokens, func(p *runtime.Policy) int64 { return p.Capacity }, -1)
+	lasting := func(name string, value func(*runtime.Policy) time.Duration) {
+		tell(name, Nanoseconds, func(p *runtime.Policy) int64 { return int64(value(p)) }, 0)
+	}
+	tell("at once", Tokens, func(p *runtime.Policy) int64 { return Within(p, 0) }, -1)
 	for _, t := range p.periods() {
 		tell("in any "+spec.PeriodInWords(t), Tokens, func(p *runtime.Policy) int64 { return Within(p, t) }, -1)
 	}
-	tell("full after", Nanoseconds, func(p *runtime.Policy) int64 { return int64(FullAfter(p)) }, 0)
+	if p.is((*runtime.Policy).Reserves) {
+		tell("at once"+unreserved, Tokens, func(p *runtime.Policy) int64 { return Within(spec.Unreserved(p), 0) }, -1)
+	}
+	if p.is(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+		for _, t := range p.periods() {
+			tell("in any "+spec.PeriodInWords(t)+unreserved, Tokens, func(p *runtime.Policy) int64 { return Within(spec.Unreserved(p), t) }, -1)
+		}
+	}
+	lasting("next token after", NextAfter)
+	lasting("next token after reserving all", NextAfterReserving)
+	lasting("full after", FullAfter)
 	tell(largestReservation, Tokens, LargestReservation, 0)
-	tell(longestDelay, Nanoseconds, func(p *runtime.Policy) int64 { return int64(LongestDelay(p)) }, 0)
+	lasting(longestDelay, LongestDelay)
 	return list
+}
+
+// is reports whether something holds for the limit before or after the edit.
+func (p pair) is(what func(*runtime.Policy) bool) bool {
+	return p.old != nil && what(&p.old.Policy) || p.new != nil && what(&p.new.Policy)
 }
 
 func valueOf(limit *spec.Limit, value func(*runtime.Policy) int64, none int64) *int64 {
@@ -98,6 +119,34 @@ func (n Number) words(value *int64) string {
 		return length(time.Duration(*value))
 	}
 	return spec.Grouped(*value)
+}
+
+// ratio returns how many times as much a number is as before, such as "×2"; "" if that cannot be told or is next to
+// nothing.
+func (n Number) ratio() string {
+	if n.Old == nil || n.New == nil || *n.Old == 0 || n.boundless(*n.Old) || n.boundless(*n.New) {
+		return ""
+	}
+	times := float64(*n.New) / float64(*n.Old)
+	if 0.95 < times && times < 1.05 {
+		return ""
+	}
+	switch {
+	case times < 0.001:
+		return "×0.001 or less"
+	case times >= 10:
+		return "×" + spec.Grouped(int64(math.Round(times)))
+	}
+	return "×" + strconv.FormatFloat(times, 'g', 2, 64)
+}
+
+// change is a number before and after: "20 → 40 (×2)".
+func (n Number) change() string {
+	text := n.words(n.Old) + " → " + n.words(n.New)
+	if ratio := n.ratio(); ratio != "" {
+		text += " (" + ratio + ")"
+	}
+	return text
 }
 
 // length writes a duration to three digits or so, rounded up: nobody reads nanoseconds beside hours.

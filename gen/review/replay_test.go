@@ -134,10 +134,7 @@ func TestWithinIsReached(t *testing.T) {
 	reached := map[string]int{}
 	for range 300 {
 		p := d.policy()
-		if p.MaxReserved > 0 && p.Rate > p.Capacity {
-			continue // that takes reservations: TestWithinIsReachedAndNeverPassed
-		}
-		p.MaxReserved = 0
+		p.MaxReserved = 0 // with reservations: TestAdversary
 		for _, length := range lengths(&p) {
 			require.Equal(t, Within(&p, time.Duration(length)), greedy(t, &p, length), "%v of %+v", time.Duration(length), p)
 			reached[p.Kind.String()]++
@@ -150,7 +147,7 @@ func TestALeaseAddsAsMuchAsIsSaid(t *testing.T) {
 	d := roll(8)
 	for range 1000 {
 		p := d.policy()
-		if p.Kind != runtime.TokenBucket || p.Lease.Tokens == 0 {
+		if p.Kind != runtime.TokenBucket || p.Lease.Tokens == 0 || p.MaxReserved == runtime.Unbounded {
 			continue
 		}
 		unleased, more := p, leasedMore(&p)
@@ -159,7 +156,10 @@ func TestALeaseAddsAsMuchAsIsSaid(t *testing.T) {
 			t1 := time.Duration(length)
 			require.LessOrEqual(t, Within(&p, t1)-Within(&unleased, t1), more, "%v of %+v", t1, p)
 		}
-		due := ceil(more*int64(p.Period), p.Rate) - min(1000, int64(p.Period)/(p.Rate*1_000_000)) // when the last of them is taken
+		if more == 0 {
+			continue
+		}
+		due := ceil((more+p.MaxReserved)*int64(p.Period), p.Rate) - min(1000, int64(p.Period)/(p.Rate*1_000_000)) // when the last of them is taken
 		last := max(0, time.Duration(due)-p.Lease.For)
 		require.Equal(t, more, Within(&p, last)-Within(&unleased, last), "%+v", p)
 	}
@@ -198,10 +198,11 @@ func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 			state, taken = lend(t, &rule, p.Lease, state, now)
 			blocks = append(blocks, taken...)
 		case 2:
-			next, decision, err := rule.Step(state, now, runtime.Ask{Count: 1, Reserve: p.Reserves()})
-			require.NoError(t, err)
+			count := choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), max(1, min(p.MaxReserved, 1000)))
+			next, decision, err := rule.Step(state, now, runtime.Ask{Count: count, Reserve: p.Reserves()})
+			require.True(t, err == nil || !p.Reserves(), err)
 			if state = next; decision.Allowed {
-				uses = append(uses, use{now + int64(decision.Delay), 1})
+				uses = append(uses, use{now + int64(decision.Delay), count})
 			}
 		}
 		later := now + d.jump(*p, p.Period/time.Duration(p.Rate))
@@ -213,7 +214,7 @@ func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 			blocks = blocks[1:]
 			spent := choose(d, 0, b.left, b.left, d.Int64N(b.left+1))
 			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
-			if back := b.left - spent; back > 0 && !p.Reserves() { // where others reserve, see [spec.Within]
+			if back := b.left - spent; back > 0 {
 				var err error
 				state, _, err = rule.Step(state, later, runtime.Ask{Op: runtime.Refund, Count: back, TakenAt: b.taken})
 				require.NoError(t, err)
@@ -244,8 +245,7 @@ func TestWithinOfLeasesIsNeverPassed(t *testing.T) {
 	require.Equal(t, map[runtime.Kind]int64{runtime.TokenBucket: 0, runtime.FixedWindow: 0, runtime.SlidingWindow: 0}, tightest, "some trace comes up to the number")
 }
 
-// wander makes random calls of a policy: it takes counts, or reserves one token at a time, and hands each
-// decision to look.
+// wander makes random calls of a policy: it takes or reserves counts, and hands each decision to look.
 func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Ask, after runtime.State, decision runtime.Decision)) {
 	t.Helper()
 	rule, state := p.Rule("key"), runtime.State{}
@@ -253,7 +253,7 @@ func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runt
 	for range 200 {
 		q := runtime.Ask{Count: choose(d, 1, 1, p.Capacity, 1+d.Int64N(p.Capacity))}
 		if p.Reserves() && d.IntN(2) == 0 {
-			q = runtime.Ask{Count: 1, Reserve: true}
+			q = runtime.Ask{Count: choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), min(p.MaxReserved, 1000)), Reserve: true}
 		}
 		next, decision, err := rule.Step(state, now, q)
 		require.NoError(t, err)

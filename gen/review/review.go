@@ -24,6 +24,9 @@ type Subject struct {
 	Limit string
 	// Old and New are where the subject stands in the files: the limit's name. They are zero where it does not.
 	Old, New spec.Pos
+	// Per are the parts of the limit's key: the numbers are for one value of them. Without any, all callers share a
+	// count.
+	Per []string
 	// Findings are the changes, in the order of the fields.
 	Findings []Finding
 	// Numbers are what the rule comes to for one key.
@@ -92,19 +95,26 @@ func subjectOf(changes []spec.Change) Subject {
 	s := Subject{Limit: first.Limit}
 	p := pair{first.Old.Limit, first.New.Limit}
 	if p.old != nil {
-		s.Old = p.old.Pos
+		s.Old, s.Per = p.old.Pos, names(p.old.Key)
 	}
 	if p.new != nil {
-		s.New = p.new.Pos
+		s.New, s.Per = p.new.Pos, names(p.new.Key)
 	}
-	for _, of := range byID(changes) {
-		j := judge(p, of)
+	findings := byID(changes)
+	judgements := make([]judgement, len(findings))
+	for i, of := range findings {
+		judgements[i] = judge(p, of)
+	}
+	decide(p, judgements)
+	for i, of := range findings {
+		j := judgements[i]
 		s.Findings = append(s.Findings, Finding{of[0].ID, of, sorted(j.classes)})
 		s.Notes = append(s.Notes, j.notes...)
 		s.SQL = append(s.SQL, j.sql...)
 	}
 	if s.Limit != "" {
 		s.Numbers = numbers(p)
+		s.Notes = append(s.Notes, spanNotes(p)...)
 		s.Notes = append(s.Notes, deployNotes(p, s.Findings)...)
 	}
 	s.Notes = each(s.Notes)
@@ -143,6 +153,26 @@ func (s *Subject) Classes() []Class {
 		all = append(all, f.Classes...)
 	}
 	return sorted(all)
+}
+
+// bySeverity returns the subjects, the gravest first: what lets more through, what breaks callers, what touches stored
+// counts, what lets fewer through, and the rest. Those that are alike keep their order.
+func (r *Review) bySeverity() []*Subject {
+	list := make([]*Subject, len(r.Subjects))
+	for i := range r.Subjects {
+		list[i] = &r.Subjects[i]
+	}
+	slices.SortStableFunc(list, func(a, b *Subject) int { return a.severity() - b.severity() })
+	return list
+}
+
+// severity is 0 for the gravest.
+func (s *Subject) severity() int {
+	order := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}
+	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(s.Classes(), c) }); i >= 0 {
+		return i
+	}
+	return len(order)
 }
 
 // added and gone report whether the limit is only in the new file, or only in the old one.

@@ -38,6 +38,7 @@ func definitions() object {
 			"classes":  list("All that it is, by its findings.", ref("class")),
 			"old":      orNull("Where its name stands in the old file.", ref("position")),
 			"new":      orNull("Where its name stands in the new file.", ref("position")),
+			"per":      list("The parts of its key: the numbers are for one value of them. Without any, all callers share a count.", object{"type": "string"}),
 			"findings": list("The changes, by their ids.", ref("finding")),
 			"numbers":  list("What its rule comes to for one key.", ref("number")),
 			"notes": list("What comes of the changes.", record("A sentence.", object{

@@ -49,9 +49,9 @@ func (w *textWriter) review(r *Review) {
 		mark := w.class(class) + strings.Repeat(" ", len("stored-state")-len(class))
 		w.wrapped("  "+mark+"  ", len("  stored-state  "), some(names[class], 12))
 	}
-	for i := range r.Subjects {
+	for _, s := range r.bySeverity() {
 		w.WriteString("\n")
-		w.subject(r, &r.Subjects[i])
+		w.subject(r, s)
 	}
 }
 
@@ -73,7 +73,7 @@ func (w *textWriter) body(s *Subject) {
 	for _, f := range s.Findings {
 		w.finding(f)
 	}
-	w.numbers(s.Telling(), s.added())
+	w.numbers(s)
 	for _, n := range s.Notes {
 		mark := n.About + ": "
 		w.wrapped("  "+w.ink.bold+mark+w.ink.off, 2+len(mark), n.Text)
@@ -150,17 +150,22 @@ func (w *textWriter) ended(line, end string) {
 }
 
 // numbers prints a table of what was and what is; of a limit that was added, of what is.
-func (w *textWriter) numbers(numbers []Number, added bool) {
+func (w *textWriter) numbers(s *Subject) {
+	numbers := s.Telling()
+	if len(numbers) > 0 {
+		w.wrapped("    ", 4, "for "+s.party()+", at most:")
+	}
 	var name, old, new int
 	for _, n := range numbers {
 		name, old, new = max(name, cells.Of(n.Name)), max(old, len(n.words(n.Old))), max(new, len(n.words(n.New)))
 	}
 	for _, n := range numbers {
-		if added {
+		if s.added() {
 			fmt.Fprintf(w, "    %-*s  %*s\n", name, n.Name, new, n.words(n.New))
 			continue
 		}
-		fmt.Fprintf(w, "    %-*s  %*s → %*s\n", name, n.Name, old, n.words(n.Old), new, n.words(n.New))
+		line := fmt.Sprintf("    %-*s  %*s → %*s  %s", name, n.Name, old, n.words(n.Old), new, n.words(n.New), n.ratio())
+		w.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }
 
@@ -216,7 +221,7 @@ func (s *Subject) Lines() (lines []string) {
 			lines = append(lines, n.Name+": "+n.words(n.New))
 			continue
 		}
-		lines = append(lines, n.Name+": "+n.words(n.Old)+" → "+n.words(n.New))
+		lines = append(lines, n.Name+": "+n.change())
 	}
 	for _, n := range s.Notes {
 		lines = append(lines, n.About+": "+n.Text)

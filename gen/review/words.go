@@ -27,6 +27,14 @@ func (r *Review) headings() (classes []Class, names map[Class][]string) {
 // unchanged is said of files without changes.
 const unchanged = "No limit has changed."
 
+// party says whose the numbers of the subject are.
+func (s *Subject) party() string {
+	if len(s.Per) == 0 {
+		return "all callers together"
+	}
+	return "one " + spec.List(s.Per, "and")
+}
+
 // name is what the subject is called.
 func (s *Subject) name() string {
 	if s.Limit == "" {

@@ -121,7 +121,7 @@ func TestWords(t *testing.T) {
 			[]string{
 				"Token bucket: 1,000 per second, at most 1,000 at once.",
 				"A process takes 100 tokens at a time, and spends them from its memory within 200ms.",
-				"So the limit grants at most 1,000 + 1,000*(t + 200ms)/1s in any time t.",
+				"At most 1,000 + 1,000*(t + 200ms)/1s can be used in any time t.",
 				"A process remembers a denial for at most 1s.",
 				"A crash of the database's machine may lose the counts of the last moments.",
 			},
@@ -132,7 +132,7 @@ func TestWords(t *testing.T) {
 				"Token bucket: 10 per minute, at most 20 at once.",
 				"Callers may reserve at most 5 ahead.",
 				"A process takes 1 token at a time, and spends it from its memory within 1s.",
-				"So the limit grants at most 20 + 5 + 10*(t + 1s)/1m in any time t.",
+				"At most 20 + 10*(t + 1s)/1m can be used in any time t, or 25 + 10*t/1m if that is more.",
 				"A decision waits until the database's disk has the counts.",
 			},
 		},
@@ -142,7 +142,7 @@ func TestWords(t *testing.T) {
 				"Token bucket: 10 per minute, at most 10 at once.",
 				"Callers may reserve as far ahead as they like.",
 				"A process takes 10 tokens at a time, and spends them from its memory within 1s.",
-				"So the limit grants at most 10 + 10*(t + 1s)/1m in any time t, and what is reserved ahead.",
+				"At most 10 + 10*(t + 1s)/1m can be used in any time t, and what is reserved.",
 			},
 		},
 		{

@@ -8,56 +8,84 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Within returns the most tokens that one key can use in an interval of length t, its first and last
-// instant included, however unlucky its beginning. A reserved token is used when it is due, and reservations
-// are of one token each; a larger one can add to it when it is due, and so can what is given back after others
-// have reserved. The policy must be valid. It is at most [math.MaxInt64], which stands for more than can be counted.
+// Within returns the most tokens that one key can use in an interval of length t, its first and last instant
+// included, whenever it begins. A token counts when it can be used at the earliest if it was reserved, which is
+// when its delay has passed; when it is spent if it came from a lease; and otherwise when it is taken. The bound
+// holds for calls of any size, and for leases that are given back. It does not cover what callers give back after
+// using it, or charge beyond a reservation. The policy must be valid. [math.MaxInt64] stands for no bound, or one
+// too large to count.
 //
-// Token bucket: what had piled up, and what accrues. With nothing piled up, the interval can begin when a
-// reserved token is due. With a lease, what is used was taken in the interval or in the lease's time before it: it
-// is as if the interval were that much longer. In windows a lease makes no difference, for it ends with its window.
+// Token bucket: the capacity, and what accrues from the first take to the end of the interval. The first take is
+// at most the longest delay of a reservation, or the time of a lease, before the interval begins.
 //
-// Fixed window: all that had piled up just before the first window in the interval, and of each window as
-// much as fits below capacity, or into the debt before it. First use: see [withinFirstUse]. Sliding window: see
-// [withinSliding].
+// Fixed window: the capacity, left over from the window before the interval, and what each window that begins in
+// the interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins,
+// and the windows from the reservation to then have granted it. A lease ends with its window and changes nothing.
+// First use: see [withinFirstUse]. Sliding window: see [withinSliding].
 func Within(p *runtime.Policy, t time.Duration) int64 {
-	period := int64(p.Period)
+	length, period := int64(t), int64(p.Period)
 	switch {
+	case p.MaxReserved == runtime.Unbounded:
+		return math.MaxInt64
+	case p.Capacity+p.MaxReserved == 0: // what is left of a limit that can only be reserved
+		return 0
 	case p.Kind == runtime.SlidingWindow:
-		return withinSliding(p, int64(t))
+		return withinSliding(p, length)
 	case p.Kind == runtime.TokenBucket:
-		return add(max(p.Capacity, 1), accrued(p, int64(t+p.Lease.For)))
+		ahead := add(p.MaxReserved, accrued(p, length))
+		early := add(length, max(int64(LongestDelay(p)), int64(p.Lease.For)))
+		return add(p.Capacity, max(ahead, accrued(p, early)))
 	case p.Start.FirstUse():
-		return withinFirstUse(p, int64(t))
+		return withinFirstUse(p, length)
 	}
-	piled, granted := p.Capacity, min(p.Rate, p.Capacity+p.MaxReserved)
-	if int64(t)%period == 0 { // the interval can begin with a window and end with one
-		piled = max(piled, granted)
+	begun := ceil(length, period)
+	if p.Reserves() {
+		begun = length/period + ceil(p.MaxReserved, p.Rate)
 	}
-	return add(piled, times(granted, ceil(int64(t), period)))
+	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
+}
+
+// Unreserved returns the rule as it applies to callers who do not reserve. It is not valid if capacity is 0, but
+// [Within] accepts it.
+func Unreserved(p *runtime.Policy) *runtime.Policy {
+	plain := *p
+	plain.MaxReserved = 0
+	return &plain
+}
+
+// LongestDelay returns how long it takes at most until reserved tokens can be used; 0 for a limit that cannot be
+// reserved, and the longest duration for one without a bound.
+func LongestDelay(p *runtime.Policy) time.Duration {
+	switch {
+	case !p.Reserves():
+		return 0
+	case p.MaxReserved == runtime.Unbounded:
+		return math.MaxInt64
+	}
+	rule := p.Rule("")
+	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: p.Capacity + p.MaxReserved, Reserve: true})
+	if err != nil {
+		panic("spec: a full key refuses its largest reservation: " + err.Error())
+	}
+	return d.Delay
 }
 
 // withinFirstUse is [Within] for windows that begin at first use. Between the starts of two windows tokens accrue as
-// in a token bucket, and no window has more than capacity and debt. The interval can begin with a window that
-// has all of the capacity; or when a window ends that was opened with one token, so that its others go then
-// and what accrued in it goes next; or when one ends that was all reserved, so that what accrued in it is due,
-// and up to a token more that had nearly accrued when it was opened.
+// in a token bucket, and no window grants more than capacity and debt. The interval can begin with a full window; or
+// just before the end of one that was opened with a single token; or, with reservations, when everything that a full
+// window had and could reserve is due.
 func withinFirstUse(p *runtime.Policy, t int64) int64 {
 	period, most := int64(p.Period), p.Capacity+p.MaxReserved
-	fresh := p.Capacity
-	if t >= period {
-		fresh = add(fresh, min(times(most, t/period), accrued(p, t)))
+	if p.Reserves() {
+		early := add(t, int64(LongestDelay(p)))
+		ahead := add(max(p.Rate, p.MaxReserved), accrued(p, t))
+		return add(p.Capacity, min(times(most, early/period), max(ahead, accrued(p, early))))
 	}
-	due := accrued(p, t+period)
-	if p.Reserves() && p.Capacity > 0 {
-		due = accruedUp(p, t+period-1)
-	}
-	fresh = max(fresh, min(times(most, t/period+1), due))
-	if t == 0 || p.Capacity == 0 {
+	fresh := add(p.Capacity, min(times(most, t/period), accrued(p, t)))
+	if t == 0 {
 		return fresh
 	}
-	opened := add(p.Capacity-1, min(times(most, ceil(t, period)), accrued(p, t+period-1)))
-	return max(fresh, opened)
+	return max(fresh, add(p.Capacity-1, min(times(most, ceil(t, period)), accrued(p, t+period-1))))
 }
 
 // withinSliding is [Within] for a sliding window. The interval begins at the last instant of a window that takes
@@ -85,8 +113,17 @@ func withinSliding(p *runtime.Policy, t int64) int64 {
 
 // left returns what can be taken in a window in which elapsed has passed, if in the one before so much was used.
 func left(p *runtime.Policy, used, elapsed int64) int64 {
-	weight := 1 - float64(elapsed)/float64(p.Period)
-	return whole(float64(p.Rate)-float64(float64(used)*weight), float64(used), p.Period)
+	rule := p.Rule("")
+	return remaining(rule, runtime.State{Value: rule.Rate, TS: rule.Phase, Prev: float64(used), Seen: true}, rule.Phase+elapsed)
+}
+
+// remaining returns the whole tokens of a state, as far as the runtime lets them be taken.
+func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
+	_, d, err := rule.Step(s, at, runtime.Ask{Op: runtime.Peek})
+	if err != nil {
+		panic("spec: a key cannot be looked at: " + err.Error())
+	}
+	return d.Remaining
 }
 
 func pick(first bool, a, b int64) int64 {
@@ -96,28 +133,14 @@ func pick(first bool, a, b int64) int64 {
 	return b
 }
 
-// whole returns the whole tokens in a sum that may fall short of what is taken by the runtime's allowance: a millionth
-// of a token, but no more than what a microsecond grants at rate per period.
-func whole(tokens, rate float64, period time.Duration) int64 {
-	return int64(math.Floor(tokens + min(1e-6, float64(1000*rate)/float64(period))))
-}
-
-// accrued returns rate * t / period, in whole tokens, with the allowance.
+// accrued returns rate * t / period in whole tokens, including one that is due but for a rounding which the runtime
+// allows.
 func accrued(p *runtime.Policy, t int64) int64 {
 	tokens, rest := accruedExactly(p, t)
-	if period := uint64(p.Period); period-rest <= min(period/1_000_000, 1000*uint64(p.Rate)) {
-		return add(tokens, 1)
-	}
-	return tokens
-}
-
-// accruedUp returns rate * t / period, rounded up.
-func accruedUp(p *runtime.Policy, t int64) int64 {
-	tokens, rest := accruedExactly(p, t)
-	if rest > 0 {
-		return add(tokens, 1)
-	}
-	return tokens
+	almost := p.Rule("")
+	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
+	part := float64(rest) / float64(p.Period)
+	return add(tokens, remaining(almost, runtime.State{Value: part, Seen: true}, 0))
 }
 
 // accruedExactly returns rate * t / period in whole tokens, and what remains of the division.

@@ -12,15 +12,14 @@ import (
 )
 
 // search finds the unluckiest interval by trying everything: callers who take any number of tokens, or
-// reserve them, or take blocks of a lease and spend them later, at every one of some instants. Reserved tokens
-// are used when they are due. Where nobody reserves, what is left of blocks is given back.
+// reserve them, or take blocks of a lease and spend them later or give them back, at every one of some instants.
+// Reserved tokens are used when they are due.
 type search struct {
 	rule     runtime.Rule
 	length   time.Duration   // of the interval, its first and last instant included
 	instants []time.Duration // in their order, since a window begins
 	firsts   time.Duration   // the last instant that the interval can begin at
-	most     int64           // the largest reservation; 0 for none
-	debt     float64         // how deep it goes into debt
+	most     int64           // the largest count
 	lease    runtime.Lease
 }
 
@@ -92,9 +91,9 @@ func (s search) ask(next map[position]int64, at position, used int64, now, first
 		return
 	}
 	next[at] = used
-	for count := int64(1); count <= max(1, s.most); count++ {
-		after, d, err := s.rule.Step(at.state, s.rule.Phase+int64(now), runtime.Ask{Count: count, Reserve: s.most > 0})
-		if err != nil || !d.Allowed || after.Value < -s.debt-1e-6 {
+	for count := int64(1); count <= s.most; count++ {
+		after, d, err := s.rule.Step(at.state, s.instant(now), runtime.Ask{Count: count, Reserve: s.rule.Debt > 0})
+		if err != nil || !d.Allowed {
 			break
 		}
 		more := used
@@ -108,13 +107,16 @@ func (s search) ask(next map[position]int64, at position, used int64, now, first
 	}
 }
 
+// instant returns the nanoseconds since 1970 at a time of the search: not 0, which stands for no time at all.
+func (s search) instant(now time.Duration) int64 { return s.rule.Phase + 4*s.rule.Period + int64(now) }
+
 // lend asks for blocks, spends what is left of them, or gives it back.
 func (s search) lend(next map[position]int64, at position, used int64, now, first time.Duration) {
-	instant := s.rule.Phase + int64(now)
+	instant := s.instant(now)
 	after, d, err := s.rule.Step(at.state, instant, runtime.Ask{Count: s.lease.Tokens})
 	if free := slices.Index(at.lent[:], block{}); err == nil && d.Allowed && free >= 0 {
 		taken := position{after, at.lent}
-		end := time.Duration(s.rule.WindowEnd(instant) - s.rule.Phase)
+		end := time.Duration(s.rule.WindowEnd(instant) - s.instant(0))
 		taken.lent[free] = block{s.lease.Tokens, now, min(now+s.lease.For, end-1)}
 		s.ask(next, taken, used, now, first)
 	}
@@ -126,24 +128,16 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 		if now >= first {
 			s.ask(next, less, used+1, now, first)
 		}
-		if s.most == 0 {
-			s.giveBack(next, at, i, used, now, first)
-		}
+		s.giveBack(next, at, i, used, now, first)
 	}
 }
 
-// giveBack gives back what is left of a block, without what has accrued since it was taken: a full key would
-// have lost that.
+// giveBack gives back what is left of a block.
 func (s search) giveBack(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
 	b := at.lent[i]
 	at = at.without(i, b.left)
-	count := b.left
-	if s.rule.Kind == runtime.TokenBucket {
-		count -= int64(math.Ceil(s.rule.Rate * float64(now-b.taken) / float64(s.rule.Period)))
-	}
-	if count > 0 {
-		at.state, _, _ = s.rule.Step(at.state, s.rule.Phase+int64(now), runtime.Ask{Op: runtime.Refund, Count: count})
-	}
+	refund := runtime.Ask{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
+	at.state, _, _ = s.rule.Step(at.state, s.instant(now), refund)
 	s.ask(next, at, used, now, first)
 }
 
@@ -180,8 +174,8 @@ func smallPolicies(period time.Duration, mostTokens int64, reserved ...int64) (p
 	return policies
 }
 
-// searchWithin searches an interval in which callers reserve at most so many tokens at once.
-func searchWithin(p *runtime.Policy, tick, length time.Duration, most int64) int64 {
+// searchWithin searches an interval.
+func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 	windows := time.Duration(2)
 	if p.Start.FirstUse() {
 		windows = 3 // so many it takes until one can begin with any part of a token
@@ -189,7 +183,7 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration, most int64) int
 	firsts := windows * p.Period
 	return search{
 		rule: p.Rule(""), length: length, instants: ticks(tick, firsts+length), firsts: firsts,
-		most: most, debt: float64(min(p.MaxReserved, 5)), lease: p.Lease,
+		most: p.Capacity + p.MaxReserved, lease: p.Lease,
 	}.worst()
 }
 
@@ -197,15 +191,17 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration, most int64) int
 const shortPeriod = 6
 
 func TestWithinIsReachedAndNeverPassed(t *testing.T) {
-	for _, p := range smallPolicies(shortPeriod, 3, 0, 2, runtime.Unbounded) {
+	for _, p := range smallPolicies(shortPeriod, 3, 0, 1, 2) {
 		for _, length := range []time.Duration{0, 3, shortPeriod, shortPeriod + 1} {
-			worst, within := searchWithin(&p, 1, length, min(1, p.MaxReserved)), Within(&p, length)
-			if p.Reserves() && worst != within { // the instants at which tokens are due are rounded to the nanosecond
-				within = Within(&p, length+1)
-			}
-			assert.Equal(t, worst, within, "%d of %+v", length, p)
+			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 		}
 	}
+}
+
+func TestWithinWithoutBound(t *testing.T) {
+	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: runtime.Unbounded}
+	assert.Equal(t, int64(math.MaxInt64), Within(&p, 0))
+	assert.Equal(t, int64(0), Within(Unreserved(&p), time.Hour))
 }
 
 // leases are all that a small policy can have.
@@ -225,11 +221,7 @@ func TestWithinOfLeasesIsReachedAndNeverPassed(t *testing.T) {
 	for _, unleased := range smallPolicies(shortPeriod, 2, 0, 2) {
 		for _, p := range leases(unleased, 1, 4) {
 			for _, length := range []time.Duration{0, 3, shortPeriod} {
-				worst, within := searchWithin(&p, 1, length, min(1, p.MaxReserved)), Within(&p, length)
-				if p.Reserves() && worst != within {
-					within = Within(&p, length+1)
-				}
-				assert.Equal(t, worst, within, "%d of %+v", length, p)
+				assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 			}
 		}
 	}

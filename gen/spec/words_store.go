@@ -26,14 +26,14 @@ func (l *Limit) leaseBoundInWords() string {
 	case p.Kind != runtime.TokenBucket:
 		return "A block ends with its window, so that no window has more for it."
 	}
-	most, ahead := grouped(p.Capacity), ""
+	ahead := ""
 	switch {
 	case p.MaxReserved == runtime.Unbounded:
-		ahead = ", and what is reserved ahead"
+		ahead = ", and what is reserved"
 	case p.Reserves():
-		most += " + " + grouped(p.MaxReserved)
+		ahead = fmt.Sprintf(", or %s + %s*t/%s if that is more", grouped(p.Capacity+p.MaxReserved), grouped(p.Rate), Duration(p.Period))
 	}
-	return fmt.Sprintf("So the limit grants at most %s + %s*(t + %s)/%s in any time t%s.", most, grouped(p.Rate), Duration(p.Lease.For), Duration(p.Period), ahead)
+	return fmt.Sprintf("At most %s + %s*(t + %s)/%s can be used in any time t%s.", grouped(p.Capacity), grouped(p.Rate), Duration(p.Lease.For), Duration(p.Period), ahead)
 }
 
 func (l *Limit) denyCacheInWords() string {

@@ -3,21 +3,26 @@ package spec
 import (
 	"fmt"
 	"math"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // WorstCase returns, in a sentence, how many tokens can be used in the most unlucky period, see [Within]:
-// "Worst case: 30 in any minute." Where callers may reserve, that holds for reservations of one token each,
-// counted when they are due; many tokens that fall due at once can exceed it, and so can what is given back of a
-// lease after others have reserved.
+// "Worst case: 30 in any minute." If reservations have no bound, the number is for callers who do not reserve.
 func (l *Limit) WorstCase() string {
-	worst := fmt.Sprintf("Worst case: %s in any %s", countInWords(Within(&l.Policy, l.Policy.Period)), periodInWords(l.Policy.Period))
-	if l.Policy.Reserves() {
-		worst += "; a large reservation can add to it when it is due"
-		if l.Policy.Lease.Tokens > 0 {
-			worst += ", and what a lease gives back too"
-		}
+	p := &l.Policy
+	worst := func(p *runtime.Policy) string {
+		return fmt.Sprintf("Worst case: %s in any %s", countInWords(Within(p, p.Period)), periodInWords(p.Period))
 	}
-	return worst + "."
+	switch {
+	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
+		return "Worst case: reservations have no bound."
+	case p.MaxReserved == runtime.Unbounded:
+		return worst(Unreserved(p)) + " without reservations, which have no bound."
+	case p.Reserves():
+		return worst(p) + ", with reserved tokens counted when their delay has passed."
+	}
+	return worst(p) + "."
 }
 
 // countInWords says how many tokens there are.

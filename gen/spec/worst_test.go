@@ -16,27 +16,15 @@ const longPeriod = 30 * time.Second
 func longTick(p *runtime.Policy) time.Duration { return p.Period / time.Duration(max(2, p.Rate)) }
 
 func TestWorstCaseIsReachedAndNeverPassed(t *testing.T) {
-	for _, p := range smallPolicies(longPeriod, 5, 0, 1, 2, runtime.Unbounded) {
-		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period, min(1, p.MaxReserved)), Within(&p, p.Period), "%+v", p)
+	for _, p := range smallPolicies(longPeriod, 5, 0, 1, 2) {
+		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 	}
 }
 
 func TestWorstCaseOfLeasesIsReachedAndNeverPassed(t *testing.T) {
-	for _, unleased := range smallPolicies(longPeriod, 2, 0, runtime.Unbounded) {
+	for _, unleased := range smallPolicies(longPeriod, 2, 0, 2) {
 		for _, p := range leases(unleased, longTick(&unleased), longPeriod) {
-			assert.Equal(t, searchWithin(&p, longTick(&p), p.Period, min(1, p.MaxReserved)), Within(&p, p.Period), "%+v", p)
-		}
-	}
-}
-
-func TestLargeReservationsAddWhatWorstCaseSays(t *testing.T) {
-	for _, p := range smallPolicies(longPeriod, 3, 2, runtime.Unbounded) {
-		for most := int64(2); most <= 3; most++ {
-			added := most - 1
-			if p.Kind == runtime.TokenBucket {
-				added = max(0, most-max(p.Capacity, 1))
-			}
-			assert.LessOrEqual(t, searchWithin(&p, longTick(&p), p.Period, most), Within(&p, p.Period)+added, "reserving up to %d: %+v", most, p)
+			assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 		}
 	}
 }
@@ -46,12 +34,14 @@ func TestWorstCaseInWords(t *testing.T) {
 	const lease = "lease: {tokens: 10, for: 255ms}, maxReserved: 0"
 	for _, test := range []struct{ limit, want string }{
 		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: 0", "Worst case: 30 in any minute."},
-		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: 5", "Worst case: 30 in any minute; a large reservation can add to it when it is due."},
+		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: 5", "Worst case: 35 in any minute, with reserved tokens counted when their delay has passed."},
+		{bucket + "rate: 10, period: 1m, capacity: 20", "Worst case: 30 in any minute without reservations, which have no bound."},
+		{bucket + "rate: 10, period: 1m, capacity: 0", "Worst case: reservations have no bound."},
 		{bucket + "rate: 100, period: 1s, " + lease, "Worst case: 225 in any second."},
-		{bucket + "rate: 100, period: 1s, lease: {tokens: 10, for: 1s}", "Worst case: 300 in any second; a large reservation can add to it when it is due, and what a lease gives back too."},
+		{bucket + "rate: 100, period: 1s, maxReserved: 10, lease: {tokens: 10, for: 1s}", "Worst case: 300 in any second, with reserved tokens counted when their delay has passed."},
 		{bucket + "rate: 1_000_000_000_000_000, period: 1ns, " + lease, "Worst case: more than can be counted in any nanosecond."},
 		{window + "rate: 40_000, period: 1d, maxReserved: 0", "Worst case: 80,000 in any day."},
-		{window + "rate: 40_000, period: 1d", "Worst case: 80,000 in any day; a large reservation can add to it when it is due."},
+		{window + "rate: 100, period: 1h, maxReserved: 1", "Worst case: 300 in any hour, with reserved tokens counted when their delay has passed."},
 		{window + "rate: 100, period: 1s, " + lease, "Worst case: 200 in any second."},
 		{window + "rate: 10, period: 1m, capacity: 20, maxReserved: 0, start: first use", "Worst case: 39 in any minute."},
 		{sliding + "rate: 100, period: 1s, " + lease, "Worst case: 200 in any second."},

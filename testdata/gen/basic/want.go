@@ -76,7 +76,7 @@ func (l *Limits) limiter() *runtime.Limiter {
 // Fixed window: 100 per hour.
 // Windows begin at a time of this limit's own, the same for ever.
 // Callers may reserve as far ahead as they like.
-// Worst case: 200 in any hour; a large reservation can add to it when it is due.
+// Worst case: 200 in any hour without reservations, which have no bound.
 func (l *Limits) FreeTrialSignUp() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyFreeTrialSignUp, runtime.Key{})
 }
@@ -94,7 +94,7 @@ var policyFreeTrialSignUp = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 20 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 30 in any minute; a large reservation can add to it when it is due.
+// Worst case: 30 in any minute without reservations, which have no bound.
 func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
@@ -113,7 +113,7 @@ var policySendMessage = runtime.Policy{
 // Token bucket: 40,000 per minute, at most 40,000 at once.
 // Callers may reserve at most 80,000 ahead.
 // Each count is split into 10 shards.
-// Worst case: 80,000 in any minute; a large reservation can add to it when it is due.
+// Worst case: 160,000 in any minute, with reserved tokens counted when their delay has passed.
 func (l *Limits) LLMTokens(team string, model string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }

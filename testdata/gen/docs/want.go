@@ -75,7 +75,7 @@ func (l *Limits) limiter() *runtime.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Lower() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLower, runtime.Key{})
 }
@@ -93,7 +93,7 @@ var policyLower = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Upper() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyUpper, runtime.Key{})
 }
@@ -111,7 +111,7 @@ var policyUpper = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Named() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyNamed, runtime.Key{})
 }
@@ -129,7 +129,7 @@ var policyNamed = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Name() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyName, runtime.Key{})
 }
@@ -147,7 +147,7 @@ var policyName = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) None() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyNone, runtime.Key{})
 }
@@ -165,7 +165,7 @@ var policyNone = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 //
 // Deprecated: use Named.
 func (l *Limits) Old() runtime.ReservableLimit {
@@ -187,7 +187,7 @@ var policyOld = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) OldToo() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyOldToo, runtime.Key{})
 }
@@ -205,7 +205,7 @@ var policyOldToo = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Ends() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyEnds, runtime.Key{})
 }
@@ -230,7 +230,7 @@ var policyEnds = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Tabs() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyTabs, runtime.Key{})
 }
@@ -248,7 +248,7 @@ var policyTabs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Quotes() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyQuotes, runtime.Key{})
 }
@@ -271,7 +271,7 @@ var policyQuotes = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Exported() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyExported, runtime.Key{})
 }
@@ -289,7 +289,7 @@ var policyExported = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Blank() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyBlank, runtime.Key{})
 }
@@ -307,7 +307,7 @@ var policyBlank = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Folded() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyFolded, runtime.Key{})
 }
@@ -329,7 +329,7 @@ var policyFolded = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Literal() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLiteral, runtime.Key{})
 }

@@ -81,7 +81,7 @@ func (l *Limits) limiter() *runtime.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) Nobody() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyNobody, runtime.Key{})
 }
@@ -99,7 +99,7 @@ var policyNobody = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByString(user string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByString, runtime.KeyOf(runtime.String(user)))
 }
@@ -117,7 +117,7 @@ var policyByString = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByBool(paying bool) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
 }
@@ -135,7 +135,7 @@ var policyByBool = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByInt(n int) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByInt, runtime.KeyOf(runtime.Int(n)))
 }
@@ -153,7 +153,7 @@ var policyByInt = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByInt64(userID int64) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
 }
@@ -171,7 +171,7 @@ var policyByInt64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByUint64(hash uint64) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
 }
@@ -189,7 +189,7 @@ var policyByUint64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByAddr(from netip.Addr) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
 }
@@ -207,7 +207,7 @@ var policyByAddr = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByPrefix(network netip.Prefix) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
 }
@@ -225,7 +225,7 @@ var policyByPrefix = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByTime(day time.Time) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByTime, runtime.KeyOf(runtime.Text(day)))
 }
@@ -243,7 +243,7 @@ var policyByTime = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByLevel(level slog.Level) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
 }
@@ -261,7 +261,7 @@ var policyByLevel = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByOwn(user ids.UserID) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
 }
@@ -279,7 +279,7 @@ var policyByOwn = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByStep(step init2.StepID) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByStep, runtime.KeyOf(runtime.Text(step)))
 }
@@ -297,7 +297,7 @@ var policyByStep = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
 }

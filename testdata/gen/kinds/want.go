@@ -91,7 +91,7 @@ var policyPlain = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Callers may reserve at most 30 ahead.
-// Worst case: 20 in any minute; a large reservation can add to it when it is due.
+// Worst case: 50 in any minute, with reserved tokens counted when their delay has passed.
 func (l *Limits) Reservable(user string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyReservable, runtime.KeyOf(runtime.String(user)))
 }
@@ -109,7 +109,7 @@ var policyReservable = runtime.Policy{
 //
 // Token bucket: 4 per second, each reserved ahead.
 // Callers may reserve at most 4 ahead.
-// Worst case: 5 in any second; a large reservation can add to it when it is due.
+// Worst case: 8 in any second, with reserved tokens counted when their delay has passed.
 func (l *Limits) ReserveOnly() runtime.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyReserveOnly, runtime.Key{})
 }
@@ -145,7 +145,7 @@ var policySliding = runtime.Policy{
 // Token bucket: 1,000,000 per week, at most 1,000,000 at once.
 // Callers may reserve as far ahead as they like.
 // Each count is split into 8 shards.
-// Worst case: 2,000,000 in any week; a large reservation can add to it when it is due.
+// Worst case: 2,000,000 in any week without reservations, which have no bound.
 func (l *Limits) Sharded() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policySharded, runtime.Key{})
 }
@@ -200,7 +200,7 @@ var policyEveryMorning = runtime.Policy{
 // Fixed window: 5 per 2 weeks, and what is not used piles up to 10.
 // A window begins at Mon 2026-01-05 07:00 UTC, and every 2 weeks before and after it.
 // Callers may reserve at most 5 ahead.
-// Worst case: 15 in any 2 weeks; a large reservation can add to it when it is due.
+// Worst case: 20 in any 2 weeks, with reserved tokens counted when their delay has passed.
 func (l *Limits) EveryOtherWeek() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyEveryOtherWeek, runtime.Key{})
 }
@@ -308,7 +308,7 @@ var policyShort = runtime.Policy{
 //
 // Token bucket: 10,000 per second, at most 10,000 at once.
 // A process takes 1,000 tokens at a time, and spends them from its memory within 200ms.
-// So the limit grants at most 10,000 + 10,000*(t + 200ms)/1s in any time t.
+// At most 10,000 + 10,000*(t + 200ms)/1s can be used in any time t.
 // A process remembers a denial for at most 100ms.
 // A crash of the database's machine may lose the counts of the last moments.
 // Worst case: 22,000 in any second.
@@ -354,9 +354,9 @@ var policyLeasedWindow = runtime.Policy{
 // Token bucket: 10 per minute, at most 20 at once.
 // Callers may reserve at most 5 ahead.
 // A process takes 1 token at a time, and spends it from its memory within 1m30s.
-// So the limit grants at most 20 + 5 + 10*(t + 1m30s)/1m in any time t.
+// At most 20 + 10*(t + 1m30s)/1m can be used in any time t, or 25 + 10*t/1m if that is more.
 // A decision waits until the database's disk has the counts.
-// Worst case: 45 in any minute; a large reservation can add to it when it is due, and what a lease gives back too.
+// Worst case: 45 in any minute, with reserved tokens counted when their delay has passed.
 func (l *Limits) LeasedDebt() runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLeasedDebt, runtime.Key{})
 }

@@ -76,7 +76,7 @@ func (lll *Limits) limiter() *runtime.Limiter {
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) New(l string, ll int) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyNew, runtime.KeyOf(runtime.String(l), runtime.Int(ll)))
 }
@@ -94,7 +94,7 @@ var policyNew = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) Limits(store string, limits string, names string) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyLimits, runtime.KeyOf(runtime.String(store), runtime.String(limits), runtime.String(names)))
 }
@@ -112,7 +112,7 @@ var policyLimits = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) Policies(ctx string, items string) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyPolicies, runtime.KeyOf(runtime.String(ctx), runtime.String(items)))
 }
@@ -130,7 +130,7 @@ var policyPolicies = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyDecision, runtime.KeyOf(runtime.String(policyDecisionKeyKey), runtime.String(policyDecisionKey)))
 }
@@ -148,7 +148,7 @@ var policyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) PolicyDecision(limiter string) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiter)))
 }
@@ -166,7 +166,7 @@ var policyPolicyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) ErrLimited(ids ids.UserID) runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyErrLimited, runtime.KeyOf(runtime.Text(ids)))
 }
@@ -184,7 +184,7 @@ var policyErrLimited = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) APIURLs() runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyAPIURLs, runtime.Key{})
 }
@@ -202,7 +202,7 @@ var policyAPIURLs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Callers may reserve as far ahead as they like.
-// Worst case: 2 in any second; a large reservation can add to it when it is due.
+// Worst case: 2 in any second without reservations, which have no bound.
 func (lll *Limits) XLimiter() runtime.ReservableLimit {
 	return lll.limiter().Reservable(&policyXLimiter, runtime.Key{})
 }
