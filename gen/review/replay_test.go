@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -159,8 +160,9 @@ func TestALeaseAddsAsMuchAsIsSaid(t *testing.T) {
 		if more == 0 {
 			continue
 		}
-		due := ceil((more+p.MaxReserved)*int64(p.Period), p.Rate) - min(1000, int64(p.Period)/(p.Rate*1_000_000)) // when the last of them is taken
-		last := max(0, time.Duration(due)-p.Lease.For)
+		last := time.Duration(sort.Search(int(2*p.Period), func(length int) bool { // when the last of them is used
+			return Within(&p, time.Duration(length)) >= p.Capacity+p.MaxReserved+more
+		}))
 		require.Equal(t, more, Within(&p, last)-Within(&unleased, last), "%+v", p)
 	}
 }
