@@ -45,13 +45,16 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	return s.offset.now, nil
 }
 
-// renewOffset measures again in the background if the measurement is old, so that no call waits for it, nor ends it.
+// renewOffset measures again if the measurement is old. The call that finds it so waits, but does not end the measurement
+// when its context ends.
 func (s *Store) renewOffset(ctx context.Context) {
 	if !s.offset.begin() {
 		return
 	}
 	type answer struct{ asked, now time.Time }
-	s.inBackground(func() {
+	done := make(chan struct{})
+	if !s.inBackground(func() {
+		defer close(done)
 		s.offset.measure(func() (asked, now time.Time, err error) {
 			a, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (a answer, err error) {
 				a.asked, a.now, err = s.askNow(ctx, s.db)
@@ -59,7 +62,13 @@ func (s *Store) renewOffset(ctx context.Context) {
 			})
 			return a.asked, a.now, err
 		})
-	})
+	}) {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // askNow asks the database what time it is, on another connection if the server has closed one while it was idle.
