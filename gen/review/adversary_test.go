@@ -262,7 +262,7 @@ func (d dice) bounded() runtime.Policy {
 		if p.MaxReserved > 0 && d.IntN(5) == 0 && p.Kind != runtime.SlidingWindow {
 			p.Capacity, p.Lease = 0, runtime.Lease{}
 		}
-		if d.IntN(4) == 0 && p.MaxReserved == 0 {
+		if d.IntN(4) == 0 {
 			p.Shards = choose(d, 2, 3, 4, 7)
 		}
 		if p.Validate() == nil {
@@ -298,7 +298,7 @@ func (d dice) edited(p runtime.Policy) runtime.Policy {
 		if new.Kind == runtime.SlidingWindow {
 			new.Capacity, new.MaxReserved = new.Rate, 0
 		}
-		if new.Validate() == nil && new != p && (new.Shards < 2 || new.MaxReserved == 0) {
+		if new.Validate() == nil && new != p {
 			return new
 		}
 	}
