@@ -98,7 +98,7 @@ func (s *Store) inTxOf(ctx context.Context, conn *sql.Conn, p *prepared, fn func
 			return err
 		}
 	}
-	return commit(conn, tx)
+	return commit(ctx, conn, tx)
 }
 
 // locking returns how rows are locked by the dialect, if not plainly.

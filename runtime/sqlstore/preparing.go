@@ -11,9 +11,6 @@ type preparing struct {
 	mu sync.Mutex
 	// under is the preparation under way, nil if there is none.
 	under *preparation
-	// outdated are statements to be released before others are prepared: drivers count the uses of a text, and would go on
-	// with what is outdated.
-	outdated *prepared
 }
 
 // preparation is one attempt to prepare.
@@ -52,11 +49,11 @@ func (s *Store) preparation(ctx context.Context) *preparation {
 	if s.preparing.under != nil {
 		return s.preparing.under
 	}
-	under, outdated := &preparation{done: make(chan struct{})}, s.preparing.outdated
-	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), under, outdated) }) {
+	under := &preparation{done: make(chan struct{})}
+	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), under) }) {
 		return nil
 	}
-	s.preparing.under, s.preparing.outdated = under, nil
+	s.preparing.under = under
 	return under
 }
 
@@ -65,14 +62,13 @@ func (s *Store) preparation(ctx context.Context) *preparation {
 const preparationTimeout = Timeout / 4
 
 // runPreparation ends a preparation after [preparationTimeout]. If it succeeds later, its statements are used all the same.
-func (s *Store) runPreparation(ctx context.Context, under *preparation, outdated *prepared) {
+func (s *Store) runPreparation(ctx context.Context, under *preparation) {
 	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
 	defer cancel()
 	under.p, under.err = bounded(ctx, func(ctx context.Context) (*prepared, error) {
 		if p := s.prepared.Load(); p != nil {
 			return p, nil
 		}
-		outdated.close()
 		p, err := s.prepareChecked(ctx)
 		if err != nil {
 			return nil, err
@@ -120,21 +116,5 @@ func (s *Store) keep(p *prepared) (*prepared, error) {
 	return p, nil
 }
 
-// unprepare has others prepared in place of statements that are outdated, at the next use.
-func (s *Store) unprepare(_ context.Context, p *prepared) error {
-	s.preparing.mu.Lock()
-	defer s.preparing.mu.Unlock()
-	if p != nil && s.prepared.CompareAndSwap(p, nil) {
-		s.preparing.outdated = p
-	}
-	return nil
-}
-
 // release releases the statements of a store that is closed.
-func (s *Store) release() {
-	s.prepared.Swap(nil).close()
-	s.preparing.mu.Lock()
-	defer s.preparing.mu.Unlock()
-	s.preparing.outdated.close()
-	s.preparing.outdated = nil
-}
+func (s *Store) release() { s.prepared.Swap(nil).close() }

@@ -92,7 +92,7 @@ var troubles = []trouble{
 		states: misplacedStates,
 		do:     noNames,
 	}, {
-		states: []string{"08P01"}, messages: []string{"bind message supplies"},
+		states: []string{"08P01"}, messages: []string{"bind message supplies", "prepared statement name is already in use"},
 		do: noNames,
 	}, {
 		states: []string{"08P01"}, messages: []string{"not allowed in statement pooling mode"},

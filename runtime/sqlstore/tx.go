@@ -120,7 +120,8 @@ func isNil(tx runtime.Tx) bool {
 // On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
 // otherwise runs fn again.
 //
-// The error is that of fn, of the commit, or of ctx. If fn returns one, the transaction is rolled back.
+// The error is that of fn, of the commit, or of ctx. If fn returns one, the transaction is rolled back. If ctx ends during
+// the commit, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return retry(ctx, func() error { return inTx(ctx, db, fn) })
 }
@@ -151,11 +152,20 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 			return err
 		}
 	}
-	return commit(conn, tx)
+	return commit(ctx, conn, tx)
 }
 
-// commit commits a transaction on a connection of its own.
-func commit(conn *sql.Conn, tx *sql.Tx) error { return ended(conn, tx.Commit()) }
+// commit commits a transaction on a connection of its own. If ctx ends meanwhile, the outcome is unknown: lib/pq then
+// cancels the wait for a synchronous standby, Postgres reports success, and a failover may lose the transaction.
+func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
+	if err := ended(conn, tx.Commit()); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("the transaction may have been committed: %w", err)
+	}
+	return nil
+}
 
 // rollback rolls one back that has not ended yet.
 func rollback(conn *sql.Conn, tx *sql.Tx) { ended(conn, tx.Rollback()) }

@@ -223,7 +223,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 	for _, batch := range []int{0, 1} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := wired(t, &wire{roundTrip: 20 * time.Millisecond, obeys: true}, batch)
+				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
 				p := *told
 				p.Timeout = 25 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
