@@ -13,7 +13,7 @@ type (
 		Version int           `json:"version"`
 		Old     string        `json:"old"`
 		New     string        `json:"new"`
-		Remark  string        `json:"remark"`
+		Remark  string        `json:"remark,omitempty"`
 		Limits  []jsonSubject `json:"limits"`
 	}
 	jsonSubject struct {

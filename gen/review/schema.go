@@ -18,9 +18,9 @@ func Schema() []byte {
 		"version": object{"const": 1},
 		"old":     text("The name of the old file."),
 		"new":     text("The name of the new file."),
-		"remark":  text("What is special about the files, such as that one was moved; empty if nothing is."),
 		"limits":  list("The limits that have changed, in the order of the new file: before them the file itself, whose name is empty, and after them those that are gone.", ref("limit")),
 	})
+	schema["properties"].(object)["remark"] = text("What is special about the files, such as that one was moved; left out if nothing is.")
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["title"] = "A review of rate limits"
 	schema["definitions"] = definitions()

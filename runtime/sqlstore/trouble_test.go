@@ -79,7 +79,7 @@ func TestAdvise(t *testing.T) {
 
 // TestAdviseHidesDataSourceName has nothing of a data source name in an error, nor in those that it wraps.
 func TestAdviseHidesDataSourceName(t *testing.T) {
-	s, err := New(nil, Postgres, Options{})
+	s, err := New(new(sql.DB), Postgres, Options{})
 	require.NoError(t, err)
 	malformed := &url.Error{Op: "parse", URL: "postgres://user:hunter2 x@host/db", Err: errors.New("net/url: invalid userinfo")}
 	for _, err := range []error{
