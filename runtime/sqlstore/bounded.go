@@ -17,17 +17,26 @@ func bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error))
 		ctx, cancel = context.WithTimeout(ctx, Timeout)
 		defer cancel()
 	}
+	return await(ctx, func() (T, error) { return f(ctx) }, nil)
+}
+
+// await runs f, which does not return when ctx ends if a driver does not, and returns soon after ctx has ended. If f
+// returns a value later than that, in the background, drop is called with it.
+func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, error) {
+	ended := ctx.Done()
+	if ended == nil {
+		return f()
+	}
 	type result struct {
 		value T
 		err   error
 	}
 	done := make(chan result, 1)
 	go func() {
-		value, err := f(ctx)
+		value, err := f()
 		done <- result{value, err}
 	}()
 	var late <-chan time.Time
-	ended := ctx.Done()
 	for {
 		select {
 		case r := <-done:
@@ -35,6 +44,13 @@ func bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error))
 		case <-ended:
 			ended, late = nil, time.After(grace)
 		case <-late:
+			if drop != nil {
+				go func() {
+					if r := <-done; r.err == nil {
+						drop(r.value)
+					}
+				}()
+			}
 			var zero T
 			return zero, fmt.Errorf("the database has not answered: %w", ctx.Err())
 		}

@@ -85,6 +85,8 @@ type prepared struct {
 // preparedStmt is a statement that may be prepared.
 type preparedStmt struct {
 	stmt atomic.Pointer[sql.Stmt]
+	// preparing says that a call prepares it.
+	preparing atomic.Bool
 	// wanted says that a transaction has run the text: to prepare it there would take a second connection.
 	wanted atomic.Bool
 }
@@ -106,20 +108,24 @@ func (s *Store) newPrepared(ctx context.Context) (*prepared, error) {
 	return p, nil
 }
 
-// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared.
+// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared, or if another
+// call prepares this one: whichever came second would have to be closed, and database/sql closes a statement only when
+// each connection that has it is free, which one that does not answer is not.
 func (p *prepared) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
 	at := &p.stmts[s][f]
-	if stmt := at.stmt.Load(); stmt != nil || !p.keeps {
+	if stmt := at.stmt.Load(); stmt != nil || !p.keeps || !at.preparing.CompareAndSwap(false, true) {
+		return stmt, nil
+	}
+	defer at.preparing.Store(false)
+	if stmt := at.stmt.Load(); stmt != nil {
 		return stmt, nil
 	}
 	stmt, err := p.db.PrepareContext(ctx, p.texts[s][f].sql)
 	if err != nil {
 		return nil, err
 	}
-	if !at.stmt.CompareAndSwap(nil, stmt) {
-		stmt.Close() // another call was faster
-	}
-	return at.stmt.Load(), nil
+	at.stmt.Store(stmt)
+	return stmt, nil
 }
 
 // stmtInTx is stmt in a transaction, which needs its only connection. It is nil if the statement is not prepared yet.

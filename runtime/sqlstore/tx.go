@@ -49,7 +49,7 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 	if isNil(t.tx) {
 		return nil, runtime.ErrNilTx
 	}
-	answers, err := t.answerGuarded(ctx, calls)
+	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.answerGuarded(ctx, calls) }, nil)
 	if err != nil && retryable(err) {
 		return nil, &RetryTxError{err}
 	}
@@ -126,33 +126,70 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return retry(ctx, func() error { return inTx(ctx, db, fn) })
 }
 
-// inTx runs fn in one transaction.
+// inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not: what the driver has not
+// returned from by then goes on in the background.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
+	t, err := await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	if err != nil {
+		return err
+	}
+	var open string
+	err = t.run(fn, &open)
+	_, err = await(ctx, func() (struct{}, error) {
+		defer t.abandon()
+		if err == nil && open != "" {
+			err = requireOpen(ctx, t.tx, open)
+		}
+		if err == nil {
+			err = commit(ctx, t.conn, t.tx)
+		}
+		return struct{}{}, err
+	}, nil)
+	return err
+}
+
+// connTx is a transaction on a connection of its own.
+type connTx struct {
+	conn *sql.Conn
+	tx   *sql.Tx
+}
+
+// run runs fn, and rolls the transaction back if fn panics. See runInTxs for open.
+func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
+	returned := false
+	defer func() {
+		runInTxs.Delete(t.tx)
+		if !returned {
+			t.abandon()
+		}
+	}()
+	runInTxs.Store(t.tx, open)
+	err = fn(t.tx)
+	returned = true
+	return err
+}
+
+// beginOn begins a transaction on a connection of a pool.
+func beginOn(ctx context.Context, db *sql.DB) (*connTx, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err == nil {
+		return &connTx{conn, tx}, nil
 	}
 	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, nil)
 	if errors.Is(err, driver.ErrBadConn) {
-		return &RetryTxError{err} // by another connection: nothing was sent by this one
+		return nil, &RetryTxError{err} // by another connection: nothing was sent by this one
 	}
-	if err != nil {
-		return ended(conn, err)
-	}
-	defer rollback(conn, tx)
-	var open string
-	runInTxs.Store(tx, &open)
-	defer runInTxs.Delete(tx)
-	if err := fn(tx); err != nil {
-		return err
-	}
-	if open != "" {
-		if err := requireOpen(ctx, tx, open); err != nil {
-			return err
-		}
-	}
-	return commit(ctx, conn, tx)
+	return nil, ended(conn, err)
+}
+
+// abandon rolls the transaction back, if it has not ended, and gives the connection back to its pool.
+func (t *connTx) abandon() {
+	rollback(t.conn, t.tx)
+	t.conn.Close()
 }
 
 // commit commits a transaction on a connection of its own. If ctx ends meanwhile, the outcome is unknown: lib/pq then

@@ -215,6 +215,9 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	require.NoError(t, err)
 	require.NoError(t, store.Migrate(t.Context()))
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	// The next call opens a connection.
+	db.SetMaxIdleConns(0)
+	db.SetMaxIdleConns(2)
 	return store
 }
 
@@ -225,7 +228,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
 				p := *told
-				p.Timeout = 25 * time.Millisecond
+				p.Timeout = 35 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
 				start, failed := time.Now(), 0
 				for limit.Require(t.Context()) != nil {
