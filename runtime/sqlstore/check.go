@@ -76,7 +76,9 @@ var errUnseen = errors.New("the table is not visible")
 
 // What to do about a table that cannot be used. See [trouble] for the placeholders.
 const (
-	noTable = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	noTable     = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	noTableInTx = `there is no table {table} where the transaction was begun: begin it in the database that holds the counts, ` +
+		`or create the table there: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	// Some databases do not show a table to a user who may do nothing with it.
 	unseenTable  = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
 	otherSession = `change the settings of the connections, in the data source name or in the server`

@@ -50,8 +50,13 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 		return nil, runtime.ErrNilTx
 	}
 	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.answerGuarded(ctx, calls) }, nil)
-	if err != nil && retryable(err) {
+	switch {
+	case err != nil && retryable(err):
 		return nil, &RetryTxError{err}
+	case errors.Is(err, errUnseen):
+		return nil, &advised{t.store.say(noTableInTx), errUnseen}
+	case remedy(err) == noTable:
+		return nil, &advised{t.store.say(noTableInTx), err}
 	}
 	return answers, t.store.advise(err)
 }

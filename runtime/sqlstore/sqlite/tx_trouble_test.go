@@ -35,6 +35,6 @@ func TestTxOfAnotherDatabase(t *testing.T) {
 	err = sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
 		return limiter.WithTx(tx).Limit(told, runtime.Key{}).Require(t.Context())
 	})
-	assert.ErrorContains(t, err, `limit "told": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
+	assert.ErrorContains(t, err, `limit "told": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: rate_limits")
 }
