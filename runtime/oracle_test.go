@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"math"
 	"math/big"
 	"testing"
 
@@ -151,7 +152,8 @@ func (o *oracle) follow(s runtime.State) {
 // numbers that the trace may have seen.
 func (o *oracle) rounding() *big.Rat {
 	debt := min(o.MaxReserved, 3*o.Rate)
-	return new(big.Rat).SetFloat64(5e-16 * float64(1+o.Capacity+o.Rate+debt))
+	value, _ := o.value.Float64() // charges go below any debt
+	return new(big.Rat).SetFloat64(5e-16 * (float64(1+o.Capacity+o.Rate+debt) + math.Abs(value)))
 }
 
 // ambiguous reports whether a Take is so near to the threshold that rounding decides. One that takes the

@@ -102,7 +102,7 @@ func (r *Rule) timeFor(tokens float64) int64 {
 func (r *Rule) boundary(t int64, tokens float64) int64 {
 	start := r.windowStart(t)
 	windows := math.Ceil(tokens/r.Rate + float64(t-start)/float64(r.Period))
-	if !(windows < float64((math.MaxInt64-max(0, start))/r.Period)) {
+	if !(windows <= float64((math.MaxInt64-max(0, start))/r.Period)) {
 		return math.MaxInt64
 	}
 	return start + max(1, int64(windows))*r.Period
