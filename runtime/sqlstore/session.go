@@ -48,12 +48,28 @@ func (o own) exec(ctx context.Context, s statement, f form, v *values) (sql.Resu
 	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
 		return o.tx.StmtContext(ctx, stmt).ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
 	}
+	if o.prepared.keeps {
+		// Prepared for this transaction only: MariaDB reads a variable that a text has set in it otherwise.
+		stmt, err := o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
+		if err != nil {
+			return nil, err
+		}
+		return stmt.ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
+	}
 	return callers{o.tx, o.prepared.texts}.exec(ctx, s, f, v)
 }
 
 func (o own) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
 	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
 		return o.tx.StmtContext(ctx, stmt).QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	}
+	if o.prepared.keeps {
+		// Prepared for this transaction only: MariaDB reads a variable that a text has set in it otherwise.
+		stmt, err := o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
+		if err != nil {
+			return nil, err
+		}
+		return stmt.QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
 	}
 	return callers{o.tx, o.prepared.texts}.query(ctx, s, f, v)
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 )
 
@@ -75,6 +76,9 @@ type prepared struct {
 	// keeps says that statements are prepared.
 	keeps bool
 	stmts [statementCount][formCount]preparedStmt
+	mu    sync.Mutex
+	// spare are statements that two calls have prepared.
+	spare []*sql.Stmt
 	// resends says that a statement outside of a transaction may be carried out twice.
 	resends bool
 	// splits says that the driver prepares a statement and runs it by two messages, and names it so that a pooler that
@@ -85,8 +89,6 @@ type prepared struct {
 // preparedStmt is a statement that may be prepared.
 type preparedStmt struct {
 	stmt atomic.Pointer[sql.Stmt]
-	// preparing says that a call prepares it.
-	preparing atomic.Bool
 	// wanted says that a transaction has run the text: to prepare it there would take a second connection.
 	wanted atomic.Bool
 }
@@ -108,24 +110,24 @@ func (s *Store) newPrepared(ctx context.Context) (*prepared, error) {
 	return p, nil
 }
 
-// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared, or if another
-// call prepares this one: whichever came second would have to be closed, and database/sql closes a statement only when
-// each connection that has it is free, which one that does not answer is not.
+// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared. Of two calls that
+// prepare it at once, the second one's is kept until the store is closed: database/sql closes a statement only when each
+// connection that has it is free, and one that does not answer is not.
 func (p *prepared) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
 	at := &p.stmts[s][f]
-	if stmt := at.stmt.Load(); stmt != nil || !p.keeps || !at.preparing.CompareAndSwap(false, true) {
-		return stmt, nil
-	}
-	defer at.preparing.Store(false)
-	if stmt := at.stmt.Load(); stmt != nil {
+	if stmt := at.stmt.Load(); stmt != nil || !p.keeps {
 		return stmt, nil
 	}
 	stmt, err := p.db.PrepareContext(ctx, p.texts[s][f].sql)
 	if err != nil {
 		return nil, err
 	}
-	at.stmt.Store(stmt)
-	return stmt, nil
+	if !at.stmt.CompareAndSwap(nil, stmt) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.spare = append(p.spare, stmt)
+	}
+	return at.stmt.Load(), nil
 }
 
 // stmtInTx is stmt in a transaction, which needs its only connection. It is nil if the statement is not prepared yet.
@@ -158,6 +160,11 @@ func (p *prepared) prepareWanted(ctx context.Context) error {
 func (p *prepared) close() {
 	if p == nil {
 		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, stmt := range p.spare {
+		stmt.Close()
 	}
 	for s := range p.stmts {
 		for f := range p.stmts[s] {

@@ -162,7 +162,8 @@ func (l *leased) answer(m machine, in hostAsk, told reply) (next []machine) {
 		next = append(next, after)
 	}
 	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !told.lost {
-		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left)}
+		// When the block was taken is not in the model.
+		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: told.decision.TakenAt}
 		if told.agrees(l.policy, in.Ask, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
