@@ -128,8 +128,7 @@ func TestGoHover(t *testing.T) {
 		"LLMTokens(team string, model string) runtime.ReservableLimit",
 		"LLMTokens bounds the tokens of one team on one model, in and out together.",
 		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 ahead. Each count is split into 10 shards.",
-		"Worst case: ",
-		" in any minute; a large reservation can add to it when it is due.",
+		"Worst case: 160,000 in any minute, with reserved tokens counted when their delay has passed.",
 	} {
 		assert.Contains(t, shown, part)
 	}
