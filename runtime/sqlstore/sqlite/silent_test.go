@@ -254,7 +254,7 @@ func TestSilentConnection(t *testing.T) {
 		holds bool
 	}{
 		{step: "connect", kind: runtime.SlidingWindow},
-		{step: "prepare", kind: runtime.SlidingWindow},
+		{step: "prepare", kind: runtime.SlidingWindow, holds: true}, // in a transaction: database/sql waits for it by a mutex
 		{step: "begin", kind: runtime.SlidingWindow},
 		{step: "exec", kind: runtime.SlidingWindow, holds: true},
 		{step: "commit", kind: runtime.SlidingWindow},
