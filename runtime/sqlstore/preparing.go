@@ -65,20 +65,24 @@ const preparationTimeout = Timeout / 4
 func (s *Store) runPreparation(ctx context.Context, under *preparation) {
 	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
 	defer cancel()
-	under.p, under.err = bounded(ctx, func(ctx context.Context) (*prepared, error) {
-		if p := s.prepared.Load(); p != nil {
-			return p, nil
-		}
-		p, err := s.prepareChecked(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return s.keep(p)
-	})
+	under.p, under.err = bounded(ctx, s.prepareNow)
 	s.preparing.mu.Lock()
 	defer s.preparing.mu.Unlock()
 	s.preparing.under = nil
 	close(under.done)
+}
+
+// prepareNow returns the statements, and prepares them under ctx if nobody has. Its error is the database's or the
+// pooler's own, however long they took for it.
+func (s *Store) prepareNow(ctx context.Context) (*prepared, error) {
+	if p := s.prepared.Load(); p != nil {
+		return p, nil
+	}
+	p, err := s.prepareChecked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.keep(p)
 }
 
 // prepareChecked finds out how to run the statements, compares the table with what it must be, and measures the database's clock.

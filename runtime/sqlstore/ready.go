@@ -29,7 +29,7 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // tryOut checks the table and the clocks of a cluster, rehearses a call, and looks for a pooler that mixes statements up.
 func (s *Store) tryOut(ctx context.Context) error {
-	p, err := s.prepare(ctx)
+	p, err := s.prepareNow(ctx)
 	if err != nil {
 		return err
 	}

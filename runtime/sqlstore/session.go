@@ -38,40 +38,44 @@ type session interface {
 	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
 }
 
-// own is a transaction of the store, with those statements that are prepared.
+// own is a transaction of the store, with its prepared statements.
 type own struct {
 	tx       *sql.Tx
 	prepared *prepared
 }
 
 func (o own) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
-		return o.tx.StmtContext(ctx, stmt).ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
+	stmt, err := o.stmt(ctx, s, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return callers{o.tx, o.prepared.texts}.exec(ctx, s, f, v)
 	}
-	if o.prepared.keeps {
-		// Prepared for this transaction only: MariaDB reads a variable that a text has set in it otherwise.
-		stmt, err := o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
-		if err != nil {
-			return nil, err
-		}
-		return stmt.ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
-	}
-	return callers{o.tx, o.prepared.texts}.exec(ctx, s, f, v)
+	return stmt.ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
 }
 
 func (o own) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	if stmt := o.prepared.stmtInTx(s, f); stmt != nil {
-		return o.tx.StmtContext(ctx, stmt).QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	stmt, err := o.stmt(ctx, s, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return callers{o.tx, o.prepared.texts}.query(ctx, s, f, v)
 	}
-	if o.prepared.keeps {
-		// Prepared for this transaction only: MariaDB reads a variable that a text has set in it otherwise.
-		stmt, err := o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
-		if err != nil {
-			return nil, err
-		}
-		return stmt.QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	return stmt.QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+}
+
+// stmt returns a statement as the transaction runs it, or nil if it runs the text.
+func (o own) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
+	switch stmt := o.prepared.stmtInTx(s, f); {
+	case stmt != nil:
+		return o.tx.StmtContext(ctx, stmt), nil
+	case o.prepared.keeps:
+		// Prepared for this transaction only: by a text, MariaDB reads a variable before the statement has set it.
+		return o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
 	}
-	return callers{o.tx, o.prepared.texts}.query(ctx, s, f, v)
+	return nil, nil
 }
 
 // callers is a transaction of the caller. What is prepared in the database is not used in it: to prepare

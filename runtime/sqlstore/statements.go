@@ -89,7 +89,7 @@ type prepared struct {
 // preparedStmt is a statement that may be prepared.
 type preparedStmt struct {
 	stmt atomic.Pointer[sql.Stmt]
-	// wanted says that a transaction has run the text: to prepare it there would take a second connection.
+	// wanted says that a transaction has had to prepare it for itself: to keep it would have taken a second connection.
 	wanted atomic.Bool
 }
 

@@ -254,7 +254,8 @@ func TestSilentConnection(t *testing.T) {
 		holds bool
 	}{
 		{step: "connect", kind: runtime.SlidingWindow},
-		{step: "prepare", kind: runtime.SlidingWindow, holds: true}, // in a transaction: database/sql waits for it by a mutex
+		{step: "prepare", kind: runtime.SlidingWindow, holds: true},
+		{step: "prepare", kind: runtime.TokenBucket},
 		{step: "begin", kind: runtime.SlidingWindow},
 		{step: "exec", kind: runtime.SlidingWindow, holds: true},
 		{step: "commit", kind: runtime.SlidingWindow},
@@ -265,7 +266,7 @@ func TestSilentConnection(t *testing.T) {
 				if row.holds && !obeys {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s obeys=%v batch=%d", row.step, obeys, batch), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s %v obeys=%v batch=%d", row.step, row.kind, obeys, batch), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { silentAt(t, row.step, row.kind, obeys, batch) })
 				})
 			}
