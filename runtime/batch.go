@@ -36,7 +36,7 @@ type undone struct {
 	state State
 }
 
-// Change is a row to be written, or to be deleted if its State was not Seen.
+// Change is a row to be written, or to be deleted if its State does not Exist.
 type Change struct {
 	Row   Row
 	State State
@@ -173,7 +173,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		return Decision{}, true, err
 	}
 	whole := q.Policy.Rule(q.Key)
-	if err := whole.refuse(q.Ask); err != nil {
+	if err := whole.refuse(q); err != nil {
 		return Decision{}, true, err
 	}
 	if taken := takenBefore(earlier, q); taken > 0 {

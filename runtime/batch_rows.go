@@ -36,13 +36,13 @@ var upTo = func() (all [MaxShards]int) {
 func (b *Batch) step(whole Rule, q Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Shards <= 1 {
 		i := b.find(q, 0)
-		next, d, err := whole.Step(b.states[i], now, q.Ask)
+		next, d, err := whole.Step(b.states[i], now, q)
 		b.set(i, next)
 		return d, true, err
 	}
 	numbers := b.shards(q)
 	s := b.view(whole, q, numbers)
-	if d, ok, err = s.answer(whole, q.Policy.Shards, now, q.Ask); !ok {
+	if d, ok, err = s.answer(whole, q.Policy.Shards, now, q); !ok {
 		b.widen(q)
 		return Decision{}, false, nil
 	}

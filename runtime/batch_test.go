@@ -18,8 +18,9 @@ func bucket(name string, n int64) *runtime.Policy {
 }
 
 // request asks a question of the one key "k" of a limit.
-func request(p *runtime.Policy, q runtime.Ask) runtime.Request {
-	return runtime.Request{Policy: p, Key: "k", Ask: q}
+func request(p *runtime.Policy, q runtime.Request) runtime.Request {
+	q.Policy, q.Key = p, "k"
+	return q
 }
 
 func call(requests ...runtime.Request) runtime.Call { return runtime.Call{Requests: requests} }
@@ -114,13 +115,13 @@ func TestEmptyCallsTakeNothing(t *testing.T) {
 func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 	p := bucket("limit", 5)
 	for _, row := range []struct {
-		asks    []runtime.Ask
+		asks    []runtime.Request
 		allowed bool
 		left    float64
 	}{
-		{[]runtime.Ask{take(2), take(3)}, true, 0},
-		{[]runtime.Ask{take(1), take(1), take(1)}, true, 2},
-		{[]runtime.Ask{take(5)}, true, 0},
+		{[]runtime.Request{take(2), take(3)}, true, 0},
+		{[]runtime.Request{take(1), take(1), take(1)}, true, 2},
+		{[]runtime.Request{take(5)}, true, 0},
 	} {
 		store := still()
 		var c runtime.Call
@@ -134,8 +135,8 @@ func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 
 func TestOnlyTakesGoTogether(t *testing.T) {
 	p := bucket("limit", 5)
-	for _, other := range []runtime.Ask{check(1), peek(), refund(1), charge(1), reset()} {
-		for _, asks := range [][]runtime.Ask{{take(1), other}, {other, take(1)}, {other, other}} {
+	for _, other := range []runtime.Request{check(1), peek(), refund(1), charge(1), reset()} {
+		for _, asks := range [][]runtime.Request{{take(1), other}, {other, take(1)}, {other, other}} {
 			store := still()
 			do(t, store, call(request(p, take(2))))
 			answer := do(t, store, call(request(p, asks[0]), request(p, asks[1])))[0]
@@ -188,7 +189,7 @@ func TestRowsAreSortedAndUnique(t *testing.T) {
 	b.Rate, b.Shards = 5, 5
 	batch := runtime.NewBatch([]runtime.Call{
 		call(request(b, peek()), request(a, take(1))),
-		call(request(a, take(1)), runtime.Request{Policy: a, Key: "j", Ask: take(1)}),
+		call(request(a, take(1)), runtime.Request{Policy: a, Key: "j", Count: 1}),
 		call(request(nil, take(1))),
 	})
 	rows := batch.Rows()
@@ -200,7 +201,7 @@ func TestOnlyWhatChangedIsWritten(t *testing.T) {
 	p := bucket("limit", 2)
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
 	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 1)))
-	stored := runtime.State{Value: 1, TS: epoch.UnixNano(), Seen: true}
+	stored := runtime.State{Value: 1, TS: epoch.UnixNano(), Exists: true}
 	require.Equal(t, []runtime.Change{{runtime.Row{Name: "limit", Key: "k"}, stored}}, batch.Changes())
 
 	again := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, check(1))), call(request(p, peek()))})
@@ -215,7 +216,7 @@ func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
 	next := maps.Clone(m)
 	for _, q := range c.Requests {
 		row, rule := runtime.Row{Name: q.Policy.Name, Key: q.Key}, q.Policy.Rule(q.Key)
-		state, d, err := rule.Step(next[row], now, q.Ask)
+		state, d, err := rule.Step(next[row], now, q)
 		if err != nil || !d.Allowed {
 			return false
 		}
@@ -262,7 +263,9 @@ func (d dice) calls(policies []runtime.Policy) []runtime.Call {
 		requests := make([]runtime.Request, d.IntN(4))
 		for j := range requests {
 			p := &policies[d.IntN(len(policies))]
-			requests[j] = runtime.Request{Policy: p, Key: pick(d, "", "k"), Ask: d.ask(*p)}
+			key := pick(d, "", "k")
+			requests[j] = d.ask(*p)
+			requests[j].Policy, requests[j].Key = p, key
 			if len(requests) > 1 {
 				requests[j].Op = runtime.Take
 			}

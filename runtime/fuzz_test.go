@@ -28,14 +28,14 @@ func FuzzStep(f *testing.F) {
 		if p.Validate() != nil {
 			t.Skip()
 		}
-		s := runtime.State{Value: value, TS: ts, Prev: prev, Seen: true}
-		q := runtime.Ask{Op: runtime.Op(flags >> 2 % 6), Count: count, Reserve: flags&1 != 0}
+		s := runtime.State{Value: value, TS: ts, Prev: prev, Exists: true}
+		q := runtime.Request{Op: runtime.Op(flags >> 2 % 6), Count: count, Reserve: flags&1 != 0}
 		requireSafe(t, p, s, now, q)
 	})
 }
 
 // requireSafe holds the answer to a question to what must be true of any answer.
-func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q runtime.Ask) {
+func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q runtime.Request) {
 	t.Helper()
 	rule := p.Rule("key")
 	next, d, err := rule.Step(s, now, q)
@@ -44,7 +44,7 @@ func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q r
 	require.GreaterOrEqual(t, d.FullAfter, time.Duration(0))
 	require.GreaterOrEqual(t, d.Remaining, int64(0))
 	require.Equal(t, err == nil && !d.Allowed, d.RetryAfter > 0, "who is denied, and only that one, is told to wait")
-	if next.Seen && q.Op != runtime.Reset {
+	if next.Exists && q.Op != runtime.Reset {
 		require.GreaterOrEqual(t, next.TS, s.TS, "ts never moves back")
 	}
 	switch {

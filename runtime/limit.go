@@ -51,7 +51,7 @@ func (l Limit) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ct
 // The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than
 // 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
-	return l.ask(ctx, Ask{Op: Take, Count: n})
+	return l.ask(ctx, Request{Op: Take, Count: n})
 }
 
 // Check tells whether Allow would take a token now, and takes none. In between, others may take it: to
@@ -60,7 +60,7 @@ func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ct
 
 // CheckN tells whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
 func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
-	return l.ask(ctx, Ask{Op: Check, Count: n})
+	return l.ask(ctx, Request{Op: Check, Count: n})
 }
 
 // Require takes a token, and makes a denial a [*LimitedError].
@@ -86,7 +86,7 @@ type item struct {
 }
 
 func (i item) request(of *Limiter) (Request, error) {
-	q, err := i.question(Ask{Op: Take, Count: i.n})
+	q, err := i.question(Request{Op: Take, Count: i.n})
 	if err == nil && i.limiter != of {
 		err = i.wrap(fmt.Errorf("%w: it is another limiter's", ErrInvalidCall))
 	}
@@ -134,14 +134,14 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 // The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	if d.TakenAt.IsZero() && n > 0 {
-		return h.ask(ctx, Ask{Op: Peek})
+		return h.ask(ctx, Request{Op: Peek})
 	}
-	return h.ask(ctx, Ask{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
+	return h.ask(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
 }
 
 // Peek tells what is left, and takes nothing.
 func (h Handle) Peek(ctx context.Context) (Balance, error) {
-	d, err := h.ask(ctx, Ask{Op: Peek})
+	d, err := h.ask(ctx, Request{Op: Peek})
 	if err != nil {
 		return Balance{}, err
 	}
@@ -150,23 +150,24 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 
 // Reset forgets what was taken from the key, and what was reserved: it is full again.
 func (h Handle) Reset(ctx context.Context) error {
-	_, err := h.ask(ctx, Ask{Op: Reset})
+	_, err := h.ask(ctx, Request{Op: Reset})
 	return err
 }
 
 // question returns the request of an ask.
-func (h Handle) question(q Ask) (Request, error) {
+func (h Handle) question(q Request) (Request, error) {
 	if h.key.err != nil {
 		return Request{}, h.wrap(h.key.err)
 	}
 	if err := h.policy.Validate(); err != nil {
 		return Request{}, h.wrap(err)
 	}
-	return Request{Ask: q, Policy: h.policy, Key: h.key.text}, nil
+	q.Policy, q.Key = h.policy, h.key.text
+	return q, nil
 }
 
 // ask asks a question of this one key. Every verb ends here.
-func (h Handle) ask(ctx context.Context, q Ask) (Decision, error) {
+func (h Handle) ask(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.spend(ctx, q); ok {
 		return d, nil
 	}
@@ -185,7 +186,7 @@ func (h Handle) ask(ctx context.Context, q Ask) (Decision, error) {
 const settleTimeout = 10 * time.Second
 
 // askAnyway asks what has to be asked even if the context has ended: to give tokens back.
-func (h Handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
+func (h Handle) askAnyway(ctx context.Context, q Request) (Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return h.ask(ctx, q)
@@ -193,7 +194,7 @@ func (h Handle) askAnyway(ctx context.Context, q Ask) (Decision, error) {
 
 // giveBack gives back n of the tokens that d has taken, even if the context has ended.
 func (h Handle) giveBack(ctx context.Context, d Decision, n int64) error {
-	q := Ask{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
+	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Otherwise nothing can be due after the window of d, and d may be of a lease, whose Value is what is left of it.
 	if p := h.policy; p.Reserves() && (p.Kind == TokenBucket || d.Delay > 0) {
 		q.Missing = float64(p.Capacity) - d.Value

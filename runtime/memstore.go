@@ -81,7 +81,7 @@ func (m *MemStore) write(changes []Change) {
 		m.rows = map[Row]State{}
 	}
 	for _, c := range changes {
-		if c.State.Seen {
+		if c.State.Exists {
 			m.rows[c.Row] = c.State
 		} else {
 			delete(m.rows, c.Row)

@@ -103,7 +103,7 @@ func (o *oracle) available(now int64) *big.Rat {
 }
 
 // margin returns by how much a Take passes or, if negative, fails.
-func (o *oracle) margin(now int64, q runtime.Ask) *big.Rat {
+func (o *oracle) margin(now int64, q runtime.Request) *big.Rat {
 	margin := minus(o.available(now), rat(q.Count))
 	if q.Reserve {
 		margin.Add(margin, new(big.Rat).SetFloat64(o.Rule("").Debt))
@@ -112,12 +112,12 @@ func (o *oracle) margin(now int64, q runtime.Ask) *big.Rat {
 }
 
 // allows is the law: avail - count >= -debt - allowance.
-func (o *oracle) allows(now int64, q runtime.Ask) bool {
+func (o *oracle) allows(now int64, q runtime.Request) bool {
 	return plus(o.margin(now, q), o.allowance(now)).Sign() >= 0
 }
 
 // step does what an ask does that was allowed.
-func (o *oracle) step(now int64, q runtime.Ask) {
+func (o *oracle) step(now int64, q runtime.Request) {
 	switch q.Op {
 	case runtime.Take, runtime.Charge:
 		*o = *o.at(now)
@@ -143,7 +143,7 @@ func (o *oracle) giveBack(count *big.Rat) {
 
 // follow makes the oracle's row that of s.
 func (o *oracle) follow(s runtime.State) {
-	o.seen, o.ts = s.Seen, s.TS
+	o.seen, o.ts = s.Exists, s.TS
 	o.value.SetFloat64(s.Value)
 	o.prev.SetFloat64(s.Prev)
 }
@@ -158,7 +158,7 @@ func (o *oracle) rounding() *big.Rat {
 
 // ambiguous reports whether a Take is so near to the threshold that rounding decides. One that takes the
 // very last of the tokens is not, as long as roundings are smaller than the allowance, or there is neither: it must pass.
-func (o *oracle) ambiguous(now int64, q runtime.Ask) bool {
+func (o *oracle) ambiguous(now int64, q runtime.Request) bool {
 	margin, rounding := o.margin(now, q), o.rounding()
 	allowance := o.allowance(now)
 	if margin.Sign() == 0 && (rounding.Cmp(allowance) < 0 || allowance.Sign() == 0) {
@@ -227,15 +227,15 @@ func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
 }
 
 // confirmState holds the state after a step, and the decision about it, to the oracle's.
-func (o *oracle) confirmState(t *testing.T, q runtime.Ask, s runtime.State, d runtime.Decision, now int64) {
+func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, d runtime.Decision, now int64) {
 	t.Helper()
-	require.Equal(t, o.seen, s.Seen)
+	require.Equal(t, o.seen, s.Exists)
 	near := func(want *big.Rat, got float64) {
 		t.Helper()
 		difference := minus(want, new(big.Rat).SetFloat64(got))
 		require.LessOrEqual(t, difference.Abs(difference).Cmp(o.rounding()), 0, "%v is not %v", got, want)
 	}
-	if s.Seen {
+	if s.Exists {
 		require.Equal(t, o.ts, s.TS)
 		near(o.value, s.Value)
 		near(o.prev, s.Prev)
@@ -247,7 +247,7 @@ func (o *oracle) confirmState(t *testing.T, q runtime.Ask, s runtime.State, d ru
 
 // confirmWaits holds RetryAfter and Delay to the law: the tokens are there then, and a nanosecond before
 // they are not.
-func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Ask, d runtime.Decision) {
+func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runtime.Decision) {
 	t.Helper()
 	if !d.Allowed {
 		o.confirmWait(t, now, q, int64(d.RetryAfter))
@@ -259,7 +259,7 @@ func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Ask, d runtime.
 	}
 }
 
-func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Ask, wait int64) {
+func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Request, wait int64) {
 	t.Helper()
 	if wait > lastInstant-now {
 		return

@@ -24,7 +24,7 @@ func newRow(t *testing.T, p runtime.Policy) *row {
 }
 
 // ask asks a question that is no error, and keeps the state after it.
-func (r *row) ask(q runtime.Ask) runtime.Decision {
+func (r *row) ask(q runtime.Request) runtime.Decision {
 	r.t.Helper()
 	next, d, err := r.rule.Step(r.state, r.now, q)
 	require.NoError(r.t, err, "%+v of %+v", q, r.policy)
@@ -33,7 +33,7 @@ func (r *row) ask(q runtime.Ask) runtime.Decision {
 }
 
 // looks asks whether q would pass at an instant.
-func (r *row) looks(at int64, q runtime.Ask) bool {
+func (r *row) looks(at int64, q runtime.Request) bool {
 	r.t.Helper()
 	_, d, err := r.rule.Step(r.state, at, q)
 	require.NoError(r.t, err)
@@ -193,7 +193,7 @@ func TestManyAtOnceIsManyOneByOne(t *testing.T) {
 	traces(t, 15, nil, func(d dice, r *row) {
 		n := int64(1 + d.IntN(5))
 		reserving := r.policy.MaxReserved > 0 && (r.policy.Capacity == 0 || d.IntN(2) == 0)
-		one := runtime.Ask{Op: runtime.Take, Count: 1, Reserve: reserving}
+		one := runtime.Request{Op: runtime.Take, Count: 1, Reserve: reserving}
 		before, passed := r.state, int64(0)
 		for range n {
 			if r.ask(one).Allowed {
@@ -221,7 +221,7 @@ func TestClockGoingBackCreatesNothing(t *testing.T) {
 	traces(t, 16, nil, func(d dice, r *row) {
 		r.ask(d.ask(r.policy))
 		before, _, back := r.state, r.now, int64(d.upTo(3*r.policy.Period))
-		if !before.Seen {
+		if !before.Exists {
 			return
 		}
 		_, now, err := r.rule.Step(before, r.now, peek())
@@ -253,7 +253,7 @@ func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 			q := d.take(r.policy)
 			value := r.ask(peek()).Value
 			require.LessOrEqual(t, value, float64(r.policy.Capacity))
-			if r.state.Seen && r.policy.Kind == runtime.TokenBucket && r.now <= r.state.TS {
+			if r.state.Exists && r.policy.Kind == runtime.TokenBucket && r.now <= r.state.TS {
 				require.LessOrEqual(t, value, r.state.Value, "an edit alone gives nothing")
 			}
 			r.ask(q)
@@ -284,7 +284,7 @@ func TestDeniedCallChangesNothing(t *testing.T) {
 
 // bits writes a state so that two that differ in a single bit differ.
 func bits(s runtime.State) string {
-	return fmt.Sprintf("%x %d %x %v", math.Float64bits(s.Value), s.TS, math.Float64bits(s.Prev), s.Seen)
+	return fmt.Sprintf("%x %d %x %v", math.Float64bits(s.Value), s.TS, math.Float64bits(s.Prev), s.Exists)
 }
 
 func TestRefundIsNeverBeyondCapacity(t *testing.T) {
@@ -373,14 +373,14 @@ func TestRefundsNeverPassTheBound(t *testing.T) {
 	}
 }
 
-// A row that Forgettable gives away is worth what a key never seen is: now, at every later instant, and on a
+// A row that Sweepable gives away is worth what a key never seen is: now, at every later instant, and on a
 // clock that is set back by less than an hour.
-func TestForgettableRowIsWorthNoMoreThanNone(t *testing.T) {
+func TestSweepableRowIsWorthNoMoreThanNone(t *testing.T) {
 	forgotten := 0
 	traces(t, 20, nil, func(d dice, r *row) {
 		r.ask(d.ask(r.policy))
 		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
-		if at > lastInstant || !r.policy.Forgettable(runtime.Row{Name: r.policy.Name}, r.state, at) {
+		if at > lastInstant || !r.policy.Sweepable(runtime.Row{Name: r.policy.Name}, r.state, at) {
 			return
 		}
 		forgotten++
@@ -390,7 +390,7 @@ func TestForgettableRowIsWorthNoMoreThanNone(t *testing.T) {
 			unseen.now = seen.now
 			q := d.take(r.policy)
 			require.Equal(t, unseen.ask(q), seen.ask(q), "%+v", r.policy)
-			if unseen.state.Seen {
+			if unseen.state.Exists {
 				require.Equal(t, unseen.state, seen.state)
 			}
 			seen.now += max(0, int64(d.jump(r.policy)))
@@ -399,14 +399,14 @@ func TestForgettableRowIsWorthNoMoreThanNone(t *testing.T) {
 	require.Positive(t, forgotten)
 }
 
-func TestForgettableKeepsWhatItDoesNotKnow(t *testing.T) {
+func TestSweepableKeepsWhatItDoesNotKnow(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
-	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Seen: true}
+	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Exists: true}
 	later := epoch.Add(2 * time.Hour).UnixNano()
-	require.True(t, p.Forgettable(runtime.Row{Shard: 1}, full, later))
-	require.False(t, p.Forgettable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
-	require.False(t, p.Forgettable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
-	require.False(t, (&runtime.Policy{}).Forgettable(runtime.Row{}, full, later), "an invalid policy says nothing")
+	require.True(t, p.Sweepable(runtime.Row{Shard: 1}, full, later))
+	require.False(t, p.Sweepable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
+	require.False(t, p.Sweepable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
+	require.False(t, (&runtime.Policy{}).Sweepable(runtime.Row{}, full, later), "an invalid policy says nothing")
 }
 
 // Upsert is the step in another form: evaluated as it says, it decides and stores the same bits.
@@ -434,8 +434,8 @@ func TestUpsertIsTheStep(t *testing.T) {
 
 // evaluate does what an SQL statement does with an Upsert.
 func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
-	if !s.Seen {
-		return runtime.State{Value: u.Fresh, TS: u.T, Seen: true}, true
+	if !s.Exists {
+		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, true
 	}
 	elapsed := max(0, u.T-s.TS)
 	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
@@ -444,5 +444,5 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if avail-(u.Count-u.Debt)+u.Allowance < 0 {
 		return s, false
 	}
-	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Seen: true}, true
+	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Exists: true}, true
 }

@@ -105,8 +105,8 @@ func (d dice) count(most int64) int64 {
 }
 
 // take returns a plain or a reserving Take or Check that does not exceed the capacity of p.
-func (d dice) take(p runtime.Policy) runtime.Ask {
-	q := runtime.Ask{Op: pick(d, runtime.Take, runtime.Take, runtime.Take, runtime.Check)}
+func (d dice) take(p runtime.Policy) runtime.Request {
+	q := runtime.Request{Op: pick(d, runtime.Take, runtime.Take, runtime.Take, runtime.Check)}
 	q.Reserve = p.MaxReserved > 0 && (p.Capacity == 0 || d.IntN(2) == 0)
 	most := p.Capacity
 	if q.Reserve {
@@ -117,7 +117,7 @@ func (d dice) take(p runtime.Policy) runtime.Ask {
 }
 
 // ask returns any question that is no error.
-func (d dice) ask(p runtime.Policy) runtime.Ask {
+func (d dice) ask(p runtime.Policy) runtime.Request {
 	switch d.IntN(20) {
 	case 0:
 		return reset()

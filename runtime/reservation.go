@@ -22,7 +22,7 @@ type Reservation struct {
 
 // reserve takes n tokens, ahead of their time if need be.
 func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
-	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: true})
+	d, err := h.ask(ctx, Request{Op: Take, Count: n, Reserve: true})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (r *Reservation) settle(ctx context.Context, rest int64) error {
 	case rest > 0:
 		return r.handle.giveBack(ctx, r.Decision, rest)
 	case rest < 0:
-		_, err := r.handle.askAnyway(ctx, Ask{Op: Charge, Count: -rest})
+		_, err := r.handle.askAnyway(ctx, Request{Op: Charge, Count: -rest})
 		return err
 	}
 	return nil

@@ -89,7 +89,7 @@ func (r *Rule) available(s State, now int64) (avail float64, t int64) {
 	}
 	t = r.accruedTo(s, now)
 	switch {
-	case !s.Seen:
+	case !s.Exists:
 		return r.Capacity, t
 	case t <= s.TS:
 		return min(r.Capacity, s.Value), s.TS
@@ -114,7 +114,7 @@ func (r *Rule) accruedTo(s State, now int64) int64 {
 		return now
 	case !r.FirstUse:
 		return r.windowStart(now)
-	case s.Seen && now < addSaturating(s.TS, r.Period):
+	case s.Exists && now < addSaturating(s.TS, r.Period):
 		return s.TS
 	}
 	return now
@@ -122,7 +122,7 @@ func (r *Rule) accruedTo(s State, now int64) int64 {
 
 // Full reports whether s is worth no more than a key never seen, so that its row can be forgotten.
 func (r *Rule) Full(s State, now int64) bool {
-	if !s.Seen {
+	if !s.Exists {
 		return true
 	}
 	if now < s.TS {

@@ -10,7 +10,7 @@ type shards struct {
 
 // StepShards is [Rule.Step] for a key with shards, two at least: it answers a question from the states of all of
 // them, which it changes as a [Batch] with the seed does. Value and Remaining are not estimated.
-func (p *Policy) StepShards(states []State, key string, now int64, q Ask, seed uint64) (Decision, error) {
+func (p *Policy) StepShards(states []State, key string, now int64, q Request, seed uint64) (Decision, error) {
 	whole := p.Rule(key)
 	if err := whole.refuse(q); err != nil {
 		return Decision{}, err
@@ -30,7 +30,7 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Ask, seed u
 	} else {
 		d, _, err = all.answer(whole, len(states), now, q)
 	}
-	left := whole.decide(State{Value: all.held(whole).sum(now), TS: now, Seen: true}, now)
+	left := whole.decide(State{Value: all.held(whole).sum(now), TS: now, Exists: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
 	return d, err
 }
@@ -46,7 +46,7 @@ func pick(random uint64, n int) (first, second int) {
 }
 
 // answer answers a question from the shards at hand, of n. It is false if it takes all of them.
-func (s shards) answer(whole Rule, n int, now int64, q Ask) (d Decision, ok bool, err error) {
+func (s shards) answer(whole Rule, n int, now int64, q Request) (d Decision, ok bool, err error) {
 	if len(s.states) == 2 && q.takes() && s.suffice(whole, n) {
 		if d, ok = s.answerFuller(whole, now, q); ok {
 			return d, true, nil
@@ -69,11 +69,11 @@ func (s shards) suffice(whole Rule, n int) bool {
 }
 
 // settled reports whether a shard was seen, and not in debt when it was.
-func (s State) settled() bool { return s.Seen && s.Value >= -1e-6 }
+func (s State) settled() bool { return s.Exists && s.Value >= -1e-6 }
 
 // answerWhole answers a question of all shards of a key: of what they hold together, which is then spread
 // over them evenly. It changes the states.
-func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
+func (s shards) answerWhole(whole Rule, now int64, q Request) (Decision, error) {
 	held := s.held(whole)
 	before := held.merge(now)
 	after, d, err := whole.Step(before, now, q)
@@ -100,12 +100,12 @@ func (s shards) answerWhole(whole Rule, now int64, q Ask) (Decision, error) {
 // the first ones hold all of it, and accrue the whole rate.
 func (s shards) held(whole Rule) shards {
 	seen, inDebt := 0, false
-	for seen < len(s.states) && s.states[seen].Seen {
+	for seen < len(s.states) && s.states[seen].Exists {
 		inDebt = inDebt || !s.states[seen].settled()
 		seen++
 	}
 	for _, state := range s.states[seen:] {
-		inDebt = inDebt && !state.Seen
+		inDebt = inDebt && !state.Exists
 	}
 	if !inDebt || seen == len(s.states) || whole.Kind == SlidingWindow {
 		return s
@@ -119,7 +119,7 @@ func (s shards) held(whole Rule) shards {
 
 // answerFuller lets the fuller of two shards answer a Take or Check alone, if it can without going into
 // debt. What is left of all shards is estimated from the two.
-func (s shards) answerFuller(whole Rule, now int64, q Ask) (d Decision, ok bool) {
+func (s shards) answerFuller(whole Rule, now int64, q Request) (d Decision, ok bool) {
 	i := 0
 	if s.available(1, now) > s.available(0, now) {
 		i = 1
@@ -143,7 +143,7 @@ func (s shards) merge(now int64) State {
 	var m State
 	for i, r := range s.rules {
 		state := s.states[i]
-		m.Seen = m.Seen || state.Seen
+		m.Exists = m.Exists || state.Exists
 		if r.Kind == SlidingWindow {
 			w := r.slide(state, now)
 			state = w.state(r.Rate)
@@ -156,7 +156,7 @@ func (s shards) merge(now int64) State {
 			m.TS = state.TS
 		}
 	}
-	if !m.Seen {
+	if !m.Exists {
 		return State{}
 	}
 	return m

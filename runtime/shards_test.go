@@ -23,7 +23,7 @@ func clocked(now *time.Time) *runtime.MemStore {
 }
 
 // asks has a store answer one question of the key "k", which is no error.
-func asks(t *testing.T, s runtime.Store, p *runtime.Policy, q runtime.Ask) runtime.Decision {
+func asks(t *testing.T, s runtime.Store, p *runtime.Policy, q runtime.Request) runtime.Decision {
 	t.Helper()
 	answer := do(t, s, call(request(p, q)))[0]
 	require.NoError(t, answer.Err)
@@ -197,7 +197,7 @@ func TestShardedCallReadsTwoRows(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
 	require.Len(t, batch.Rows(), 2)
-	full := slices.Repeat([]runtime.State{{Value: 10, TS: epoch.UnixNano(), Seen: true}}, 10)
+	full := slices.Repeat([]runtime.State{{Value: 10, TS: epoch.UnixNano(), Exists: true}}, 10)
 	require.True(t, batch.Run(epoch.UnixNano(), full[:2]))
 	require.Len(t, batch.Changes(), 1)
 
@@ -354,7 +354,7 @@ func TestStepShardsIsThatOfABatch(t *testing.T) {
 }
 
 // batched returns the states after a question, and what a batch answers.
-func batched(t *testing.T, p *runtime.Policy, states []runtime.State, now int64, q runtime.Ask, seed uint64) ([]runtime.State, runtime.Decision) {
+func batched(t *testing.T, p *runtime.Policy, states []runtime.State, now int64, q runtime.Request, seed uint64) ([]runtime.State, runtime.Decision) {
 	t.Helper()
 	batch := runtime.NewSeededBatch([]runtime.Call{call(request(p, q))}, seed)
 	read := func() (some []runtime.State) {

@@ -12,7 +12,7 @@ func (r *Rule) slide(s State, now int64) sliding {
 	w := r.windowStart(now)
 	used := max(0, r.Rate-s.Value)
 	switch {
-	case !s.Seen:
+	case !s.Exists:
 		return sliding{start: w}
 	case s.TS >= w:
 		return sliding{start: s.TS, current: used, previous: max(0, s.Prev)}
@@ -53,5 +53,5 @@ func (w sliding) give(count float64) sliding {
 
 // state returns w as it is stored.
 func (w sliding) state(rate float64) State {
-	return State{Value: rate - w.current, TS: w.start, Prev: w.previous, Seen: true}
+	return State{Value: rate - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }

@@ -10,6 +10,6 @@ type State struct {
 	TS int64
 	// Prev is the tokens used in the window before TS; 0 but for a [SlidingWindow].
 	Prev float64
-	// Seen tells a stored State from that of a key never seen.
-	Seen bool
+	// Exists tells a stored State from that of a key never seen.
+	Exists bool
 }

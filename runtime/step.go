@@ -24,29 +24,6 @@ const (
 	Reset
 )
 
-// Ask is a question without the key of which it is asked.
-type Ask struct {
-	// Op is what the question does.
-	Op Op
-	// Count is how many tokens it does it with.
-	Count int64
-	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
-	Reserve bool
-	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 for none.
-	// RetryAfter then says when it passes without any delay. A count beyond the capacity never does: of
-	// it, RetryAfter is the delay, and the retry may be refused too.
-	MaxDelay time.Duration
-	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. What the key would have
-	// lost since, had it been full and they not taken, is not given back: the tokens of a window that has
-	// ended, and of a bucket as many as have accrued. With 0 they were taken now.
-	TakenAt int64
-	// Missing is how many tokens the key was short of its capacity right after those of a Refund were taken, if that
-	// is known. A key loses no tokens until so many have accrued, so what is given back is what the key would have
-	// more by now, had they never been taken; too much by up to as many tokens as others have given back meanwhile.
-	// A sliding window ignores it.
-	Missing float64
-}
-
 var opNames = [...]string{"Take", "Check", "Peek", "Refund", "Charge", "Reset"}
 
 // String returns the name of the constant.
@@ -58,10 +35,10 @@ func (o Op) String() string {
 }
 
 // counts reports whether the ask has a count.
-func (q Ask) counts() bool { return q.Op != Peek && q.Op != Reset }
+func (q Request) counts() bool { return q.Op != Peek && q.Op != Reset }
 
 // takes reports whether the ask is a Take or a Check.
-func (q Ask) takes() bool { return q.Op == Take || q.Op == Check }
+func (q Request) takes() bool { return q.Op == Take || q.Op == Check }
 
 // Step is the whole limiter: it answers a question of a row in state s at the instant now, in nanoseconds
 // since 1970 UTC, and returns the state after it. With the tokens available as of T
@@ -75,7 +52,7 @@ func (q Ask) takes() bool { return q.Op == Take || q.Op == Check }
 //
 // The error is [ErrInvalidCount] or [ErrExceedsCapacity], or, if the rule's Kind or the Op is none of those
 // defined here, [ErrInvalidPolicy] or [ErrInvalidCall]; s is unchanged then too.
-func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
+func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(q); err != nil {
 		return s, Decision{}, err
 	}
@@ -96,7 +73,7 @@ func (r *Rule) Step(s State, now int64, q Ask) (State, Decision, error) {
 }
 
 // refuse returns an error for a count that can never pass.
-func (r *Rule) refuse(q Ask) error {
+func (r *Rule) refuse(q Request) error {
 	switch {
 	case q.Op > Reset:
 		return fmt.Errorf("%w: unknown operation %v", ErrInvalidCall, q.Op)
@@ -119,7 +96,7 @@ func (r *Rule) refuse(q Ask) error {
 }
 
 // most returns the largest count that an ask can have.
-func (r *Rule) most(q Ask) float64 {
+func (r *Rule) most(q Request) float64 {
 	switch {
 	case !q.takes():
 		return 2 * MaxTokens // the largest reservation can be cancelled
@@ -130,7 +107,7 @@ func (r *Rule) most(q Ask) float64 {
 }
 
 // ask decides a Take or Check, and returns the state after a Take.
-func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
+func (r *Rule) ask(s State, now int64, q Request) (State, Decision) {
 	next := r.take(s, now, float64(q.Count))
 	delay := time.Duration(0)
 	if q.Reserve {
@@ -157,7 +134,7 @@ func (r *Rule) ask(s State, now int64, q Ask) (State, Decision) {
 }
 
 // late reports whether a delay is longer than the ask may have.
-func (q Ask) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
+func (q Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
 
 // take returns s after count tokens were taken at the instant now.
 func (r *Rule) take(s State, now int64, count float64) State {
@@ -167,12 +144,12 @@ func (r *Rule) take(s State, now int64, count float64) State {
 		return w.state(r.Rate)
 	}
 	avail, t := r.available(s, now)
-	return State{Value: avail - count, TS: t, Seen: true}
+	return State{Value: avail - count, TS: t, Exists: true}
 }
 
 // kept returns how many tokens of a Refund are given back: all of them but what a key that had not lost them would
 // have been too full for.
-func (r *Rule) kept(s State, now int64, q Ask) float64 {
+func (r *Rule) kept(s State, now int64, q Request) float64 {
 	count := float64(q.Count)
 	if q.TakenAt == 0 || now <= q.TakenAt {
 		return count
@@ -198,14 +175,14 @@ func (r *Rule) kept(s State, now int64, q Ask) float64 {
 // give returns s after count tokens were given back at the instant now. A key never seen has nothing to
 // be given back.
 func (r *Rule) give(s State, now int64, count float64) State {
-	if !s.Seen || count == 0 {
+	if !s.Exists || count == 0 {
 		return s
 	}
 	if r.Kind == SlidingWindow {
 		return r.slide(s, now).give(count).state(r.Rate)
 	}
 	avail, t := r.available(s, now)
-	return State{Value: min(r.Capacity, avail+count), TS: t, Seen: true}
+	return State{Value: min(r.Capacity, avail+count), TS: t, Exists: true}
 }
 
 // decide returns an allowing decision that tells what is left in s.
@@ -229,12 +206,12 @@ func (r *Rule) until(s State, now int64, need float64) time.Duration {
 }
 
 // need returns what must be available for a Take or Check to pass.
-func (r *Rule) need(q Ask) float64 {
+func (r *Rule) need(q Request) float64 {
 	return float64(q.Count) - r.debt(q)
 }
 
 // debt returns how many tokens need not be there.
-func (r *Rule) debt(q Ask) float64 {
+func (r *Rule) debt(q Request) float64 {
 	if q.Reserve {
 		return r.Debt
 	}

@@ -17,7 +17,7 @@ import (
 // step is a row of a table that teaches: at that time after the epoch, that question has that answer.
 type step struct {
 	at   string
-	ask  runtime.Ask
+	ask  runtime.Request
 	want string
 }
 
@@ -167,7 +167,7 @@ func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
 		Capacity: rate, Start: runtime.StartOffset(0)}
 	rule := p.Rule("")
-	state := runtime.State{Value: 1 - rate, TS: epoch.UnixNano(), Seen: true}
+	state := runtime.State{Value: 1 - rate, TS: epoch.UnixNano(), Exists: true}
 	_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
 	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
 }
@@ -332,11 +332,11 @@ func TestRefundOfWhatWasTakenBefore(t *testing.T) {
 		{&sliding, 5 * s, 6 * s, 0},
 	} {
 		rule := row.policy.Rule("k")
-		drained, _, err := rule.Step(runtime.State{}, row.now, runtime.Ask{Count: 10})
+		drained, _, err := rule.Step(runtime.State{}, row.now, runtime.Request{Count: 10})
 		require.NoError(t, err)
-		next, _, err := rule.Step(drained, row.now, runtime.Ask{Op: runtime.Refund, Count: 5, TakenAt: row.taken})
+		next, _, err := rule.Step(drained, row.now, runtime.Request{Op: runtime.Refund, Count: 5, TakenAt: row.taken})
 		require.NoError(t, err)
-		_, d, err := rule.Step(next, row.now, runtime.Ask{Op: runtime.Peek})
+		_, d, err := rule.Step(next, row.now, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, given back at %d", row.policy.Kind, row.taken, row.now)
 	}
@@ -357,13 +357,13 @@ func TestWindowEnd(t *testing.T) {
 
 // What is not known is an error, and neither an allowance nor a denial, whatever asks it.
 func TestUnknownOpIsAnError(t *testing.T) {
-	unknown := runtime.Ask{Op: runtime.Reset + 1, Count: 1}
+	unknown := runtime.Request{Op: runtime.Reset + 1, Count: 1}
 	require.Equal(t, "Reset Op(6)", fmt.Sprint(runtime.Reset, unknown.Op))
 	for _, kind := range runtime.Kinds() {
 		p := bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
 		rule := p.Rule("")
-		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Seen: true}
+		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
 		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 		require.False(t, d.Allowed)
@@ -387,7 +387,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, runtime.SlidingWindow + 1} {
 		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
 		for op := runtime.Take; op <= runtime.Reset; op++ {
-			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Ask{Op: op, Count: 1})
+			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
 			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
 			require.False(t, d.Allowed)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Store keeps the counts. Its contract is the package storetest: what passes there is a Store.
@@ -27,13 +28,31 @@ type Call struct {
 	Requests []Request
 }
 
-// Request is a question to one key of one limit.
+// Request is an operation on one key of one limit.
 type Request struct {
-	Ask
 	// Policy is the limit. It must be valid.
 	Policy *Policy
 	// Key is the key as it is stored; see [Key.String].
 	Key string
+	// Op is the operation.
+	Op Op
+	// Count is how many tokens are taken, checked or given back.
+	Count int64
+	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
+	Reserve bool
+	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 means no bound.
+	// RetryAfter is then the time until it passes without any delay. A count beyond the capacity never does: then
+	// RetryAfter is the delay, and the retry may be refused too.
+	MaxDelay time.Duration
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. Tokens that the key would have
+	// lost since, if it had been full and they had not been taken, are not given back: all tokens of a window that has
+	// ended, and as many tokens of a bucket as have accrued. 0 means that they were taken now.
+	TakenAt int64
+	// Missing is how many tokens the key was short of its capacity right after those of a Refund were taken, or 0 if that
+	// is unknown. A key loses no tokens until that many have accrued, so the refund is what the key would have
+	// more by now if they had never been taken. It is too large by at most the tokens that others have given back meanwhile.
+	// A sliding window ignores it.
+	Missing float64
 }
 
 // Validate returns nil for a request that rows can stand for, and otherwise [ErrInvalidKey] or

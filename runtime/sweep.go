@@ -9,10 +9,10 @@ import (
 // less still finds it.
 const sweepAfter = time.Hour
 
-// Forgettable reports whether a stored row of the policy is worth no more than a key never seen, at the
+// Sweepable reports whether a stored row of the policy is worth no more than a key never seen, at the
 // instant now in nanoseconds since 1970 UTC, and has been so for an hour. Then a sweep may delete it. A
 // row of a shard that the policy does not have is kept.
-func (p *Policy) Forgettable(row Row, s State, now int64) bool {
+func (p *Policy) Sweepable(row Row, s State, now int64) bool {
 	if p.Validate() != nil || row.Shard >= max(1, p.Shards) {
 		return false
 	}
@@ -20,11 +20,11 @@ func (p *Policy) Forgettable(row Row, s State, now int64) bool {
 	return rule.Full(s, now-int64(sweepAfter))
 }
 
-// Sweepable reports whether a row is [Policy.Forgettable] for each of several policies of one name, such as a
+// Sweepable reports whether a row is [Policy.Sweepable] for each of several policies of one name, such as a
 // limit before and after an edit: a row that is full for the smaller may be nearly empty for the larger. It is
 // false if there are no policies.
 func Sweepable(policies []*Policy, row Row, s State, now int64) bool {
-	keeps := func(p *Policy) bool { return !p.Forgettable(row, s, now) }
+	keeps := func(p *Policy) bool { return !p.Sweepable(row, s, now) }
 	return len(policies) > 0 && !slices.ContainsFunc(policies, keeps)
 }
 

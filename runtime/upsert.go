@@ -39,7 +39,7 @@ func (u *Upsert) Take(s State) (after State, taken bool) {
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for what has no such form:
 // other verbs, sliding windows, windows from first use, a bound on the delay, and a count that is an
 // error.
-func (r *Rule) Upsert(now int64, q Ask) (Upsert, bool) {
+func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
 	if q.Op != Take || q.MaxDelay > 0 || r.Kind == SlidingWindow || r.FirstUse || r.refuse(q) != nil {
 		return Upsert{}, false
 	}
@@ -57,7 +57,7 @@ func (r *Rule) Upsert(now int64, q Ask) (Upsert, bool) {
 }
 
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
-func (r *Rule) Taken(s State, now int64, q Ask) Decision {
+func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d := r.decide(s, now)
 	d.TakenAt = instant(now)
 	if q.Reserve {

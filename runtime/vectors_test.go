@@ -74,8 +74,8 @@ func (v vector) policy(t *testing.T) runtime.Policy {
 	return p
 }
 
-func (s vectorStep) ask() runtime.Ask {
-	return runtime.Ask{Op: runtime.Take, Count: s.Count, Reserve: s.Reserve}
+func (s vectorStep) ask() runtime.Request {
+	return runtime.Request{Op: runtime.Take, Count: s.Count, Reserve: s.Reserve}
 }
 
 // wait returns of a decision what the vectors call retryAfter: of a plain request RetryAfter, and of a
@@ -120,7 +120,9 @@ func TestVectorsMemStore(t *testing.T) {
 		store := &runtime.MemStore{Clock: func() time.Time { return time.UnixMilli(now) }}
 		for i, s := range v.Steps {
 			now = s.Now
-			call := runtime.Call{Requests: []runtime.Request{{Ask: s.ask(), Policy: &p}}}
+			q := s.ask()
+			q.Policy = &p
+			call := runtime.Call{Requests: []runtime.Request{q}}
 			answers, err := store.Do(context.Background(), []runtime.Call{call})
 			require.NoError(t, err)
 			require.NoError(t, answers[0].Err, "line %d, step %d", line+1, i)

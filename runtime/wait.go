@@ -49,7 +49,7 @@ func (h Handle) waitInLine(ctx context.Context, n int64) (Decision, error) {
 // can; after a denial, they may be when it is tried again.
 func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	left, limited := timeLeft(ctx)
-	d, err := h.ask(ctx, Ask{Op: Take, Count: n, Reserve: h.policy.Reserves(), MaxDelay: left})
+	d, err := h.ask(ctx, Request{Op: Take, Count: n, Reserve: h.policy.Reserves(), MaxDelay: left})
 	if err == nil && !d.Allowed && limited && max(d.Delay, d.RetryAfter) >= left {
 		err = fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
 	}

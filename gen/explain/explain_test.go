@@ -57,10 +57,10 @@ func TestNumbersAreThoseOfAReview(t *testing.T) {
 // allOf takes all that a row has at an instant, and returns how many tokens that is.
 func allOf(t *testing.T, rule *runtime.Rule, state *runtime.State, at int64) int64 {
 	t.Helper()
-	_, d, err := rule.Step(*state, at, runtime.Ask{Op: runtime.Peek})
+	_, d, err := rule.Step(*state, at, runtime.Request{Op: runtime.Peek})
 	require.NoError(t, err)
 	if d.Remaining > 0 {
-		*state, _, err = rule.Step(*state, at, runtime.Ask{Count: d.Remaining})
+		*state, _, err = rule.Step(*state, at, runtime.Request{Count: d.Remaining})
 		require.NoError(t, err)
 	}
 	return d.Remaining
@@ -96,12 +96,12 @@ func TestOneAfterIsReachedAndNeverPassed(t *testing.T) {
 		at := rule.Phase + 5*rule.Period
 		for at < 1<<61 && len(waits) < 100 {
 			taken := allOf(t, &rule, &state, at)
-			_, d, err := rule.Step(state, at, runtime.Ask{Op: runtime.Check, Count: 1})
+			_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Check, Count: 1})
 			require.NoError(t, err)
 			waits = append(waits, d.RetryAfter)
 			at += int64(d.RetryAfter) + random.Int64N(3)*random.Int64N(rule.Period)
 			if taken > 1 { // now part of it, so that what is left goes at another time of the window
-				state, _, err = rule.Step(state, at, runtime.Ask{Count: 1})
+				state, _, err = rule.Step(state, at, runtime.Request{Count: 1})
 				require.NoError(t, err)
 				at += random.Int64N(rule.Period)
 			}
@@ -121,24 +121,25 @@ func TestReservingIsWhatALimiterAnswers(t *testing.T) {
 		}
 		rule := p.Rule("")
 		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, rule.Phase) }}
-		ask := func(q runtime.Ask) runtime.Decision {
-			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Ask: q, Policy: &p}}}})
+		ask := func(q runtime.Request) runtime.Decision {
+			q.Policy = &p
+			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 			require.NoError(t, err)
 			require.NoError(t, answers[0].Err)
 			return answers[0].Decisions[0]
 		}
 		sentences := reserving(&p)
-		first := ask(runtime.Ask{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
+		first := ask(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
 		require.True(t, first.Allowed)
 		assert.True(t, strings.HasSuffix(sentences[0], " waits "+review.Length(first.Delay)+"."), sentences[0])
-		next := ask(runtime.Ask{Op: runtime.Check, Count: 1, Reserve: true})
+		next := ask(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " waits "+review.Length(next.Delay)+"."), sentences[1])
 		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, and passes "+review.Length(next.RetryAfter)+" later."), sentences[1])
 		if p.Capacity == 0 {
 			assert.Len(t, sentences, 2)
 			continue
 		}
-		plain := ask(runtime.Ask{Op: runtime.Check, Count: 1})
+		plain := ask(runtime.Request{Op: runtime.Check, Count: 1})
 		require.False(t, plain.Allowed)
 		assert.True(t, strings.HasSuffix(sentences[2], " passes "+review.Length(plain.RetryAfter)+" later."), sentences[2])
 	}

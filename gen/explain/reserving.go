@@ -16,17 +16,17 @@ func reserving(p *runtime.Policy) []string {
 	}
 	r := fullRow(p)
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
-	delay := r.ask(runtime.Ask{Count: count, Reserve: true}).Delay
+	delay := r.ask(runtime.Request{Count: count, Reserve: true}).Delay
 	sentences := []string{fmt.Sprintf("%s, a call for %s that reserves waits %s.", begin(p), spec.Grouped(count), review.Length(delay))}
 
-	next := r.ask(runtime.Ask{Op: runtime.Check, Count: 1, Reserve: true})
+	next := r.ask(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
 		sentences = append(sentences, fmt.Sprintf("After it, a call for 1 that reserves waits %s.", review.Length(next.Delay)))
 	} else {
 		sentences = append(sentences, fmt.Sprintf("After it, a call for 1 that reserves is denied, and passes %s later.", review.Length(next.RetryAfter)))
 	}
 	if p.Capacity > 0 {
-		plain := r.ask(runtime.Ask{Op: runtime.Check, Count: 1})
+		plain := r.ask(runtime.Request{Op: runtime.Check, Count: 1})
 		sentences = append(sentences, fmt.Sprintf("One that does not reserve is denied, and passes %s later.", review.Length(plain.RetryAfter)))
 	}
 	return sentences

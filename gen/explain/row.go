@@ -12,7 +12,7 @@ type row struct {
 func fullRow(p *runtime.Policy) *row { return &row{rule: p.Rule("")} }
 
 // ask answers a question, whose count must fit.
-func (r *row) ask(q runtime.Ask) runtime.Decision {
+func (r *row) ask(q runtime.Request) runtime.Decision {
 	next, d, err := r.rule.Step(r.state, r.rule.Phase, q)
 	if err != nil {
 		panic("explain: a count that fits is refused: " + err.Error())

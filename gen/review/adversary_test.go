@@ -44,7 +44,7 @@ func newCaller(d dice, versions ...*runtime.Policy) *caller {
 const keyOfCaller = "key"
 
 // ask asks one version.
-func (c *caller) ask(p *runtime.Policy, now int64, q runtime.Ask) (runtime.Decision, error) {
+func (c *caller) ask(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if p.Shards > 1 {
 		return p.StepShards(c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
@@ -55,13 +55,13 @@ func (c *caller) ask(p *runtime.Policy, now int64, q runtime.Ask) (runtime.Decis
 }
 
 func (c *caller) peek(p *runtime.Policy, now int64) runtime.Decision {
-	d, _ := c.ask(p, now, runtime.Ask{Op: runtime.Peek})
+	d, _ := c.ask(p, now, runtime.Request{Op: runtime.Peek})
 	return d
 }
 
 // take takes a count, and uses it when it can be.
 func (c *caller) take(p *runtime.Policy, now, count int64) bool {
-	d, err := c.ask(p, now, runtime.Ask{Count: count, Reserve: p.Reserves()})
+	d, err := c.ask(p, now, runtime.Request{Count: count, Reserve: p.Reserves()})
 	if err != nil || !d.Allowed {
 		return false
 	}
@@ -74,7 +74,7 @@ func (c *caller) takeMost(p *runtime.Policy, now, by int64) {
 	low, high := int64(0), p.Capacity+p.MaxReserved
 	for low < high {
 		middle := low + (high-low+1)/2
-		d, err := c.ask(p, now, runtime.Ask{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
+		d, err := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
 		if err == nil && d.Allowed && now+int64(d.Delay) <= by {
 			low = middle
 		} else {
@@ -91,7 +91,7 @@ func (c *caller) lend(p *runtime.Policy, now int64) bool {
 	if p.Lease.Tokens == 0 {
 		return false
 	}
-	d, err := c.ask(p, now, runtime.Ask{Count: p.Lease.Tokens})
+	d, err := c.ask(p, now, runtime.Request{Count: p.Lease.Tokens})
 	if err != nil || !d.Allowed {
 		return false
 	}
@@ -115,7 +115,7 @@ func (c *caller) end(p *runtime.Policy, now, later int64, at func(b lent) int64,
 		used := spent(b)
 		c.uses = append(c.uses, use{at(b), used})
 		if b.left > used {
-			c.ask(p, max(now, b.end), runtime.Ask{Op: runtime.Refund, Count: b.left - used, TakenAt: b.taken})
+			c.ask(p, max(now, b.end), runtime.Request{Op: runtime.Refund, Count: b.left - used, TakenAt: b.taken})
 		}
 	}
 	c.blocks = rest
@@ -190,7 +190,7 @@ func attack(d dice, p *runtime.Policy, length int64) (found int64) {
 		used := edge + int64(p.Lease.For)
 		for now := edge; now <= used; {
 			if !c.lend(p, now) {
-				d, _ := c.ask(p, now, runtime.Ask{Op: runtime.Check, Count: p.Lease.Tokens})
+				d, _ := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: p.Lease.Tokens})
 				now += max(1, int64(d.RetryAfter))
 			}
 		}
@@ -238,7 +238,7 @@ func roam(d dice, p *runtime.Policy) []use {
 		}
 		due := time.Duration(0)
 		if p.Capacity > 0 {
-			d, _ := c.ask(p, now, runtime.Ask{Op: runtime.Check, Count: 1})
+			d, _ := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: 1})
 			due = d.RetryAfter
 		}
 		later := now + d.jump(*p, due)
@@ -439,10 +439,10 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 	inspect := func(state runtime.State, now int64) {
 		at := []int64{now}
 		if count := int64(1); true {
-			if _, one, err := rule.Step(state, now, runtime.Ask{Op: runtime.Check, Count: count}); err == nil && one.RetryAfter < 1<<60 {
+			if _, one, err := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: count}); err == nil && one.RetryAfter < 1<<60 {
 				end := now + int64(one.RetryAfter)
 				empty := sort.Search(int(end-now), func(after int) bool {
-					_, left, _ := rule.Step(state, now+int64(after), runtime.Ask{Op: runtime.Peek})
+					_, left, _ := rule.Step(state, now+int64(after), runtime.Request{Op: runtime.Peek})
 					return left.Value >= 1-2e-6
 				})
 				at = append(at, now+int64(empty)-1, now+int64(one.RetryAfter)/2)
@@ -452,14 +452,14 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 			}
 		}
 		for _, at := range at {
-			_, left, _ := rule.Step(state, at, runtime.Ask{Op: runtime.Peek})
+			_, left, _ := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
 			if at >= now && left.Value >= 0 && left.Value < 1-2e-6 { // nearer to a token, a sum is rounded either way
 				look(state, at)
 			}
 		}
 	}
 	take := func(state runtime.State, now, count int64, reserve bool) runtime.State {
-		next, decision, err := rule.Step(state, now, runtime.Ask{Count: count, Reserve: reserve})
+		next, decision, err := rule.Step(state, now, runtime.Request{Count: count, Reserve: reserve})
 		if err == nil && decision.Allowed {
 			inspect(next, now)
 			return next
@@ -467,7 +467,7 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 		return state
 	}
 	all := func(state runtime.State, now int64) runtime.State {
-		_, left, _ := rule.Step(state, now, runtime.Ask{Op: runtime.Peek})
+		_, left, _ := rule.Step(state, now, runtime.Request{Op: runtime.Peek})
 		return take(state, now, left.Remaining, false)
 	}
 	edge := begin - floorMod(begin-other.Phase, other.Period) + choose[int64](d, 1, 2, 3)*other.Period // of the new windows
@@ -480,7 +480,7 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 		if rule.FirstUse { // a window that begins with a part of a token
 			for _, owed := range []int64{0, old.MaxReserved} {
 				state := take(empty, now, max(1, owed), true)
-				_, one, _ := rule.Step(state, now, runtime.Ask{Op: runtime.Check, Count: 1})
+				_, one, _ := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
 				for part := range int64(3) {
 					all(state, now+int64(one.RetryAfter)+rule.Period/old.Rate-1-part)
 					all(empty, now+rule.Period+rule.Period/old.Rate-1-part)
@@ -491,7 +491,7 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 			begin := max(begin, now-floorMod(now-rule.Phase, rule.Period))
 			used := all(runtime.State{}, begin-1)
 			for count := int64(1); count <= min(old.Rate, 600); count++ {
-				_, one, _ := rule.Step(used, begin, runtime.Ask{Op: runtime.Check, Count: count})
+				_, one, _ := rule.Step(used, begin, runtime.Request{Op: runtime.Check, Count: count})
 				take(used, begin+int64(one.RetryAfter), count, false)
 			}
 		}
@@ -500,7 +500,7 @@ func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state
 	for range 20 {
 		state = take(state, now, choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity+old.MaxReserved)), old.Reserves())
 		state = all(state, now)
-		_, one, _ := rule.Step(state, now, runtime.Ask{Op: runtime.Check, Count: 1})
+		_, one, _ := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
 		now += d.jump(*old, min(one.RetryAfter, 20*old.Period))
 	}
 }
@@ -522,7 +522,7 @@ func TestAdversaryOfDeploys(t *testing.T) {
 			key := fmt.Sprint("user", i)
 			after := new.Rule(key)
 			emptiedStates(d, &old, &new, key, func(state runtime.State, at int64) {
-				_, left, err := after.Step(state, at, runtime.Ask{Op: runtime.Peek})
+				_, left, err := after.Step(state, at, runtime.Request{Op: runtime.Peek})
 				require.NoError(t, err)
 				require.LessOrEqual(t, left.Remaining, most, "%+v\nat %d of %+v\nto %+v", state, at, old, new)
 				found = max(found, left.Remaining)
@@ -633,7 +633,7 @@ func sideBySide(d dice, old, new *runtime.Policy, key string) (found int64) {
 				}
 				if count > 0 {
 					phased := withWindow(p, rules[(first+turn)%2].Phase)
-					_, err := c.ask(phased, now, runtime.Ask{Count: count})
+					_, err := c.ask(phased, now, runtime.Request{Count: count})
 					if err == nil {
 						sum += count
 					}

@@ -132,9 +132,9 @@ func usedInWindow(rule *runtime.Rule, period int64, g grid) (list []float64) {
 func almostOne(rule *runtime.Rule) float64 {
 	bucket := *rule
 	bucket.Kind, bucket.FirstUse, bucket.Capacity = runtime.TokenBucket, false, 1
-	empty := runtime.State{TS: origin, Seen: true}
+	empty := runtime.State{TS: origin, Exists: true}
 	last := lastEmpty(&bucket, empty, 0)
-	_, d, _ := bucket.Step(empty, origin+last, runtime.Ask{Op: runtime.Peek})
+	_, d, _ := bucket.Step(empty, origin+last, runtime.Request{Op: runtime.Peek})
 	return d.Value
 }
 
@@ -142,12 +142,12 @@ func almostOne(rule *runtime.Rule) float64 {
 func momentOf(rule *runtime.Rule, value, prev float64) (moment, bool) {
 	at := *rule
 	at.Phase = origin % at.Period
-	m := moment{state: runtime.State{Value: value, TS: origin, Prev: prev, Seen: true}}
+	m := moment{state: runtime.State{Value: value, TS: origin, Prev: prev, Exists: true}}
 	paid := m.state
 	if paid.Value++; value < 0 {
 		m.first = until(&at, paid, 1)
 	} else if prev > 0 { // when what was used in this window could be taken beside that of the one before
-		m.first = until(&at, runtime.State{Value: rule.Rate, TS: origin, Prev: prev, Seen: true}, int64(rule.Rate-value))
+		m.first = until(&at, runtime.State{Value: rule.Rate, TS: origin, Prev: prev, Exists: true}, int64(rule.Rate-value))
 	}
 	m.last = lastEmpty(&at, m.state, m.first)
 	return m, m.first <= m.last && m.last < math.MaxInt64/8
@@ -156,7 +156,7 @@ func momentOf(rule *runtime.Rule, value, prev float64) (moment, bool) {
 // lastEmpty returns the last time at which a state has less than one token; before first if it has one then.
 func lastEmpty(rule *runtime.Rule, s runtime.State, first int64) int64 {
 	empty := func(at int64) bool {
-		_, d, err := rule.Step(s, origin+at, runtime.Ask{Op: runtime.Peek})
+		_, d, err := rule.Step(s, origin+at, runtime.Request{Op: runtime.Peek})
 		return err == nil && d.Remaining == 0
 	}
 	last := until(rule, s, 1) - 1
@@ -176,7 +176,7 @@ func lastEmpty(rule *runtime.Rule, s runtime.State, first int64) int64 {
 
 // until returns how long it takes from origin until a state has a count of tokens.
 func until(rule *runtime.Rule, s runtime.State, count int64) int64 {
-	_, d, err := rule.Step(s, origin, runtime.Ask{Op: runtime.Check, Count: count})
+	_, d, err := rule.Step(s, origin, runtime.Request{Op: runtime.Check, Count: count})
 	if err != nil {
 		panic("review: a count that fits is refused: " + err.Error())
 	}
@@ -236,7 +236,7 @@ func split(p *runtime.Policy, s runtime.State, read int) []runtime.State {
 
 // left returns what the rows of a key hold under a policy.
 func left(p *runtime.Policy, rows []runtime.State, now int64) int64 {
-	peek := runtime.Ask{Op: runtime.Peek}
+	peek := runtime.Request{Op: runtime.Peek}
 	if len(rows) > 1 {
 		d, err := p.StepShards(rows, "", now, peek, 0)
 		if err != nil {

@@ -72,17 +72,17 @@ func TestNobodyIsCarriedPastTheNumber(t *testing.T) {
 			state, now := runtime.State{}, before.Phase+d.Int64N(int64(old.Period))+4*int64(old.Period)
 			for range 30 {
 				count := choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity))
-				next, decision, err := before.Step(state, now, runtime.Ask{Count: count})
+				next, decision, err := before.Step(state, now, runtime.Request{Count: count})
 				require.NoError(t, err)
 				state = next
-				_, left, err := before.Step(state, now, runtime.Ask{Op: runtime.Peek})
+				_, left, err := before.Step(state, now, runtime.Request{Op: runtime.Peek})
 				require.NoError(t, err)
 				if left.Remaining == 0 {
-					_, carried, err := after.Step(state, now, runtime.Ask{Op: runtime.Peek})
+					_, carried, err := after.Step(state, now, runtime.Request{Op: runtime.Peek})
 					require.NoError(t, err)
 					require.LessOrEqual(t, carried.Remaining, most, "%+v\nat %d of %+v\nto %+v", state, now, old, new)
 				}
-				_, one, err := before.Step(state, now, runtime.Ask{Op: runtime.Check, Count: 1})
+				_, one, err := before.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
 				require.NoError(t, err)
 				now += d.jump(old, max(decision.RetryAfter, one.RetryAfter))
 			}

@@ -18,7 +18,7 @@ func FullAfter(p *runtime.Policy) time.Duration {
 		if rule.Capacity < 1 {
 			continue
 		}
-		_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: int64(rule.Capacity)})
+		_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: int64(rule.Capacity)})
 		if err != nil {
 			panic("review: a full key refuses its capacity: " + err.Error())
 		}
@@ -58,11 +58,11 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		return 0
 	}
 	rule := p.Rule("")
-	state, _, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: count, Reserve: count > p.Capacity})
+	state, _, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: count, Reserve: count > p.Capacity})
 	if err != nil {
 		panic("review: a full key refuses all that it has: " + err.Error())
 	}
-	_, d, err := rule.Step(state, rule.Phase, runtime.Ask{Op: runtime.Check, Count: 1})
+	_, d, err := rule.Step(state, rule.Phase, runtime.Request{Op: runtime.Check, Count: 1})
 	if err != nil {
 		panic("review: a key refuses a token: " + err.Error())
 	}

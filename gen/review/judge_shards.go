@@ -38,7 +38,7 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 
 // gained returns how many tokens a key has for its new shards that had none left under the old rule.
 func gained(p pair) int64 {
-	emptied := runtime.State{TS: origin, Seen: true}
+	emptied := runtime.State{TS: origin, Exists: true}
 	return left(withWindow(&p.new.Policy, origin), split(&p.old.Policy, emptied, max(1, p.new.Policy.Shards)), origin)
 }
 

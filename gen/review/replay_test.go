@@ -37,14 +37,14 @@ func drains(t *testing.T, p *runtime.Policy, opens bool, instants []int64) (uses
 	t.Helper()
 	rule, state := p.Rule(""), runtime.State{}
 	for i, at := range instants {
-		_, d, err := rule.Step(state, at, runtime.Ask{Op: runtime.Peek})
+		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		count := d.Remaining
 		if i == 0 && opens {
 			count = 1
 		}
 		if count > 0 {
-			state, d, err = rule.Step(state, at, runtime.Ask{Count: count})
+			state, d, err = rule.Step(state, at, runtime.Request{Count: count})
 			require.NoError(t, err)
 			require.True(t, d.Allowed)
 			uses = append(uses, use{at, count})
@@ -59,7 +59,7 @@ func blocks(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use) 
 	t.Helper()
 	rule, state := p.Rule(""), runtime.State{}
 	for {
-		next, d, err := rule.Step(state, now, runtime.Ask{Count: p.Lease.Tokens})
+		next, d, err := rule.Step(state, now, runtime.Request{Count: p.Lease.Tokens})
 		require.NoError(t, err)
 		if state = next; d.Allowed {
 			uses = append(uses, use{used, p.Lease.Tokens})
@@ -68,10 +68,10 @@ func blocks(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use) 
 		}
 	}
 	for _, at := range every(used, end, max(1, int64(p.Period)*p.Capacity/p.Rate)) {
-		_, d, err := rule.Step(state, at, runtime.Ask{Op: runtime.Peek})
+		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		if d.Remaining > 0 {
-			state, _, err = rule.Step(state, at, runtime.Ask{Count: d.Remaining})
+			state, _, err = rule.Step(state, at, runtime.Request{Count: d.Remaining})
 			require.NoError(t, err)
 			uses = append(uses, use{at, d.Remaining})
 		}
@@ -174,7 +174,7 @@ type lent struct{ left, taken, end int64 }
 // lend takes a block, and returns it if there was one.
 func lend(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []lent) {
 	t.Helper()
-	next, decision, err := rule.Step(state, now, runtime.Ask{Count: lease.Tokens})
+	next, decision, err := rule.Step(state, now, runtime.Request{Count: lease.Tokens})
 	require.NoError(t, err)
 	if !decision.Allowed {
 		return state, nil
@@ -201,7 +201,7 @@ func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 			blocks = append(blocks, taken...)
 		case 2:
 			count := choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), max(1, min(p.MaxReserved, 1000)))
-			next, decision, err := rule.Step(state, now, runtime.Ask{Count: count, Reserve: p.Reserves()})
+			next, decision, err := rule.Step(state, now, runtime.Request{Count: count, Reserve: p.Reserves()})
 			require.True(t, err == nil || !p.Reserves(), err)
 			if state = next; decision.Allowed {
 				uses = append(uses, use{now + int64(decision.Delay), count})
@@ -218,7 +218,7 @@ func lease(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
 			if back := b.left - spent; back > 0 {
 				var err error
-				state, _, err = rule.Step(state, later, runtime.Ask{Op: runtime.Refund, Count: back, TakenAt: b.taken})
+				state, _, err = rule.Step(state, later, runtime.Request{Op: runtime.Refund, Count: back, TakenAt: b.taken})
 				require.NoError(t, err)
 			}
 		}
@@ -248,14 +248,14 @@ func TestWithinOfLeasesIsNeverPassed(t *testing.T) {
 }
 
 // wander makes random calls of a policy: it takes or reserves counts, and hands each decision to look.
-func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Ask, after runtime.State, decision runtime.Decision)) {
+func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Request, after runtime.State, decision runtime.Decision)) {
 	t.Helper()
 	rule, state := p.Rule("key"), runtime.State{}
 	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
 	for range 200 {
-		q := runtime.Ask{Count: choose(d, 1, 1, p.Capacity, 1+d.Int64N(p.Capacity))}
+		q := runtime.Request{Count: choose(d, 1, 1, p.Capacity, 1+d.Int64N(p.Capacity))}
 		if p.Reserves() && d.IntN(2) == 0 {
-			q = runtime.Ask{Count: choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), min(p.MaxReserved, 1000)), Reserve: true}
+			q = runtime.Request{Count: choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), min(p.MaxReserved, 1000)), Reserve: true}
 		}
 		next, decision, err := rule.Step(state, now, q)
 		require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestWithinIsNeverPassed(t *testing.T) {
 	for range 400 {
 		p := d.policy()
 		var uses []use
-		wander(t, d, &p, func(now int64, q runtime.Ask, _ runtime.State, decision runtime.Decision) {
+		wander(t, d, &p, func(now int64, q runtime.Request, _ runtime.State, decision runtime.Decision) {
 			uses = append(uses, use{now + int64(decision.Delay), q.Count})
 		})
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
@@ -287,16 +287,16 @@ func TestNobodyTakesMoreAtOnce(t *testing.T) {
 	for range 300 {
 		p := d.policy()
 		rule := p.Rule("key")
-		_, decision, err := rule.Step(runtime.State{}, 1, runtime.Ask{Count: p.Capacity})
+		_, decision, err := rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity})
 		require.NoError(t, err)
 		assert.True(t, decision.Allowed)
-		_, _, err = rule.Step(runtime.State{}, 1, runtime.Ask{Count: p.Capacity + 1})
+		_, _, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity + 1})
 		assert.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 		if most := LargestReservation(&p); most > 0 && most < runtime.Unbounded {
-			_, decision, err = rule.Step(runtime.State{}, 1, runtime.Ask{Count: most, Reserve: true})
+			_, decision, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: most, Reserve: true})
 			require.NoError(t, err)
 			assert.True(t, decision.Allowed)
-			_, _, err = rule.Step(runtime.State{}, 1, runtime.Ask{Count: most + 1, Reserve: true})
+			_, _, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: most + 1, Reserve: true})
 			assert.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 		}
 	}
@@ -310,7 +310,7 @@ func TestFullAfterAndLongestDelayAreNeverPassed(t *testing.T) {
 	for range 300 {
 		p := d.policy()
 		full, delay, reserved := FullAfter(&p), LongestDelay(&p), false
-		wander(t, d, &p, func(now int64, _ runtime.Ask, after runtime.State, decision runtime.Decision) {
+		wander(t, d, &p, func(now int64, _ runtime.Request, after runtime.State, decision runtime.Decision) {
 			if p.Reserves() {
 				require.LessOrEqual(t, decision.Delay, max(delay, delay+rounding), "%+v", p)
 			}
@@ -332,18 +332,19 @@ func TestShardsPassNoNumber(t *testing.T) {
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		now := at
 		store := runtime.MemStore{Clock: func() time.Time { return now }}
-		ask := func(q runtime.Ask) runtime.Decision {
-			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Ask: q, Policy: &p, Key: "key"}}}})
+		ask := func(q runtime.Request) runtime.Decision {
+			q.Policy, q.Key = &p, "key"
+			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 			require.NoError(t, err)
 			require.NoError(t, answers[0].Err)
 			return answers[0].Decisions[0]
 		}
-		require.True(t, ask(runtime.Ask{Count: p.Capacity}).Allowed)
-		require.False(t, ask(runtime.Ask{Count: 1}).Allowed)
+		require.True(t, ask(runtime.Request{Count: p.Capacity}).Allowed)
+		require.False(t, ask(runtime.Request{Count: 1}).Allowed)
 		uses := []use{{now.UnixNano(), p.Capacity}}
 		for range 100 {
 			now = now.Add(time.Duration(d.jump(p, p.Period/time.Duration(p.Rate))))
-			if left := ask(runtime.Ask{Op: runtime.Peek}).Remaining; left > 0 && ask(runtime.Ask{Count: left}).Allowed {
+			if left := ask(runtime.Request{Op: runtime.Peek}).Remaining; left > 0 && ask(runtime.Request{Count: left}).Allowed {
 				uses = append(uses, use{now.UnixNano(), left})
 			}
 		}
@@ -356,7 +357,7 @@ func TestShardsPassNoNumber(t *testing.T) {
 // shares fills the rows of a key with what each of its shards can hold at most, or owes at most.
 func shares(p *runtime.Policy, of func(runtime.Rule) float64, now int64) (states []runtime.State) {
 	for i := range max(1, p.Shards) {
-		states = append(states, runtime.State{Value: of(p.Rule("key").Shard(i, max(1, p.Shards))), TS: now, Seen: true})
+		states = append(states, runtime.State{Value: of(p.Rule("key").Shard(i, max(1, p.Shards))), TS: now, Exists: true})
 	}
 	return states
 }
@@ -368,7 +369,7 @@ func held(p *runtime.Policy, states []runtime.State, now int64) (tokens float64)
 		if i < len(states) {
 			state = states[i]
 		}
-		_, d, _ := rule.Step(state, now, runtime.Ask{Op: runtime.Peek})
+		_, d, _ := rule.Step(state, now, runtime.Request{Op: runtime.Peek})
 		tokens += d.Value
 	}
 	return tokens

@@ -88,11 +88,11 @@ func takenFrom(rows []runtime.State, now int64, turns int, first, second *runtim
 // drain takes tokens that are there.
 func drain(p *runtime.Policy, rows []runtime.State, now, count int64) {
 	if p.Shards > 1 {
-		p.StepShards(rows[:p.Shards], "", now, runtime.Ask{Count: count}, 0)
+		p.StepShards(rows[:p.Shards], "", now, runtime.Request{Count: count}, 0)
 		return
 	}
 	rule := p.Rule("")
-	rows[0], _, _ = rule.Step(rows[0], now, runtime.Ask{Count: count})
+	rows[0], _, _ = rule.Step(rows[0], now, runtime.Request{Count: count})
 }
 
 // meetings returns instants, and beginnings of the new rule's window, at which a row that one version has emptied can

@@ -27,7 +27,7 @@ func newCount(p *runtime.Policy, key string) *count {
 }
 
 // ask answers a question at an instant, in nanoseconds since 1970 UTC.
-func (c *count) ask(p *runtime.Policy, now int64, q runtime.Ask) (runtime.Decision, error) {
+func (c *count) ask(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if c.shards != nil {
 		return c.askShards(p, now, q)
 	}
@@ -38,7 +38,7 @@ func (c *count) ask(p *runtime.Policy, now int64, q runtime.Ask) (runtime.Decisi
 
 // askShards answers as a store does, but for the shards that it picks, which are the same in every replay, and
 // for what is left, which is not estimated from two of them.
-func (c *count) askShards(p *runtime.Policy, now int64, q runtime.Ask) (runtime.Decision, error) {
+func (c *count) askShards(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	d, err := p.StepShards(c.shards, c.key, now, q, rand.NewPCG(0, c.picks+1).Uint64())
 	if err == nil {
 		c.picks++

@@ -40,7 +40,7 @@ func (r *replayed) ask(l *Line) (*count, runtime.Decision, error) {
 		c = newCount(r.Policy, key)
 		r.counts[key] = c
 	}
-	d, err := c.ask(r.Policy, l.At, runtime.Ask{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
+	d, err := c.ask(r.Policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
 	if err != nil {
 		return c, d, &Fault{Reason: r.Policy.Name + ": " + err.Error(), cause: err}
 	}

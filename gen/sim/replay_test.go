@@ -63,7 +63,7 @@ type request struct {
 	limit   Limit
 	key     []string
 	encoded runtime.Key
-	ask     runtime.Ask
+	ask     runtime.Request
 	at      time.Duration
 }
 
@@ -92,7 +92,7 @@ func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 		if len(parts) > 0 {
 			q.encoded = runtime.KeyOf(parts...)
 		}
-		q.ask = runtime.Ask{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
+		q.ask = runtime.Request{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
 		requests = append(requests, q)
 	}
 	return requests
@@ -118,7 +118,9 @@ func TestReplayAnswersAsAStoreDoes(t *testing.T) {
 	err := traceOf(linesOf(requests)...).Replay(func(l *Line) error {
 		q := requests[i]
 		now = q.at
-		call := runtime.Call{Requests: []runtime.Request{{Ask: q.ask, Policy: q.limit.Policy, Key: q.encoded.String()}}}
+		request := q.ask
+		request.Policy, request.Key = q.limit.Policy, q.encoded.String()
+		call := runtime.Call{Requests: []runtime.Request{request}}
 		want, err := store.Do(context.Background(), []runtime.Call{call})
 		require.NoError(t, err)
 		require.NoError(t, want[0].Err)

@@ -63,7 +63,7 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 		return math.MaxInt64
 	}
 	rule := p.Rule("")
-	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Ask{Count: p.Capacity + p.MaxReserved, Reserve: true})
+	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 	if err != nil {
 		panic("spec: a full key refuses its largest reservation: " + err.Error())
 	}
@@ -114,12 +114,12 @@ func withinSliding(p *runtime.Policy, t int64) int64 {
 // left returns what can be taken in a window in which elapsed has passed, if in the one before so much was used.
 func left(p *runtime.Policy, used, elapsed int64) int64 {
 	rule := p.Rule("")
-	return remaining(rule, runtime.State{Value: rule.Rate, TS: rule.Phase, Prev: float64(used), Seen: true}, rule.Phase+elapsed)
+	return remaining(rule, runtime.State{Value: rule.Rate, TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
 }
 
 // remaining returns the whole tokens of a state, as far as the runtime lets them be taken.
 func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
-	_, d, err := rule.Step(s, at, runtime.Ask{Op: runtime.Peek})
+	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
 	if err != nil {
 		panic("spec: a key cannot be looked at: " + err.Error())
 	}
@@ -140,7 +140,7 @@ func accrued(p *runtime.Policy, t int64) int64 {
 	almost := p.Rule("")
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
 	part := float64(rest) / float64(p.Period)
-	return add(tokens, remaining(almost, runtime.State{Value: part, Seen: true}, 0))
+	return add(tokens, remaining(almost, runtime.State{Value: part, Exists: true}, 0))
 }
 
 // accruedExactly returns rate * t / period in whole tokens, and what remains of the division.

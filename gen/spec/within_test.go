@@ -92,7 +92,7 @@ func (s search) ask(next map[position]int64, at position, used int64, now, first
 	}
 	next[at] = used
 	for count := int64(1); count <= s.most; count++ {
-		after, d, err := s.rule.Step(at.state, s.instant(now), runtime.Ask{Count: count, Reserve: s.rule.Debt > 0})
+		after, d, err := s.rule.Step(at.state, s.instant(now), runtime.Request{Count: count, Reserve: s.rule.Debt > 0})
 		if err != nil || !d.Allowed {
 			break
 		}
@@ -113,7 +113,7 @@ func (s search) instant(now time.Duration) int64 { return s.rule.Phase + 4*s.rul
 // lend asks for blocks, spends what is left of them, or gives it back.
 func (s search) lend(next map[position]int64, at position, used int64, now, first time.Duration) {
 	instant := s.instant(now)
-	after, d, err := s.rule.Step(at.state, instant, runtime.Ask{Count: s.lease.Tokens})
+	after, d, err := s.rule.Step(at.state, instant, runtime.Request{Count: s.lease.Tokens})
 	if free := slices.Index(at.lent[:], block{}); err == nil && d.Allowed && free >= 0 {
 		taken := position{after, at.lent}
 		end := time.Duration(s.rule.WindowEnd(instant) - s.instant(0))
@@ -136,7 +136,7 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 func (s search) giveBack(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
 	b := at.lent[i]
 	at = at.without(i, b.left)
-	refund := runtime.Ask{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
+	refund := runtime.Request{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
 	at.state, _, _ = s.rule.Step(at.state, s.instant(now), refund)
 	s.ask(next, at, used, now, first)
 }

@@ -93,8 +93,10 @@ func ourStore(store closingStore, as variant, l limit, end func()) *opened {
 func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy, keys []string) error {
 	calls := make([]runtime.Call, len(keys))
 	for i, key := range keys {
-		take := runtime.Ask{Op: runtime.Take, Count: 1}
-		calls[i].Requests = []runtime.Request{{Ask: take, Policy: policy, Key: runtime.KeyOf(runtime.String(key)).String()}}
+		take := runtime.Request{Op: runtime.Take, Count: 1}
+		q := take
+		q.Policy, q.Key = policy, runtime.KeyOf(runtime.String(key)).String()
+		calls[i].Requests = []runtime.Request{q}
 	}
 	answers, err := store.Do(ctx, calls)
 	if err != nil {

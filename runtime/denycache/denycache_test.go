@@ -219,7 +219,7 @@ func TestAnswersAreKeptWhenOthersFail(t *testing.T) {
 	policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Minute}
 	behind := &counting{MemStore: &runtime.MemStore{}}
 	s := denycache.New(half{behind}, nil)
-	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Ask: runtime.Ask{Count: 1}}}}
+	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Count: 1}}}
 	answers, err := s.Do(t.Context(), []runtime.Call{call, call, call, call})
 	require.ErrorIs(t, err, errDown)
 	require.True(t, answers[0].Allowed())

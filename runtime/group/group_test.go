@@ -58,7 +58,7 @@ var ten = &runtime.Policy{Name: "ten", Kind: runtime.TokenBucket, Rate: 10, Peri
 
 // ask is a call that takes n tokens of a key.
 func ask(key string, n int64) []runtime.Call {
-	return []runtime.Call{{Requests: []runtime.Request{{Ask: runtime.Ask{Count: n}, Policy: ten, Key: key}}}}
+	return []runtime.Call{{Requests: []runtime.Request{{Count: n, Policy: ten, Key: key}}}}
 }
 
 // bubble runs a test of a group before a slow store, with fake time and in which no goroutine may be left.

@@ -43,7 +43,7 @@ func TestPartlyAnswered(t *testing.T) {
 		policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10}
 		s := group.New(&partly{}, group.Options{})
 		call := func(key string) []runtime.Call {
-			return []runtime.Call{{Requests: []runtime.Request{{Policy: policy, Key: key, Ask: runtime.Ask{Count: 1}}}}}
+			return []runtime.Call{{Requests: []runtime.Request{{Policy: policy, Key: key, Count: 1}}}}
 		}
 		var all sync.WaitGroup
 		all.Go(func() { s.Do(t.Context(), call("first")) })

@@ -75,9 +75,10 @@ func (k *key) giveBack() []runtime.Call {
 	if left == 0 {
 		return nil
 	}
-	return []runtime.Call{k.call(runtime.Ask{Op: runtime.Refund, Count: left, TakenAt: b.takenAt})}
+	return []runtime.Call{k.call(runtime.Request{Op: runtime.Refund, Count: left, TakenAt: b.takenAt})}
 }
 
-func (k *key) call(q runtime.Ask) runtime.Call {
-	return runtime.Call{Requests: []runtime.Request{{Ask: q, Policy: k.policy, Key: k.key}}}
+func (k *key) call(q runtime.Request) runtime.Call {
+	q.Policy, q.Key = k.policy, k.key
+	return runtime.Call{Requests: []runtime.Request{q}}
 }

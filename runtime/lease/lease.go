@@ -74,8 +74,10 @@ func New(store runtime.Store, clock func() time.Time) *Store {
 // WithTx implements [runtime.TxStore]. A transaction of the caller has no lease.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
 
-// Spend implements [runtime.Spender]: it takes n tokens from the block of a key, if they are there.
-func (s *Store) Spend(p *runtime.Policy, name string, n int64) (runtime.Decision, bool) {
+var _ runtime.LocalTaker = (*Store)(nil)
+
+// TakeLocal implements [runtime.LocalTaker]: it takes n tokens from the block of a key, if they are there.
+func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Decision, bool) {
 	k := s.find(id{p, name})
 	if k == nil || n <= 0 {
 		return runtime.Decision{}, false
@@ -187,7 +189,7 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for range tries {
-		if d, ok := s.Spend(q.Policy, q.Key, q.Count); ok {
+		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {
 			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
 		}
 		r := s.renew(ctx, id{q.Policy, q.Key})

@@ -65,7 +65,7 @@ func (s *Store) takeBlock(ctx context.Context, k *key, r *renewal) {
 	defer s.working.Done()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	calls := append(k.giveBack(), k.call(runtime.Ask{Count: k.policy.Lease.Tokens}))
+	calls := append(k.giveBack(), k.call(runtime.Request{Count: k.policy.Lease.Tokens}))
 	asked, byStore := time.Now(), s.now()
 	answers, err := s.store.Do(ctx, calls)
 

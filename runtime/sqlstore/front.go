@@ -30,9 +30,9 @@ func (f front) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, 
 	return f.leases.Do(ctx, calls)
 }
 
-// Spend implements [runtime.Spender].
-func (f front) Spend(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
-	return f.leases.Spend(p, key, n)
+// TakeLocal implements [runtime.LocalTaker].
+func (f front) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
+	return f.leases.TakeLocal(p, key, n)
 }
 
 // close waits for calls in flight, and gives back what is leased, until ctx ends.

@@ -65,7 +65,7 @@ func (s *Store) swap(
 		return true, nil
 	}
 	was, is := l.states[0], changes[0].State
-	if !was.Seen || !is.Seen || p.resends && !p.splits { // what splits is in a transaction
+	if !was.Exists || !is.Exists || p.resends && !p.splits { // what splits is in a transaction
 		return false, nil
 	}
 	form, v := l.bind([]stored{{l.rows[0], is}})

@@ -107,7 +107,7 @@ func (l *rowLock) read(ctx context.Context, by statement, rows []runtime.Row) er
 	defer found.Close()
 	for found.Next() {
 		var r runtime.Row
-		s := runtime.State{Seen: true}
+		s := runtime.State{Exists: true}
 		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (l *rowLock) set(i int, s runtime.State) {
 func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 	var seen, unseen []stored
 	for _, c := range changes {
-		if c.State.Seen {
+		if c.State.Exists {
 			seen = append(seen, stored{c.Row, c.State})
 		} else {
 			unseen = append(unseen, stored{row: c.Row})

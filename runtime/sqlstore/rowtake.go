@@ -12,7 +12,7 @@ import (
 type RowTake struct {
 	Row    runtime.Row
 	Upsert runtime.Upsert
-	// After is the state in which the row was left. If it is not Seen, nothing was taken.
+	// After is the state in which the row was left. If it is not Exists, nothing was taken.
 	After runtime.State
 
 	policy *runtime.Policy
@@ -29,13 +29,13 @@ func (t *RowTake) settle(now int64) (ok bool) {
 	}
 	t.Row = runtime.Row{Name: t.policy.Name, Key: first.Key}
 	t.rule = t.policy.Rule(first.Key)
-	sum := runtime.Ask{Reserve: first.Reserve}
+	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range t.asked {
 		if !t.plain(q) {
 			return false
 		}
-		if i == 0 || q.Ask != t.asked[i-1].Ask {
-			if _, ok := t.rule.Upsert(now, q.Ask); !ok {
+		if i == 0 || *q.Request != *t.asked[i-1].Request {
+			if _, ok := t.rule.Upsert(now, *q.Request); !ok {
 				return false
 			}
 		}
@@ -61,7 +61,7 @@ func (t *RowTake) answer(answers []runtime.Answer, decisions []runtime.Decision,
 	s := t.After
 	for _, q := range slices.Backward(t.asked) {
 		d := decisions[q.call : q.call+1 : q.call+1]
-		d[0] = t.rule.Taken(s, now, q.Ask)
+		d[0] = t.rule.Taken(s, now, *q.Request)
 		d[0].Limit = t.policy.Name
 		answers[q.call] = runtime.Answer{Decisions: d, At: now}
 		s.Value += float64(q.Count)

@@ -126,12 +126,17 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return s.front.Do(ctx, calls)
 }
 
-// Spend implements [runtime.Spender].
-func (s *Store) Spend(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
+var (
+	_ runtime.TxStore    = (*Store)(nil)
+	_ runtime.LocalTaker = (*Store)(nil)
+)
+
+// TakeLocal implements [runtime.LocalTaker].
+func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
 	if s.usable() != nil {
 		return runtime.Decision{}, false
 	}
-	return s.front.Spend(p, key, n)
+	return s.front.TakeLocal(p, key, n)
 }
 
 // direct is a store without what stands before it.

@@ -29,7 +29,7 @@ func TestStoreThatNewHasNotMade(t *testing.T) {
 				require.ErrorIs(t, err, runtime.ErrNoStore, what)
 				require.ErrorContains(t, err, "make the sqlstore.Store with sqlstore.New", what)
 			}
-			_, ok := s.Spend(policy, "", 1)
+			_, ok := s.TakeLocal(policy, "", 1)
 			require.False(t, ok)
 			require.NoError(t, ctx.Err())
 		})

@@ -106,7 +106,7 @@ func pageAfter(ctx context.Context, in session, after runtime.Row) ([]stored, er
 		if err := rows.Scan(&r.row.Key, &r.row.Shard, &r.state.Value, &r.state.TS, &r.state.Prev); err != nil {
 			return nil, err
 		}
-		r.state.Seen = r.state.TS != unseen
+		r.state.Exists = r.state.TS != unseen
 		page = append(page, r)
 	}
 	return page, rows.Err()

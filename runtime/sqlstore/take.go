@@ -31,7 +31,7 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 		}
 		for i := range t {
 			r := &t[i]
-			if r.After.Seen {
+			if r.After.Exists {
 				r.answer(answers, decisions, now)
 				continue
 			}
@@ -40,7 +40,7 @@ func (s *Store) take(ctx context.Context, p *prepared, calls []runtime.Call, ans
 			}
 		}
 	}
-	if by != nil && len(all) == 1 && all[0].After.Seen {
+	if by != nil && len(all) == 1 && all[0].After.Exists {
 		s.streaks.ended(all[0].Row)
 	}
 	slices.Sort(rest)
@@ -99,7 +99,7 @@ func (t takes) run(ctx context.Context, in session) error {
 	}
 	defer rows.Close()
 	row, taken := t[0].Row, false
-	after := runtime.State{Seen: true}
+	after := runtime.State{Exists: true}
 	for next := 0; rows.Next(); next++ {
 		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
 			return err

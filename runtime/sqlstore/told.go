@@ -47,9 +47,9 @@ func told(u *runtime.Upsert, affected, id int64) (runtime.State, error) {
 	case id == ToldRefused && affected <= 1:
 		return runtime.State{}, nil
 	case id == ToldInserted && affected == 1:
-		return runtime.State{Value: u.Fresh, TS: u.T, Seen: true}, nil
+		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, nil
 	case affected == 2 && value <= u.Fresh && value > -u.Debt-1:
-		return runtime.State{Value: value, TS: u.T, Seen: true}, nil
+		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
 	}
 	return runtime.State{}, &advised{untold, nil}
 }

@@ -17,11 +17,11 @@ func TestTold(t *testing.T) {
 		s, err := told(u, 2, idOf(value))
 		assert.NoError(t, err)
 		assert.Equal(t, math.Float64bits(value), math.Float64bits(s.Value), "%v", value)
-		assert.Equal(t, runtime.State{Value: value, TS: u.T, Seen: true}, s)
+		assert.Equal(t, runtime.State{Value: value, TS: u.T, Exists: true}, s)
 	}
 	s, err := told(u, 1, ToldInserted)
 	assert.NoError(t, err)
-	assert.Equal(t, runtime.State{Value: u.Fresh, TS: u.T, Seen: true}, s)
+	assert.Equal(t, runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, s)
 	for _, affected := range []int64{0, 1} {
 		s, err := told(u, affected, ToldRefused)
 		assert.NoError(t, err, "a driver counts what was changed, or what was found")

@@ -19,7 +19,7 @@ func failures() []clause {
 			for _, q := range []runtime.Request{
 				taking(bucket(), "k", 5),
 				taking(sliding(), "k", 5),
-				request(bucket(), "k", runtime.Ask{Op: runtime.Charge, Count: 5}),
+				request(bucket(), "k", runtime.Request{Op: runtime.Charge, Count: 5}),
 			} {
 				if _, err := s.store.Do(ended, []runtime.Call{call(q)}); !errors.Is(err, context.Canceled) {
 					s.broken("the error is %v", err)

@@ -59,7 +59,7 @@ func kept() []clause {
 		})},
 		{"LeaseReset", "leased tokens are not spent after a reset", ofLeases(func(s *subject, p *runtime.Policy) {
 			s.take(p, "k", 1)
-			s.ask(p, "k", runtime.Ask{Op: runtime.Reset})
+			s.ask(p, "k", runtime.Request{Op: runtime.Reset})
 			if n := s.takeAll(p, "k"); n != 10 {
 				s.broken("%s: after a reset, %d of 10 tokens could be taken", p.Name, n)
 			}
@@ -74,7 +74,7 @@ func kept() []clause {
 			p := remembering()
 			s.take(p, "k", 10)
 			for _, wait := range []time.Duration{12 * time.Second, 5 * time.Second} {
-				d := s.ask(p, "k", runtime.Ask{Count: 2})
+				d := s.ask(p, "k", runtime.Request{Count: 2})
 				if d.Allowed || d.RetryAfter != wait {
 					s.broken("2 of 0 tokens, 10 a minute, due in %v: %+v", wait, d)
 				}
@@ -94,7 +94,7 @@ func kept() []clause {
 		{"DenialGiven", "what is given back or reset is there at once, also after a denial", func(s *subject) {
 			p := remembering()
 			s.take(p, "k", 10)
-			for _, give := range []runtime.Ask{{Op: runtime.Refund, Count: 1}, {Op: runtime.Reset}} {
+			for _, give := range []runtime.Request{{Op: runtime.Refund, Count: 1}, {Op: runtime.Reset}} {
 				if s.take(p, "k", 1) {
 					s.broken("1 of 0 tokens was allowed")
 				}

@@ -57,7 +57,7 @@ func keys() []clause {
 			for range 50 {
 				s.clock.Add(12_345_678_901)
 				want, _ := reference.Do(s.ctx, []runtime.Call{call(taking(p, "k", 1))})
-				got := s.ask(p, "k", runtime.Ask{Count: 1})
+				got := s.ask(p, "k", runtime.Request{Count: 1})
 				if got != want[0].Decisions[0] {
 					s.broken("%+v, not %+v", got, want[0].Decisions[0])
 				}

@@ -38,7 +38,7 @@ func one() []clause {
 			for _, p := range kinds() {
 				s.clock.Add(17 * time.Second)
 				s.take(p, "k", 9)
-				d := s.ask(p, "k", runtime.Ask{Count: 4})
+				d := s.ask(p, "k", runtime.Request{Count: 4})
 				if d.Allowed || d.RetryAfter <= 0 {
 					s.broken("%s: 4 tokens of 1: %v", p.Kind, d)
 					continue
@@ -67,8 +67,8 @@ func one() []clause {
 		{"Check", "Check and Peek take nothing", func(s *subject) {
 			for _, p := range kinds() {
 				s.take(p, "k", 9)
-				yes := s.ask(p, "k", runtime.Ask{Op: runtime.Check, Count: 1})
-				no := s.ask(p, "k", runtime.Ask{Op: runtime.Check, Count: 2})
+				yes := s.ask(p, "k", runtime.Request{Op: runtime.Check, Count: 1})
+				no := s.ask(p, "k", runtime.Request{Op: runtime.Check, Count: 2})
 				if !yes.Allowed || no.Allowed || no.RetryAfter <= 0 {
 					s.broken("%s: Check of 1 and 2 tokens of 1: %v, %v", p.Kind, yes, no)
 				}
@@ -78,16 +78,16 @@ func one() []clause {
 		{"Refund", "a refund gives back what was taken, up to the capacity", func(s *subject) {
 			for _, p := range kinds() {
 				s.take(p, "k", 7)
-				s.ask(p, "k", runtime.Ask{Op: runtime.Refund, Count: 3})
+				s.ask(p, "k", runtime.Request{Op: runtime.Refund, Count: 3})
 				s.wantValue(p, "k", 6)
-				s.ask(p, "k", runtime.Ask{Op: runtime.Refund, Count: 100})
+				s.ask(p, "k", runtime.Request{Op: runtime.Refund, Count: 100})
 				s.wantValue(p, "k", 10)
-				s.ask(p, "new", runtime.Ask{Op: runtime.Refund, Count: 1})
+				s.ask(p, "new", runtime.Request{Op: runtime.Refund, Count: 1})
 				s.wantValue(p, "new", 10)
 			}
 		}},
 		{"Charge", "a charge takes tokens whether they are there or not", func(s *subject) {
-			s.ask(bucket(), "k", runtime.Ask{Op: runtime.Charge, Count: 100})
+			s.ask(bucket(), "k", runtime.Request{Op: runtime.Charge, Count: 100})
 			s.wantValue(bucket(), "k", -90)
 			s.clock.Add(time.Minute)
 			s.wantValue(bucket(), "k", -80)
@@ -96,23 +96,23 @@ func one() []clause {
 			for _, p := range kinds() {
 				s.take(p, "k", 10)
 				s.take(p, "bystander", 10)
-				s.ask(p, "k", runtime.Ask{Op: runtime.Reset})
+				s.ask(p, "k", runtime.Request{Op: runtime.Reset})
 				s.wantValue(p, "k", 10)
 				s.wantValue(p, "bystander", 0)
 			}
-			s.ask(bucket(), "debt", runtime.Ask{Count: 15, Reserve: true})
-			s.ask(bucket(), "debt", runtime.Ask{Op: runtime.Reset})
+			s.ask(bucket(), "debt", runtime.Request{Count: 15, Reserve: true})
+			s.ask(bucket(), "debt", runtime.Request{Op: runtime.Reset})
 			s.wantValue(bucket(), "debt", 10)
 		}},
 		{"Reserve", "a reservation takes tokens ahead of their time, at most MaxReserved of them", func(s *subject) {
-			if d := s.ask(bucket(), "k", runtime.Ask{Count: 12, Reserve: true}); !d.Allowed || d.Delay != 12*time.Second {
+			if d := s.ask(bucket(), "k", runtime.Request{Count: 12, Reserve: true}); !d.Allowed || d.Delay != 12*time.Second {
 				s.broken("12 of 10 tokens, 10 a minute: %v", d)
 			}
 			s.wantValue(bucket(), "k", -2)
-			if d := s.ask(bucket(), "k", runtime.Ask{Count: 4, Reserve: true}); d.Allowed || d.RetryAfter != 6*time.Second {
+			if d := s.ask(bucket(), "k", runtime.Request{Count: 4, Reserve: true}); d.Allowed || d.RetryAfter != 6*time.Second {
 				s.broken("4 more of -2, with at most 5 in debt: %v", d)
 			}
-			if d := s.ask(bucket(), "k", runtime.Ask{Count: 3, Reserve: true}); !d.Allowed || d.Delay != 30*time.Second {
+			if d := s.ask(bucket(), "k", runtime.Request{Count: 3, Reserve: true}); !d.Allowed || d.Delay != 30*time.Second {
 				s.broken("3 more of -2: %v", d)
 			}
 			if s.take(bucket(), "k", 1) {
@@ -121,7 +121,7 @@ func one() []clause {
 		}},
 		{"MaxDelay", "a reservation due later than MaxDelay is refused", func(s *subject) {
 			s.take(bucket(), "k", 10)
-			q := runtime.Ask{Count: 3, Reserve: true, MaxDelay: 10 * time.Second}
+			q := runtime.Request{Count: 3, Reserve: true, MaxDelay: 10 * time.Second}
 			d := s.ask(bucket(), "k", q)
 			if d.Allowed || d.Delay != 18*time.Second || d.RetryAfter != 18*time.Second {
 				s.broken("3 of 0 tokens, 10 a minute, within 10s: %+v", d)

@@ -49,9 +49,9 @@ func several() []clause {
 				call(taking(bucket(), "k", 6)),
 				call(taking(bucket(), "k", 6)),
 				call(taking(bucket(), "k", 4)),
-				call(request(bucket(), "k", runtime.Ask{Op: runtime.Refund, Count: 2})),
+				call(request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 2})),
 				call(taking(bucket(), "k", 2)),
-				call(request(bucket(), "k", runtime.Ask{Op: runtime.Peek})),
+				call(request(bucket(), "k", runtime.Request{Op: runtime.Peek})),
 			)
 			for i, want := range []bool{true, false, true, true, true, true} {
 				if answers[i].Allowed() != want {
@@ -84,7 +84,7 @@ func several() []clause {
 			s.wantValue(bucket(), "k", 4)
 		}},
 		{"OnlyTakes", "only takes go together in a call", func(s *subject) {
-			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Ask{Op: runtime.Refund, Count: 1})))[0]
+			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})))[0]
 			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
 				s.broken("a take and a refund: %+v", a)
 			}

@@ -24,7 +24,7 @@ func sharded() []clause {
 					s.broken("%s: denied number %d of 10", p.Kind, i+1)
 				}
 			}
-			if d := s.ask(p, "k", runtime.Ask{Count: 1}); d.Allowed || d.RetryAfter <= 0 {
+			if d := s.ask(p, "k", runtime.Request{Count: 1}); d.Allowed || d.RetryAfter <= 0 {
 				s.broken("%s: number 11 of 10: %v", p.Kind, d)
 			}
 			s.wantValue(p, "k", 0)
@@ -36,7 +36,7 @@ func sharded() []clause {
 			for range 4 {
 				s.take(p, "k", 2)
 			}
-			d := s.ask(p, "k", runtime.Ask{Count: 8})
+			d := s.ask(p, "k", runtime.Request{Count: 8})
 			s.clock.Add(d.RetryAfter)
 			if d.Allowed || !s.take(p, "k", 8) {
 				s.broken("%s: denied after RetryAfter of %v", p.Kind, d)
@@ -44,17 +44,17 @@ func sharded() []clause {
 		})},
 		{"ShardsGive", "refund and reset reach all shards", ofShards(func(s *subject, p *runtime.Policy) {
 			s.take(p, "k", 10)
-			s.ask(p, "k", runtime.Ask{Op: runtime.Refund, Count: 7})
+			s.ask(p, "k", runtime.Request{Op: runtime.Refund, Count: 7})
 			s.wantValue(p, "k", 7)
-			s.ask(p, "k", runtime.Ask{Op: runtime.Reset})
+			s.ask(p, "k", runtime.Request{Op: runtime.Reset})
 			s.wantValue(p, "k", 10)
 		})},
 		{"ShardsReserve", "a limit with shards is reserved ahead as far as one without", func(s *subject) {
 			p := shards(runtime.TokenBucket)
-			if d := s.ask(p, "k", runtime.Ask{Count: 15, Reserve: true}); !d.Allowed || d.Delay != 30*time.Second {
+			if d := s.ask(p, "k", runtime.Request{Count: 15, Reserve: true}); !d.Allowed || d.Delay != 30*time.Second {
 				s.broken("15 of 10 tokens, 10 a minute: %v", d)
 			}
-			if d := s.ask(p, "k", runtime.Ask{Count: 1, Reserve: true}); d.Allowed {
+			if d := s.ask(p, "k", runtime.Request{Count: 1, Reserve: true}); d.Allowed {
 				s.broken("1 more, with 5 of 5 in debt: %v", d)
 			}
 			s.wantValue(p, "k", -5)

@@ -96,7 +96,7 @@ func (s *subject) do(calls ...runtime.Call) []runtime.Answer {
 }
 
 // ask asks one question, which is not an error.
-func (s *subject) ask(p *runtime.Policy, key string, q runtime.Ask) runtime.Decision {
+func (s *subject) ask(p *runtime.Policy, key string, q runtime.Request) runtime.Decision {
 	s.Helper()
 	a := s.do(call(request(p, key, q)))[0]
 	if a.Err != nil {
@@ -108,13 +108,13 @@ func (s *subject) ask(p *runtime.Policy, key string, q runtime.Ask) runtime.Deci
 // take takes n tokens, and reports whether it was allowed.
 func (s *subject) take(p *runtime.Policy, key string, n int64) bool {
 	s.Helper()
-	return s.ask(p, key, runtime.Ask{Count: n}).Allowed
+	return s.ask(p, key, runtime.Request{Count: n}).Allowed
 }
 
 // value returns what is left of a key.
 func (s *subject) value(p *runtime.Policy, key string) float64 {
 	s.Helper()
-	return s.ask(p, key, runtime.Ask{Op: runtime.Peek}).Value
+	return s.ask(p, key, runtime.Request{Op: runtime.Peek}).Value
 }
 
 // wantValue requires that so many tokens are left of a key.
@@ -127,13 +127,14 @@ func (s *subject) wantValue(p *runtime.Policy, key string, want float64) {
 
 func call(requests ...runtime.Request) runtime.Call { return runtime.Call{Requests: requests} }
 
-func request(p *runtime.Policy, key string, q runtime.Ask) runtime.Request {
-	return runtime.Request{Policy: p, Key: key, Ask: q}
+func request(p *runtime.Policy, key string, q runtime.Request) runtime.Request {
+	q.Policy, q.Key = p, key
+	return q
 }
 
 // taking is a request for n tokens.
 func taking(p *runtime.Policy, key string, n int64) runtime.Request {
-	return request(p, key, runtime.Ask{Count: n})
+	return request(p, key, runtime.Request{Count: n})
 }
 
 // bucket, window and sliding grant ten tokens a minute; bucket can be reserved 5 ahead, and window 20.

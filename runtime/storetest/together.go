@@ -50,7 +50,7 @@ func together() []clause {
 		{"ConcurrentRefunds", "what is taken and given back is neither lost nor doubled", func(s *subject) {
 			s.race(10, func(int) bool {
 				if s.take(bucket(), "k", 1) {
-					s.ask(bucket(), "k", runtime.Ask{Op: runtime.Refund, Count: 1})
+					s.ask(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})
 				}
 				return true
 			})

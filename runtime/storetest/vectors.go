@@ -54,7 +54,7 @@ func Vectors(t *testing.T, store runtime.Store, clock *Clock, stored Stored, tra
 		p := v.policy("vector" + strconv.Itoa(n))
 		for i, step := range v.Steps {
 			clock.Set(time.UnixMilli(step.Now))
-			d := s.ask(p, "", runtime.Ask{Count: step.Count, Reserve: step.Reserve})
+			d := s.ask(p, "", runtime.Request{Count: step.Count, Reserve: step.Reserve})
 			if row := stored(runtime.Row{Name: p.Name}); !step.agrees(d, row) {
 				t.Errorf("line %d, step %d: %+v, stored %+v\nwant %+v", n, i+1, d, row, step)
 				continue

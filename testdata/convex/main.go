@@ -83,14 +83,14 @@ func (t trace) compare(differences map[string]int) {
 	told := int64(0) // when the reference said that the last request would pass
 	for i, s := range t.Steps {
 		now := s.Now * int64(time.Millisecond)
-		next, d, err := rule.Step(state, now, runtime.Ask{Count: s.Count, Reserve: s.Reserve})
+		next, d, err := rule.Step(state, now, runtime.Request{Count: s.Count, Reserve: s.Reserve})
 		waited := i > 0 && told == s.Now && t.Steps[i-1].Count == s.Count
 		if class := t.class(p, s, state, next, d, err, waited); class != "" {
 			differences[class]++
 		}
 		state = runtime.State{}
 		if s.Value != nil {
-			state = runtime.State{Value: *s.Value, TS: *s.TS * int64(time.Millisecond), Seen: true}
+			state = runtime.State{Value: *s.Value, TS: *s.TS * int64(time.Millisecond), Exists: true}
 		}
 		if told = 0; s.Error == "" && !s.OK {
 			told = s.Now + int64(math.Ceil(s.RetryAfter))

@@ -112,7 +112,7 @@ func checkHistories(t *testing.T, nodes []server, f *faults) {
 	for i := range count {
 		h := &history{policy: limits[i%len(limits)], key: keyOf(i).String(), begun: time.Now()}
 		h.record(stores, f, uint64(i))
-		h.ask(context.Background(), healthy[0], clients, runtime.Ask{Op: runtime.Peek})
+		h.ask(context.Background(), healthy[0], clients, runtime.Request{Op: runtime.Peek})
 		calls, lost = calls+len(h.operations), lost+h.lost
 		h.check(t, clock.Now().UnixNano())
 	}
@@ -142,24 +142,25 @@ func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 }
 
 // question returns a question at random.
-func question(p *runtime.Policy, random *rand.Rand) runtime.Ask {
+func question(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	switch n := random.IntN(20); {
 	case n < 10:
-		return runtime.Ask{Count: 1 + random.Int64N(3)}
+		return runtime.Request{Count: 1 + random.Int64N(3)}
 	case n < 14:
-		return runtime.Ask{Count: 1 + random.Int64N(3), Reserve: p.Reserves()}
+		return runtime.Request{Count: 1 + random.Int64N(3), Reserve: p.Reserves()}
 	case n < 17:
-		return runtime.Ask{Op: runtime.Refund, Count: 1 + random.Int64N(2)}
+		return runtime.Request{Op: runtime.Refund, Count: 1 + random.Int64N(2)}
 	case n < 19:
-		return runtime.Ask{Op: runtime.Peek}
+		return runtime.Request{Op: runtime.Peek}
 	}
-	return runtime.Ask{Op: runtime.Reset}
+	return runtime.Request{Op: runtime.Reset}
 }
 
 // ask asks one question, and writes down what came of it.
-func (h *history) ask(ctx context.Context, store runtime.Store, client int, q runtime.Ask) {
+func (h *history) ask(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
 	call := time.Since(h.begun).Nanoseconds()
-	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{{Ask: q, Policy: h.policy, Key: h.key}}}})
+	q.Policy, q.Key = h.policy, h.key
+	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
 	o := porcupine.Operation{ClientId: client, Input: q, Call: call, Return: time.Since(h.begun).Nanoseconds()}
 	if err != nil {
 		o.Output, o.Return = reply{lost: true}, never

@@ -102,7 +102,7 @@ func recordKept(t *testing.T, at []address, limits []*runtime.Policy, o sqlstore
 	closing := closeHosts(t, asked, f == nil)
 	for _, kept := range all {
 		kept.closing = closing.since(kept.begun)
-		kept.ask(context.Background(), h, clients, runtime.Ask{Op: runtime.Peek})
+		kept.ask(context.Background(), h, clients, runtime.Request{Op: runtime.Peek})
 	}
 	require.NoError(t, h.Close())
 	return all
@@ -131,7 +131,7 @@ func closeHosts(t *testing.T, all []host, healthy bool) interval {
 
 // since returns the closing as an operation in a history.
 func (i interval) since(begun time.Time) porcupine.Operation {
-	o := porcupine.Operation{ClientId: clients + 1, Input: hostAsk{close: true}, Output: reply{}, Call: i.begun.Sub(begun).Nanoseconds(), Return: i.done.Sub(begun).Nanoseconds()}
+	o := porcupine.Operation{ClientId: clients + 1, Input: hostRequest{close: true}, Output: reply{}, Call: i.begun.Sub(begun).Nanoseconds(), Return: i.done.Sub(begun).Nanoseconds()}
 	if i.failed {
 		o.Return = never
 	}
@@ -181,7 +181,7 @@ func (h *keptHistory) told() []porcupine.Operation {
 		if h.remembered(o) {
 			o.Call = h.givenBefore(host, o.Call)
 		}
-		o.Input = hostAsk{Ask: o.Input.(runtime.Ask), host: host}
+		o.Input = hostRequest{Request: o.Input.(runtime.Request), host: host}
 		all = append(all, o)
 	}
 	return all
@@ -190,13 +190,13 @@ func (h *keptHistory) told() []porcupine.Operation {
 // remembered reports whether an operation may have been a denial from memory.
 func (h *keptHistory) remembered(o porcupine.Operation) bool {
 	told := o.Output.(reply)
-	return h.policy.DenyCache > 0 && !told.lost && !told.decision.Allowed && !o.Input.(runtime.Ask).Reserve
+	return h.policy.DenyCache > 0 && !told.lost && !told.decision.Allowed && !o.Input.(runtime.Request).Reserve
 }
 
 // givenBefore returns when something was last given back through a host before a call.
 func (h *keptHistory) givenBefore(host int, call int64) (at int64) {
 	for _, o := range h.operations {
-		op := o.Input.(runtime.Ask).Op
+		op := o.Input.(runtime.Request).Op
 		if (op == runtime.Refund || op == runtime.Reset) && o.ClientId%leaseHosts == host && o.Return <= call {
 			at = max(at, o.Return)
 		}

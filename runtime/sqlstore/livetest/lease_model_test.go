@@ -29,9 +29,9 @@ type machine struct {
 	closed bool
 }
 
-// hostAsk is a question to one of the hosts.
-type hostAsk struct {
-	runtime.Ask
+// hostRequest is a request to one of the hosts.
+type hostRequest struct {
+	runtime.Request
 	host int
 	// close has all hosts give back what they hold; nothing is asked.
 	close bool
@@ -61,7 +61,7 @@ func leasedModel(p *runtime.Policy, key string, now int64, lossy bool) porcupine
 			set := new(big.Int).SetBytes([]byte(state.(string)))
 			for i, m := range l.machines {
 				if set.Bit(i) == 1 {
-					after = append(after, l.answer(m, input.(hostAsk), output.(reply))...)
+					after = append(after, l.answer(m, input.(hostRequest), output.(reply))...)
 				}
 			}
 			return len(after) > 0, l.state(after...)
@@ -115,7 +115,7 @@ func (l *leased) moves(m machine, host int) (next []machine) {
 	back := m
 	back.row, back.left[host] = l.give(m.row, m.left[host]), 0
 	next = append(next, back)
-	if taken, d, err := l.rule.Step(back.row, l.now, runtime.Ask{Count: l.policy.Lease.Tokens}); err == nil && d.Allowed && !m.closed {
+	if taken, d, err := l.rule.Step(back.row, l.now, runtime.Request{Count: l.policy.Lease.Tokens}); err == nil && d.Allowed && !m.closed {
 		block := back
 		block.row, block.left[host] = taken, l.policy.Lease.Tokens
 		next = append(next, block)
@@ -135,13 +135,13 @@ func (l *leased) moves(m machine, host int) (next []machine) {
 // give returns a row that tokens were given back to.
 func (l *leased) give(row runtime.State, n int64) runtime.State {
 	if n > 0 {
-		row, _, _ = l.rule.Step(row, l.now, runtime.Ask{Op: runtime.Refund, Count: n})
+		row, _, _ = l.rule.Step(row, l.now, runtime.Request{Op: runtime.Refund, Count: n})
 	}
 	return row
 }
 
 // answer returns what a machine can be after a question that was answered so.
-func (l *leased) answer(m machine, in hostAsk, told reply) (next []machine) {
+func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) {
 	if in.close {
 		for host, left := range m.left {
 			m.row, m.left[host] = l.give(m.row, left), 0
@@ -153,8 +153,8 @@ func (l *leased) answer(m machine, in hostAsk, told reply) (next []machine) {
 		next = append(next, m)
 	}
 	after := m
-	row, d, err := l.rule.Step(m.row, l.now, in.Ask)
-	if err == nil && told.agrees(l.policy, in.Ask, d) {
+	row, d, err := l.rule.Step(m.row, l.now, in.Request)
+	if err == nil && told.agrees(l.policy, in.Request, d) {
 		after.row = row
 		if in.Op == runtime.Reset {
 			after.left[in.host] = 0
@@ -164,7 +164,7 @@ func (l *leased) answer(m machine, in hostAsk, told reply) (next []machine) {
 	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !told.lost {
 		// When the block was taken is not in the model.
 		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: told.decision.TakenAt}
-		if told.agrees(l.policy, in.Ask, spent) {
+		if told.agrees(l.policy, in.Request, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
 		}
@@ -188,34 +188,34 @@ func TestLeasedModel(t *testing.T) {
 		return d
 	}
 	denied := runtime.Decision{Limit: "bucket", RetryAfter: p.Period / 6, FullAfter: p.Period}
-	one, look := runtime.Ask{Count: 1}, runtime.Ask{Op: runtime.Peek}
+	one, look := runtime.Request{Count: 1}, runtime.Request{Op: runtime.Peek}
 	type step struct {
-		hostAsk
+		hostRequest
 		told runtime.Decision
 	}
-	closed := step{hostAsk{close: true}, runtime.Decision{}}
+	closed := step{hostRequest{close: true}, runtime.Decision{}}
 	for _, row := range []struct {
 		name        string
 		steps       []step
 		right, lost porcupine.CheckResult
 	}{
 		{"each host spends from a block, and a third block would be too many",
-			[]step{{hostAsk{one, 0, false}, allowed(2)}, {hostAsk{one, 1, false}, allowed(2)}, {hostAsk{one, 0, false}, allowed(1)},
-				{hostAsk{one, 1, false}, allowed(1)}, {hostAsk{runtime.Ask{Count: 3}, 0, false}, allowed(0)}}, porcupine.Illegal, porcupine.Illegal},
+			[]step{{hostRequest{one, 0, false}, allowed(2)}, {hostRequest{one, 1, false}, allowed(2)}, {hostRequest{one, 0, false}, allowed(1)},
+				{hostRequest{one, 1, false}, allowed(1)}, {hostRequest{runtime.Request{Count: 3}, 0, false}, allowed(0)}}, porcupine.Illegal, porcupine.Illegal},
 		{"a host is denied what the other one holds",
-			[]step{{hostAsk{one, 0, false}, allowed(2)}, {hostAsk{runtime.Ask{Count: 3}, 1, false}, allowed(0)},
-				{hostAsk{one, 1, false}, denied}, {hostAsk{one, 0, false}, allowed(1)}}, porcupine.Ok, porcupine.Ok},
+			[]step{{hostRequest{one, 0, false}, allowed(2)}, {hostRequest{runtime.Request{Count: 3}, 1, false}, allowed(0)},
+				{hostRequest{one, 1, false}, denied}, {hostRequest{one, 0, false}, allowed(1)}}, porcupine.Ok, porcupine.Ok},
 		{"what is not spent is there again",
-			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(5)}}, porcupine.Ok, porcupine.Ok},
+			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(5)}}, porcupine.Ok, porcupine.Ok},
 		{"a token is lost",
-			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(3)}}, porcupine.Illegal, porcupine.Ok},
+			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(3)}}, porcupine.Illegal, porcupine.Ok},
 		{"a token is invented",
-			[]step{{hostAsk{one, 0, false}, allowed(2)}, closed, {hostAsk{look, 1, false}, peek(6)}}, porcupine.Illegal, porcupine.Illegal},
+			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(6)}}, porcupine.Illegal, porcupine.Illegal},
 	} {
 		var operations []porcupine.Operation
 		for i, s := range row.steps {
 			at := int64(2 * i)
-			operations = append(operations, porcupine.Operation{Input: s.hostAsk, Output: reply{decision: s.told}, Call: at, Return: at + 1})
+			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.told}, Call: at, Return: at + 1})
 		}
 		for lossy, want := range map[bool]porcupine.CheckResult{false: row.right, true: row.lost} {
 			got := porcupine.CheckOperationsTimeout(leasedModel(p, "", now, lossy), operations, time.Minute)

@@ -30,7 +30,7 @@ func model(p *runtime.Policy, key string, now int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return runtime.State{} },
 		Step: func(state, input, output any) (bool, any) {
-			q := input.(runtime.Ask)
+			q := input.(runtime.Request)
 			next, d, err := rule.Step(state.(runtime.State), now, q)
 			if err != nil {
 				return false, state
@@ -42,7 +42,7 @@ func model(p *runtime.Policy, key string, now int64) porcupine.Model {
 
 // agrees reports whether a reply is as it must be. Of what is taken from a limit with shards, the rest of
 // the decision is an estimate.
-func (r reply) agrees(p *runtime.Policy, q runtime.Ask, want runtime.Decision) bool {
+func (r reply) agrees(p *runtime.Policy, q runtime.Request, want runtime.Decision) bool {
 	want.Limit = p.Name
 	switch {
 	case r.lost:
@@ -62,7 +62,7 @@ func TestModel(t *testing.T) {
 		h := &history{policy: p, key: "k", begun: time.Now()}
 		store := &runtime.MemStore{Clock: clock.Now}
 		h.record([]runtime.Store{store}, nil, 1)
-		h.ask(t.Context(), store, clients, runtime.Ask{Op: runtime.Peek})
+		h.ask(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
 		assert.Equal(t, porcupine.Ok, h.explained(clock.Now().UnixNano()), p.Name)
 
 		last := &h.operations[len(h.operations)-1]

@@ -61,8 +61,8 @@ func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	for _, durability := range []runtime.Durability{runtime.DurabilityDefault, runtime.DurabilityRelaxed, runtime.DurabilityFull} {
 		p, q := once(fmt.Sprint("p", durability), 3), once(fmt.Sprint("q", durability), 3)
 		p.Durability, q.Durability = durability, durability
-		one := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: `"\'`, Ask: runtime.Ask{Count: 1}}}}}
-		both := []runtime.Call{{Requests: append(one[0].Requests, runtime.Request{Policy: q, Ask: runtime.Ask{Count: 1}})}}
+		one := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: `"\'`, Count: 1}}}}
+		both := []runtime.Call{{Requests: append(one[0].Requests, runtime.Request{Policy: q, Count: 1})}}
 		for _, calls := range [][]runtime.Call{one, both} {
 			require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
 				answers, err := store.WithTx(tx).Do(t.Context(), calls)

@@ -70,7 +70,7 @@ func TestClockOfABusyPool(t *testing.T) {
 		const wait = 600 * time.Millisecond
 		time.AfterFunc(wait, func() { busy.Close() })
 		p := once("limit", 1)
-		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Ask: runtime.Ask{Op: runtime.Peek}}}}})
+		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Policy: p, Op: runtime.Peek}}}})
 		require.NoError(t, err)
 		assert.Less(t, time.Until(time.Unix(0, answers[0].At)), wait/4, "the clock of this machine, which is the server's")
 	})
@@ -107,8 +107,8 @@ func TestAlteredTableAmidCalls(t *testing.T) {
 			limiter := runtime.NewLimiter(store)
 			taken, peeked := once("taken", 1_000_000), once("peeked", 1)
 			calls := []runtime.Call{
-				{Requests: []runtime.Request{{Policy: taken, Ask: runtime.Ask{Count: 1}}}},
-				{Requests: []runtime.Request{{Policy: peeked, Ask: runtime.Ask{Op: runtime.Peek}}}},
+				{Requests: []runtime.Request{{Policy: taken, Count: 1}}},
+				{Requests: []runtime.Request{{Policy: peeked, Op: runtime.Peek}}},
 			}
 			var all sync.WaitGroup
 			for range 12 {
@@ -152,7 +152,7 @@ func TestNeighbours(t *testing.T) {
 	require.NoError(t, limiter.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
 
 	ask := func(p *runtime.Policy) runtime.Call {
-		return runtime.Call{Requests: []runtime.Request{{Policy: p, Ask: runtime.Ask{Count: 1}}}}
+		return runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}}
 	}
 	answers, err := store.Do(t.Context(), []runtime.Call{ask(free), ask(locked)})
 	require.ErrorContains(t, err, "57014", "canceling statement due to statement timeout")

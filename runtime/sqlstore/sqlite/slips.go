@@ -32,7 +32,7 @@ func (s *slip) begin(rows []sqlstore.RowTake) {
 	s.rows, s.at = rows, 0
 	for i := range rows {
 		r := &rows[i]
-		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Seen: true}
+		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Exists: true}
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *slip) decide(key, value, ts driver.Value) (driver.Value, error) {
 	if !okValue || !okTS {
 		return nil, fmt.Errorf("the row of a rate limit has a value of %T and a ts of %T", value, ts)
 	}
-	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Seen: true})
+	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Exists: true})
 	if r.After = after; taken {
 		return int64(1), nil
 	}

@@ -53,7 +53,7 @@ func TestVectors(t *testing.T) {
 	defer db.Close()
 
 	stored := func(row runtime.Row) runtime.State {
-		s := runtime.State{Seen: true}
+		s := runtime.State{Exists: true}
 		require.NoError(t, db.QueryRow("SELECT value, ts, prev FROM rate_limits WHERE name = ?", row.Name).Scan(&s.Value, &s.TS, &s.Prev))
 		return s
 	}

@@ -28,11 +28,11 @@ func FuzzTake(f *testing.F) {
 			t.Skip()
 		}
 		now := s.Clock.Now().UnixNano()
-		before := runtime.State{Value: value, TS: now - age%1e17, Seen: age != 0}
-		if !before.Seen {
+		before := runtime.State{Value: value, TS: now - age%1e17, Exists: age != 0}
+		if !before.Exists {
 			before = runtime.State{}
 		}
-		s.One(t, p, before, runtime.Ask{Count: count, Reserve: reserve})
+		s.One(t, p, before, runtime.Request{Count: count, Reserve: reserve})
 	})
 }
 

@@ -56,9 +56,10 @@ func (s Subject) roll(seed uint64, limits int) (dice, []*runtime.Policy, map[run
 }
 
 // One asks one question of one row, which is not there if its state was never seen.
-func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q runtime.Ask) {
+func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q runtime.Request) {
 	row := runtime.Row{Name: p.Name}
-	call := runtime.Call{Requests: []runtime.Request{{Policy: p, Ask: q}}}
+	q.Policy = p
+	call := runtime.Call{Requests: []runtime.Request{q}}
 	s.ask(t, map[runtime.Row]runtime.State{row: before}, []runtime.Call{call}, fmt.Sprintf("%+v of %+v in %+v", q, *p, before))
 }
 
@@ -102,7 +103,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	defer tx.Rollback()
 	insert := s.sql("INSERT INTO " + s.Table + " (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?)")
 	for r, state := range rows {
-		if state.Seen {
+		if state.Exists {
 			_, err := tx.Exec(insert, r.Name, r.Key, r.Shard, state.Value, state.TS, state.Prev)
 			require.NoError(t, err)
 		}
@@ -111,7 +112,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 }
 
 func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
-	state := runtime.State{Seen: true}
+	state := runtime.State{Exists: true}
 	query := s.sql("SELECT value, ts, prev FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
 	err := s.DB.QueryRow(query, r.Name, r.Key, r.Shard).Scan(&state.Value, &state.TS, &state.Prev)
 	if err == sql.ErrNoRows {

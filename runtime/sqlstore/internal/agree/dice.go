@@ -61,9 +61,9 @@ func (d dice) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtim
 
 func (d dice) state(p *runtime.Policy, now int64) runtime.State {
 	s := runtime.State{
-		Value: float64(p.Capacity) * (d.Float64()*3 - 1),
-		TS:    now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
-		Seen:  true,
+		Value:  float64(p.Capacity) * (d.Float64()*3 - 1),
+		TS:     now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
+		Exists: true,
 	}
 	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 { // as many whole windows ago
 		s.Value, s.TS = -math.Floor(s.Value), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
@@ -91,11 +91,12 @@ func (d dice) calls(policies []*runtime.Policy) []runtime.Call {
 		}
 		for range n {
 			p := policies[d.IntN(len(policies))]
-			q := runtime.Ask{Count: d.count(p), Reserve: d.IntN(4) == 0}
+			q := runtime.Request{Count: d.count(p), Reserve: d.IntN(4) == 0}
 			if n == 1 && d.IntN(20) == 0 {
 				q.Op = runtime.Op(d.IntN(6))
 			}
-			all[i].Requests = append(all[i].Requests, runtime.Request{Policy: p, Key: key(d.IntN(keys)), Ask: q})
+			q.Policy, q.Key = p, key(d.IntN(keys))
+			all[i].Requests = append(all[i].Requests, q)
 		}
 	}
 	return all

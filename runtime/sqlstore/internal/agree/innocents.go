@@ -25,7 +25,7 @@ func Innocents(t *testing.T, store runtime.Store) {
 			}
 			all := make([]runtime.Call, calls)
 			for i := range all {
-				all[i].Requests = []runtime.Request{{Policy: p, Key: fmt.Sprint(i), Ask: runtime.Ask{Count: 1}}}
+				all[i].Requests = []runtime.Request{{Policy: p, Key: fmt.Sprint(i), Count: 1}}
 			}
 			for _, i := range guilty {
 				all[i].Requests[0].Key = Guilty
