@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
-	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
 	"github.com/stretchr/testify/require"
 )
 
@@ -377,10 +374,6 @@ func TestUnknownOpIsAnError(t *testing.T) {
 		_, err = p.StepShards(make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 	}
-	p := bucket("limit", 10)
-	p.Lease, p.DenyCache, p.OnError = runtime.Lease{Tokens: 5, For: time.Second}, time.Second, runtime.FailOpen
-	decorated := lease.New(denycache.New(group.New(still(), group.Options{}), nil), nil)
-	require.ErrorIs(t, do(t, decorated, call(request(p, unknown)))[0].Err, runtime.ErrInvalidCall)
 }
 
 func TestUnknownKindIsAnError(t *testing.T) {

@@ -3,7 +3,7 @@
 // # The model
 //
 // A [Store] is a database, a [Dialect] and a table. Calls that arrive while a transaction is under way share the
-// next one; see package group. What it does with a batch of calls is the same on every database. Tokens that
+// next one; see the package internal/group. What it does with a batch of calls is the same on every database. Tokens that
 // are plainly taken from a token bucket or a fixed window are taken by one statement a limit, which decides and
 // writes in one round trip, on MySQL if all of them are of one row: see [runtime.Upsert]. For everything else, and
 // for what the statements have not taken, it begins a transaction, reads the rows that the calls are about, in one

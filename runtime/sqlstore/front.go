@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
-	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
 // front is what stands before the database: what this process holds and remembers, for limits that ask for it,

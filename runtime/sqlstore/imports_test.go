@@ -14,7 +14,7 @@ const module = "github.com/ratelimitgen/ratelimitgen"
 
 // TestImports keeps drivers at the leaves: who has Postgres must not compile SQLite.
 func TestImports(t *testing.T) {
-	ours := []string{"", "/sqlstore", "/group", "/lease", "/denycache"}
+	ours := []string{"", "/sqlstore", "/sqlstore/internal/group", "/sqlstore/internal/lease", "/sqlstore/internal/denycache"}
 	for _, path := range deps(t, ".") {
 		path, inside := strings.CutPrefix(path, module+"/runtime")
 		assert.True(t, inside && slices.Contains(ours, path), "sqlstore brings %s along: users pay for the database that they chose, and for no other", path)

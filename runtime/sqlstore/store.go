@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // DefaultTable is the name of the table if [Options] have none.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // silent is a store that does not answer calls for the key "silent" until release is closed.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 )
 
 // denying is a store that denies everything and keeps nothing, so that only the memory of the cache is left.

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -436,6 +438,16 @@ func TestQuestionsThatAreNotLeased(t *testing.T) {
 	cancel()
 	_, err = l.Allow(ended)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestUnknownOpIsAnErrorOfAllDecorators(t *testing.T) {
+	policy := leased(runtime.TokenBucket)
+	policy.DenyCache, policy.OnError = time.Second, runtime.FailOpen
+	store := lease.New(denycache.New(group.New(&runtime.MemStore{}, group.Options{}), nil), nil)
+	q := runtime.Request{Policy: policy, Op: runtime.Reset + 1, Count: 1}
+	answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+	require.NoError(t, err)
+	require.ErrorIs(t, answers[0].Err, runtime.ErrInvalidCall)
 }
 
 func TestLeasedTakesDoNotAllocate(t *testing.T) {

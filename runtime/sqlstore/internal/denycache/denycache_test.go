@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 

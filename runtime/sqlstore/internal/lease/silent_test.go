@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
 // silent is a store that returns only when its context ends, once it is silent.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/lease"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
 // forgetful is a store that allows everything and keeps nothing, so that only the memory of a lease is left.

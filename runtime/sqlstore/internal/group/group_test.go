@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 

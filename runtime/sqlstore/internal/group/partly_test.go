@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 var errLocked = errors.New("a row is locked")
