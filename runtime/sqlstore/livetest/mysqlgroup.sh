@@ -33,6 +33,8 @@ group_port() { echo $((port + 3 + $1)); }
 start_node() {
 	n=$1
 	cd "$dir"
+	# Of a node that was killed; the number in it may be that of another process by now.
+	rm -f "$dir/$n.socket" "$dir/$n.socket.lock"
 	(mysqld --datadir="$dir/$n" --socket="$dir/$n.socket" --pid-file="$dir/$n.pid" --bind-address=127.0.0.1 --port=$((port + n)) \
 		--server-id="$n" --report-host=127.0.0.1 --gtid-mode=ON --enforce-gtid-consistency=ON --log-bin=binlog --skip-replica-start \
 		--innodb-flush-log-at-trx-commit=2 --sync-binlog=0 --plugin-load-add=group_replication.so \

@@ -90,6 +90,12 @@ const namespaceEnv = "RATELIMITGEN_TEST_NAMESPACE"
 // inNamespace runs the test again in a network namespace.
 func inNamespace(t *testing.T) {
 	const script = `ip link set lo up && iptables -L >/dev/null && exec "$@"`
+	if *long {
+		// In the namespace there is no way to get it.
+		if out, err := exec.Command("./server.sh", "get", "pgbouncer-1.26").CombinedOutput(); err != nil {
+			needOwn(t, fmt.Errorf("get pgbouncer-1.26: %w\n%s", err, out))
+		}
+	}
 	if err := exec.Command("unshare", "--net", "sh", "-c", script, "sh", "true").Run(); err != nil {
 		needOwn(t, fmt.Errorf("%w: a network namespace with iptables: %w", errNotInstalled, err))
 	}
