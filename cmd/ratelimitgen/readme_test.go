@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,18 +22,66 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// Who follows the README has the program as a tool of the module, and nothing of that name in PATH.
-func TestReadmeCallsTheTool(t *testing.T) {
+// readmeSection returns the text of the README below a heading.
+func readmeSection(t *testing.T, title string) string {
+	t.Helper()
+	_, section, ok := strings.Cut(readme(t), "\n## "+title+"\n")
+	require.True(t, ok, "README.md has no section %q", title)
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+func TestEveryCommandIsListed(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ParseComments|parser.PackageClauseOnly)
+	require.NoError(t, err)
+	table := readmeSection(t, "Commands")
+	scripts, err := filepath.Glob("../../testdata/cmd/*.txt")
+	require.NoError(t, err)
+	var sessions strings.Builder
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		sessions.Write(text)
+	}
+	for _, c := range commands() {
+		assert.Contains(t, file.Doc.Text(), fmt.Sprintf("ratelimitgen %-10s %s\n", c.name, c.summary),
+			"add %q to the package comment in main.go, with its summary", c.name)
+		assert.Contains(t, table, fmt.Sprintf("| `go tool ratelimitgen %s` | %s |\n", c.name, c.summary),
+			"add %q to the table in README.md, section Commands", c.name)
+		assert.Contains(t, sessions.String(), "$ ratelimitgen help "+c.name+"\n",
+			"add its help and its use to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update")
+		assert.Contains(t, hostileCommands(), c.name,
+			"add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
+	}
+	assert.Equal(t, len(commands()), strings.Count(table, "| `go tool ratelimitgen "), "README.md lists a command that does not exist")
+	assert.Equal(t, len(commands()), strings.Count(file.Doc.Text(), "\tratelimitgen "), "main.go's comment lists a command that does not exist")
+}
+
+func TestReadmeListsEveryDialect(t *testing.T) {
+	section := readmeSection(t, "Store")
+	script, err := os.ReadFile("../../testdata/cmd/sql.txt")
+	require.NoError(t, err)
+	for _, name := range dialectNames() {
+		// The variables are named like the dialects, but for capitals: sqlstore.MariaDB has the name mariadb.
+		assert.Regexp(t, "(?im)^\\| [^|]+ \\| `sqlstore."+name+"`", section,
+			"add dialect %q to the table of databases in README.md, section Store", name)
+		assert.Contains(t, string(script), "$ ratelimitgen sql -dialect "+name,
+			"add dialect %q to testdata/cmd/sql.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", name)
+	}
+}
+
+// Users who follow the README have the program as a tool of their module, and not in PATH.
+func TestReadmeRunsCommandsByGoTool(t *testing.T) {
 	text, calls := strings.Join(strings.Fields(readme(t)), " "), 0
-	for _, v := range verbs() {
-		call := "ratelimitgen " + v.name
+	for _, name := range commandNames() {
+		call := "ratelimitgen " + name
 		assert.Equal(t, strings.Count(text, call), strings.Count(text, "go tool "+call), call)
 		calls += strings.Count(text, call)
 	}
 	assert.Greater(t, calls, 15)
 }
 
-// The README's commands work in the folder where Begin ends, once the file is on the branch main.
+// The commands of the README work in the directory of its section Getting started, once the file is on the branch main.
 func TestReadmeCommandsWork(t *testing.T) {
 	text := readme(t)
 	request := regexp.MustCompile("`({\"at\": .*?})`").FindStringSubmatch(text)
@@ -44,10 +96,22 @@ func TestReadmeCommandsWork(t *testing.T) {
 	commands := regexp.MustCompile(`(?m)^go tool ratelimitgen [^\n"$]*("[^"$]*"[^\n"$]*)?$`).FindAllString(text, -1)
 	assert.Greater(t, len(commands), 8)
 	for _, command := range commands {
-		if command == "go tool ratelimitgen init" { // that has been done
+		if command == "go tool ratelimitgen init" { // has run above
 			continue
 		}
-		code, said := c.run(command, []string{"sh", "-ec"}, nil)
-		assert.Equal(t, exitYes, code, "%s\n%s", command, said)
+		code, printed := c.run(command, []string{"sh", "-ec"}, nil)
+		assert.Equal(t, exitYes, code, "%s\n%s", command, printed)
+	}
+}
+
+// The README shows some lines that explain prints for the example.
+func TestReadmeShowsOutputOfExplain(t *testing.T) {
+	var out, problems bytes.Buffer
+	require.Equal(t, exitYes, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
+	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(readme(t))
+	require.NotNil(t, block)
+	printed := strings.Split(out.String(), "\n")
+	for line := range strings.Lines(block[1]) {
+		assert.Contains(t, printed, strings.TrimSuffix(line, "\n"))
 	}
 }
