@@ -166,7 +166,7 @@ func sides(args []string) (old, new side, err error) {
 	}
 	path, err := old.in.inWorkingTree()
 	new = fileSide("NEW", path)
-	new.root = old.root
+	new.root = old.root // the same path by definition, even if git cannot resolve it
 	return old, new, err
 }
 
@@ -239,7 +239,7 @@ func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, err
 			noNew = nil
 		}
 	}
-	if err := errors.Join(noOld, noNew); err != nil {
+	if err := errors.Join(noOld, noNew); err != nil { // both, so that the user can fix both at once
 		return nil, nil, err
 	}
 	r := review.Of(before.File, after.File)
@@ -265,7 +265,7 @@ func movedTo(old, new side, before limitsFile) (limitsFile, string) {
 		if new.in != nil {
 			return gitSide(new.role, revision{new.in.ref, path})
 		}
-		here, err := revision{"", path}.inWorkingTree()
+		here, err := revision{"", path}.inWorkingTree() // git prints paths from the root, whatever the current directory
 		if err != nil {
 			here = path
 		}
@@ -297,7 +297,7 @@ func changedFiles(filter string, old, new side) (paths []string) {
 		return nil
 	case new.in != nil:
 		args = append(args, old.in.ref+"^{tree}", new.in.ref+"^{tree}", "--")
-	default:
+	default: // with one ref, git compares with the working tree
 		args = append(args, old.in.ref, "--")
 	}
 	list, err := git(args...)

@@ -52,7 +52,7 @@ func (a *explainArgs) run(s streams, args []string) error {
 		return err
 	}
 	color := a.color.color(s.out)
-	if word, ok := strings.CutPrefix(a.name, "["); ok {
+	if word, ok := strings.CutPrefix(a.name, "["); ok { // as printed by check and diff; never a limit
 		return writeWord(s.out, strings.TrimSuffix(word, "]"), nil, color)
 	}
 	file, diagnostics, err := readLimits(a.file)
@@ -66,6 +66,7 @@ func (a *explainArgs) run(s streams, args []string) error {
 		// A field or an id needs no file, and users look up ids while the file is invalid.
 		return writeWord(s.out, a.name, nil, color)
 	case err != nil:
+		// Without a file, the name may also be a misspelled field or id.
 		return fmt.Errorf("%w%s", err, suggestion("", a.name, words()))
 	}
 	if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {

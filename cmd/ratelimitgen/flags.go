@@ -146,6 +146,7 @@ func listCommands(w io.Writer) error {
 
 // describe prints the usage line, the summary, the flags and the help of a command.
 func describe(w io.Writer, c command) error {
+	// The command help has no flag set of this command, so they are declared again.
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	c.prepare(flags)
 	var usage, table strings.Builder

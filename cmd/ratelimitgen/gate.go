@@ -95,7 +95,7 @@ func approval(s *review.Subject, f review.Finding) string {
 
 // approvedValue is one side of a change in an approval.
 func approvedValue(c spec.Change, side spec.Side) string {
-	// An added or removed limit has no value. Its rate stands in, so that the approval is for this limit only.
+	// An added or removed limit has no value. Its rate replaces it, so that the approval is for this limit only.
 	if c.Field == "" && (c.Old.Limit == nil || c.New.Limit == nil) && side.Limit != nil {
 		return fmt.Sprintf("%d/%v", side.Limit.Policy.Rate, side.Limit.Policy.Period)
 	}
@@ -113,6 +113,7 @@ func abbreviated(value string) string {
 	case utf8.RuneCountInString(value) > maxApprovedRunes:
 		return fmt.Sprintf("sha256:%.8x", sha256.Sum256([]byte(value)))
 	}
+	// A doc has several lines, and an approval is a comment on one.
 	return printable.Line(strings.Join(strings.Fields(value), " "))
 }
 

@@ -28,6 +28,7 @@ func (r revision) name() string { return r.ref + ":" + r.path }
 // begins with a drive of Windows.
 func parseRevision(arg string) (revision, bool) {
 	ref, path, ok := strings.Cut(arg, ":")
+	// An existing file wins, because a file whose name has a colon could not be named otherwise.
 	if _, err := os.Stat(arg); err == nil || !ok || isDrive(ref, path) {
 		return revision{}, false
 	}
@@ -188,7 +189,7 @@ func entries(list []byte, err error) (map[string]entry, error) {
 	for line := range strings.SplitSeq(string(list), "\x00") {
 		about, path, ok := strings.Cut(line, "\t")
 		words := strings.Fields(about)
-		if !ok || len(words) != 3 {
+		if !ok || len(words) != 3 { // after the last zero byte
 			continue
 		}
 		object := words[1]

@@ -76,6 +76,7 @@ func schemaBeside(path string) string {
 // refuseExisting returns an error if init would overwrite a file. A schema that is up to date may stay, so that one
 // folder can have several files.
 func refuseExisting(path, schema string) error {
+	// Lstat, because a link without a target must not be overwritten either.
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return negative{shown(path) + " already exists"}
 	}

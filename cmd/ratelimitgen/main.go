@@ -148,6 +148,7 @@ func report(stderr io.Writer, name string, err error) int {
 		code = exitUsage
 	}
 	if err.Error() != "" {
+		// Errors contain names of files and arguments, which may control a terminal.
 		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", name), printable.Text(err.Error()))
 	}
 	if code == exitUsage {

@@ -44,14 +44,13 @@ func TestEveryCommandIsListed(t *testing.T) {
 		sessions.Write(text)
 	}
 	for _, c := range commands() {
-		assert.Contains(t, file.Doc.Text(), fmt.Sprintf("ratelimitgen %-10s %s\n", c.name, c.summary),
+		assert.True(t, strings.Contains(file.Doc.Text(), fmt.Sprintf("ratelimitgen %-10s %s\n", c.name, c.summary)),
 			"add %q to the package comment in main.go, with its summary", c.name)
-		assert.Contains(t, table, fmt.Sprintf("| `go tool ratelimitgen %s` | %s |\n", c.name, c.summary),
+		assert.True(t, strings.Contains(table, fmt.Sprintf("| `go tool ratelimitgen %s` | %s |\n", c.name, c.summary)),
 			"add %q to the table in README.md, section Commands", c.name)
-		assert.Contains(t, sessions.String(), "$ ratelimitgen help "+c.name+"\n",
-			"add its help and its use to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update")
-		assert.Contains(t, hostileCommands(), c.name,
-			"add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
+		assert.True(t, strings.Contains(sessions.String(), "$ ratelimitgen help "+c.name+"\n"),
+			"add calls of %[1]q, and ratelimitgen help %[1]s, to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update", c.name)
+		assert.Contains(t, hostileCommands(), c.name, "add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
 	}
 	assert.Equal(t, len(commands()), strings.Count(table, "| `go tool ratelimitgen "), "README.md lists a command that does not exist")
 	assert.Equal(t, len(commands()), strings.Count(file.Doc.Text(), "\tratelimitgen "), "main.go's comment lists a command that does not exist")
@@ -63,9 +62,9 @@ func TestReadmeListsEveryDialect(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range dialectNames() {
 		// The variables are named like the dialects, but for capitals: sqlstore.MariaDB has the name mariadb.
-		assert.Regexp(t, "(?im)^\\| [^|]+ \\| `sqlstore."+name+"`", section,
+		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `sqlstore."+name+"`").MatchString(section),
 			"add dialect %q to the table of databases in README.md, section Store", name)
-		assert.Contains(t, string(script), "$ ratelimitgen sql -dialect "+name,
+		assert.True(t, strings.Contains(string(script), "ratelimitgen sql -dialect "+name),
 			"add dialect %q to testdata/cmd/sql.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", name)
 	}
 }

@@ -100,10 +100,11 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	defer text.Close()
 	trace := sim.NewTrace(text)
 	trace.Default, trace.Only = a.limit, a.limit
-	if a.limit == "" && len(limits) == 1 {
+	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		trace.Default = limits[0].Policy.Name
 	}
 	faults := &faults{trace: a.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: a.keepGoing}
+	// Skipped lines are listed even if the replay fails later.
 	return errors.Join(a.replay(s, trace, limits, old, faults), faults.list(s.err))
 }
 

@@ -37,7 +37,7 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 		a.log(s, "%s is up to date", shown(a.output))
 		return nil
 	}
-	if now.exists && !now.foreign() {
+	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
 		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
 	}
 	return negative{}
@@ -158,6 +158,7 @@ func changes(a, b []string) []change {
 		if anchor[0] < i { // the lines after the previous anchor were equal up to here
 			continue
 		}
+		// Lines that repeat are no anchors, so the ends of the gap may still be equal.
 		for i < anchor[0] && j < anchor[1] && a[i] == b[j] {
 			i, j = i+1, j+1
 		}
