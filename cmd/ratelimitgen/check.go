@@ -19,8 +19,8 @@ func checkCommand() command {
 		name:    "check",
 		args:    "[FILE...]",
 		summary: "report the errors in a limits.yaml",
-		help: `FILE defaults to limits.yaml; - is standard input. The text format prints nothing for a valid file. The exit
-code is 1 if there is an error in a file.
+		help: `FILE defaults to limits.yaml; - is standard input. The text format prints nothing for a valid file.
+The exit code is 1 if there is an error in a file.
 `,
 		prepare: prepareCheck,
 	}

@@ -20,16 +20,17 @@ func diffCommand() command {
 		name:    "diff",
 		args:    "OLD [NEW]",
 		summary: "explain the effects of an edit of limits.yaml",
-		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to the root of
-the repository, or to the current directory if it begins with ./; nothing is fetched. NEW defaults to the same
-path in the working tree.
+		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to
+the root of the repository, or to the current directory if it begins with ./; nothing is fetched.
+NEW defaults to the same path in the working tree.
 
-If OLD does not exist, NEW is compared with the file it was moved from: the deleted file that has most of its limits.
-Without such a file, all limits are new. If NEW does not exist, OLD is likewise compared with the file it was moved to,
-and without one all limits are removed. The output says so. This requires that OLD and NEW are the same path.
+If OLD does not exist, NEW is compared with the file it was moved from: the deleted file that has
+most of its limits. Without such a file, all limits are new. If NEW does not exist, OLD is likewise
+compared with the file it was moved to, and without one all limits are removed. The output says so.
+This requires that OLD and NEW are the same path.
 
-The comparison is between effective values, including defaults. Each change is explained in words, in numbers for one
-key, and by its effect on the stored rows. It is in one or more classes:
+The comparison is between effective values, including defaults. Each change is explained in words,
+in numbers for one key, and by its effect on the stored rows. It is in one or more classes:
 
   loosened       allows more tokens in some interval
   tightened      allows fewer tokens in some interval
@@ -38,15 +39,15 @@ key, and by its effect on the stored rows. It is in one or more classes:
   added, removed, renamed (a guess)
   cosmetic       none of these
 
--fail-on takes classes and ids of changes, separated by commas: loosened,breaking,shards-changed. The exit code is 1
-if there is such a change without an approval. An approval is a comment in NEW, beside the edit, with the values before
-and after. -fail-on prints it:
+-fail-on takes classes and ids of changes, separated by commas: loosened,breaking,shards-changed.
+The exit code is 1 if there is such a change without an approval. An approval is a comment in NEW,
+beside the edit, with the values before and after. -fail-on prints it:
 
   # ratelimitgen:allow capacity-changed:sendMessage=20->40
 
-It does not approve any later edit, so it may stay. -allow is an approval as a flag, for a deleted file; it can be
-repeated, and it is an error (exit code 1) if it matches no change. The exit code is 3 if OLD or NEW cannot be read
-or is not valid.
+It does not approve any later edit, so it may stay. -allow is an approval as a flag, for a deleted
+file; it can be repeated, and it is an error (exit code 1) if it matches no change. The exit code is
+3 if OLD or NEW cannot be read or is not valid.
 `,
 		prepare: prepareDiff,
 	}
@@ -152,7 +153,7 @@ type side struct {
 // sides returns the sides for the arguments of diff.
 func sides(args []string) (old, new side, err error) {
 	if len(args) < 1 || len(args) > 2 {
-		return old, new, usagef("takes OLD, and NEW unless it is the same path in the working tree; not %d arguments", len(args))
+		return old, new, usagef("takes one or two arguments, OLD and NEW, not %d", len(args))
 	}
 	if old, err = newSide("OLD", args[0]); err != nil {
 		return old, new, err

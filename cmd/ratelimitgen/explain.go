@@ -16,17 +16,17 @@ func explainCommand() command {
 		name:    "explain",
 		args:    "[LIMIT | FIELD | ID] [FILE]",
 		summary: "explain a limit, a field or an id in words and numbers",
-		help: `FILE defaults to limits.yaml; if it is the only argument, it must contain a dot or a slash. Without LIMIT,
-FIELD or ID, all limits of FILE are listed.
+		help: `FILE defaults to limits.yaml; if it is the only argument, it must contain a dot or a slash. Without
+LIMIT, FIELD or ID, all limits of FILE are listed.
 
-LIMIT: the most tokens that one key can take in several intervals in the worst case, how long the limit takes to
-fill up again, an example of a reservation if it has any, and the call in Go.
-FIELD: a field of limits.yaml, such as lease: its meaning, its values and its default.
-ID: an id that check or diff prints in brackets, such as unknown-field or capacity-changed: its meaning, with an
-example.
+  LIMIT   the most tokens that one key can take in several intervals in the worst case, the time
+          to fill up again, an example of a reservation if it has any, and the call in Go
+  FIELD   the meaning, the values and the default of a field of limits.yaml, such as lease
+  ID      the meaning, with an example, of an id that check or diff prints in brackets, such as
+          unknown-field or capacity-changed, or of a class of changes, such as loosened
 
-If a limit has the name of a field or an id, the limit is explained; write '[duplicate]', with brackets, for the
-field or the id.
+If a limit has the name of a field or an id, the limit is explained; write '[duplicate]', with
+brackets, for the field or the id.
 
 The exit code is 1 if FILE is not valid, except for a FIELD or an ID.
 `,

@@ -159,7 +159,7 @@ func describe(w io.Writer, c command) error {
 	if c.args != "" {
 		usage.WriteString(" " + c.args)
 	}
-	fmt.Fprintf(w, "ratelimitgen %s%s\n\n%s.\n", c.name, &usage, strings.ToUpper(c.summary[:1])+c.summary[1:])
+	fmt.Fprintf(w, "usage: ratelimitgen %s%s\n\n%s.\n", c.name, &usage, strings.ToUpper(c.summary[:1])+c.summary[1:])
 	for _, part := range []string{table.String(), c.help} {
 		if part != "" {
 			fmt.Fprintf(w, "\n%s", part)

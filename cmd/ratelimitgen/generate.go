@@ -23,16 +23,17 @@ func generateCommand() command {
 		name:    "generate",
 		args:    "[FILE]",
 		summary: "generate the Go code for limits.yaml",
-		help: `FILE defaults to limits.yaml. For go generate, add this line to a Go file of the package for the limits:
+		help: `FILE defaults to limits.yaml. For go generate, add this line to a Go file of the package for the
+limits:
 
   //go:generate go tool ratelimitgen generate limits.yaml
 
-The name of the package is the first of these: -package; package in FILE; the package of the Go file with the
-directive, or of the Go files beside OUTPUT; the name of OUTPUT's directory. A file that ratelimitgen did not write is
-not overwritten, and one that would not change is not written again.
+The name of the package is the first of these: -package; package in FILE; the package of the Go file
+with the directive, or of the Go files beside OUTPUT; the name of OUTPUT's directory. A file that
+ratelimitgen did not write is not overwritten, and one that would not change is not written again.
 
--check writes nothing. If the code is missing or out of date, or the directory contains another file from an earlier
-run, it prints the commands to run and the difference, and the exit code is 1.
+-check writes nothing. If the code is missing or out of date, or the directory contains another file
+from an earlier run, it prints the commands to run and the difference, and the exit code is 1.
 `,
 		prepare: prepareGenerate,
 	}

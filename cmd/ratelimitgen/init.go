@@ -18,8 +18,8 @@ func initCommand() command {
 		name:    "init",
 		args:    "[FILE]",
 		summary: "write a first limits.yaml and its JSON Schema",
-		help: `FILE defaults to limits.yaml. Its JSON Schema, limits.schema.json, is written beside it; editors use it for
-completion and checks. Existing files are not overwritten.
+		help: `FILE defaults to limits.yaml. Its JSON Schema, limits.schema.json, is written beside it; editors use
+it for completion and checks. Existing files are not overwritten.
 `,
 		prepare: func(*flag.FlagSet) action { return initialize },
 	}

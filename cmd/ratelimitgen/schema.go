@@ -14,7 +14,9 @@ func schemaCommand() command {
 	return command{
 		name:    "schema",
 		summary: "print the JSON Schema of limits.yaml, or of the output of diff",
-		help: `Editors with YAML support read the path of the schema from a comment at the top of limits.yaml:
+		help: `The strict schema is that of limits.yaml without the keywords that only editors use.
+
+Editors with YAML support read the path of the schema from a comment at the top of limits.yaml:
 
   # yaml-language-server: $schema=./limits.schema.json
 `,
@@ -24,7 +26,7 @@ func schemaCommand() command {
 
 func prepareSchema(flags *flag.FlagSet) action {
 	var of choice
-	of.declare(flags, "of", "print the schema of `SUBJECT`: limits (limits.yaml, for editors), strict (the same without the keywords of editors, for validators) or diff (the output of diff -format json)", "limits", "strict", "diff")
+	of.declare(flags, "of", "print the schema of `SUBJECT`: limits (limits.yaml, for editors), strict (for validators) or diff (diff -format json)", "limits", "strict", "diff")
 	return func(s streams, args []string) error {
 		if err := noArgs(args); err != nil {
 			return err
@@ -58,8 +60,9 @@ func sqlCommand() command {
 	return command{
 		name:    "sql",
 		summary: "print the CREATE TABLE statement for the counts",
-		help: `Use it to keep your own migrations. Store.Migrate runs the same statement, and Store.Ready reports a table that
-differs from it. Pass the name of the table to the store as well: sqlstore.Options{Table: TABLE}.
+		help: `Use it to keep your own migrations. Store.Migrate runs the same statement, and Store.Ready reports a
+table that differs from it. Pass the name of the table to the store as well: sqlstore.Options{Table:
+TABLE}.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs

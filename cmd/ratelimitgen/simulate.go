@@ -15,27 +15,32 @@ func simulateCommand() command {
 		name:    "simulate",
 		args:    "[LIMITS]",
 		summary: "replay requests and print the decisions of the limits",
-		help: `LIMITS defaults to limits.yaml. The decisions are those of the limiter itself at the times in the trace, without a
-database and without waiting. A trace is JSON Lines, one request a line, in order of time:
+		help: `LIMITS defaults to limits.yaml. The decisions are those of the limiter itself at the times in the
+trace, without a database and without waiting. A trace is JSON Lines, one request a line, in order
+of time:
 
   {"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 
-at is an RFC 3339 time, or a Unix time: in seconds if it has a fraction and is below 10^10, otherwise in milliseconds.
-key is a string, a number (for int, int64 and uint64), true or false (for bool), or a list of these if the key has
-several parts. key, count and reserve are optional. limit is optional if LIMITS has only one, or with -limit. Other fields
-are ignored, unless one is nearly spelled like a field that is missing.
+at is an RFC 3339 time, or a Unix time: in seconds if it has a fraction and is below 10^10,
+otherwise in milliseconds. key is a string, a number (for int, int64 and uint64), true or false (for
+bool), or a list of these if the key has several parts. key, count and reserve are optional. limit
+is optional if LIMITS has only one, or with -limit. Other fields are ignored, unless one is nearly
+spelled like a field that is missing.
 
--format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay of a reservation;
-omitted if 0), remaining and value (the tokens left, rounded down and exact). csv has the same columns. The output of
-jsonl can be replayed as a trace. Markdown contains no keys, because they may be personal data. The simulation does
-not include lease and denyCache, which depend on the processes; the output says so for limits that have them.
+-format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
+of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact). csv
+has the same columns. The output of jsonl can be replayed as a trace. Markdown contains no keys,
+because they may be personal data. The simulation does not include lease and denyCache, which depend
+on the processes; the output says so for limits that have them.
 
--against prints for each limit how many requests, and which keys, would get another decision than with OLD:
+-against prints for each limit how many requests, and which keys, would get another decision than
+with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
-With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on: no such fields if OLD does
-not have the limit, and only oldAllowed, false, if the count exceeds its capacity. This prints the lines that change:
+With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on: no
+such fields if OLD does not have the limit, and only oldAllowed, false, if the count exceeds its
+capacity. This prints the lines that change:
 
   ratelimitgen simulate ... -format jsonl | jq -c 'select(.allowed != .oldAllowed)'
 
@@ -45,14 +50,15 @@ not have the limit, and only oldAllowed, false, if the count exceeds its capacit
   poisson 20/s    requests at random times, at this average rate
   burst 100       this many requests at one instant
 
-Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m (start),
-over 50 keys (in turn, or at random for poisson; by default 1) and taking 800 (tokens each):
+Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
+(start), over 50 keys (in turn, or at random for poisson; by default 1) and taking 800 (tokens
+each):
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
-The exit code is 1 if a line cannot be replayed: it is not JSON as above, its time is before that of the previous
-line, its limit does not exist, or its count exceeds the capacity. -keep-going skips such lines, and lists the
-first of them. This sorts a trace whose times all have one format:
+The exit code is 1 if a line cannot be replayed: it is not JSON as above, its time is before that of
+the previous line, its limit does not exist, or its count exceeds the capacity. -keep-going skips
+such lines, and lists the first of them. This sorts a trace whose times all have one format:
 
   jq -sc 'sort_by(.at)[]' trace.jsonl
 `,
