@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -31,6 +32,25 @@ func readmeSection(t *testing.T, title string) string {
 	return section
 }
 
+// Every function fooCommand returns a command that is in the table of main.go.
+func TestEveryCommandIsInTheTable(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() != 1 {
+				continue
+			}
+			if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); ok && result.Name == "command" {
+				assert.Contains(t, commandNames(), strings.TrimSuffix(f.Name.Name, "Command"), "add %s() of %s to commands in main.go", f.Name.Name, name)
+			}
+		}
+	}
+}
+
 func TestEveryCommandIsListed(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)
@@ -52,8 +72,8 @@ func TestEveryCommandIsListed(t *testing.T) {
 			"add calls of %[1]q, and ratelimitgen help %[1]s, to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update", c.name)
 		assert.Contains(t, hostileCommands(), c.name, "add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
 	}
-	assert.Equal(t, len(commands()), strings.Count(table, "| `go tool ratelimitgen "), "README.md lists a command that does not exist")
-	assert.Equal(t, len(commands()), strings.Count(file.Doc.Text(), "\tratelimitgen "), "main.go's comment lists a command that does not exist")
+	assert.LessOrEqual(t, strings.Count(table, "| `go tool ratelimitgen "), len(commands()), "README.md lists a command that does not exist")
+	assert.LessOrEqual(t, strings.Count(file.Doc.Text(), "\tratelimitgen "), len(commands()), "main.go's comment lists a command that does not exist")
 }
 
 func TestReadmeListsEveryDialect(t *testing.T) {
