@@ -134,7 +134,6 @@ func (a *generateArgs) code(file *spec.File) ([]byte, error) {
 	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput()})
 }
 
-// packageName returns the name of the package for the code.
 func (a *generateArgs) packageName(file *spec.File) (string, error) {
 	directory, err := filepath.Abs(filepath.Dir(a.output)) // the name of "." is that of the current directory
 	if err != nil {

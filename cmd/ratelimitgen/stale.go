@@ -155,9 +155,6 @@ func changes(a, b []string) []change {
 	var found []change
 	i, j := 0, 0
 	for _, anchor := range append(anchors(a, b), [2]int{len(a), len(b)}) {
-		if anchor[0] < i { // the lines after the previous anchor were equal up to here
-			continue
-		}
 		// Lines that repeat are no anchors, so the ends of the gap may still be equal.
 		for i < anchor[0] && j < anchor[1] && a[i] == b[j] {
 			i, j = i+1, j+1

@@ -57,7 +57,6 @@ func (a *simulateArgs) traceName() string {
 	return shown(a.trace)
 }
 
-// newTraffic returns the trace that -traffic describes.
 func (a *simulateArgs) newTraffic(limits []sim.Limit) (io.ReadCloser, error) {
 	i := 0
 	switch {
@@ -100,7 +99,6 @@ func (f *faults) add(fault *sim.Fault) error {
 	return nil
 }
 
-// list prints the first of the skipped lines.
 func (f *faults) list(w io.Writer) error {
 	if f.count == 0 {
 		return nil
