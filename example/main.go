@@ -84,6 +84,7 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	fmt.Fprint(out, usage("http://"+listener.Addr().String()))
 	server := &http.Server{Handler: handler(limits.New(store)), ReadHeaderTimeout: 10 * time.Second}
 	finished := make(chan error, 1)
+	// The context of Shutdown must outlive ctx, which has ended by then.
 	context.AfterFunc(ctx, func() { finished <- server.Shutdown(context.WithoutCancel(ctx)) })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -122,9 +122,10 @@ func respond(w http.ResponseWriter, d limits.Decision, err error) {
 		DelayMS:      milliseconds(d.Delay),
 	}
 	switch {
+	// A count above the capacity never passes, so 429 would be wrong: it invites a retry.
 	case errors.Is(err, errBadRequest), errors.Is(err, limits.ErrExceedsCapacity), errors.Is(err, limits.ErrInvalidCount):
 		status, body = http.StatusBadRequest, reply{Error: err.Error()}
-	case err != nil:
+	case err != nil: // the store could not decide, so the request is not served
 		status, body = http.StatusServiceUnavailable, reply{Error: err.Error()}
 	case !d.Allowed:
 		status = http.StatusTooManyRequests

@@ -65,6 +65,7 @@ func (s *story) messages() error {
 		return err
 	}
 	s.line("SendMessage(43).Allow()", d)
+	// More than the capacity can never pass: an error, and not a denial with a time to retry.
 	_, err = ada.AllowN(s.ctx, 21)
 	s.line("SendMessage(42).AllowN(21)", err)
 	return nil
@@ -79,7 +80,7 @@ func (s *story) signUps() error {
 	s.line("FreeTrialSignUp().AllowN(99)", d)
 	for range 2 {
 		err := s.limits.FreeTrialSignUp().Require(s.ctx)
-		var limited *limits.LimitedError
+		var limited *limits.LimitedError // a denial; any other error means that the store could not decide
 		if err != nil && !errors.As(err, &limited) {
 			return err
 		}
@@ -135,7 +136,7 @@ func (s *story) searches() error {
 			return err
 		}
 		s.line(`Search(2001:db8::1).Allow()`, d)
-		s.advance(d.RetryAfter)
+		s.advance(d.RetryAfter) // a retry passes exactly then; 0 if allowed
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func (s *story) reservations() error {
 		return err
 	}
 	s.line(`LLMTokens("blue", "large").ReserveN(30_000)`, r)
-	s.advance(r.Delay())
+	s.advance(r.Delay()) // the tokens must not be used before they are due
 	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
 	b, err := tokens.Peek(s.ctx)
 	s.line(`LLMTokens("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
