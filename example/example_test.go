@@ -27,10 +27,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var update = flag.Bool("update", false, "write the golden file")
+var update = flag.Bool("update", false, "update testdata/story.txt and the reference in the README")
 
-// TestStory compares the story with what it was when somebody read it.
-func TestStory(t *testing.T) {
+func TestStoryMatchesGoldenFile(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), "", &out))
 	first, rest, _ := strings.Cut(out.String(), "\n")
@@ -41,10 +40,10 @@ func TestStory(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), rest)
+	assert.Equal(t, string(want), rest, "after an intended change, run go test ./example -update")
 }
 
-func TestAPI(t *testing.T) {
+func TestAPIReturnsDecisionsAsStatusCodes(t *testing.T) {
 	store, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
 	api := handler(limits.New(store))
@@ -73,7 +72,7 @@ func TestAPI(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.Code)
 	}
 	w, _ = post("/logins?user=ada&password=right")
-	assert.Equal(t, http.StatusTooManyRequests, w.Code, "the right password comes too late")
+	assert.Equal(t, http.StatusTooManyRequests, w.Code, "the right password after too many wrong ones")
 
 	w, body = post("/completions?team=blue&model=large&tokens=30000")
 	assert.Equal(t, http.StatusOK, w.Code)
@@ -94,12 +93,12 @@ func TestAPI(t *testing.T) {
 
 	require.NoError(t, store.Close())
 	w, body = post("/sign-ups")
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a store that does not answer never allows")
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a failed store never allows")
 	assert.False(t, body.Allowed)
 }
 
-// TestRetryAfterIsTheLargest has two limits deny a request: it can pass when the later one lets it.
-func TestRetryAfterIsTheLargest(t *testing.T) {
+// If two limits deny a request, it can pass when both allow it.
+func TestRetryAfterIsTheLongestOfSeveralLimits(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := limits.New(&runtime.MemStore{Clock: func() time.Time { return now }})
 	requests, tokens := l.LLMRequests("blue", "large"), l.LLMTokens("blue", "large")
@@ -116,8 +115,7 @@ func TestRetryAfterIsTheLargest(t *testing.T) {
 	}
 }
 
-// TestListen serves until its context ends.
-func TestListen(t *testing.T) {
+func TestServerStopsWhenContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out bytes.Buffer
@@ -125,8 +123,8 @@ func TestListen(t *testing.T) {
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
 }
 
-// TestSignalFinishesRequests has a signal come while a request is under way: it is answered, and no other is accepted.
-func TestSignalFinishesRequests(t *testing.T) {
+// A signal during a request: the request is answered, and no other connection is accepted.
+func TestSignalFinishesRequestInFlight(t *testing.T) {
 	for _, sent := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(sent.String(), func(t *testing.T) {
 			ctx, stop := untilSignal()

@@ -18,7 +18,7 @@ import (
 
 const readmePath = "../README.md"
 
-// blocks returns what the README has in fences of a language.
+// blocks returns the code blocks of a language in the README.
 func blocks(t *testing.T, language string) []string {
 	readme, err := os.ReadFile(readmePath)
 	require.NoError(t, err)
@@ -30,8 +30,8 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
-// TestReadmeReference keeps the README's reference of limits.yaml that of the field table.
-func TestReadmeReference(t *testing.T) {
+// The reference of limits.yaml in the README is generated from the table of fields in gen/spec.
+func TestReadmeReferenceIsUpToDate(t *testing.T) {
 	readme, err := os.ReadFile(readmePath)
 	require.NoError(t, err)
 	const begin, end = "<!-- reference -->\n", "<!-- /reference -->"
@@ -42,10 +42,10 @@ func TestReadmeReference(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(readmePath, []byte(before+begin+spec.Reference()+end+after), 0o644))
 	}
-	assert.Equal(t, spec.Reference(), reference, "write it anew with go test ./example -update")
+	assert.Equal(t, spec.Reference(), reference, "after a change of gen/spec, run go test ./example -update")
 }
 
-func TestReadmeYAML(t *testing.T) {
+func TestReadmeYAMLIsValid(t *testing.T) {
 	for _, block := range blocks(t, "yaml") {
 		file, diagnostics := spec.Parse("README.md", []byte(block))
 		assert.Empty(t, diagnostics)
@@ -53,8 +53,8 @@ func TestReadmeYAML(t *testing.T) {
 	}
 }
 
-// TestReadmeGo compiles the README's Go, each block as the body of a function.
-func TestReadmeGo(t *testing.T) {
+// Each block of Go is compiled as the body of a function.
+func TestReadmeGoCompiles(t *testing.T) {
 	var src strings.Builder
 	src.WriteString(readmeHeader)
 	for i, block := range blocks(t, "go") {
@@ -80,7 +80,7 @@ func TestReadmeGo(t *testing.T) {
 	assert.NoError(t, err, "%s\n%s", out, src.String())
 }
 
-// used returns statements that use what a block declares.
+// used returns statements that use the variables of a block, because unused ones do not compile.
 func used(block string) string {
 	var b strings.Builder
 	for _, m := range regexp.MustCompile(`(?m)^([\w, ]+) := `).FindAllStringSubmatch(block, -1) {

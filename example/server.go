@@ -13,7 +13,7 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 )
 
-// usage says how to use an API at an address.
+// usage returns example calls of the API.
 func usage(url string) string {
 	return fmt.Sprintf(`Listening on %[1]s
 
@@ -25,7 +25,7 @@ func usage(url string) string {
 `, url)
 }
 
-// reply is what the API answers.
+// reply is the body of a response.
 type reply struct {
 	Allowed      bool   `json:"allowed"`
 	Limit        string `json:"limit,omitempty"`
@@ -35,10 +35,10 @@ type reply struct {
 	Error        string `json:"error,omitempty"`
 }
 
-// errBadRequest is what a caller did wrong.
+// errBadRequest is an error in a parameter of the request.
 var errBadRequest = errors.New("bad request")
 
-// number reads a number from a request.
+// number parses a parameter of a request as a number.
 func number(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(r.FormValue(name), 10, 64)
 	if err != nil {
@@ -47,13 +47,13 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// handler serves the API. Each endpoint asks, and answer turns what came of it into a response.
+// handler serves the API. Each endpoint returns a decision, and respond writes it.
 func handler(l *limits.Limits) http.Handler {
 	mux := http.NewServeMux()
-	api := func(pattern string, ask func(r *http.Request) (limits.Decision, error)) {
+	api := func(pattern string, decide func(r *http.Request) (limits.Decision, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			d, err := ask(r)
-			answer(w, d, err)
+			d, err := decide(r)
+			respond(w, d, err)
 		})
 	}
 	api("POST /sign-ups", func(r *http.Request) (limits.Decision, error) {
@@ -82,7 +82,8 @@ func handler(l *limits.Limits) http.Handler {
 	return mux
 }
 
-// login takes first and forgives when the password was right, so that guesses made in parallel count too.
+// login takes a token before it compares the password, and resets the limit if the password is right. In the other
+// order, parallel guesses would not count.
 func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	failed := l.FailedLogins(r.FormValue("user"))
 	d, err := failed.Allow(r.Context())
@@ -95,7 +96,7 @@ func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	return d, nil
 }
 
-// complete takes a request and its tokens, and answers with the limit that denies for the longest.
+// complete takes a request and its tokens, both or neither, and returns the decision with the longest RetryAfter.
 func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	team, model := r.FormValue("team"), r.FormValue("model")
 	tokens, err := number(r, "tokens")
@@ -111,8 +112,8 @@ func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	}), nil
 }
 
-// answer writes a decision: 200 if allowed, 429 if not, with whole seconds to wait, rounded up.
-func answer(w http.ResponseWriter, d limits.Decision, err error) {
+// respond writes a decision with the status 200 if it is allowed, and otherwise 429 with Retry-After.
+func respond(w http.ResponseWriter, d limits.Decision, err error) {
 	status, body := http.StatusOK, reply{
 		Allowed:      d.Allowed,
 		Limit:        d.Limit,
@@ -121,12 +122,14 @@ func answer(w http.ResponseWriter, d limits.Decision, err error) {
 		DelayMS:      milliseconds(d.Delay),
 	}
 	switch {
+	// A count above the capacity never passes, so 429 would be wrong: it invites a retry.
 	case errors.Is(err, errBadRequest), errors.Is(err, limits.ErrExceedsCapacity), errors.Is(err, limits.ErrInvalidCount):
 		status, body = http.StatusBadRequest, reply{Error: err.Error()}
-	case err != nil:
+	case err != nil: // the store could not decide, so the request is not served
 		status, body = http.StatusServiceUnavailable, reply{Error: err.Error()}
 	case !d.Allowed:
 		status = http.StatusTooManyRequests
+		// In whole seconds, rounded up: a retry before RetryAfter would be denied.
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -134,7 +137,7 @@ func answer(w http.ResponseWriter, d limits.Decision, err error) {
 	json.NewEncoder(w).Encode(body)
 }
 
-// milliseconds rounds up, so that a retry is not too early.
+// milliseconds rounds up, so that a retry is not denied for being early.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

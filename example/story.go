@@ -11,12 +11,12 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 )
 
-// storyClock stands still until the story moves it.
+// storyClock is a clock that only the story advances.
 type storyClock struct{ now time.Time }
 
 func (c *storyClock) Now() time.Time { return c.now }
 
-// story tells what the limits do, scene by scene.
+// story calls the limits, and prints each call with its decision.
 type story struct {
 	ctx    context.Context
 	out    io.Writer
@@ -24,7 +24,7 @@ type story struct {
 	limits *limits.Limits
 }
 
-func (s *story) tell() error {
+func (s *story) run() error {
 	for _, scene := range []func() error{
 		s.messages, s.signUps, s.logins, s.searches, s.completions, s.reservations, s.partner, s.exports,
 	} {
@@ -35,19 +35,17 @@ func (s *story) tell() error {
 	return nil
 }
 
-// title begins a scene.
 func (s *story) title(text string) { fmt.Fprintf(s.out, "\n%s\n", text) }
 
-// line tells what was done, when, and what came of it.
+// line prints the time, a call and its result.
 func (s *story) line(call string, result any) {
 	fmt.Fprintf(s.out, "  %s  %-44s %v\n", s.clock.now.Format(time.TimeOnly), call, result)
 }
 
-// later lets time pass.
-func (s *story) later(d time.Duration) { s.clock.now = s.clock.now.Add(d) }
+func (s *story) advance(d time.Duration) { s.clock.now = s.clock.now.Add(d) }
 
 func (s *story) messages() error {
-	s.title("A user posts: 10 messages a minute, 20 at once after a quiet while.")
+	s.title("A user posts: 10 messages a minute, 20 at once after a pause.")
 	ada := s.limits.SendMessage(42)
 	d, err := ada.AllowN(s.ctx, 20)
 	if err != nil {
@@ -58,7 +56,7 @@ func (s *story) messages() error {
 		return err
 	}
 	s.line("SendMessage(42).Allow()", d)
-	s.later(d.RetryAfter)
+	s.advance(d.RetryAfter)
 	if d, err = ada.Allow(s.ctx); err != nil {
 		return err
 	}
@@ -67,13 +65,14 @@ func (s *story) messages() error {
 		return err
 	}
 	s.line("SendMessage(43).Allow()", d)
+	// More than the capacity can never pass: an error, and not a denial with a time to retry.
 	_, err = ada.AllowN(s.ctx, 21)
 	s.line("SendMessage(42).AllowN(21)", err)
 	return nil
 }
 
 func (s *story) signUps() error {
-	s.title("Everybody signs up for the trial: one counter, 100 an hour.")
+	s.title("All sign-ups for the trial share one count: 100 an hour.")
 	d, err := s.limits.FreeTrialSignUp().AllowN(s.ctx, 99)
 	if err != nil {
 		return err
@@ -81,7 +80,7 @@ func (s *story) signUps() error {
 	s.line("FreeTrialSignUp().AllowN(99)", d)
 	for range 2 {
 		err := s.limits.FreeTrialSignUp().Require(s.ctx)
-		var limited *limits.LimitedError
+		var limited *limits.LimitedError // a denial; any other error means that the store could not decide
 		if err != nil && !errors.As(err, &limited) {
 			return err
 		}
@@ -91,7 +90,7 @@ func (s *story) signUps() error {
 }
 
 func (s *story) logins() error {
-	s.title("Somebody guesses a password: 10 wrong ones an hour, and a right one forgives them.")
+	s.title("An attacker guesses a password: 10 wrong ones an hour, and a right one resets the count.")
 	ada := s.limits.FailedLogins("ada")
 	d, err := ada.AllowN(s.ctx, 9)
 	if err != nil {
@@ -112,7 +111,7 @@ func (s *story) logins() error {
 		}
 		s.line(`wrong: FailedLogins("ada").Allow()`, d)
 	}
-	s.later(6 * time.Minute)
+	s.advance(6 * time.Minute)
 	if d, err = ada.Check(s.ctx); err != nil {
 		return err
 	}
@@ -137,13 +136,13 @@ func (s *story) searches() error {
 			return err
 		}
 		s.line(`Search(2001:db8::1).Allow()`, d)
-		s.later(d.RetryAfter)
+		s.advance(d.RetryAfter) // a retry passes exactly then; 0 if allowed
 	}
 	return nil
 }
 
 func (s *story) completions() error {
-	s.title("A team asks a model: a request and its tokens, both or neither.")
+	s.title("A team calls a model: a request and its tokens, both or neither.")
 	requests, tokens := s.limits.LLMRequests("blue", "large"), s.limits.LLMTokens("blue", "large")
 	for range 2 {
 		all, err := s.limits.All(s.ctx, requests, tokens.N(30_000))
@@ -160,14 +159,14 @@ func (s *story) completions() error {
 }
 
 func (s *story) reservations() error {
-	s.title("The same team can wait: it reserves tokens, and pays for what it used.")
+	s.title("The same team can wait: it reserves tokens, and settles for the number it used.")
 	tokens := s.limits.LLMTokens("blue", "large")
 	r, err := tokens.ReserveN(s.ctx, 30_000)
 	if err != nil {
 		return err
 	}
 	s.line(`LLMTokens("blue", "large").ReserveN(30_000)`, r)
-	s.later(r.Delay())
+	s.advance(r.Delay()) // the tokens must not be used before they are due
 	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
 	b, err := tokens.Peek(s.ctx)
 	s.line(`LLMTokens("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
@@ -175,7 +174,7 @@ func (s *story) reservations() error {
 }
 
 func (s *story) partner() error {
-	s.title("A partner grants 5,000 calls a day from midnight, and 7,500 after a quiet one.")
+	s.title("A partner grants 5,000 calls a day from midnight, and 7,500 after a day without calls.")
 	quota := s.limits.PartnerQuota()
 	d, err := quota.AllowN(s.ctx, 7500)
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *story) partner() error {
 		return err
 	}
 	s.line("PartnerQuota().Allow()", d)
-	s.later(d.RetryAfter)
+	s.advance(d.RetryAfter)
 	if d, err = quota.Allow(s.ctx); err != nil {
 		return err
 	}
@@ -206,7 +205,7 @@ func (s *story) exports() error {
 	return nil
 }
 
-// orOK returns err, or what to print if there is none.
+// orOK returns err, or "ok" for nil.
 func orOK(err error) any {
 	if err == nil {
 		return "ok"

@@ -1,19 +1,26 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func checkVerb() verb {
-	return verb{
-		name:  "check",
-		args:  "[FILE...]",
-		about: "say what is wrong with a limits.yaml",
-		help: `FILE is limits.yaml if it is left out, and standard input if it is -. Nothing is printed as text for a valid
-file. The exit code is 1 if there is anything wrong.
+func checkCommand() command {
+	return command{
+		name:    "check",
+		args:    "[FILE...]",
+		summary: "report the errors in a limits.yaml",
+		help: `FILE defaults to limits.yaml; - is standard input. The text format prints nothing for a valid file.
+The exit code is 1 if there is an error in a file.
 `,
 		prepare: prepareCheck,
 	}
@@ -21,7 +28,7 @@ file. The exit code is 1 if there is anything wrong.
 
 func prepareCheck(flags *flag.FlagSet) action {
 	var format, color choice
-	format.declare(flags, "format", "answer in this `FORM`: text, json, or github (annotations in a workflow)", "text", "json", "github")
+	format.declare(flags, "format", "print in this `FORMAT`: text, json, or github (annotations in a workflow)", "text", "json", "github")
 	color.declareColor(flags)
 	return func(s streams, args []string) error {
 		if len(args) == 0 {
@@ -31,14 +38,15 @@ func prepareCheck(flags *flag.FlagSet) action {
 		if err := writeDiagnostics(s, found, format.value, color.color(s.out)); err != nil {
 			return err
 		}
+		// Exit code 3 wins over 1: a file that could not be read may be valid or not.
 		if unreadable == nil && len(found) > 0 {
-			return no{}
+			return negative{}
 		}
 		return unreadable
 	}
 }
 
-// checkAll returns what is wrong with the files, and which of them could not be read.
+// checkAll checks all files, also those after one that cannot be read.
 func checkAll(paths []string) (found []spec.Diagnostics, unreadable error) {
 	for _, path := range paths {
 		_, diagnostics, err := readLimits(path)
@@ -50,7 +58,6 @@ func checkAll(paths []string) (found []spec.Diagnostics, unreadable error) {
 	return found, unreadable
 }
 
-// writeDiagnostics prints the diagnostics of several files.
 func writeDiagnostics(s streams, found []spec.Diagnostics, format string, color bool) error {
 	switch format {
 	case "json":
@@ -64,4 +71,102 @@ func writeDiagnostics(s streams, found []spec.Diagnostics, format string, color 
 		}
 	}
 	return nil
+}
+
+// The output of check as JSON. Lines and columns count from 1, columns count runes, and an end is exclusive. Lists
+// are never null.
+type (
+	jsonOutput struct {
+		Version     int              `json:"version"`
+		Diagnostics []jsonDiagnostic `json:"diagnostics"`
+	}
+	jsonDiagnostic struct {
+		ID string `json:"id"`
+		jsonNote
+		Help  string     `json:"help"`
+		Notes []jsonNote `json:"notes"`
+	}
+	jsonNote struct {
+		File    string  `json:"file"`
+		Start   jsonPos `json:"start"`
+		End     jsonPos `json:"end"`
+		Message string  `json:"message"`
+	}
+	jsonPos struct {
+		Line   int `json:"line"`
+		Column int `json:"column"`
+	}
+)
+
+func writeJSON(w io.Writer, found []spec.Diagnostics) error {
+	all := jsonOutput{Version: 1, Diagnostics: []jsonDiagnostic{}}
+	for _, diagnostics := range found {
+		for _, d := range diagnostics {
+			all.Diagnostics = append(all.Diagnostics, diagnosticAsJSON(d))
+		}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // messages contain < and >, and nothing here becomes HTML
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
+
+func diagnosticAsJSON(d spec.Diagnostic) jsonDiagnostic {
+	notes := []jsonNote{}
+	for _, n := range d.Notes {
+		notes = append(notes, jsonNote{d.File, jsonPos(n.Pos), jsonPos(n.End), n.Message})
+	}
+	return jsonDiagnostic{d.ID, jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
+}
+
+// writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
+// See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+func writeAnnotations(w io.Writer, found []spec.Diagnostics) error {
+	for _, diagnostics := range found {
+		for _, d := range diagnostics {
+			if _, err := fmt.Fprintln(w, annotation(d)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func annotation(d spec.Diagnostic) string {
+	message := d.Message
+	if d.Help != "" {
+		message += "\n" + d.Help
+	}
+	for _, n := range d.Notes {
+		message += fmt.Sprintf("\nline %d: %s", n.Pos.Line, n.Message)
+	}
+	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
+	return fmt.Sprintf("::error title=%s,file=%s,line=%d,col=%d,endColumn=%d::%s",
+		escapedProperty("ratelimitgen "+d.ID), escapedProperty(inWorkspace(d.File)),
+		d.Pos.Line, d.Pos.Column, max(d.Pos.Column, d.End.Column-1), escaped(message))
+}
+
+// inWorkspace returns a path relative to the root of the repository, because annotations of other paths are not
+// shown beside the code.
+func inWorkspace(path string) string {
+	absolute, err := filepath.Abs(filepath.FromSlash(path))
+	if err != nil {
+		return path
+	}
+	inside, err := filepath.Rel(os.Getenv("GITHUB_WORKSPACE"), absolute)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(inside)
+}
+
+// escaped returns text that cannot end the workflow command it is part of, or begin another.
+func escaped(text string) string {
+	text = strings.ReplaceAll(printable.Text(text), "##[", `##\x5b`) // the older form of workflow commands
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
+}
+
+// escapedProperty is escaped for the properties before the message, which colons and commas separate.
+func escapedProperty(text string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escaped(text))
 }

@@ -1,103 +1,109 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"runtime/debug"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func diffVerb() verb {
-	return verb{
-		name:  "diff",
-		args:  "OLD [NEW]",
-		about: "say what an edit of limits.yaml means",
-		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to the
-root of the repository, or to this directory if it begins with ./; nothing is fetched. NEW is the same path in
-the working tree if it is left out.
+func diffCommand() command {
+	return command{
+		name:    "diff",
+		args:    "OLD [NEW]",
+		summary: "explain the effects of an edit of limits.yaml",
+		help: `OLD and NEW are files, or REF:PATH for a file in git, such as main:limits.yaml. PATH is relative to
+the root of the repository, or to the current directory if it begins with ./; nothing is fetched.
+NEW defaults to the same path in the working tree.
 
-A file that is not in OLD is compared with the one that it was moved from: among those that are gone, the one
-with most of the same limits. Without one, all limits are new. So it is with a file that is not in NEW, and then
-all limits are removed. A sentence says so; it takes that OLD and NEW have the same path.
+If OLD does not exist, NEW is compared with the file it was moved from: the deleted file that has
+most of its limits. Without such a file, all limits are new. If NEW does not exist, OLD is likewise
+compared with the file it was moved to, and without one all limits are removed. The output says so.
+This requires that OLD and NEW are the same path.
 
-It compares the values that hold, whether they are written or not, and says what each change means: in
-words, in numbers for one key, and for the rows that are stored. A change is in one or more classes:
+The comparison is between effective values, including defaults. Each change is explained in words,
+in numbers for one key, and by its effect on the stored rows. It is in one or more classes:
 
-  loosened       lets more tokens through in some interval
-  tightened      lets fewer tokens through in some interval
-  stored-state   gives stored rows another meaning, or leaves them behind
-  breaking       keeps callers from compiling, or from meaning what they meant
+  loosened       allows more tokens in some interval
+  tightened      allows fewer tokens in some interval
+  stored-state   changes the meaning of stored rows, or abandons them
+  breaking       callers no longer compile, or mean something else
   added, removed, renamed (a guess)
   cosmetic       none of these
 
--fail-on takes classes and ids of changes, with commas between: loosened,breaking,shards-changed. The exit
-code is then 1 if there is such a change that nobody has approved. An approval is a comment in NEW, beside the
-edit, with the values before and after, as -fail-on prints it:
+-fail-on takes classes and ids of changes, separated by commas: loosened,breaking,shards-changed.
+The exit code is 1 if there is such a change without an approval. An approval is a comment in NEW,
+beside the edit, with the values before and after. -fail-on prints it:
 
   # ratelimitgen:allow capacity-changed:sendMessage=20->40
 
-It lets nothing else pass, so it may stay. -allow gives an approval by a flag, for a file that is gone; it can
-be given again, and one that matches no change is an error: exit code 1. The exit code is 3 if OLD or NEW cannot
-be read, or is not valid.
+It does not approve any later edit, so it may stay. -allow is an approval as a flag, for a deleted
+file; it can be repeated, and it is an error (exit code 1) if it matches no change. The exit code is
+3 if OLD or NEW cannot be read or is not valid.
 `,
 		prepare: prepareDiff,
 	}
 }
 
-// comparison is one call of diff.
-type comparison struct {
+// diffArgs are the flags of diff.
+type diffArgs struct {
 	format, color choice
 	gate          gate
 }
 
 func prepareDiff(flags *flag.FlagSet) action {
-	var c comparison
-	c.format.declare(flags, "format", "answer in this `FORM`: text, markdown (for a comment), json, or github (annotations in a workflow)",
+	var a diffArgs
+	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), json, or github (annotations in a workflow)",
 		"text", "markdown", "json", "github")
-	c.color.declareColor(flags)
-	c.gate.declare(flags)
-	return c.run
+	a.color.declareColor(flags)
+	a.gate.declare(flags)
+	return a.run
 }
 
-func (c *comparison) run(s streams, args []string) error {
-	debug.SetGCPercent(400) // the program ends soon, so that most of what it would collect is not worth it
-	if err := c.gate.accept(); err != nil {
+func (a *diffArgs) run(s streams, args []string) error {
+	if err := a.gate.validate(); err != nil {
 		return err
 	}
 	old, new, err := sides(args)
 	if err != nil {
 		return err
 	}
-	r, text, err := c.review(s, old, new)
+	r, text, err := a.review(s, old, new)
 	if err != nil {
 		return err
 	}
-	c.gate.read(text)
-	if err := c.write(s, r); err != nil {
+	a.gate.readApprovals(text)
+	// The review is printed whether or not the gate lets it pass.
+	if err := a.write(s, r); err != nil {
 		return err
 	}
-	return c.gate.decide(r)
+	return a.gate.decide(r)
 }
 
-func (c *comparison) write(s streams, r *review.Review) error {
-	switch c.format.value {
+func (a *diffArgs) write(s streams, r *review.Review) error {
+	switch a.format.value {
 	case "markdown":
 		return r.WriteMarkdown(s.out)
 	case "json":
 		return r.WriteJSON(s.json)
 	case "github":
-		return writeReview(s.data, r, &c.gate)
+		return writeReview(s.data, r, &a.gate)
 	}
-	return r.WriteText(s.out, c.color.color(s.out))
+	return r.WriteText(s.out, a.color.color(s.out))
 }
 
-// writeReview prints a review as the commands that GitHub Actions turns into annotations: one for each limit.
+// writeReview prints a review as workflow commands for GitHub Actions: an annotation for each limit.
 func writeReview(w io.Writer, r *review.Review, g *gate) error {
 	file := r.New
-	if then, inGit := asRevision(file); inGit {
+	if then, inGit := parseRevision(file); inGit { // annotations are shown on files of the working tree only
 		path, err := then.inWorkingTree()
 		if err != nil {
 			return err
@@ -115,7 +121,7 @@ func writeReview(w io.Writer, r *review.Review, g *gate) error {
 	return nil
 }
 
-// reviewAnnotation stands at the limit's name in the new file, or at the top if the limit is gone.
+// reviewAnnotation is placed at the limit's name in the new file, or on the first line for a removed limit.
 func reviewAnnotation(file string, s *review.Subject, g *gate) string {
 	level := "notice"
 	for _, class := range s.Classes() {
@@ -129,4 +135,225 @@ func reviewAnnotation(file string, s *review.Subject, g *gate) string {
 	}
 	return fmt.Sprintf("::%s title=%s,file=%s,line=%d,col=%d::%s", level, escapedProperty("ratelimitgen "+s.Title()),
 		escapedProperty(inWorkspace(file)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(s.Lines(), "\n")))
+}
+
+// side is one of the two compared files.
+type side struct {
+	// role is the side in messages: "OLD" or "NEW".
+	role string
+	// name is that of the file.
+	name string
+	// in is the revision of the file in git, nil for a file of the working tree.
+	in *revision
+	// root is the path from the root of the repository, "" if it is not known.
+	root string
+	read func() ([]byte, error)
+}
+
+// sides returns the sides for the arguments of diff.
+func sides(args []string) (old, new side, err error) {
+	if len(args) < 1 || len(args) > 2 {
+		return old, new, usagef("takes one or two arguments, OLD and NEW, not %d", len(args))
+	}
+	if old, err = newSide("OLD", args[0]); err != nil {
+		return old, new, err
+	}
+	if len(args) == 2 {
+		new, err = newSide("NEW", args[1])
+		return old, new, err
+	}
+	if old.in == nil {
+		return old, new, usagef("needs NEW too if OLD is a file; for a file in git, write REF:%s", shown(args[0]))
+	}
+	path, err := old.in.inWorkingTree()
+	new = fileSide("NEW", path)
+	new.root = old.root // the same path by definition, even if git cannot resolve it
+	return old, new, err
+}
+
+// newSide returns the side for an argument: a file, or REF:PATH for a file in git.
+func newSide(role, arg string) (side, error) {
+	r, inGit := parseRevision(arg)
+	if !inGit {
+		return fileSide(role, arg), nil
+	}
+	if err := r.validate(); err != nil {
+		return side{}, err
+	}
+	return gitSide(role, r), nil
+}
+
+func fileSide(role, path string) side {
+	return side{role: role, name: nameOf(path), read: func() ([]byte, error) {
+		text, err := readBounded(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, absentError{shown(path) + " does not exist"}
+		}
+		return text, err
+	}}
+}
+
+func gitSide(role string, r revision) side {
+	root, err := r.fromRoot()
+	if err != nil {
+		root = "" // read returns the same error
+	}
+	return side{role, r.name(), &r, root, r.read}
+}
+
+// limitsFile is a valid limits.yaml with its text.
+type limitsFile struct {
+	*spec.File
+	text []byte
+}
+
+// limits reads and parses the file, and prints its diagnostics to w.
+func (f side) limits(w stream, color bool) (limitsFile, error) {
+	text, err := f.read()
+	if err != nil {
+		return limitsFile{}, fmt.Errorf("cannot read %s: %w", f.role, err)
+	}
+	file, diagnostics := spec.Parse(f.name, text)
+	if len(diagnostics) == 0 {
+		return limitsFile{file, text}, nil
+	}
+	if err := diagnostics.WriteText(w, color); err != nil {
+		return limitsFile{}, err
+	}
+	return limitsFile{}, fmt.Errorf("%s, %s, is not a valid limits.yaml", f.role, shown(f.name))
+}
+
+// review compares the sides, and returns the text of the new one too. If both have the same path and one of them
+// does not exist, the other is compared with the file that it was moved from or to, or with an empty one.
+func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, error) {
+	color := a.color.color(s.err)
+	before, noOld := old.limits(s.err, color)
+	after, noNew := new.limits(s.err, color)
+	remark := ""
+	if old.root != "" && old.root == new.root {
+		switch {
+		case errors.Is(noOld, fs.ErrNotExist) && noNew == nil:
+			before, remark = movedFrom(old, new, after)
+			noOld = nil
+		case errors.Is(noNew, fs.ErrNotExist) && noOld == nil && isDeleted(old, new):
+			after, remark = movedTo(old, new, before)
+			noNew = nil
+		}
+	}
+	if err := errors.Join(noOld, noNew); err != nil { // both, so that the user can fix both at once
+		return nil, nil, err
+	}
+	r := review.Of(before.File, after.File)
+	r.Remark = remark
+	return r, after.text, nil
+}
+
+// movedFrom returns the file to compare with when OLD does not exist, and a remark about it.
+func movedFrom(old, new side, after limitsFile) (limitsFile, string) {
+	from, shared := mostAlike(after, new.root, changedFiles("D", old, new), func(path string) side {
+		return gitSide(old.role, revision{old.in.ref, path})
+	})
+	if shared == 0 {
+		return emptyFile(old.name, after), fmt.Sprintf("%s does not exist, so every limit is new.", printable.Line(old.name))
+	}
+	return from, fmt.Sprintf("%s does not exist. %s, which was deleted and %s, is compared in its place; the import path of the package may have changed.",
+		printable.Line(old.name), printable.Line(from.Name), sharedInWords(shared, after))
+}
+
+// movedTo returns the file to compare with when NEW does not exist, and a remark about it.
+func movedTo(old, new side, before limitsFile) (limitsFile, string) {
+	to, shared := mostAlike(before, old.root, changedFiles("A", old, new), func(path string) side {
+		if new.in != nil {
+			return gitSide(new.role, revision{new.in.ref, path})
+		}
+		here, err := revision{"", path}.inWorkingTree() // git prints paths from the root, whatever the current directory
+		if err != nil {
+			here = path
+		}
+		return fileSide(new.role, here)
+	})
+	if shared == 0 {
+		return emptyFile(new.name, before), fmt.Sprintf("%s no longer exists, so every limit is removed.", printable.Line(new.name))
+	}
+	return to, fmt.Sprintf("%s no longer exists. %s, which is new and %s, is compared in its place; the import path of the package may have changed.",
+		printable.Line(new.name), printable.Line(to.Name), sharedInWords(shared, before))
+}
+
+// emptyFile is a file without limits. It has the package of other, so that the review reports the limits only.
+func emptyFile(name string, other limitsFile) limitsFile {
+	return limitsFile{File: &spec.File{Name: name, Package: other.Package}}
+}
+
+func sharedInWords(shared int, of limitsFile) string {
+	return fmt.Sprintf("has %d of the %d limits", shared, len(of.Limits))
+}
+
+// changedFiles returns the files that were deleted (D) or added (A) from one side to the other, as paths from the
+// root. It is empty for the index and on errors of git: then a moved file is not found, and the diff is still right.
+func changedFiles(filter string, old, new side) (paths []string) {
+	// Without renames, because git would guess them by the text, and mostAlike does by the limits.
+	args := []string{"diff", "--no-ext-diff", "--no-renames", "--ignore-submodules", "--name-only", "-z", "--diff-filter=" + filter}
+	switch {
+	case old.in.ref == "" || new.in != nil && new.in.ref == "":
+		return nil
+	case new.in != nil:
+		args = append(args, old.in.ref+"^{tree}", new.in.ref+"^{tree}", "--")
+	default: // with one ref, git compares with the working tree
+		args = append(args, old.in.ref, "--")
+	}
+	list, err := git(args...)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
+}
+
+// isDeleted reports whether a file that is missing was deleted: a sparse checkout omits files too.
+func isDeleted(old, new side) bool {
+	return new.in != nil || old.in.ref == "" || slices.Contains(changedFiles("D", old, new), old.root)
+}
+
+// maxCandidates is the number of files that are read in search of a moved one.
+const maxCandidates = 200
+
+// mostAlike returns the file at one of the paths that has most limits in common with another file, and their number.
+// Files with the same name as root come first among equals. It compares the names of limits, because calls and counts
+// depend on them, and little else may be equal in a file that was moved and edited.
+func mostAlike(file limitsFile, root string, paths []string, sideOf func(path string) side) (best limitsFile, most int) {
+	paths = slices.DeleteFunc(paths, func(p string) bool { return path.Ext(p) != ".yaml" && path.Ext(p) != ".yml" })
+	sameName := func(p string) bool { return path.Base(p) == path.Base(root) }
+	slices.SortStableFunc(paths, func(a, b string) int {
+		switch {
+		case sameName(a) == sameName(b):
+			return 0
+		case sameName(a):
+			return -1
+		}
+		return 1
+	})
+	for _, p := range paths[:min(len(paths), maxCandidates)] {
+		candidate := sideOf(p)
+		text, err := candidate.read()
+		if err != nil {
+			continue
+		}
+		other, diagnostics := spec.Parse(candidate.name, text)
+		if len(diagnostics) > 0 { // most YAML files in a repository are no limits
+			continue
+		}
+		if shared := sharedLimits(file.File, other); shared > most {
+			best, most = limitsFile{other, text}, shared
+		}
+	}
+	return best, most
+}
+
+// sharedLimits returns the number of limits with the same names in both files.
+func sharedLimits(a, b *spec.File) (shared int) {
+	for _, l := range a.Limits {
+		if slices.ContainsFunc(b.Limits, func(other *spec.Limit) bool { return other.Policy.Name == l.Policy.Name }) {
+			shared++
+		}
+	}
+	return shared
 }

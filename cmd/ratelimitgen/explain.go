@@ -11,106 +11,110 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func explainVerb() verb {
-	return verb{
-		name:  "explain",
-		args:  "[LIMIT | FIELD | ID] [FILE]",
-		about: "say in words and numbers what a limit means, or a field, or an id",
-		help: `FILE is limits.yaml if it is left out; it has a dot or a slash in it if it stands alone. With FILE alone, or
-without any argument, all limits are listed.
+func explainCommand() command {
+	return command{
+		name:    "explain",
+		args:    "[LIMIT | FIELD | ID] [FILE]",
+		summary: "explain a limit, a field or an id in words and numbers",
+		help: `FILE defaults to limits.yaml; if it is the only argument, it must contain a dot or a slash. Without
+LIMIT, FIELD or ID, all limits of FILE are listed.
 
-Of a LIMIT it says how much one key can take in some intervals, in the worst case, how long it takes to fill
-again, what comes of a reservation, and how it is called in Go. A FIELD is one of limits.yaml, such as lease:
-it says what it means, what to write and what holds without it. An ID is what check and diff print in
-brackets, such as unknown-field or capacity-changed: it says what is meant by it, with an example. A limit
-that has the name of a field or an id goes before it; with brackets, '[duplicate]', it is the field or the id.
+  LIMIT   the most tokens that one key can take in several intervals in the worst case, the time
+          to fill up again, an example of a reservation if it has any, and the call in Go
+  FIELD   the meaning, the values and the default of a field of limits.yaml, such as lease
+  ID      the meaning, with an example, of an id that check or diff prints in brackets, such as
+          unknown-field or capacity-changed, or of a class of changes, such as loosened
 
-The exit code is 1 if FILE is not valid, unless it is a FIELD or an ID that is asked for.
+If a limit has the name of a field or an id, the limit is explained; write '[duplicate]', with
+brackets, for the field or the id.
+
+The exit code is 1 if FILE is not valid, except for a FIELD or an ID.
 `,
 		prepare: prepareExplain,
 	}
 }
 
-// explanation is one call of explain.
-type explanation struct {
+// explainArgs are the flags and arguments of explain.
+type explainArgs struct {
 	color choice
-	// name is what to explain, "" for all limits of the file.
+	// name is the limit, field or id, or "" for all limits of the file.
 	name, file string
 }
 
 func prepareExplain(flags *flag.FlagSet) action {
-	var e explanation
-	e.color.declareColor(flags)
-	return e.run
+	var a explainArgs
+	a.color.declareColor(flags)
+	return a.run
 }
 
-func (e *explanation) run(s streams, args []string) error {
-	if err := e.accept(args); err != nil {
+func (a *explainArgs) run(s streams, args []string) error {
+	if err := a.set(args); err != nil {
 		return err
 	}
-	color := e.color.color(s.out)
-	if word, ok := strings.CutPrefix(e.name, "["); ok {
+	color := a.color.color(s.out)
+	if word, ok := strings.CutPrefix(a.name, "["); ok { // as printed by check and diff; never a limit
 		return writeWord(s.out, strings.TrimSuffix(word, "]"), nil, color)
 	}
-	file, diagnostics, err := readLimits(e.file)
+	file, diagnostics, err := readLimits(a.file)
 	valid := err == nil && len(diagnostics) == 0
 	switch {
-	case valid && e.name == "":
+	case valid && a.name == "":
 		return explain.WriteList(s.out, file, color)
 	case valid:
-		return e.write(s.out, file, color)
-	case strings.Contains(e.name, "-") || slices.Contains(words(), e.name): // that is no limit, or may be none
-		return writeWord(s.out, e.name, nil, color)
+		return a.writeName(s.out, file, color)
+	case strings.Contains(a.name, "-") || slices.Contains(words(), a.name):
+		// A field or an id needs no file, and users look up ids while the file is invalid.
+		return writeWord(s.out, a.name, nil, color)
 	case err != nil:
-		return fmt.Errorf("%w%s", err, suggestion("", e.name, words()))
+		// Without a file, the name may also be a misspelled field or id.
+		return fmt.Errorf("%w%s", err, suggestion("", a.name, words()))
 	}
-	if err := diagnostics.WriteText(s.err, e.color.color(s.err)); err != nil {
+	if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
 		return err
 	}
-	return no{}
+	return negative{}
 }
 
-// accept takes the arguments. A name has no dot and no slash in it.
-func (e *explanation) accept(args []string) error {
+// set sets the name and the file. Names contain no dots and no slashes, and files usually do.
+func (a *explainArgs) set(args []string) error {
 	for _, arg := range args {
 		switch {
-		case e.name == "" && !strings.ContainsAny(arg, `./\`):
-			e.name = arg
-		case e.file == "":
-			e.file = arg
+		case a.name == "" && !strings.ContainsAny(arg, `./\`):
+			a.name = arg
+		case a.file == "":
+			a.file = arg
 		default:
-			return misusef("takes one LIMIT, FIELD or ID, and one FILE")
+			return usagef("takes one LIMIT, FIELD or ID, and one FILE")
 		}
 	}
-	if e.file == "" {
-		e.file = defaultFile
+	if a.file == "" {
+		a.file = defaultFile
 	}
 	return nil
 }
 
-// write explains the limit of that name, or the field, or the id.
-func (e *explanation) write(w io.Writer, file *spec.File, color bool) error {
+// writeName explains the limit of that name, or else the field or the id.
+func (a *explainArgs) writeName(w io.Writer, file *spec.File, color bool) error {
 	var names []string
 	for _, l := range file.Limits {
 		names = append(names, l.Policy.Name)
 	}
-	i := slices.Index(names, e.name)
+	i := slices.Index(names, a.name)
 	if i < 0 {
-		return writeWord(w, e.name, names, color)
+		return writeWord(w, a.name, names, color)
 	}
 	if err := explain.WriteLimit(w, file.Name, file.Limits[i], color); err != nil {
 		return err
 	}
-	if slices.Contains(words(), e.name) {
-		fmt.Fprintf(w, "\n%s is also %s: ratelimitgen explain '[%s]'\n", e.name, sortOf(e.name), e.name)
+	if slices.Contains(words(), a.name) {
+		fmt.Fprintf(w, "\n%s is also %s: ratelimitgen explain '[%s]'\n", a.name, sortOf(a.name), a.name)
 	}
 	return nil
 }
 
-// words are all that can be explained without a file.
+// words are the fields and the ids, which can be explained without a file.
 func words() []string { return slices.Concat(explain.Fields(), explain.IDs()) }
 
-// sortOf says what a word is.
 func sortOf(word string) string {
 	if slices.Contains(explain.Fields(), word) {
 		return "a field"
@@ -118,8 +122,7 @@ func sortOf(word string) string {
 	return "an id"
 }
 
-// writeWord explains a field or an id. The error for an unknown one asks whether one of the limits was meant, if
-// not a field or an id.
+// writeWord explains a field or an id. The error for an unknown one suggests the limits too.
 func writeWord(w io.Writer, word string, limits []string, color bool) error {
 	switch {
 	case slices.Contains(explain.Fields(), word):
@@ -127,5 +130,5 @@ func writeWord(w io.Writer, word string, limits []string, color bool) error {
 	case slices.Contains(explain.IDs(), word):
 		return explain.WriteID(w, word, color)
 	}
-	return misusef("there is no limit, no field and no id %q%s", word, suggestion("", word, append(limits, words()...)))
+	return usagef("no limit, field or id is named %q%s", word, suggestion("", word, append(limits, words()...)))
 }

@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// parse reads flags, which may also stand after and between the arguments, and returns the arguments.
-// After "--" there are no more flags. The error is [flag.ErrHelp] or a misuse.
+// parse parses flags before, between and after the arguments, and returns the arguments. All arguments after "--"
+// are returned as they are. The error is [flag.ErrHelp] or a [usageError].
 func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
 			return nil, flagError(flags, err)
 		}
+		// Parse stops at the first argument and after "--". Only the latter ends the flags.
 		left := flags.Args()
 		read := len(args) - len(left)
 		switch {
@@ -31,49 +35,72 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// flagError says in our words what the flag package says about a wrong call.
+// flagError returns an error of package flag as a usage error, with a suggestion for an unknown flag.
 func flagError(flags *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
+	// Package flag has no error type: the text is all there is to recognize an unknown flag by.
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
-		return misuse{err.Error()}
+		return usageError{err.Error()}
 	}
 	var known []string
 	flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-	return misusef("there is no flag -%s%s", printable.Line(name), suggestion("-", name, known))
+	return usagef("unknown flag -%s%s", printable.Line(name), suggestion("-", name, known))
 }
 
-// choice is a flag with one of a few values, the first of which is the default.
+// noArgs returns an error for the first argument of a command that takes none.
+func noArgs(args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty
+// if none of the words is near.
+func suggestion(prefix, written string, words []string) string {
+	if best := spec.Nearest(written, words); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", prefix+best)
+	}
+	return ""
+}
+
+// choice is a flag with a fixed list of values, the first of which is the default.
 type choice struct{ value string }
 
 func (c *choice) declare(flags *flag.FlagSet, name, usage string, values ...string) {
 	c.value = values[0]
 	flags.Func(name, usage, func(value string) error {
 		if !slices.Contains(values, value) {
-			last := len(values) - 1
-			return fmt.Errorf("must be %s or %s%s", strings.Join(values[:last], ", "), values[last], suggestion("", value, values))
+			return fmt.Errorf("must be %s%s", alternatives(values), suggestion("", value, values))
 		}
 		c.value = value
 		return nil
 	})
 }
 
-func (c *choice) declareColor(flags *flag.FlagSet) {
-	c.declare(flags, "color", "color diagnostics; `WHEN` is auto (on a terminal), always or never", "auto", "always", "never")
+// alternatives returns words as "a, b or c".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// color reports whether to color what is written to a stream, and prepares the stream for it.
+func (c *choice) declareColor(flags *flag.FlagSet) {
+	c.declare(flags, "color", "color the output; `WHEN` is auto (on a terminal), always or never", "auto", "always", "never")
+}
+
+// color reports whether to color the text written to s. It sets s.Color too, because s removes colors otherwise.
 func (c *choice) color(s stream) bool {
 	s.Color = c.value == "always" || c.value == "auto" && s.colors
 	return s.Color
 }
 
-// showsColor reports whether what is written to w is seen by someone who wants colors.
+// showsColor reports whether w is a terminal of a user who has not turned colors off (https://no-color.org).
 func showsColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && onTerminal(w) }
 
-// onTerminal reports whether w is a terminal that can do more than print.
+// onTerminal reports whether w is a terminal that supports escape sequences.
 func onTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -81,4 +108,82 @@ func onTerminal(w io.Writer) bool {
 	}
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func helpCommand() command {
+	return command{
+		name:    "help",
+		args:    "[COMMAND]",
+		summary: "print the commands, or the usage of one",
+		prepare: func(*flag.FlagSet) action { return help },
+	}
+}
+
+func help(s streams, args []string) error {
+	switch len(args) {
+	case 0:
+		return listCommands(s.out)
+	case 1:
+		c, err := findCommand(args[0])
+		if err != nil {
+			return err
+		}
+		return describe(s.out, c)
+	}
+	return usagef("takes one command, not %d", len(args))
+}
+
+func listCommands(w io.Writer) error {
+	fmt.Fprint(w, "ratelimitgen compiles limits.yaml into a Go package with a typed method for every limit.\n\n")
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, c := range commands() {
+		fmt.Fprintf(table, "  ratelimitgen %s\t%s\n", c.name, c.summary)
+	}
+	table.Flush()
+	_, err := fmt.Fprint(w, "\nExit codes: 0 yes, 1 no (such as an invalid file or stale code), 2 usage error, 3 failed.\n")
+	return err
+}
+
+// describe prints the usage line, the summary, the flags and the help of a command.
+func describe(w io.Writer, c command) error {
+	// The command help has no flag set of this command, so they are declared again.
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	c.prepare(flags)
+	var usage, table strings.Builder
+	flags.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		name := strings.TrimSpace("-" + f.Name + " " + value)
+		fmt.Fprintf(&usage, " [%s]", name)
+		fmt.Fprintf(&table, "  %-16s %s\n", name, text)
+	})
+	if c.args != "" {
+		usage.WriteString(" " + c.args)
+	}
+	fmt.Fprintf(w, "usage: ratelimitgen %s%s\n\n%s.\n", c.name, &usage, strings.ToUpper(c.summary[:1])+c.summary[1:])
+	for _, part := range []string{table.String(), c.help} {
+		if part != "" {
+			fmt.Fprintf(w, "\n%s", part)
+		}
+	}
+	return nil
+}
+
+func versionCommand() command {
+	return command{
+		name:    "version",
+		summary: "print the version",
+		prepare: func(*flag.FlagSet) action { return version },
+	}
+}
+
+func version(s streams, args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
+	}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("the version is unknown: the program was built without build information")
+	}
+	_, err := fmt.Fprintf(s.out, "ratelimitgen %s, built with %s\n", build.Main.Version, build.GoVersion)
+	return err
 }

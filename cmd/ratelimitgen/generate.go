@@ -4,61 +4,121 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/build"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// defaultOutput is the name of the file that is written if none is named.
+// defaultOutput is the name of the generated file without -o.
 const defaultOutput = "limits.gen.go"
 
-func generateVerb() verb {
-	return verb{
-		name:  "generate",
-		args:  "[FILE]",
-		about: "write the Go code for limits.yaml",
-		help: `FILE is limits.yaml if it is left out. In a Go file of the package that is to hold the limits, write
+func generateCommand() command {
+	return command{
+		name:    "generate",
+		args:    "[FILE]",
+		summary: "generate the Go code for limits.yaml",
+		help: `FILE defaults to limits.yaml. For go generate, add this line to a Go file of the package for the
+limits:
 
   //go:generate go tool ratelimitgen generate limits.yaml
 
-The package is named by -package, or else by package in FILE, or else as that of the Go file with the
-directive or of those beside the output, or else as their directory. A file that ratelimitgen did not write
-is not overwritten, and one that would not change is left alone.
+The name of the package is the first of these: -package; package in FILE; the package of the Go file
+with the directive, or of the Go files beside OUTPUT; the name of OUTPUT's directory. A file that
+ratelimitgen did not write is not overwritten, and one that would not change is not written again.
 
--check writes nothing. If the code is missing, or not as it would be written now, or if another file in
-its directory is left over from an earlier run, it prints what to run and the difference: exit code 1.
+-check writes nothing. If the code is missing or out of date, or the directory contains another file
+from an earlier run, it prints the commands to run and the difference, and the exit code is 1.
 `,
 		prepare: prepareGenerate,
 	}
 }
 
-// generation is one call of generate.
-type generation struct {
+// generateArgs are the flags and arguments of generate.
+type generateArgs struct {
 	// source is the limits.yaml, and output the Go file.
 	source, output string
-	// pkg is the name of the package as it was given, if it was.
+	// pkg is the value of -package, "" without it.
 	pkg                           string
 	check, stdout, force, verbose bool
 	color                         choice
 }
 
 func prepareGenerate(flags *flag.FlagSet) action {
-	var g generation
-	flags.StringVar(&g.output, "o", "", "write to `OUTPUT`; if left out, "+defaultOutput+" beside FILE, or here under go generate")
-	flags.StringVar(&g.pkg, "package", "", "call the package `NAME`")
-	flags.BoolVar(&g.check, "check", false, "write nothing; ask whether the code is up to date")
-	flags.BoolVar(&g.stdout, "stdout", false, "print the code instead of writing it")
-	flags.BoolVar(&g.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")
-	flags.BoolVar(&g.verbose, "v", false, "say what was done")
-	g.color.declareColor(flags)
-	return g.run
+	var a generateArgs
+	flags.StringVar(&a.output, "o", "", "write to `OUTPUT` (default "+defaultOutput+" beside FILE, or in the current directory under go generate)")
+	flags.StringVar(&a.pkg, "package", "", "name the package `NAME`")
+	flags.BoolVar(&a.check, "check", false, "write nothing; report whether the code is up to date")
+	flags.BoolVar(&a.stdout, "stdout", false, "print the code instead of writing it")
+	flags.BoolVar(&a.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")
+	flags.BoolVar(&a.verbose, "v", false, "print whether OUTPUT was written or up to date")
+	a.color.declareColor(flags)
+	return a.run
 }
 
-// outputFor returns the file that is written if none is named. go generate runs in the directory of the
-// package that is to hold the limits; people run the tool anywhere.
+func (a *generateArgs) run(s streams, args []string) error {
+	if err := a.set(args); err != nil {
+		return err
+	}
+	file, diagnostics, err := readLimits(a.source)
+	if err != nil {
+		return err
+	}
+	if len(diagnostics) > 0 {
+		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
+			return err
+		}
+		return negative{}
+	}
+	code, err := a.code(file)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.stdout:
+		_, err := s.data.Write(code)
+		return err
+	case a.check:
+		return a.compare(s, code)
+	}
+	return a.write(s, code, len(file.Limits))
+}
+
+// set sets the source and the output, and validates the flags.
+func (a *generateArgs) set(args []string) error {
+	a.source = defaultFile
+	switch {
+	case len(args) > 1:
+		return usagef("takes one file, not %d: a package contains the limits of one file", len(args))
+	case len(args) == 1:
+		a.source = args[0]
+	}
+	if a.source == standardInput {
+		return usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")
+	}
+	if a.output == "" {
+		a.output = outputFor(a.source)
+	}
+	switch {
+	case a.check && a.stdout:
+		return usagef("-check and -stdout cannot be combined")
+	case a.pkg != "" && !spec.IsPackageName(a.pkg):
+		return usagef("-package %q is not a valid name of a Go package", a.pkg)
+	case filepath.Ext(a.output) != ".go":
+		return usagef("-o must name a .go file, not %q", a.output)
+	case !isSource(filepath.Base(a.output)):
+		return usagef("-o cannot be %q: go build ignores files whose names begin with . or _ or end with _test.go", a.output)
+	}
+	return nil
+}
+
+// outputFor returns the output without -o. go generate runs in the directory of the package for the limits; users run
+// the tool in any directory.
 func outputFor(source string) string {
 	if os.Getenv("GOPACKAGE") != "" {
 		return defaultOutput
@@ -66,121 +126,113 @@ func outputFor(source string) string {
 	return filepath.Join(filepath.Dir(source), defaultOutput)
 }
 
-func (g *generation) run(s streams, args []string) error {
-	if err := g.accept(args); err != nil {
-		return err
-	}
-	file, diagnostics, err := readLimits(g.source)
-	if err != nil {
-		return err
-	}
-	if len(diagnostics) > 0 {
-		if err := diagnostics.WriteText(s.err, g.color.color(s.err)); err != nil {
-			return err
-		}
-		return no{}
-	}
-	code, err := g.code(file)
-	if err != nil {
-		return err
-	}
-	switch {
-	case g.stdout:
-		_, err := s.data.Write(code)
-		return err
-	case g.check:
-		return g.compare(s, code)
-	}
-	return g.write(s, code, len(file.Limits))
-}
-
-// accept takes the arguments, and says what does not go together.
-func (g *generation) accept(args []string) error {
-	g.source = defaultFile
-	switch {
-	case len(args) > 1:
-		return misusef("takes one file, not %d: a package holds the limits of one", len(args))
-	case len(args) == 1:
-		g.source = args[0]
-	}
-	if g.source == standardInput {
-		return misusef("needs the name of a file, which the code gets to say; for one that is named -, write ./-")
-	}
-	if g.output == "" {
-		g.output = outputFor(g.source)
-	}
-	switch {
-	case g.check && g.stdout:
-		return misusef("-check and -stdout do not go together")
-	case g.pkg != "" && !spec.IsPackageName(g.pkg):
-		return misusef("-package %q is not a name that a Go package can have", g.pkg)
-	case filepath.Ext(g.output) != ".go":
-		return misusef("-o must name a .go file, not %q", g.output)
-	case !isSource(filepath.Base(g.output)):
-		return misusef("-o cannot be %q: go build passes over files whose names begin with . or _ or end with _test.go", g.output)
-	}
-	return nil
-}
-
-// code generates the code.
-func (g *generation) code(file *spec.File) ([]byte, error) {
-	pkg, err := g.packageName(file)
+func (a *generateArgs) code(file *spec.File) ([]byte, error) {
+	pkg, err := a.packageName(file)
 	if err != nil {
 		return nil, err
 	}
-	return gen.Generate(file, gen.Options{Package: pkg, Source: g.sourceSeenFromOutput()})
+	return gen.Generate(file, gen.Options{Package: pkg, Source: a.sourceFromOutput()})
 }
 
-// sourceSeenFromOutput returns the path from the directory of the output to the source, so that it is the
-// same wherever the program is run. If there is none, as between two drives, it is the name alone.
-func (g *generation) sourceSeenFromOutput() string {
-	source, noSource := filepath.Abs(g.source)
-	directory, noDirectory := filepath.Abs(filepath.Dir(g.output))
+func (a *generateArgs) packageName(file *spec.File) (string, error) {
+	directory, err := filepath.Abs(filepath.Dir(a.output)) // the name of "." is that of the current directory
+	if err != nil {
+		return "", err
+	}
+	for _, name := range []string{a.pkg, file.Package, a.goGeneratePackage(), packageBeside(a.output)} {
+		if name != "" {
+			return name, nil
+		}
+	}
+	name := filepath.Base(directory)
+	if !spec.IsPackageName(name) {
+		return "", usagef("the package cannot have the name of its directory, %q; pass -package NAME, or write package: NAME in %s", name, shown(a.source))
+	}
+	return name, nil
+}
+
+// goGeneratePackage returns the package of the file with the go:generate directive, or "" if the output is in
+// another directory.
+func (a *generateArgs) goGeneratePackage() string {
+	if filepath.Dir(a.output) != "." {
+		return ""
+	}
+	return strings.TrimSuffix(os.Getenv("GOPACKAGE"), "_test") // the directive may be in an external test
+}
+
+// packageBeside returns the package of the other Go files in the directory of the output, or "" if it has none.
+// Files that go build excludes do not count: they can be of any package.
+func packageBeside(output string) string {
+	directory := filepath.Dir(output)
+	entries, _ := os.ReadDir(directory)
+	for _, entry := range entries {
+		name := entry.Name()
+		path := filepath.Join(directory, name)
+		if filepath.Ext(name) != ".go" || !isRegular(path) {
+			continue
+		}
+		built, _ := build.Default.MatchFile(directory, name)
+		if !built || name == filepath.Base(output) || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly); err == nil {
+			return file.Name.Name
+		}
+	}
+	return ""
+}
+
+// isSource reports whether go build compiles files of this name.
+func isSource(name string) bool {
+	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
+		!strings.HasSuffix(name, "_test.go")
+}
+
+// isRegular reports whether a path is a regular file, or a link to one. Opening others, such as a FIFO, can block.
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// sourceFromOutput returns the path from the directory of the output to the source, so that the code is the same
+// whichever directory the program runs in.
+func (a *generateArgs) sourceFromOutput() string {
+	source, noSource := filepath.Abs(a.source)
+	directory, noDirectory := filepath.Abs(filepath.Dir(a.output))
 	path, noPath := filepath.Rel(directory, source)
 	if errors.Join(noSource, noDirectory, noPath) != nil {
-		return filepath.Base(g.source)
+		return filepath.Base(a.source) // no relative path leads from one drive of Windows to another
 	}
 	return slash(path)
 }
 
-// write writes the code, if there is anything new in it.
-func (g *generation) write(s streams, code []byte, limits int) error {
-	now, err := readOutput(g.output)
+// write writes the code, unless the file has it already.
+func (a *generateArgs) write(s streams, code []byte, limits int) error {
+	now, err := readOutput(a.output)
 	switch {
 	case err != nil:
 		return err
-	case now.holds(code):
-		g.say(s, "%s is up to date", shown(g.output))
+	case now.equals(code):
+		a.log(s, "%s is up to date", shown(a.output)) // and keeps its time, for make and build caches
 		return nil
-	case now.foreign() && !g.force:
-		return no{shown(g.output) + " exists and ratelimitgen did not write it; " + makeWay}
-	case now.readOnly && !g.force:
-		return no{shown(g.output) + " is read-only; make it writable or pass -force"}
+	case now.foreign() && !a.force:
+		return negative{shown(a.output) + " exists and ratelimitgen did not write it; " + foreignRemedy}
+	case now.readOnly && !a.force:
+		// The rename would succeed: it needs permission for the directory only.
+		return negative{shown(a.output) + " is read-only; make it writable or pass -force"}
 	}
-	if err := replaceFile(g.output, code); err != nil {
+	if err := replaceFile(a.output, code); err != nil {
 		return err
 	}
-	g.say(s, "wrote %s (limits: %d)", shown(g.output), limits)
+	a.log(s, "wrote %s (limits: %d)", shown(a.output), limits)
 	return nil
 }
 
-// makeWay says what to do about a file that ratelimitgen did not write.
-const makeWay = "move it or pass -force"
+const foreignRemedy = "move it or pass -force"
 
-// say tells those who asked what was done.
-func (g *generation) say(s streams, format string, args ...any) {
-	if g.verbose {
+// log prints a line if -v is set.
+func (a *generateArgs) log(s streams, format string, args ...any) {
+	if a.verbose {
 		fmt.Fprintf(s.err, format+"\n", args...)
 	}
-}
-
-// slash returns a path with slashes, the same on every system.
-func slash(path string) string { return filepath.ToSlash(path) }
-
-// shown returns a path as it is printed in messages, on one line; in quotes if it is empty.
-func shown(path string) string {
-	if path == "" {
-		return `""`
-	}
-	return printable.Line(slash(path))
 }

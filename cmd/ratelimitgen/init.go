@@ -13,19 +13,19 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func initVerb() verb {
-	return verb{
-		name:  "init",
-		args:  "[FILE]",
-		about: "write a limits.yaml to begin with",
-		help: `FILE is limits.yaml if it is left out. Beside it goes its JSON Schema, limits.schema.json, which editors
-use for completion and checks. Nothing is overwritten.
+func initCommand() command {
+	return command{
+		name:    "init",
+		args:    "[FILE]",
+		summary: "write a first limits.yaml and its JSON Schema",
+		help: `FILE defaults to limits.yaml. Its JSON Schema, limits.schema.json, is written beside it; editors use
+it for completion and checks. Existing files are not overwritten.
 `,
 		prepare: func(*flag.FlagSet) action { return initialize },
 	}
 }
 
-// starter is the file that init writes, but for the name of the schema.
+// starter is the file that init writes, except for the name of the schema.
 //
 //go:embed starter.yaml
 var starter string
@@ -34,19 +34,19 @@ func initialize(s streams, args []string) error {
 	path := defaultFile
 	switch {
 	case len(args) > 1:
-		return misusef("takes one file, not %d", len(args))
+		return usagef("takes one file, not %d", len(args))
 	case len(args) == 1:
 		path = args[0]
 	}
 	switch {
 	case path == "", path == standardInput:
-		return misusef("needs the name of a file, not %s", shown(path))
+		return usagef("needs a file name, not %s", shown(path))
 	case !namesFile(path):
-		return misusef("%s is a directory; name the file in it", shown(path))
+		return usagef("%s is a directory; name a file in it", shown(path))
 	}
 	schema := schemaBeside(path)
 	if schema == path {
-		return misusef("%s would be the schema too", shown(path))
+		return usagef("%s is the name of the schema; choose another one", shown(path))
 	}
 	if err := refuseExisting(path, schema); err != nil {
 		return err
@@ -59,38 +59,40 @@ func initialize(s streams, args []string) error {
 	return err
 }
 
-// namesFile reports whether a path can be that of a file, by its looks.
+// namesFile reports whether a path has the form of a file's, whether or not the file exists.
 func namesFile(path string) bool {
 	_, name := filepath.Split(path)
 	return name != "" && name != "." && name != ".."
 }
 
-// schemaBeside returns the path of the schema that goes with a limits.yaml. There is no space in its name,
-// where editors take the name to end.
+// schemaBeside returns the path of the schema for a limits.yaml. Spaces in its name become dashes, because editors
+// end the name at a space.
 func schemaBeside(path string) string {
 	directory, name := filepath.Split(path)
 	name = strings.TrimSuffix(name, filepath.Ext(name))
 	return directory + strings.Join(strings.Fields(name), "-") + ".schema.json"
 }
 
-// refuseExisting answers no if init would overwrite anything.
+// refuseExisting returns an error if init would overwrite a file. A schema that is up to date may stay, so that one
+// folder can have several files.
 func refuseExisting(path, schema string) error {
+	// Lstat, because a link without a target must not be overwritten either.
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return no{shown(path) + " exists already"}
+		return negative{shown(path) + " already exists"}
 	}
 	now, err := readOutput(schema)
-	if err == nil && now.exists && !now.holds(spec.Schema()) {
-		return no{shown(schema) + " exists already, and is another one"}
+	if err == nil && now.exists && !now.equals(spec.Schema()) {
+		return negative{shown(schema) + " already exists with another content; move it or choose another name"}
 	}
 	return err
 }
 
-const nextSteps = `Wrote %s and %s. Now write this line into a Go file beside it, in the package that
-is to hold the limits,
+const nextSteps = `Wrote %s and %s. Next, add this line to a Go file in the same directory, in the package
+for the limits,
 
   //go:generate go tool ratelimitgen generate %s
 
-and run go generate. If go.mod does not have the tool and the runtime yet, this gets them:
+and run go generate. If go.mod does not have the tool and the runtime yet, add them first:
 
   go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen
 `

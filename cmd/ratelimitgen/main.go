@@ -1,67 +1,64 @@
-// Command ratelimitgen turns limits.yaml into a Go package in which every limit is a method.
+// Command ratelimitgen compiles limits.yaml into a Go package with a typed method for every limit.
 //
-//	ratelimitgen generate    writes the Go code
-//	ratelimitgen check       says what is wrong with a limits.yaml
-//	ratelimitgen diff        says what an edit of limits.yaml means
-//	ratelimitgen explain     says what a limit means, or a field, or an id
-//	ratelimitgen init        writes a limits.yaml to begin with
-//	ratelimitgen schema      prints the JSON Schema of limits.yaml, for editors
-//	ratelimitgen sql         prints the statement that creates the table of the counts
-//	ratelimitgen simulate    replays requests, and says what the limits answer
-//	ratelimitgen version     prints the version
-//	ratelimitgen help VERB   says more about one of them
+//	ratelimitgen generate   generate the Go code for limits.yaml
+//	ratelimitgen check      report the errors in a limits.yaml
+//	ratelimitgen diff       explain the effects of an edit of limits.yaml
+//	ratelimitgen explain    explain a limit, a field or an id in words and numbers
+//	ratelimitgen init       write a first limits.yaml and its JSON Schema
+//	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
+//	ratelimitgen sql        print the CREATE TABLE statement for the counts
+//	ratelimitgen simulate   replay requests and print the decisions of the limits
+//	ratelimitgen version    print the version
+//	ratelimitgen help       print the commands, or the usage of one
 //
-// What a verb makes goes to standard output or to its file, everything else to standard error. The exit
-// code is 0 for yes; 1 if the answer is no, such as for an invalid file or stale code; 2 if the program
-// was called wrongly; and 3 if it could not answer. go tool passes the code on; go run makes 1 of all but 0.
+// The result of a command goes to standard output or to a file, and everything else to standard error. The exit
+// code is 0 for yes; 1 for no, such as for an invalid file or stale code; 2 for a usage error; and 3 if the
+// command failed. go tool passes the code on; go run turns every code but 0 into 1.
 package main
 
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
+// commands returns all commands, in the order of the help. The package comment and the README list them too, and
+// [TestEveryCommandIsListed] fails if one is missing there.
+func commands() []command {
+	return []command{
+		generateCommand(), checkCommand(), diffCommand(), explainCommand(), initCommand(),
+		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
+	}
+}
+
+type command struct {
+	name string
+	// args are the arguments after the flags, as in the usage line.
+	args string
+	// summary is one line that begins with a verb, and help the rest of the description.
+	summary, help string
+	// prepare declares the flags, and returns the function to call once they are parsed.
+	prepare func(*flag.FlagSet) action
+}
+
+// action runs a command with the arguments that are not flags.
+type action func(s streams, args []string) error
+
 func main() {
-	// A command lives for moments: to collect its garbage seldom takes some memory, and saves time.
+	// The process ends soon, so collecting garbage less often costs some memory and saves time.
 	debug.SetGCPercent(400)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// streams are where a verb answers.
-type streams struct {
-	// out takes the text that the verb prints for people, err everything else.
-	out, err stream
-	// data is standard output for code and workflow commands, and json for JSON: exact, where out has escapes.
-	data, json io.Writer
-	// terminal is standard error for what moves the cursor.
-	terminal io.Writer
-}
-
-// stream takes text for people. Nothing in the text controls a terminal or a CI runner.
-type stream struct {
-	*printable.Writer
-	// colors says whether a terminal with colors is on the other end.
-	colors bool
-}
-
-// jsonWriter writes JSON, each value or line in one piece, so that none of it controls a terminal or a CI
-// runner.
-type jsonWriter struct{ w io.Writer }
-
-func (j jsonWriter) Write(text []byte) (int, error) {
-	if _, err := j.w.Write(printable.JSON(text)); err != nil {
-		return 0, err
-	}
-	return len(text), nil
-}
-
-// run performs what the arguments ask for, and returns the exit code.
+// run runs the command in args, prints its error, and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	data := bufio.NewWriter(stdout)
 	s := streams{
@@ -72,57 +69,126 @@ func run(args []string, stdout, stderr io.Writer) int {
 		terminal: stderr,
 	}
 	defer s.err.Flush()
-	verb, err := perform(args, s)
-	s.out.Flush() // data returns its error
+	name, err := dispatch(args, s)
+	s.out.Flush() // writes to data, whose Flush returns the error
 	if failed := data.Flush(); failed != nil {
-		err = fmt.Errorf("could not print the answer: %w", failed)
+		err = fmt.Errorf("cannot write the output: %w", failed)
 	}
-	return report(s.err, verb, err)
+	return report(s.err, name, err)
 }
 
-// The exit codes.
+// dispatch runs the command that args begin with, and returns its name, or "" if there is no such command.
+func dispatch(args []string, s streams) (name string, err error) {
+	if len(args) == 0 {
+		return "", usagef("no command given; the commands are %s", strings.Join(commandNames(), ", "))
+	}
+	if slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
+		return "", listCommands(s.out)
+	}
+	c, err := findCommand(args[0])
+	if err != nil {
+		return "", err
+	}
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // report prints the error
+	do := c.prepare(flags)
+	rest, err := parse(flags, args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return c.name, describe(s.out, c)
+	case err != nil:
+		return c.name, err
+	}
+	return c.name, do(s, rest)
+}
+
+func findCommand(name string) (command, error) {
+	if i := slices.Index(commandNames(), name); i >= 0 {
+		return commands()[i], nil
+	}
+	return command{}, usagef("unknown command %q%s", name, suggestion("", name, commandNames()))
+}
+
+func commandNames() []string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 const (
 	exitYes = iota
 	exitNo
-	exitMisuse
-	exitUnable
+	exitUsage
+	exitFailed
 )
 
-// no is the answer no, with the reason if it has not been printed yet.
-type no struct{ reason string }
+// negative is the error of a command whose answer is no. Its text is empty if the reason has been printed already.
+type negative struct{ reason string }
 
-func (n no) Error() string { return n.reason }
+func (n negative) Error() string { return n.reason }
 
-// misuse says how the program was called wrongly.
-type misuse struct{ problem string }
+// usageError is the error of a wrong call of the program.
+type usageError struct{ problem string }
 
-func (m misuse) Error() string { return m.problem }
+func (u usageError) Error() string { return u.problem }
 
-func misusef(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// report prints what an error has to say, if anything, and returns the exit code for it.
-func report(stderr io.Writer, verb string, err error) int {
-	code := exitUnable
+// report prints the error of a command, if it has a text, and returns the exit code for it.
+func report(stderr io.Writer, name string, err error) int {
+	code := exitFailed
 	switch {
 	case err == nil:
 		return exitYes
-	case errors.As(err, new(no)):
+	case errors.As(err, new(negative)):
 		code = exitNo
-	case errors.As(err, new(misuse)):
-		code = exitMisuse
+	case errors.As(err, new(usageError)):
+		code = exitUsage
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", verb), printable.Text(err.Error()))
+		// Errors contain names of files and arguments, which may control a terminal.
+		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", name), printable.Text(err.Error()))
 	}
-	if code == exitMisuse {
-		fmt.Fprintln(stderr, "run", join("ratelimitgen help", verb))
+	if code == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s' for usage.\n", join("ratelimitgen help", name))
 	}
 	return code
 }
 
-func join(program, verb string) string {
-	if verb == "" {
+func join(program, name string) string {
+	if name == "" {
 		return program
 	}
-	return program + " " + verb
+	return program + " " + name
+}
+
+// streams are where a command prints.
+type streams struct {
+	// out takes the text for people, and err the diagnostics and messages.
+	out, err stream
+	// data is standard output for code and workflow commands, and json for JSON. Both are written as they are,
+	// whereas out escapes control characters.
+	data, json io.Writer
+	// terminal is standard error without escaping, because progress bars move the cursor.
+	terminal io.Writer
+}
+
+// stream takes text for people. It escapes text that would control a terminal or a CI runner.
+type stream struct {
+	*printable.Writer
+	// colors reports whether the other end is a terminal with colors.
+	colors bool
+}
+
+// jsonWriter escapes JSON so that it does not control a terminal or a CI runner. Each Write must be a whole value
+// or line.
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(text []byte) (int, error) {
+	if _, err := j.w.Write(printable.JSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,18 +23,84 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// Who follows the README has the program as a tool of the module, and nothing of that name in PATH.
-func TestReadmeCallsTheTool(t *testing.T) {
+// readmeSection returns the text of the README below a heading.
+func readmeSection(t *testing.T, title string) string {
+	t.Helper()
+	_, section, ok := strings.Cut(readme(t), "\n## "+title+"\n")
+	require.True(t, ok, "README.md has no section %q", title)
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// Every function fooCommand returns a command that is in the table of main.go.
+func TestEveryCommandIsInTheTable(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() != 1 {
+				continue
+			}
+			if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); ok && result.Name == "command" {
+				assert.Contains(t, commandNames(), strings.TrimSuffix(f.Name.Name, "Command"), "add %s() of %s to commands in main.go", f.Name.Name, name)
+			}
+		}
+	}
+}
+
+func TestEveryCommandIsListed(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ParseComments|parser.PackageClauseOnly)
+	require.NoError(t, err)
+	table := readmeSection(t, "Commands")
+	scripts, err := filepath.Glob("../../testdata/cmd/*.txt")
+	require.NoError(t, err)
+	var sessions strings.Builder
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		sessions.Write(text)
+	}
+	for _, c := range commands() {
+		assert.True(t, strings.Contains(file.Doc.Text(), fmt.Sprintf("ratelimitgen %-10s %s\n", c.name, c.summary)),
+			"add %q to the package comment in main.go, with its summary", c.name)
+		assert.True(t, strings.Contains(table, fmt.Sprintf("| `go tool ratelimitgen %s` | %s |\n", c.name, c.summary)),
+			"add %q to the table in README.md, section Commands", c.name)
+		assert.True(t, strings.Contains(sessions.String(), "$ ratelimitgen help "+c.name+"\n"),
+			"add calls of %[1]q, and ratelimitgen help %[1]s, to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update", c.name)
+		assert.Contains(t, hostileCommands(), c.name, "add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
+	}
+	assert.LessOrEqual(t, strings.Count(table, "| `go tool ratelimitgen "), len(commands()), "README.md lists a command that does not exist")
+	assert.LessOrEqual(t, strings.Count(file.Doc.Text(), "\tratelimitgen "), len(commands()), "main.go's comment lists a command that does not exist")
+}
+
+func TestReadmeListsEveryDialect(t *testing.T) {
+	section := readmeSection(t, "Store")
+	script, err := os.ReadFile("../../testdata/cmd/sql.txt")
+	require.NoError(t, err)
+	for _, name := range dialectNames() {
+		// The variables are named like the dialects, but for capitals: sqlstore.MariaDB has the name mariadb.
+		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `sqlstore."+name+"`").MatchString(section),
+			"add dialect %q to the table of databases in README.md, section Store", name)
+		assert.True(t, strings.Contains(string(script), "ratelimitgen sql -dialect "+name),
+			"add dialect %q to testdata/cmd/sql.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", name)
+	}
+}
+
+// Users who follow the README have the program as a tool of their module, and not in PATH.
+func TestReadmeRunsCommandsByGoTool(t *testing.T) {
 	text, calls := strings.Join(strings.Fields(readme(t)), " "), 0
-	for _, v := range verbs() {
-		call := "ratelimitgen " + v.name
+	for _, name := range commandNames() {
+		call := "ratelimitgen " + name
 		assert.Equal(t, strings.Count(text, call), strings.Count(text, "go tool "+call), call)
 		calls += strings.Count(text, call)
 	}
 	assert.Greater(t, calls, 15)
 }
 
-// The README's commands work in the folder where Begin ends, once the file is on the branch main.
+// The commands of the README work in the directory of its section Getting started, once the file is on the branch main.
 func TestReadmeCommandsWork(t *testing.T) {
 	text := readme(t)
 	request := regexp.MustCompile("`({\"at\": .*?})`").FindStringSubmatch(text)
@@ -44,10 +115,22 @@ func TestReadmeCommandsWork(t *testing.T) {
 	commands := regexp.MustCompile(`(?m)^go tool ratelimitgen [^\n"$]*("[^"$]*"[^\n"$]*)?$`).FindAllString(text, -1)
 	assert.Greater(t, len(commands), 8)
 	for _, command := range commands {
-		if command == "go tool ratelimitgen init" { // that has been done
+		if command == "go tool ratelimitgen init" { // has run above
 			continue
 		}
-		code, said := c.run(command, []string{"sh", "-ec"}, nil)
-		assert.Equal(t, exitYes, code, "%s\n%s", command, said)
+		code, printed := c.run(command, []string{"sh", "-ec"}, nil)
+		assert.Equal(t, exitYes, code, "%s\n%s", command, printed)
+	}
+}
+
+// The README shows some lines that explain prints for the example.
+func TestReadmeShowsOutputOfExplain(t *testing.T) {
+	var out, problems bytes.Buffer
+	require.Equal(t, exitYes, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
+	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(readme(t))
+	require.NotNil(t, block)
+	printed := strings.Split(out.String(), "\n")
+	for line := range strings.Lines(block[1]) {
+		assert.Contains(t, printed, strings.TrimSuffix(line, "\n"))
 	}
 }

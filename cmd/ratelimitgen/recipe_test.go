@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// workflow is the README's workflow, as far as it is run here.
+// workflow has the fields of the README's workflow that the tests use.
 type workflow struct {
 	On          string
 	Permissions map[string]string
@@ -31,33 +31,30 @@ type workflowStep struct {
 // recipes returns the README's workflow for GitHub and its script for other CI.
 func recipes(t *testing.T) (w workflow, script string) {
 	t.Helper()
-	_, section, ok := strings.Cut(readme(t), "\n## In CI\n")
-	require.True(t, ok)
-	blocks := regexp.MustCompile("(?s)```(yml|sh)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	blocks := regexp.MustCompile("(?s)```(yml|sh)\n(.*?)```").FindAllStringSubmatch(readmeSection(t, "CI"), -1)
 	require.Equal(t, []string{"yml", "sh"}, []string{blocks[0][1], blocks[1][1]})
 	require.NoError(t, yaml.Unmarshal([]byte(blocks[0][2]), &w))
 	return w, blocks[1][2]
 }
 
-// contexts are what GitHub knows of a pull request.
+// contexts replaces the expressions that GitHub evaluates for a pull request.
 var contexts = strings.NewReplacer(
 	"${{ github.token }}", "secret",
 	"${{ github.repository }}", "us/app",
 	"${{ github.event.number }}", "7",
 )
 
-// What the workflow may do is as little as it needs.
-func TestRecipeIsCareful(t *testing.T) {
+func TestWorkflowHasLeastPrivileges(t *testing.T) {
 	w, _ := recipes(t)
 	assert.Equal(t, "pull_request", w.On, "pull_request_target runs a fork's code with a token that may write")
 	assert.Equal(t, map[string]string{"contents": "read", "pull-requests": "write"}, w.Permissions)
 	for _, s := range w.Jobs["limits"].Steps {
-		assert.NotContains(t, s.Run, "${{", "what others wrote must not become a script")
+		assert.NotContains(t, s.Run, "${{", "text of others must not become part of a script")
 		if s.Uses != "" {
 			assert.Regexp(t, "^actions/(checkout|setup-go)@[0-9a-f]{40}$", s.Uses, "a tag can be moved")
 		}
 		if strings.HasPrefix(s.Uses, "actions/checkout@") {
-			assert.Equal(t, "false", s.With["persist-credentials"], "what the pull request runs could read the token")
+			assert.Equal(t, "false", s.With["persist-credentials"], "code of the pull request could read the token")
 		}
 		if s.Env["GH_TOKEN"] != "" {
 			assert.Equal(t, "github.event.pull_request.head.repo.full_name == github.repository", s.If, "a fork's token cannot comment")
@@ -74,100 +71,99 @@ version: 1
 limits:
   send: {kind: token bucket, rate: 10, period: 1m, capacity: 20}
 
-  # For those who look.
+  # For visitors.
   find: {kind: fixed window, rate: 10, period: 1m}
 
-  # For those who come.
+  # For new users.
   signUp: {kind: fixed window, rate: 5, period: 1h}
 `
 
-// write writes the code after an edit of the file.
-const write = " limits/limits.yaml && ratelimitgen generate limits/limits.yaml"
+// generated ends an edit of the file, and generates the code.
+const generated = " limits/limits.yaml && ratelimitgen generate limits/limits.yaml"
 
-// The workflow on a pull request: the step that fails, and what becomes of the comment.
-func TestRecipeOnGitHub(t *testing.T) {
+func TestWorkflowOnGitHub(t *testing.T) {
 	w, _ := recipes(t)
 	const listed, created, updated = "GET repos/us/app/issues/7/comments", "POST repos/us/app/issues/7/comments", "PATCH https://api/comments/2"
 	for _, row := range []struct {
-		what string
-		// before is done on the base branch, and edit in the pull request, which may have a comment.
+		name string
+		// before runs on the base branch, and edit in the pull request. commented adds an earlier comment of the workflow.
 		before, edit string
 		commented    bool
-		// foreign is a comment with the marker that somebody else wrote.
+		// foreign adds a comment of another user with the marker of ours.
 		foreign bool
-		// fails is the step that fails, if one does.
+		// fails is the step that fails, "" if none does.
 		fails string
-		// says is a part of what is printed, asks what is asked of GitHub, and comment a part of the comment.
-		says    string
-		asks    []string
-		comment string
-		// file is the one that the comment is about; limits/limits.yaml if it is left out.
+		// prints is a part of the output, requests are those to GitHub, and comment is a part of the comment.
+		prints   string
+		requests []string
+		comment  string
+		// file is the subject of the comment, limits/limits.yaml by default.
 		file string
-		// all says that all of the limits have changed.
+		// all is true if all limits have changed.
 		all bool
 	}{
 		{
-			what: "an edit", edit: "sed -i 's/capacity: 20/capacity: 40/'" + write,
-			says: "::warning title=ratelimitgen send%3A loosened,file=limits/limits.yaml,line=3,col=3::capacity 20 → 40",
-			asks: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
+			name: "an edit", edit: "sed -i 's/capacity: 20/capacity: 40/'" + generated,
+			prints:   "::warning title=ratelimitgen send%3A loosened,file=limits/limits.yaml,line=3,col=3::capacity 20 → 40",
+			requests: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
 		},
 		{
-			what: "another edit", edit: "sed -i 's/capacity: 20/capacity: 50/'" + write, commented: true,
-			asks: []string{listed, updated}, comment: "| `capacity` | `20` | `50` |",
+			name: "another edit", edit: "sed -i 's/capacity: 20/capacity: 50/'" + generated, commented: true,
+			requests: []string{listed, updated}, comment: "| `capacity` | `20` | `50` |",
 		},
-		{what: "no edit", edit: "echo more > file", asks: []string{listed}},
+		{name: "no edit", edit: "echo more > file", requests: []string{listed}},
 		{
-			what: "an edit taken back", edit: "echo more > file", commented: true,
-			asks: []string{listed, updated}, comment: "No limit has changed.",
-		},
-		{
-			what: "a mistake", edit: "sed -i s/token/tokn/ limits/limits.yaml", fails: "Check the files",
-			says: "::error title=ratelimitgen bad-kind,file=limits/limits.yaml,line=3,",
+			name: "an edit taken back", edit: "echo more > file", commented: true,
+			requests: []string{listed, updated}, comment: "No limit has changed.",
 		},
 		{
-			what: "stale code", edit: "sed -i 's/capacity: 20/capacity: 40/' limits/limits.yaml", fails: "Check the generated code",
-			says: "limits/limits.gen.go is not what limits/limits.yaml says; run: go tool ratelimitgen generate limits/limits.yaml",
-			asks: []string{listed, created}, comment: "loosened",
+			name: "a mistake", edit: "sed -i s/token/tokn/ limits/limits.yaml", fails: "Check the files",
+			prints: "::error title=ratelimitgen bad-kind,file=limits/limits.yaml,line=3,",
 		},
 		{
-			what: "a breaking edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp}/'" + write,
-			fails: "Annotate, and stop what nobody has approved", says: "beside the edit:\n  # ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
-			asks: []string{listed, created}, comment: "breaking",
+			name: "stale code", edit: "sed -i 's/capacity: 20/capacity: 40/' limits/limits.yaml", fails: "Check the generated code",
+			prints:   "limits/limits.gen.go is out of date with limits/limits.yaml; run: go tool ratelimitgen generate limits/limits.yaml",
+			requests: []string{listed, created}, comment: "loosened",
 		},
 		{
-			what: "an approved edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->LookUp/'" + write,
-			asks: []string{listed, created}, comment: "breaking",
+			name: "a breaking edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp}/'" + generated,
+			fails: "Annotate, and fail on unapproved changes", prints: "beside the edit:\n  # ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
+			requests: []string{listed, created}, comment: "breaking",
 		},
 		{
-			what: "an approval of another edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->Seek/'" + write,
-			fails: "Annotate, and stop what nobody has approved", says: "# ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
-			asks: []string{listed, created}, comment: "breaking",
+			name: "an approved edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->LookUp/'" + generated,
+			requests: []string{listed, created}, comment: "breaking",
 		},
 		{
-			what: "somebody else's comment", edit: "sed -i 's/capacity: 20/capacity: 40/'" + write, foreign: true,
-			asks: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
+			name: "an approval of another edit", edit: "sed -i 's/rate: 10, period: 1m}/rate: 10, period: 1m, goName: LookUp} # ratelimitgen:allow go-name-changed:find=Find->Seek/'" + generated,
+			fails: "Annotate, and fail on unapproved changes", prints: "# ratelimitgen:allow go-name-changed:find=Find->LookUp\n",
+			requests: []string{listed, created}, comment: "breaking",
 		},
 		{
-			what: "a new file", before: "mv limits ..; echo some > file", edit: "mv ../limits .", all: true,
-			says: "::notice title=ratelimitgen send%3A added,file=limits/limits.yaml,", asks: []string{listed, created}, comment: "so every limit is new",
+			name: "somebody else's comment", edit: "sed -i 's/capacity: 20/capacity: 40/'" + generated, foreign: true,
+			requests: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
 		},
 		{
-			what: "a second file", edit: "mkdir more && sed 's/send/post/' limits/limits.yaml > more/limits.yaml && ratelimitgen generate more/limits.yaml", all: true,
-			says: "::notice title=ratelimitgen post%3A added,file=more/limits.yaml,", asks: []string{listed, listed, created},
+			name: "a new file", before: "mv limits ..; echo some > file", edit: "mv ../limits .", all: true,
+			prints: "::notice title=ratelimitgen send%3A added,file=limits/limits.yaml,", requests: []string{listed, created}, comment: "so every limit is new",
+		},
+		{
+			name: "a second file", edit: "mkdir more && sed 's/send/post/' limits/limits.yaml > more/limits.yaml && ratelimitgen generate more/limits.yaml", all: true,
+			prints: "::notice title=ratelimitgen post%3A added,file=more/limits.yaml,", requests: []string{listed, listed, created},
 			comment: "so every limit is new", file: "more/limits.yaml",
 		},
 		{
-			what: "a file that was moved and edited", edit: `git mv limits "new [id]" && sed -i 's/capacity: 20/capacity: 40/' "new [id]/limits.yaml" && echo package limits > "new [id]/doc.go" && ratelimitgen generate "new [id]/limits.yaml"`,
-			says: "send%3A loosened,file=new [id]/limits.yaml,line=3,col=3::capacity 20 → 40", asks: []string{listed, listed, created, updated},
+			name: "a file that was moved and edited", edit: `git mv limits "new [id]" && sed -i 's/capacity: 20/capacity: 40/' "new [id]/limits.yaml" && echo package limits > "new [id]/doc.go" && ratelimitgen generate "new [id]/limits.yaml"`,
+			prints: "send%3A loosened,file=new [id]/limits.yaml,line=3,col=3::capacity 20 → 40", requests: []string{listed, listed, created, updated},
 			comment: "| `capacity` | `20` | `40` |", file: "new%20%5Bid%5D/limits.yaml",
 		},
 		{
-			what: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
-			fails: "Annotate, and stop what nobody has approved", says: "-allow 'limit-removed:send=10/1m0s->none'",
-			asks: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
+			name: "a file that is gone", before: "mkdir more && cp limits/limits.yaml more && ratelimitgen generate more/limits.yaml", edit: "git rm -q -r more", all: true,
+			fails: "Annotate, and fail on unapproved changes", prints: "-allow 'limit-removed:send=10/1m0s->none'",
+			requests: []string{listed, listed, created}, comment: "so every limit is removed", file: "more/limits.yaml",
 		},
 	} {
-		t.Run(row.what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			c := checkOut(t, row.before, row.edit)
 			c.asOnGitHub(w.Jobs["limits"].Steps[0].With["fetch-depth"])
@@ -177,13 +173,13 @@ func TestRecipeOnGitHub(t *testing.T) {
 			if row.foreign {
 				c.comment("mallory")
 			}
-			said, failed := c.perform(w)
-			assert.Equal(t, row.fails, failed, said)
-			assert.Contains(t, said, row.says)
+			printed, failed := c.perform(w)
+			assert.Equal(t, row.fails, failed, printed)
+			assert.Contains(t, printed, row.prints)
 			if !row.all {
-				assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+				assert.NotContains(t, printed, "signUp", "that is the base branch's edit")
 			}
-			assert.ElementsMatch(t, row.asks, c.asked())
+			assert.ElementsMatch(t, row.requests, c.requests())
 			if row.comment != "" {
 				comment, err := os.ReadFile(filepath.Join(c.bin, "body"))
 				require.NoError(t, err)
@@ -194,45 +190,44 @@ func TestRecipeOnGitHub(t *testing.T) {
 	}
 }
 
-// The script, in a whole clone and in a shallow one.
-func TestRecipeElsewhere(t *testing.T) {
+func TestScriptForOtherCI(t *testing.T) {
 	_, script := recipes(t)
 	for _, row := range []struct {
-		what, before, edit, clone string
+		name, before, edit, clone string
 		code                      int
-		says                      string
+		prints                    string
 	}{
-		{"a whole clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "", exitYes, "limits/limits.yaml:3:3: send: loosened"},
-		{"a shallow clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + write, "--depth=1", exitYes, "limits/limits.yaml:3:3: send: loosened"},
-		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + write, "--depth=1", exitNo, "beside the edit:\n  # ratelimitgen:allow limit-renamed:lookUp=find->lookUp\n"},
+		{"a full clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + generated, "", exitYes, "limits/limits.yaml:3:3: send: loosened"},
+		{"a shallow clone", "", "sed -i 's/capacity: 20/capacity: 40/'" + generated, "--depth=1", exitYes, "limits/limits.yaml:3:3: send: loosened"},
+		{"a breaking edit", "", "sed -i 's/find:/lookUp:/'" + generated, "--depth=1", exitNo, "beside the edit:\n  # ratelimitgen:allow limit-renamed:lookUp=find->lookUp\n"},
 		{"a mistake", "", "sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
-		{"stale code", "", "sed -i 's/rate: 10/rate: 11/' limits/limits.yaml", "", exitNo, "limits/limits.gen.go is not what limits/limits.yaml says"},
+		{"stale code", "", "sed -i 's/rate: 10/rate: 11/' limits/limits.yaml", "", exitNo, "limits/limits.gen.go is out of date with limits/limits.yaml"},
 		{"a new file", "mv limits ..; echo some > file", "mv ../limits . && ratelimitgen generate limits/limits.yaml", "", exitYes, "so\nevery limit is new"},
 		{"a file that is gone", "", "git rm -q -r limits; echo some > file", "", exitNo, "so every limit is removed"},
 		{"a new file with a mistake", "mv limits ..; echo some > file", "mv ../limits . && sed -i s/token/tokn/ limits/limits.yaml", "", exitNo, "[bad-kind]"},
 	} {
-		t.Run(row.what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			c := checkOut(t, row.before, row.edit)
 			c.must("git clone -q " + row.clone + " --branch pr file://$PWD ../work")
 			c.dir = filepath.Join(c.dir, "../work")
-			code, said := c.run(script, []string{"sh", "-c"}, map[string]string{"BASE": "main"})
-			assert.Equal(t, row.code, code, said)
-			assert.Contains(t, said, row.says)
-			if !strings.Contains(said, "every limit is") {
-				assert.NotContains(t, said, "signUp", "that is the base branch's edit")
+			code, printed := c.run(script, []string{"sh", "-c"}, map[string]string{"BASE": "main"})
+			assert.Equal(t, row.code, code, printed)
+			assert.Contains(t, printed, row.prints)
+			if !strings.Contains(printed, "every limit is") {
+				assert.NotContains(t, printed, "signUp", "that is the base branch's edit")
 			}
 		})
 	}
 }
 
-// checkout is a repository, with the programs that the recipes call.
+// checkout is a repository, and a directory with the programs that the recipes call.
 type checkout struct {
 	t        *testing.T
 	dir, bin string
 }
 
-// checkOut makes a repository with the branch pr, which has an edit, and main, which has moved on since.
+// checkOut creates a repository with the branch pr, which has the edit, and main with later commits.
 func checkOut(t *testing.T, before, edit string) *checkout {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "origin")
@@ -252,8 +247,8 @@ if [ -e limits ]; then sed -i 's/rate: 5/rate: 6/' limits/limits.yaml; ratelimit
 	return c
 }
 
-// asOnGitHub makes the clone that actions/checkout makes for a pull request that runs again: its merge into the
-// base branch, which has moved on since.
+// asOnGitHub creates the clone that actions/checkout creates when a workflow runs again: the merge of the pull request
+// into the base branch, which has later commits.
 func (c *checkout) asOnGitHub(depth string) {
 	c.t.Helper()
 	fetch := "git fetch -q --depth=" + depth + " origin pull/7/merge"
@@ -267,14 +262,14 @@ git init -q ../work && cd ../work && git remote add origin file://$OLDPWD
 	c.dir = filepath.Join(c.dir, "../work")
 }
 
-// stubGo stands in for go, and has nothing but the tool.
+// stubGo replaces go, and supports only go tool ratelimitgen.
 const stubGo = `#!/bin/sh
 [ "$1 $2" = "tool ratelimitgen" ] || exit 64
 shift 2
 exec ratelimitgen "$@"
 `
 
-// comment makes a comment that is there, with the marker of limits/limits.yaml.
+// comment adds an existing comment with the marker of limits/limits.yaml.
 func (c *checkout) comment(login string) {
 	c.t.Helper()
 	text := `[{"url": "https://api/comments/1", "user": {"login": "github-actions[bot]"}, "body": "another"},
@@ -282,8 +277,7 @@ func (c *checkout) comment(login string) {
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.bin, "comments"), []byte(text), 0o644))
 }
 
-// stubGH stands in for gh. It notes what is asked of GitHub, and knows of the comments in the file of that name,
-// to which it adds those that are made.
+// stubGH replaces gh. It logs the requests to GitHub in the file requests, and keeps the comments in the file comments.
 const stubGH = `#!/bin/sh
 [ "$GH_TOKEN $1" = "secret api" ] || exit 4
 shift
@@ -297,7 +291,7 @@ while [ $# -gt 0 ]; do
 	*) url=$1; shift ;;
 	esac
 done
-echo "$method $url" >> "$HOME/asked"
+echo "$method $url" >> "$HOME/requests"
 [ -e "$HOME/comments" ] || echo '[]' > "$HOME/comments"
 case $method in
 GET) jq -r "$filter" "$HOME/comments" ;;
@@ -306,8 +300,8 @@ POST) jq --rawfile body "$HOME/body" '. + [{url: "https://api/comments/2", user:
 esac
 `
 
-// perform runs the steps of the workflow, and returns what they print and the one that failed.
-func (c *checkout) perform(w workflow) (said, failed string) {
+// perform runs the steps of the workflow, and returns their output and the name of the step that failed.
+func (c *checkout) perform(w workflow) (printed, failed string) {
 	c.t.Helper()
 	for _, s := range w.Jobs["limits"].Steps {
 		if s.Run == "" {
@@ -318,30 +312,30 @@ func (c *checkout) perform(w workflow) (said, failed string) {
 			shell = []string{"bash", "-eo", "pipefail", "-c"}
 		}
 		code, text := c.run(s.Run, shell, s.Env)
-		said += text
+		printed += text
 		if code != 0 {
-			return said, s.Name
+			return printed, s.Name
 		}
 	}
-	return said, ""
+	return printed, ""
 }
 
-// asked returns what was asked of GitHub.
-func (c *checkout) asked() []string {
-	text, _ := os.ReadFile(filepath.Join(c.bin, "asked"))
+// requests returns the requests that stubGH has logged.
+func (c *checkout) requests() []string {
+	text, _ := os.ReadFile(filepath.Join(c.bin, "requests"))
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
 func (c *checkout) must(script string) {
 	c.t.Helper()
-	code, said := c.run(script, []string{"sh", "-ec"}, nil)
-	require.Zero(c.t, code, said)
+	code, printed := c.run(script, []string{"sh", "-ec"}, nil)
+	require.Zero(c.t, code, printed)
 }
 
-// run runs a script, and returns its exit code and what it prints.
+// run runs a script, and returns its exit code and its output.
 func (c *checkout) run(script string, shell []string, environment map[string]string) (int, string) {
 	c.t.Helper()
-	var said bytes.Buffer
+	var printed bytes.Buffer
 	command := exec.Command(shell[0], append(shell[1:], script)...)
 	command.Dir = c.dir
 	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir,
@@ -351,11 +345,11 @@ func (c *checkout) run(script string, shell []string, environment map[string]str
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+contexts.Replace(value))
 	}
-	command.Stdout, command.Stderr = &said, &said
+	command.Stdout, command.Stderr = &printed, &printed
 	err := command.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return exit.ExitCode(), said.String()
+		return exit.ExitCode(), printed.String()
 	}
 	require.NoError(c.t, err)
-	return 0, said.String()
+	return 0, printed.String()
 }

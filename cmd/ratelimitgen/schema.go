@@ -2,16 +2,21 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-func schemaVerb() verb {
-	return verb{
-		name:  "schema",
-		about: "print the JSON Schema of limits.yaml, for editors, or of an answer",
-		help: `Editors that know YAML follow a comment at the top of limits.yaml:
+func schemaCommand() command {
+	return command{
+		name:    "schema",
+		summary: "print the JSON Schema of limits.yaml, or of the output of diff",
+		help: `The strict schema is that of limits.yaml without the keywords that only editors use.
+
+Editors with YAML support read the path of the schema from a comment at the top of limits.yaml:
 
   # yaml-language-server: $schema=./limits.schema.json
 `,
@@ -21,10 +26,10 @@ func schemaVerb() verb {
 
 func prepareSchema(flags *flag.FlagSet) action {
 	var of choice
-	of.declare(flags, "of", "print the schema of `WHAT`: limits (limits.yaml, for editors), strict (the same without the keywords of editors, for validators) or diff (what diff -format json prints)", "limits", "strict", "diff")
+	of.declare(flags, "of", "print the schema of `SUBJECT`: limits (limits.yaml, for editors), strict (for validators) or diff (diff -format json)", "limits", "strict", "diff")
 	return func(s streams, args []string) error {
-		if len(args) > 0 {
-			return misusef("takes no arguments")
+		if err := noArgs(args); err != nil {
+			return err
 		}
 		schema := spec.Schema()
 		switch of.value {
@@ -36,4 +41,57 @@ func prepareSchema(flags *flag.FlagSet) action {
 		_, err := s.data.Write(schema)
 		return err
 	}
+}
+
+// dialects returns the dialects that sql supports, the default first. The README's table of databases lists them
+// too, and [TestReadmeListsEveryDialect] fails if one is missing there.
+func dialects() []sqlstore.Dialect {
+	return []sqlstore.Dialect{sqlstore.SQLite, sqlstore.Postgres, sqlstore.MariaDB, sqlstore.MySQL}
+}
+
+func dialectNames() (names []string) {
+	for _, d := range dialects() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func sqlCommand() command {
+	return command{
+		name:    "sql",
+		summary: "print the CREATE TABLE statement for the counts",
+		help: `Use it to keep your own migrations. Store.Migrate runs the same statement, and Store.Ready reports a
+table that differs from it. Pass the name of the table to the store as well: sqlstore.Options{Table:
+TABLE}.
+`,
+		prepare: func(flags *flag.FlagSet) action {
+			var a sqlArgs
+			names := dialectNames()
+			a.dialect.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
+			flags.StringVar(&a.table, "table", sqlstore.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+sqlstore.DefaultTable+")")
+			return a.run
+		},
+	}
+}
+
+// sqlArgs are the flags of sql.
+type sqlArgs struct {
+	dialect choice
+	table   string
+}
+
+func (a *sqlArgs) run(s streams, args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
+	}
+	if a.table == "" {
+		return usagef("-table must name a table") // DDL would take "" for the default
+	}
+	i := slices.IndexFunc(dialects(), func(d sqlstore.Dialect) bool { return d.Name == a.dialect.value })
+	ddl, err := dialects()[i].DDL(a.table)
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n", a.dialect.value, ddl)
+	return err
 }

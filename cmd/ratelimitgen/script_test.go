@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write what the scripts print into them")
+var update = flag.Bool("update", false, "update the output in the scripts")
 
-// TestMain makes the test binary the program itself when it is called by its name, as the scripts do.
+// TestMain turns the test binary into the program if it runs under the program's name, as in the scripts.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "ratelimitgen" {
 		main()
@@ -26,10 +26,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestScripts runs testdata/cmd/*.txt. A script is a shell session and, after it, the files that are there
-// when it begins, each below a line "-- name --". In the session, "$ " comes before a command for sh, "1| "
-// before each line of its standard output, "2| " of its standard error, and a line "exit N" says that it
-// exits with N and not 0.
+// TestScripts runs testdata/cmd/*.txt. A script is a shell session, followed by the files in its directory, each
+// below a line "-- name --". In the session, "$ " precedes a command for sh, "1| " each line of its standard output,
+// "2| " each line of its standard error, and "exit N" is its exit code if that is not 0.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/cmd/*.txt")
 	require.NoError(t, err)
@@ -46,18 +45,17 @@ func TestScripts(t *testing.T) {
 				require.NoError(t, os.WriteFile(path, []byte(got+string(text)[len(session):]), 0o644))
 				return
 			}
-			assert.Equal(t, session, got, "if it is meant: go test ./cmd/ratelimitgen -run Scripts -update")
+			assert.Equal(t, session, got, "after an intended change, run go test ./cmd/ratelimitgen -run Scripts -update")
 		})
 	}
 }
 
-// splitScript returns the session of a script, and its files.
 func splitScript(text string) (session, files string) {
 	at := strings.Index(text+"\n-- ", "\n-- ")
 	return text[:min(at+1, len(text))], text[min(at+1, len(text)):]
 }
 
-// writeFiles writes the files of a script, and returns the directory of the program.
+// writeFiles writes the files of a script, and returns a directory for PATH with the program.
 func writeFiles(t *testing.T, dir, files string) (bin string) {
 	t.Helper()
 	require.NoError(t, os.Mkdir(dir, 0o755))
@@ -74,10 +72,10 @@ func writeFiles(t *testing.T, dir, files string) (bin string) {
 	return bin
 }
 
-// printed matches a line of a session that says what the command above it did.
+// printed matches the lines of a session that are output.
 var printed = regexp.MustCompile(`^(1\||2\||exit )`)
 
-// replay runs the commands of a session, and returns it with what they print.
+// replay runs the commands of a session, and returns it with their output.
 func replay(t *testing.T, session, dir, bin string) string {
 	t.Helper()
 	var got strings.Builder
@@ -93,7 +91,7 @@ func replay(t *testing.T, session, dir, bin string) string {
 	return got.String()
 }
 
-// execute runs one command, and returns what it prints as a session shows it.
+// execute runs one command, and returns its output in the form of a session.
 func execute(t *testing.T, dir, bin, line string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -120,4 +118,65 @@ func marked(mark, text string) string {
 		out.WriteString(strings.TrimRight(mark+" "+line, " \n") + "\n")
 	}
 	return out.String()
+}
+
+const modulePath = "github.com/ratelimitgen/ratelimitgen"
+
+// Another module has the tool in go.mod and the directive in a Go file.
+func TestGoGenerateInAnotherModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the tool")
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
+	write("go.sum", string(sums))
+	write("go.mod", strings.Replace(string(ours), "module "+modulePath, "module example.com/app", 1)+
+		"\ntool "+modulePath+"/cmd/ratelimitgen\n\nrequire "+modulePath+" v0.0.0\n\nreplace "+modulePath+" => "+root+"\n")
+	write("limits.yaml", starter)
+	write("quotas/quotas.go", "package quotas\n\n//go:generate go tool ratelimitgen generate ../limits.yaml\n")
+	write("main.go", `package main
+
+import (
+	"context"
+	"fmt"
+
+	"example.com/app/quotas"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func main() { fmt.Println(quotas.New(new(runtime.MemStore)).SendMessage(7).Allow(context.Background())) }
+`)
+
+	run := func(args ...string) (string, error) {
+		command := exec.Command("go", args...)
+		command.Dir = dir
+		command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("generate", "./...")
+	require.NoError(t, err, out)
+	assert.Empty(t, out)
+	out, err = run("run", ".")
+	require.NoError(t, err, out)
+	assert.Equal(t, "allowed, 19 left <nil>\n", out)
+	out, err = run("tool", "ratelimitgen", "generate", "-check", "-o", "quotas/limits.gen.go")
+	require.NoError(t, err, out)
+
+	write("limits.yaml", strings.Replace(starter, "rate: 10", "rate: 20", 1))
+	out, err = run("tool", "ratelimitgen", "generate", "-check", "-o", "quotas/limits.gen.go")
+	exit := new(exec.ExitError)
+	require.ErrorAs(t, err, &exit, out)
+	assert.Equal(t, exitNo, exit.ExitCode())
+	assert.Contains(t, out, "quotas/limits.gen.go is out of date with limits.yaml; run: go tool ratelimitgen generate -o quotas/limits.gen.go limits.yaml")
 }

@@ -4,53 +4,61 @@ import (
 	"errors"
 	"flag"
 	"slices"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-func simulateVerb() verb {
-	return verb{
-		name:  "simulate",
-		args:  "[LIMITS]",
-		about: "replay requests, and say what the limits answer",
-		help: `LIMITS is limits.yaml if it is left out. The answers are those of the limiter itself, at the times of the
-trace; there is no database, and nothing waits. A trace is JSON Lines, a request a line, in order of time:
+func simulateCommand() command {
+	return command{
+		name:    "simulate",
+		args:    "[LIMITS]",
+		summary: "replay requests and print the decisions of the limits",
+		help: `LIMITS defaults to limits.yaml. The decisions are those of the limiter itself at the times in the
+trace, without a database and without waiting. A trace is JSON Lines, one request a line, in order
+of time:
 
   {"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 
-at is an RFC 3339 time, or a Unix time: milliseconds, or with a fraction and below 10^10 seconds. key is a
-string, a number (for int, int64 and uint64) or true or false (for bool), or a list of them if the key has
-several parts; it, count and reserve can be left out. So can limit, if there is only one, or -limit says. Other
-fields are passed over, unless one is spelled like a field that is missing.
+at is an RFC 3339 time, or a Unix time: in seconds if it has a fraction and is below 10^10,
+otherwise in milliseconds. key is a string, a number (for int, int64 and uint64), true or false (for
+bool), or a list of these if the key has several parts. key, count and reserve are optional. limit
+is optional if LIMITS has only one, or with -limit. Other fields are ignored, unless one is nearly
+spelled like a field that is missing.
 
--format jsonl prints each line with its answer: allowed, retryAfterMs (of a denial, or the delay of a
-reservation; left out if 0), remaining and value (the tokens left, whole and to the fraction). csv has the same
-columns. What is printed as jsonl can be read as a trace again. Markdown shows no keys, which may be personal.
-What depends on processes, lease and denyCache, is not replayed; the answer says so for limits that have them.
+-format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
+of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact). csv
+has the same columns. The output of jsonl can be replayed as a trace. Markdown contains no keys,
+because they may be personal data. The simulation does not include lease and denyCache, which depend
+on the processes; the output says so for limits that have them.
 
--against says for each limit how many requests, and of which keys, would be answered otherwise than by OLD:
+-against prints for each limit how many requests, and which keys, would get another decision than
+with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
-With -format jsonl or csv, each line has the answer of OLD too, as oldAllowed and so on; nothing is there if OLD
-has no such limit, and only oldAllowed, false, if the count can never pass. This prints the lines that change:
+With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on: no
+such fields if OLD does not have the limit, and only oldAllowed, false, if the count exceeds its
+capacity. This prints the lines that change:
 
   ratelimitgen simulate ... -format jsonl | jq -c 'select(.allowed != .oldAllowed)'
 
--traffic makes a trace up. TEXT is one or more of these, with ";" between them; they go on at the same time:
+-traffic generates a trace. TEXT is one or more of these, separated by ";", all at the same time:
 
-  steady 5/s      requests at even distances; a rate is also written 100/m or 3/10s
-  poisson 20/s    requests at random, so many on average
-  burst 100       so many at one instant
+  steady 5/s      requests at equal intervals; a rate can also be 100/m or 3/10s
+  poisson 20/s    requests at random times, at this average rate
+  burst 100       this many requests at one instant
 
-Each can have: for 10m (how long; without it until the last of the others ends, or a minute), at 2m (from
-when), over 50 keys (in turn, or at random for poisson; without it 1) and taking 800 (tokens each):
+Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
+(start), over 50 keys (in turn, or at random for poisson; by default 1) and taking 800 (tokens
+each):
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
-The exit code is 1 if a line cannot be asked: it is not JSON as above, its time is before that of the line
-above it, there is no such limit, or its count can never pass. With -keep-going such lines are left out, and
-the first of them are listed. This sorts a trace whose times are all written alike:
+The exit code is 1 if a line cannot be replayed: it is not JSON as above, its time is before that of
+the previous line, its limit does not exist, or its count exceeds the capacity. -keep-going skips
+such lines, and lists the first of them. This sorts a trace whose times all have one format:
 
   jq -sc 'sort_by(.at)[]' trace.jsonl
 `,
@@ -58,9 +66,9 @@ the first of them are listed. This sorts a trace whose times are all written ali
 	}
 }
 
-// simulation is one call of simulate.
-type simulation struct {
-	// limits and against are files of limits; against is "" if there is nothing to compare with.
+// simulateArgs are the flags and arguments of simulate.
+type simulateArgs struct {
+	// limits and against are files of limits; against is "" without a comparison.
 	limits, against string
 	// trace is a file of requests, and traffic a description of them; one of the two is "".
 	trace, traffic string
@@ -71,54 +79,189 @@ type simulation struct {
 }
 
 func prepareSimulate(flags *flag.FlagSet) action {
-	var m simulation
-	flags.StringVar(&m.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
-	flags.StringVar(&m.traffic, "traffic", "", "replay requests that are made up as `TEXT` says; see below")
-	flags.Uint64Var(&m.seed, "seed", 1, "make other requests up for every `N`; if left out, 1")
-	flags.StringVar(&m.limit, "limit", "", "leave out all limits but `NAME`, which is also that of lines without one")
-	flags.StringVar(&m.against, "against", "", "say what would change; `OLD` is the limits.yaml of before, or REF:PATH in git")
-	m.format.declare(flags, "format", "answer in this `FORM`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
-	flags.BoolVar(&m.keepGoing, "keep-going", false, "leave out the lines that cannot be asked, and list the first of them")
-	m.color.declareColor(flags)
-	return m.run
+	var a simulateArgs
+	flags.StringVar(&a.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
+	flags.StringVar(&a.traffic, "traffic", "", "replay generated requests, described by `TEXT`; see below")
+	flags.Uint64Var(&a.seed, "seed", 1, "generate other random requests for every `N` (default 1)")
+	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
+	flags.StringVar(&a.against, "against", "", "print the changes from `OLD`, the earlier limits.yaml, or REF:PATH in git")
+	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
+	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
+	a.color.declareColor(flags)
+	return a.run
 }
 
-func (m *simulation) run(s streams, args []string) error {
-	if err := m.accept(args); err != nil {
+func (a *simulateArgs) run(s streams, args []string) error {
+	if err := a.set(args); err != nil {
 		return err
 	}
-	limits, old, err := m.read(s)
+	limits, old, err := a.read(s)
 	if err != nil {
 		return err
 	}
-	text, err := m.open(s, limits)
+	text, err := a.open(s, limits)
 	if err != nil {
 		return err
 	}
 	defer text.Close()
 	trace := sim.NewTrace(text)
-	trace.Default, trace.Only = m.limit, m.limit
-	if m.limit == "" && len(limits) == 1 {
+	trace.Default, trace.Only = a.limit, a.limit
+	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		trace.Default = limits[0].Policy.Name
 	}
-	faults := &faults{trace: m.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: m.keepGoing}
-	return errors.Join(m.replay(s, trace, limits, old, faults), faults.list(s.err))
+	faults := &faults{trace: a.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: a.keepGoing}
+	// Skipped lines are listed even if the replay fails later.
+	return errors.Join(a.replay(s, trace, limits, old, faults), faults.list(s.err))
 }
 
-// accept takes the arguments, and says what does not go together.
-func (m *simulation) accept(args []string) error {
-	m.limits = defaultFile
+// set sets the file of limits, and validates the flags.
+func (a *simulateArgs) set(args []string) error {
+	a.limits = defaultFile
 	switch {
 	case len(args) > 1:
-		return misusef("takes one file of limits, not %d", len(args))
+		return usagef("takes one file of limits, not %d", len(args))
 	case len(args) == 1:
-		m.limits = args[0]
+		a.limits = args[0]
 	}
 	switch {
-	case m.trace == "" && m.traffic == "":
-		return misusef("say what to replay: -trace FILE or -traffic TEXT")
-	case m.trace != "" && m.traffic != "":
-		return misusef("-trace and -traffic do not go together")
+	case a.trace == "" && a.traffic == "":
+		return usagef("needs requests: pass -trace FILE or -traffic TEXT")
+	case a.trace != "" && a.traffic != "":
+		return usagef("-trace and -traffic cannot be combined")
 	}
 	return nil
+}
+
+// read reads the limits, and with -against the old ones.
+func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
+	if limits, err = a.readFile(s, a.limits); err != nil {
+		return nil, nil, err
+	}
+	if a.against != "" {
+		if old, err = a.readOld(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	names := limitNames(slices.Concat(limits, old)) // a limit that the edit removes can be replayed too
+	if a.limit != "" && !slices.Contains(names, a.limit) {
+		return nil, nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, names))
+	}
+	return limits, old, nil
+}
+
+// readOld reads the file of -against, which may be in git.
+func (a *simulateArgs) readOld(s streams) ([]sim.Limit, error) {
+	old, err := newSide("OLD", a.against)
+	if err != nil {
+		return nil, err
+	}
+	file, err := old.limits(s.err, a.color.color(s.err))
+	if err != nil {
+		return nil, err
+	}
+	return a.simulated(file.File), nil
+}
+
+func (a *simulateArgs) readFile(s streams, path string) ([]sim.Limit, error) {
+	file, diagnostics, err := readLimits(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(diagnostics) > 0 {
+		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
+			return nil, err
+		}
+		return nil, negative{}
+	}
+	return a.simulated(file), nil
+}
+
+// simulated returns the limits of a file in the form of package sim.
+func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
+	var limits []sim.Limit
+	for _, l := range file.Limits {
+		words := l.Words()
+		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
+			words = words[:1]
+		}
+		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(words, " ")}
+		for _, part := range l.Key {
+			limit.Key = append(limit.Key, part.Type)
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+func limitNames(limits []sim.Limit) []string {
+	var names []string
+	for _, l := range limits {
+		names = append(names, l.Policy.Name)
+	}
+	return names
+}
+
+// replay prints the decisions on the trace in the format of -format.
+func (a *simulateArgs) replay(s streams, trace *sim.Trace, limits, old []sim.Limit, faults *faults) error {
+	if a.against != "" {
+		return a.compare(s, trace, sim.NewComparison(old, limits), faults)
+	}
+	replay := sim.NewReplay(limits)
+	switch a.format.value {
+	case "jsonl":
+		return replayEach(trace, replay, sim.NewJSONL(s.json).Write, faults)
+	case "csv":
+		csv := sim.NewCSV(s.out)
+		return errors.Join(replayEach(trace, replay, csv.Write, faults), csv.Flush())
+	}
+	report := sim.NewReport(replay)
+	if err := replayEach(trace, replay, report.Write, faults); err != nil {
+		return err
+	}
+	report.LeftOut = trace.LeftOut
+	if a.format.value == "markdown" {
+		return report.WriteMarkdown(s.out)
+	}
+	return report.WriteText(s.out, a.color.color(s.out))
+}
+
+// replayEach calls write with each line and its decision.
+func replayEach(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answer) error, faults *faults) error {
+	return trace.Replay(func(l *sim.Line) error {
+		d, err := replay.Ask(l)
+		if err != nil {
+			return err
+		}
+		return write(l, d)
+	}, faults.add)
+}
+
+// compare prints how the decisions on the trace differ between the old limits and the new ones.
+func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, faults *faults) error {
+	switch a.format.value {
+	case "jsonl":
+		return compareEach(trace, c, sim.NewJSONL(s.json).WriteBoth, faults)
+	case "csv":
+		csv := sim.NewComparisonCSV(s.out)
+		return errors.Join(compareEach(trace, c, csv.WriteBoth, faults), csv.Flush())
+	}
+	if err := trace.Replay(c.Ask, faults.add); err != nil {
+		return err
+	}
+	c.LeftOut = trace.LeftOut
+	if a.format.value == "markdown" {
+		return c.WriteMarkdown(s.out)
+	}
+	return c.WriteText(s.out, a.color.color(s.out))
+}
+
+// compareEach calls write with each line and both of its decisions.
+func compareEach(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.Told) error, faults *faults) error {
+	return trace.Replay(func(l *sim.Line) error {
+		old, new, err := c.AskBoth(l)
+		if err != nil {
+			return err
+		}
+		return write(l, old, new)
+	}, faults.add)
 }

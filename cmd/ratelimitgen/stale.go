@@ -7,70 +7,86 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
-// stale is a file that is not as it should be.
-type stale struct {
-	path, problem string
-	// fix says what puts it right.
-	fix string
-}
+// stale is a file that generate would change, or that must be removed.
+type stale struct{ path, problem, remedy string }
 
-// compare prints what is not as generate would leave it, and how it differs. The error is the answer no
-// if there is anything.
-func (g *generation) compare(s streams, code []byte) error {
-	now, err := readOutput(g.output)
+// compare implements -check: it prints the stale files, and how the code in the output differs from code. The error is
+// [negative] if there are any.
+func (a *generateArgs) compare(s streams, code []byte) error {
+	now, err := readOutput(a.output)
 	if err != nil {
 		return err
 	}
-	found, err := g.orphans()
+	found, err := a.orphans()
 	if err != nil {
 		return err
 	}
-	if problem := g.problem(now, code); problem != "" {
-		found = append([]stale{{shown(g.output), problem, g.fix(now)}}, found...)
+	if problem := a.problem(now, code); problem != "" {
+		found = slices.Insert(found, 0, stale{shown(a.output), problem, a.remedy(now)})
 	}
 	for _, f := range found {
-		fmt.Fprintf(s.out, "%s %s; %s\n", f.path, f.problem, f.fix)
+		fmt.Fprintf(s.out, "%s %s; %s\n", f.path, f.problem, f.remedy)
 	}
 	if len(found) == 0 {
-		g.say(s, "%s is up to date", shown(g.output))
+		a.log(s, "%s is up to date", shown(a.output))
 		return nil
 	}
-	if now.exists && !now.foreign() {
-		fmt.Fprint(s.out, unified(shown(g.output), string(now.lines()), string(code)))
+	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
+		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
 	}
-	return no{}
+	return negative{}
 }
 
-// problem says why the output is not as it should be, "" if it is.
-func (g *generation) problem(now output, code []byte) string {
+// problem returns the reason why the output is stale, or "" if it is up to date.
+func (a *generateArgs) problem(now output, code []byte) string {
 	switch {
 	case !now.exists:
 		return "is missing"
 	case now.foreign():
 		return "was not written by ratelimitgen"
-	case !now.holds(code):
-		return "is not what " + shown(g.source) + " says"
+	case !now.equals(code):
+		return "is out of date with " + shown(a.source)
 	}
 	return ""
 }
 
-// orphans returns the other generated files in the directory of the output. A package can hold only one,
-// so they are left over from a source or an output that was renamed.
-func (g *generation) orphans() ([]stale, error) {
-	directory := filepath.Dir(g.output)
+// remedy returns the instruction that makes a stale output up to date.
+func (a *generateArgs) remedy(now output) string {
+	if now.foreign() {
+		return foreignRemedy
+	}
+	return "run: " + a.commandLine()
+}
+
+// commandLine is the command that writes the output.
+func (a *generateArgs) commandLine() string {
+	words := []string{"go tool ratelimitgen generate"}
+	if a.output != outputFor(a.source) {
+		words = append(words, "-o", quoted(slash(a.output)))
+	}
+	if a.pkg != "" {
+		words = append(words, "-package", a.pkg)
+	}
+	return strings.Join(append(words, quoted(slash(a.source))), " ")
+}
+
+// orphans returns the other generated files in the directory of the output. A package can contain only one, so they
+// remain from before the source or the output was renamed.
+func (a *generateArgs) orphans() ([]stale, error) {
+	directory := filepath.Dir(a.output)
 	entries, err := os.ReadDir(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, pathError(err)
 	}
 	var found []stale
 	for _, entry := range entries {
-		if !isRegular(filepath.Join(directory, entry.Name())) || !isSource(entry.Name()) || entry.Name() == filepath.Base(g.output) {
+		if !isRegular(filepath.Join(directory, entry.Name())) || !isSource(entry.Name()) || entry.Name() == filepath.Base(a.output) {
 			continue
 		}
 		path := filepath.Join(directory, entry.Name())
@@ -85,66 +101,176 @@ func (g *generation) orphans() ([]stale, error) {
 	return found, nil
 }
 
-// readHeader returns the beginning of a Go file, which says who wrote it.
+// readHeader returns the beginning of a Go file, with the comment that names its generator.
 func readHeader(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, pathError(err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	text, err := io.ReadAll(io.LimitReader(file, 64<<10)) // a license may come first
 	return text, pathError(err)
 }
 
-// isRegular reports whether a path, or what it links to, is a regular file: opening others can wait for ever.
-func isRegular(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// isSource reports whether go build looks at a file of this name.
-func isSource(name string) bool {
-	return filepath.Ext(name) == ".go" && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
-		!strings.HasSuffix(name, "_test.go")
-}
-
-// orphaned says why a generated file is left over.
+// orphaned returns the problem of a left-over generated file.
 func orphaned(directory, source string) string {
 	if _, err := os.Stat(filepath.Join(directory, filepath.FromSlash(source))); errors.Is(err, fs.ErrNotExist) {
-		return "is left over: " + shown(source) + " is gone"
+		return "is left over: its source " + shown(source) + " no longer exists"
 	}
-	return "is left over: it is not the output of this command, and a package can hold only one"
+	return "is left over: it is not the output of this command, and a package can contain only one generated file"
 }
 
-// fix says how the output, which is not as it should be, comes to be so.
-func (g *generation) fix(now output) string {
-	if now.foreign() {
-		return makeWay
+// contextLines is the number of unchanged lines around a change, as in diff -u.
+const contextLines = 3
+
+// unified returns the difference between two versions of a file in the format of diff -u, "" if they are equal. It is
+// Bram Cohen's patience diff, which needs no table of all pairs of lines: it aligns the versions by the lines that
+// occur once in each.
+func unified(path, before, after string) string {
+	a, b := lines(before), lines(after)
+	var out strings.Builder
+	for _, h := range hunks(changes(a, b)) {
+		if out.Len() == 0 {
+			fmt.Fprintf(&out, "--- %s\n+++ %s\n", path, path)
+		}
+		h.write(&out, a, b)
 	}
-	return "run: " + g.command()
+	return out.String()
 }
 
-// command is the call of generate that writes the output.
-func (g *generation) command() string {
-	words := []string{"go tool ratelimitgen generate"}
-	if g.output != outputFor(g.source) {
-		words = append(words, "-o", quoted(slash(g.output)))
+func lines(text string) []string {
+	split := strings.SplitAfter(text, "\n")
+	if last := len(split) - 1; split[last] == "" {
+		return split[:last]
 	}
-	if g.pkg != "" {
-		words = append(words, "-package", g.pkg)
-	}
-	return strings.Join(append(words, quoted(slash(g.source))), " ")
+	return split
 }
 
-// quoted returns a path as one word of a shell command; in bash's $'...' if there is anything in it that must
-// not be printed.
-func quoted(path string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-"
-	if strings.Trim(path, plain) == "" {
-		return path
+// change replaces the lines fromA to toA of one version by fromB to toB of the other. Lines count from 0, and the
+// last is exclusive.
+type change struct{ fromA, toA, fromB, toB int }
+
+// changes returns the changes between the anchors, without the lines before and after them that are equal.
+func changes(a, b []string) []change {
+	var found []change
+	i, j := 0, 0
+	for _, anchor := range append(anchors(a, b), [2]int{len(a), len(b)}) {
+		// Lines that repeat are no anchors, so the ends of the gap may still be equal.
+		for i < anchor[0] && j < anchor[1] && a[i] == b[j] {
+			i, j = i+1, j+1
+		}
+		endA, endB := anchor[0], anchor[1]
+		for endA > i && endB > j && a[endA-1] == b[endB-1] {
+			endA, endB = endA-1, endB-1
+		}
+		if i < endA || j < endB {
+			found = append(found, change{i, endA, j, endB})
+		}
+		i, j = anchor[0], anchor[1]
 	}
-	if escaped := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(path); printable.Line(path) != path {
-		return "$'" + printable.Line(escaped) + "'"
+	return found
+}
+
+// anchors returns the indexes in a and in b of the lines that occur once in each, as many as have the same order in
+// both.
+func anchors(a, b []string) [][2]int {
+	inA, inB := unique(a), unique(b)
+	var pairs [][2]int
+	for i, line := range a {
+		j, ok := inB[line]
+		if _, single := inA[line]; single && ok {
+			pairs = append(pairs, [2]int{i, j})
+		}
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return longestIncreasing(pairs)
+}
+
+// unique returns the indexes of the lines that occur once.
+func unique(text []string) map[string]int {
+	at, twice := map[string]int{}, map[string]bool{}
+	for i, line := range text {
+		if _, seen := at[line]; seen {
+			twice[line] = true
+		}
+		at[line] = i
+	}
+	for line := range twice {
+		delete(at, line)
+	}
+	return at
+}
+
+// longestIncreasing returns the longest subsequence of pairs whose second numbers increase. The first numbers of
+// pairs must increase.
+func longestIncreasing(pairs [][2]int) [][2]int {
+	// Patience sorting: ends has, for each length, the last pair of the subsequence with the smallest second number,
+	// so that its second numbers are sorted and can be searched.
+	var ends []int
+	before := make([]int, len(pairs))
+	for p, pair := range pairs {
+		length, _ := slices.BinarySearchFunc(ends, pair[1], func(end, j int) int { return pairs[end][1] - j })
+		before[p] = -1
+		if length > 0 {
+			before[p] = ends[length-1]
+		}
+		ends = append(ends[:length], append([]int{p}, ends[min(length+1, len(ends)):]...)...)
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	var longest [][2]int
+	for p := ends[len(ends)-1]; p >= 0; p = before[p] {
+		longest = append(longest, pairs[p])
+	}
+	slices.Reverse(longest)
+	return longest
+}
+
+// hunk is a run of changes with common context.
+type hunk []change
+
+// hunks joins changes whose context lines would overlap.
+func hunks(all []change) []hunk {
+	var found []hunk
+	for i, c := range all {
+		if i == 0 || c.fromA-all[i-1].toA > 2*contextLines {
+			found = append(found, nil)
+		}
+		last := &found[len(found)-1]
+		*last = append(*last, c)
+	}
+	return found
+}
+
+func (h hunk) write(out *strings.Builder, a, b []string) {
+	first, last := h[0], h[len(h)-1]
+	lead := min(contextLines, first.fromA)
+	fromA, toA := first.fromA-lead, min(last.toA+contextLines, len(a))
+	fromB, toB := first.fromB-lead, last.toB+toA-last.toA
+	fmt.Fprintf(out, "@@ -%s +%s @@\n", lineRange(fromA, toA), lineRange(fromB, toB))
+	for _, c := range h {
+		writeLines(out, " ", a[fromA:c.fromA])
+		writeLines(out, "-", a[c.fromA:c.toA])
+		writeLines(out, "+", b[c.fromB:c.toB])
+		fromA = c.toA
+	}
+	writeLines(out, " ", a[fromA:toA])
+}
+
+// lineRange is a range of lines in the format of diff: the first line, counted from 1, and the number of lines.
+func lineRange(from, to int) string {
+	first := from + 1
+	if from == to { // diff gives an empty range the number of the line before it
+		first = from
+	}
+	return fmt.Sprintf("%d,%d", first, to-from)
+}
+
+func writeLines(out *strings.Builder, mark string, lines []string) {
+	for _, line := range lines {
+		out.WriteString(mark + line)
+		if !strings.HasSuffix(line, "\n") {
+			out.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
 }

@@ -1,5 +1,5 @@
-// Convex holds the step of package runtime to the answers of Convex's published rate limiter, which reference.mjs
-// prints, and counts the classes of differences. See README.md.
+// Convex compares the decisions of package runtime with those of Convex's published rate limiter, which reference.mjs
+// prints, and counts the differences by class. See README.md.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// trace is what is asked of one key, and what the reference answered. Times are in milliseconds.
+// trace has the requests on one key, and the decisions of the reference. Times are in milliseconds.
 type trace struct {
 	Config struct {
 		Kind                  string
@@ -76,32 +76,34 @@ func (t trace) policy() runtime.Policy {
 	return p
 }
 
-// compare takes the steps of a trace, and counts the differences. After one, it goes on with the reference's row.
+// compare decides the steps of a trace, and counts the differences.
 func (t trace) compare(differences map[string]int) {
 	p := t.policy()
 	rule, state := p.Rule(""), runtime.State{}
-	told := int64(0) // when the reference said that the last request would pass
+	retryAt := int64(0) // the time at which the previous request passes, according to the reference
 	for i, s := range t.Steps {
 		now := s.Now * int64(time.Millisecond)
 		next, d, err := rule.Step(state, now, runtime.Request{Count: s.Count, Reserve: s.Reserve})
-		waited := i > 0 && told == s.Now && t.Steps[i-1].Count == s.Count
+		waited := i > 0 && retryAt == s.Now && t.Steps[i-1].Count == s.Count
 		if class := t.class(p, s, state, next, d, err, waited); class != "" {
 			differences[class]++
 		}
+		// Continue with the reference's row, so that one difference does not cause others.
 		state = runtime.State{}
 		if s.Value != nil {
 			state = runtime.State{Value: *s.Value, TS: *s.TS * int64(time.Millisecond), Exists: true}
 		}
-		if told = 0; s.Error == "" && !s.OK {
-			told = s.Now + int64(math.Ceil(s.RetryAfter))
+		if retryAt = 0; s.Error == "" && !s.OK {
+			retryAt = s.Now + int64(math.Ceil(s.RetryAfter))
 		}
 	}
 }
 
-// class says in what the answers to a step differ, "" if they agree.
+// class returns the class of the difference in a step, "" if the decisions agree. waited is true if the reference
+// promised that this request passes now.
 func (t trace) class(p runtime.Policy, s step, before, after runtime.State, d runtime.Decision, err error, waited bool) string {
 	rounding := 1e-9 + 2e-15*float64(p.Rate+p.Capacity) + 2e-15*math.Abs(before.Value)
-	short := float64(s.Count) - d.Value // of a denied request
+	short := float64(s.Count) - d.Value // the missing tokens, if d is a denial
 	if s.Reserve {
 		short -= float64(p.MaxReserved)
 	}
@@ -109,7 +111,7 @@ func (t trace) class(p runtime.Policy, s step, before, after runtime.State, d ru
 	if s.Reserve {
 		wait = d.Delay
 	}
-	// What a rounding of the tokens is in time, and the nanosecond that ours is rounded up to.
+	// The rounding error of the tokens as a time, and the nanosecond to which ours is rounded up.
 	tolerance := 1 + rounding*float64(p.Period)/float64(p.Rate) + 4e-16*math.Abs(s.RetryAfter*1e6)
 	switch off := math.Abs(float64(wait) - s.RetryAfter*1e6); {
 	case (err != nil) != (s.Error != ""):
@@ -117,19 +119,19 @@ func (t trace) class(p runtime.Policy, s step, before, after runtime.State, d ru
 	case err != nil:
 		return ""
 	case d.Allowed && !s.OK && s.RetryAfter*1e6 < 1000:
-		return "the reference denies for a rounding, for less than a microsecond"
+		return "the reference denies for less than a microsecond because of rounding"
 	case d.Allowed && !s.OK && s.Reserve && math.Abs(d.Value+float64(p.MaxReserved)) <= rounding:
-		return "the reference denies a reservation for a rounding"
+		return "the reference denies a reservation because of rounding"
 	case d.Allowed && !s.OK && rounding > 1e-6 && s.RetryAfter*1e6 <= tolerance:
-		return "the reference denies for a rounding of numbers beyond 1e9"
+		return "the reference denies because of rounding of numbers beyond 1e9"
 	case !d.Allowed && s.OK && math.Abs(short) <= rounding:
-		return "the reference allows for a rounding"
+		return "the reference allows because of rounding"
 	case d.Allowed != s.OK && waited:
 		return "UNEXPLAINED: a verdict after a wait"
 	case d.Allowed != s.OK:
 		return fmt.Sprintf("UNEXPLAINED: the verdict %v", d.Allowed)
 	case off > tolerance && s.RetryAfter*1e6 < 1000 && wait == 0:
-		return "the reference waits for a rounding, for less than a microsecond"
+		return "the reference waits for less than a microsecond because of rounding"
 	case off > tolerance && p.Kind == runtime.FixedWindow && math.Abs(off-float64(p.Period)) <= tolerance:
 		return "UNEXPLAINED: a wait that is off by a window"
 	case off > tolerance:

@@ -1,5 +1,5 @@
-// Prints random traces of one key each, answered by Convex's published rate limiter on a database in memory: one JSON
-// object a line, in the form of convex.jsonl, with the error of a step that the package refuses. See README.md.
+// Prints random traces of one key each, decided by Convex's published rate limiter on a database in memory: one JSON
+// object a line, in the format of convex.jsonl, with the error of a step that the package refuses. See README.md.
 //
 //	node reference.mjs [STEPS] [SEED]
 import { rateLimit } from "./node_modules/@convex-dev/rate-limiter/dist/component/lib.js";
@@ -21,7 +21,7 @@ const pick = (...choices) => choices[upTo(choices.length - 1)];
 let now = 0;
 Date.now = () => now;
 
-// table is the part of a Convex database that the package asks for one key.
+// table is the part of a Convex database that the package uses for one key.
 function table() {
   let row = null;
   return {
@@ -65,7 +65,7 @@ for (let done = 0; done < steps; done += traceSteps) {
     }
     Object.assign(step, { value: db.row?.value ?? null, ts: db.row?.ts ?? null });
     trace.push(step);
-    // Some wait for as long as they are told to, and ask again.
+    // Some requests are retried after retryAfter.
     now += pick(0, 0, 1, upTo(c.period), upTo(5 * c.period), Math.ceil(c.period / c.rate), Math.min(Math.ceil(step.retryAfter ?? 0), 2 ** 40));
     if (now > 4e12) now = 4e12;
   }

@@ -19,22 +19,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client is an editor, as a server of the Language Server Protocol sees it. It reads what the server says only
-// while it waits for something.
+// client is an editor: a client of the Language Server Protocol. It reads messages of the server only while it waits
+// for one.
 type client struct {
 	t   *testing.T
 	in  io.Writer
 	out *bufio.Reader
-	// settings are what the user has set, by section.
+	// settings are the user's settings, by section.
 	settings map[string]any
-	// asked is the number of requests so far.
-	asked int
+	// requests is the number of requests so far.
+	requests int
 }
 
-// patience is how long a server may run.
-const patience = 3 * time.Minute
+// timeout is the time that a server may run.
+const timeout = 3 * time.Minute
 
-// message is a request, a notification or an answer.
+// message is a request, a notification or a response.
 type message struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -46,15 +46,15 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// start starts a server in a folder, and stops it when the test ends. It greets the server.
+// start starts and initializes a server in a folder, and stops it when the test ends.
 func start(t *testing.T, folder string, settings map[string]any, environment []string, command ...string) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	server := exec.CommandContext(ctx, command[0], command[1:]...)
 	server.Dir = folder
 	server.Env = append(os.Environ(), environment...)
-	var complaints bytes.Buffer
-	server.Stderr = &complaints
+	var stderr bytes.Buffer
+	server.Stderr = &stderr
 	in, err := server.StdinPipe()
 	require.NoError(t, err)
 	out, err := server.StdoutPipe()
@@ -66,19 +66,19 @@ func start(t *testing.T, folder string, settings map[string]any, environment []s
 		if t.Failed() {
 			cancel()
 			server.Wait()
-			t.Logf("%s printed:\n%s", command[0], &complaints)
+			t.Logf("%s printed:\n%s", command[0], &stderr)
 			return
 		}
 		c.call("shutdown", nil, nil)
 		c.notify("exit", nil)
-		require.NoError(t, server.Wait(), "%s", &complaints)
+		require.NoError(t, server.Wait(), "%s", &stderr)
 	})
-	c.greet(folder)
+	c.initialize(folder)
 	return c
 }
 
-// greet tells the server what this editor can do: little, but it has settings.
-func (c *client) greet(folder string) {
+// initialize sends the capabilities of this editor, and waits for the server's request for the settings.
+func (c *client) initialize(folder string) {
 	c.t.Helper()
 	text := map[string]any{
 		"completion": map[string]any{"completionItem": map[string]any{
@@ -97,11 +97,11 @@ func (c *client) greet(folder string) {
 	c.until("workspace/configuration", func(json.RawMessage) bool { return true })
 }
 
-// call asks the server, and decodes what it answers.
+// call sends a request, and decodes the result.
 func (c *client) call(method string, params, result any) {
 	c.t.Helper()
-	c.asked++
-	id := strconv.Itoa(c.asked)
+	c.requests++
+	id := strconv.Itoa(c.requests)
 	c.send(message{ID: json.RawMessage(id), Method: method, Params: c.encode(params)})
 	for {
 		m := c.read()
@@ -118,17 +118,17 @@ func (c *client) call(method string, params, result any) {
 	}
 }
 
-// notify tells the server something that has no answer.
+// notify sends a notification.
 func (c *client) notify(method string, params any) {
 	c.t.Helper()
 	c.send(message{Method: method, Params: c.encode(params)})
 }
 
-// until reads until the server says something that is good enough.
-func (c *client) until(method string, enough func(params json.RawMessage) bool) {
+// until reads until the server sends a message of that method with the wanted params.
+func (c *client) until(method string, wanted func(params json.RawMessage) bool) {
 	c.t.Helper()
 	for {
-		if m := c.read(); m.Method == method && enough(m.Params) {
+		if m := c.read(); m.Method == method && wanted(m.Params) {
 			return
 		}
 	}
@@ -152,7 +152,7 @@ func (c *client) send(m message) {
 	require.NoError(c.t, err, "the server has ended")
 }
 
-// read reads what the server says next. If it asks for something, it is answered.
+// read returns the next message of the server. Requests of the server are answered.
 func (c *client) read() (m message) {
 	c.t.Helper()
 	header, err := textproto.NewReader(c.out).ReadMIMEHeader()
@@ -169,16 +169,16 @@ func (c *client) read() (m message) {
 	return m
 }
 
-// answer is what the server gets that asks the editor.
+// answer returns the result for a request of the server.
 func (c *client) answer(m message) any {
 	c.t.Helper()
 	if m.Method != "workspace/configuration" {
 		return json.RawMessage("null")
 	}
-	var asked struct{ Items []struct{ Section string } }
-	require.NoError(c.t, json.Unmarshal(m.Params, &asked))
-	settings := make([]any, len(asked.Items))
-	for i, item := range asked.Items {
+	var params struct{ Items []struct{ Section string } }
+	require.NoError(c.t, json.Unmarshal(m.Params, &params))
+	settings := make([]any, len(params.Items))
+	for i, item := range params.Items {
 		settings[i] = c.settings[item.Section]
 	}
 	return settings

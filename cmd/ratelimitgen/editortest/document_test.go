@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cursor is where the cursor is in the text of a test.
+// cursor marks the position of the cursor in the texts of tests.
 const cursor = "‸"
 
 // document is a file that is open in the editor.
@@ -17,7 +17,7 @@ type document struct {
 	uri     string
 	version int
 	text    string
-	// at is where the cursor is.
+	// at is the position of the cursor.
 	at position
 }
 
@@ -26,7 +26,7 @@ type position struct {
 	Character int `json:"character"`
 }
 
-// item is one line of a completion list.
+// item is an entry of a completion list.
 type item struct {
 	Label         string
 	Kind          int
@@ -34,20 +34,20 @@ type item struct {
 	Documentation markup
 }
 
-// What an item is, in the numbers of the protocol.
+// The kinds of items in the protocol.
 const (
 	kindMethod   = 2
 	kindProperty = 10
 	kindSnippet  = 15
 )
 
-// diagnostic is what is wrong with a document.
+// diagnostic is an error in a document.
 type diagnostic struct {
 	Range   struct{ Start position }
 	Message string
 }
 
-// markup is a text, which the protocol has in two forms.
+// markup is a text: a string or an object in the protocol.
 type markup string
 
 func (m *markup) UnmarshalJSON(text []byte) error {
@@ -60,7 +60,7 @@ func (m *markup) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// open opens a file, with another text than it has on disk, and the cursor in it.
+// open opens a file with a text that is not saved, and puts the cursor into it.
 func (c *client) open(path, language, text string) *document {
 	c.t.Helper()
 	d := &document{editor: c, uri: uri(path)}
@@ -71,12 +71,12 @@ func (c *client) open(path, language, text string) *document {
 	return d
 }
 
-// openAsIs opens a file with the text that it has on disk, and what is added to its end.
-func (c *client) openAsIs(path, language, more string) *document {
+// openAsIs opens a file with its text on disk, followed by added.
+func (c *client) openAsIs(path, language, added string) *document {
 	c.t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(c.t, err)
-	return c.open(path, language, string(text)+more)
+	return c.open(path, language, string(text)+added)
 }
 
 // change replaces the text.
@@ -96,7 +96,7 @@ func (d *document) put(text string) {
 	d.text, d.at = before+after, position{strings.Count(before, "\n"), len(before) - last}
 }
 
-// complete asks what can be written at the cursor.
+// complete returns the completion list at the cursor.
 func (d *document) complete() []item {
 	d.editor.t.Helper()
 	var list struct{ Items []item }
@@ -104,7 +104,7 @@ func (d *document) complete() []item {
 	return list.Items
 }
 
-// hover asks what is shown of what the cursor is on.
+// hover returns the hover text at the cursor.
 func (d *document) hover() string {
 	d.editor.t.Helper()
 	var shown struct{ Contents markup }
@@ -116,19 +116,19 @@ func (d *document) here() any {
 	return map[string]any{"textDocument": map[string]any{"uri": d.uri}, "position": d.at}
 }
 
-// problems waits for what the server says next about the document: each is the line and what is wrong there.
+// problems waits for the next diagnostics of the document, and returns the text of the line and the message of each.
 func (d *document) problems() [][2]string {
 	d.editor.t.Helper()
-	var said struct {
+	var published struct {
 		URI         string
 		Diagnostics []diagnostic
 	}
 	d.editor.until("textDocument/publishDiagnostics", func(params json.RawMessage) bool {
-		require.NoError(d.editor.t, json.Unmarshal(params, &said))
-		return said.URI == d.uri
+		require.NoError(d.editor.t, json.Unmarshal(params, &published))
+		return published.URI == d.uri
 	})
 	list := [][2]string{}
-	for _, p := range said.Diagnostics {
+	for _, p := range published.Diagnostics {
 		list = append(list, [2]string{strings.TrimSpace(strings.Split(d.text, "\n")[p.Range.Start.Line]), p.Message})
 	}
 	return list

@@ -29,7 +29,7 @@ func main() {
 }
 `
 
-// app writes a module with the limits of the example, and returns its folder.
+// app creates a module with the limits of the example, and returns its folder.
 func app(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -50,10 +50,10 @@ func app(t *testing.T) string {
 	return folder
 }
 
-// typed returns the program with a line typed.
+// typed returns the program with a line inserted.
 func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
 
-// After limits. there are the limits, All and WithTx, each with the doc that the generated code has.
+// The completions after limits. are the limits, All and WithTx, each with its doc in the generated code.
 func TestGoCompletesLimits(t *testing.T) {
 	folder := app(t)
 	offered := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits."+cursor)).complete()
@@ -70,7 +70,7 @@ func TestGoCompletesLimits(t *testing.T) {
 	}
 }
 
-// generated returns the docs of the methods that callers of the generated code have, each on one line.
+// generated returns the docs of the exported methods in the generated code, each on one line.
 func generated(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
@@ -85,12 +85,12 @@ func generated(t *testing.T, path string) map[string]string {
 	return docs
 }
 
-// oneLine returns a text on one line, without the marks that keep Markdown from meaning anything.
+// oneLine returns a text on one line, without the backslashes that escape Markdown.
 func oneLine(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, `\`, "")), " ")
 }
 
-// The verbs of each kind of handle. What it lacks would not work.
+// Each kind of handle has only the methods that work on it.
 func TestGoCompletesVerbs(t *testing.T) {
 	every := []string{"Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
 	takes := append([]string{"Allow", "AllowN", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
@@ -98,7 +98,7 @@ func TestGoCompletesVerbs(t *testing.T) {
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
 	for _, row := range []struct {
-		what, line string
+		name, line string
 		verbs      []string
 	}{
 		{"reservable", "limits.SendMessage(7).‸", append(reserves, takes...)},
@@ -106,7 +106,7 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"sliding window", "limits.Search(addr).‸", takes},
 		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
 	} {
-		t.Run(row.what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			d.change(typed(row.line))
 			docs, besides := methods(d.complete())
 			var verbs []string
@@ -134,7 +134,7 @@ func TestGoHover(t *testing.T) {
 	}
 }
 
-// What an editor shows of a verb names the type that has it in the docs.
+// The hover text of a method has the type under which go doc lists it.
 func TestGoHoverOfVerbs(t *testing.T) {
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
@@ -148,8 +148,8 @@ func TestGoHoverOfVerbs(t *testing.T) {
 	}
 }
 
-// methods returns the docs of the methods in a completion list, by name, and what else is in it but for the
-// editor's own snippets, such as print!.
+// methods returns the docs of the methods in a completion list, by name, and the names of the other items, without
+// the snippets of gopls, such as print!.
 func methods(offered []item) (docs map[string]string, besides []string) {
 	docs = map[string]string{}
 	for _, i := range offered {

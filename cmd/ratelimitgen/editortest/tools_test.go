@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers and the validator, at versions that these tests know.
+// The servers and the validator, at versions with which these tests have passed.
 const (
 	validator  = "ajv@8.20.0"
 	yamlServer = "yaml-language-server@1.25.0"
 	goServer   = "golang.org/x/tools/gopls@v0.23.0"
 )
 
-// root is the folder of ratelimitgen's own module.
+// root is the folder of ratelimitgen's module.
 var root = func() string {
 	path, err := filepath.Abs("../../..")
 	if err != nil {
@@ -27,7 +27,7 @@ var root = func() string {
 	return path
 }()
 
-// tool is the program ratelimitgen, as TestMain has built it.
+// tool is the path of ratelimitgen, which TestMain builds.
 var tool string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runWithTool builds ratelimitgen and runs the tests.
 func runWithTool(m *testing.M) (code int, err error) {
 	folder, err := os.MkdirTemp("", "ratelimitgen")
 	if err != nil {
@@ -55,7 +54,7 @@ func runWithTool(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// ratelimitgen runs the program in a folder, and returns what it prints.
+// ratelimitgen runs the program in a folder, and returns its standard output.
 func ratelimitgen(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	command := exec.Command(tool, args...)
@@ -65,7 +64,7 @@ func ratelimitgen(t *testing.T, folder string, args ...string) string {
 	return string(out)
 }
 
-// startYAML starts yaml-language-server in a folder, without the schemas that it would fetch.
+// startYAML starts yaml-language-server in a folder. It fetches no schemas.
 func startYAML(t *testing.T, folder string) *client {
 	t.Helper()
 	need(t, "node")
@@ -78,7 +77,6 @@ func startYAML(t *testing.T, folder string) *client {
 	return start(t, folder, settings, nil, "node", filepath.Join(server, "node_modules/yaml-language-server/bin/yaml-language-server"), "--stdio")
 }
 
-// startGo starts gopls in a folder.
 func startGo(t *testing.T, folder string) *client {
 	t.Helper()
 	server := installed(t, goServer, func(into string) *exec.Cmd {
@@ -89,7 +87,7 @@ func startGo(t *testing.T, folder string) *client {
 	return start(t, folder, nil, []string{"GOFLAGS=-mod=mod", "GOWORK=off"}, filepath.Join(server, "gopls"), "serve")
 }
 
-// installed returns the folder of a server in the user's cache. If it is not there, it is put there.
+// installed returns the folder of a server in the user's cache, and installs the server if it is missing.
 func installed(t *testing.T, server string, install func(into string) *exec.Cmd) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -108,12 +106,12 @@ func installed(t *testing.T, server string, install func(into string) *exec.Cmd)
 	}
 	require.NoError(t, os.Chmod(temporary, 0o755))
 	if err := os.Rename(temporary, folder); err != nil {
-		require.DirExists(t, folder, "another run may have been faster, but: %v", err)
+		require.DirExists(t, folder, "another run may have installed it, but: %v", err)
 	}
 	return folder
 }
 
-// need requires a program.
+// need calls missing if a program is not in PATH.
 func need(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -121,11 +119,11 @@ func need(t *testing.T, program string) {
 	}
 }
 
-// missing skips a test for which something is not there. In continuous integration it fails.
-func missing(t *testing.T, what string) {
+// missing skips the test, or in CI fails it.
+func missing(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "" {
-		t.Skip(what)
+		t.Skip(reason)
 	}
-	t.Fatal(what)
+	t.Fatal(reason)
 }

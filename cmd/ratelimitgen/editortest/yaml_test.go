@@ -14,16 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// modeline is how a file names its schema.
+// modeline is the comment in a file that names its schema.
 const modeline = "# yaml-language-server: $schema=./limits.schema.json\n"
 
 // opening is a file up to the fields of its first limit.
 const opening = modeline + "version: 1\nlimits:\n  sendMessage:\n"
 
-// field is what the schema says about a field.
+// field is the part of a field's schema that the tests use.
 type field struct{ MarkdownDescription string }
 
-// schema is what ratelimitgen schema prints, as far as it is compared here.
+// schema is the part of the schema that the tests use.
 type schema struct {
 	Properties  map[string]field
 	Definitions struct {
@@ -31,7 +31,7 @@ type schema struct {
 	}
 }
 
-// begin starts the server beside what init has written.
+// begin starts the server in a folder with the files of ratelimitgen init.
 func begin(t *testing.T) (editor *client, folder string, s schema) {
 	t.Helper()
 	folder = t.TempDir()
@@ -43,28 +43,28 @@ func begin(t *testing.T) (editor *client, folder string, s schema) {
 func TestYAMLCompletesFields(t *testing.T) {
 	editor, folder, s := begin(t)
 	for _, row := range []struct {
-		what, text string
+		name, text string
 		fields     map[string]field
-		// some of the fields, and others are not.
+		// some are among the offered fields, and not are not.
 		some, not []string
-		// skeleton is the item that writes all required fields at once.
+		// skeleton is the item that inserts all required fields at once.
 		skeleton string
 	}{
 		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "limits"}, []string{"rate"}, "Rate limits"},
 		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
 			[]string{"doc", "key", "kind", "rate", "period", "capacity", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
 	} {
-		t.Run(row.what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			offered := map[string]field{}
 			var others []string
-			for _, i := range editor.open(filepath.Join(folder, row.what+".yaml"), "yaml", row.text).complete() {
+			for _, i := range editor.open(filepath.Join(folder, row.name+".yaml"), "yaml", row.text).complete() {
 				if i.Kind != kindProperty {
 					others = append(others, i.Label)
 					continue
 				}
-				assert.NotContains(t, offered, i.Label, "it is offered twice")
+				assert.NotContains(t, offered, i.Label, "offered twice")
 				assert.True(t, strings.HasPrefix(i.InsertText, i.Label+":"), i.InsertText)
-				assert.NotContains(t, i.InsertText, ":0}", "0 is no value that people begin with")
+				assert.NotContains(t, i.InsertText, ":0}", "0 is no useful default")
 				offered[i.Label] = field{string(i.Documentation)}
 			}
 			assert.Equal(t, row.fields, offered)
@@ -80,7 +80,7 @@ func TestYAMLCompletesFields(t *testing.T) {
 func TestYAMLCompletesValues(t *testing.T) {
 	editor, folder, _ := begin(t)
 	for _, row := range []struct {
-		// text stands below a limit.
+		// text follows the first line of a limit.
 		text   string
 		values []string
 	}{
@@ -106,7 +106,7 @@ func TestYAMLHover(t *testing.T) {
 	require.NoError(t, err)
 	text := modeline + string(every)
 	d := editor.open(filepath.Join(folder, "hover.yaml"), "yaml", text)
-	says := map[string]string{
+	parts := map[string]string{
 		"kind":        "Allowed Values:\n\n* `fixed window`",
 		"rate":        "How many tokens are granted per `period`.",
 		"key":         "Every part becomes a parameter of the method.",
@@ -118,15 +118,15 @@ func TestYAMLHover(t *testing.T) {
 		d.change(strings.Replace(text, "\n    "+name+":", "\n    "+name[:1]+cursor+name[1:]+":", 1))
 		shown := d.hover()
 		assert.True(t, strings.HasPrefix(shown, "#### "+name+"\n\n"+f.MarkdownDescription+"\n\n"), "%s: %s", name, shown)
-		assert.Contains(t, shown, says[name])
+		assert.Contains(t, shown, parts[name])
 	}
 }
 
 func TestYAMLProblems(t *testing.T) {
 	editor, folder, _ := begin(t)
 	const limit = "kind: token bucket\nrate: 10\nperiod: 1m\n"
-	for _, row := range []struct{ what, fields, line, says string }{
-		{"a misspelt field", limit + "capcity: 20", "capcity: 20", "Property capcity is not allowed."},
+	for _, row := range []struct{ name, fields, line, message string }{
+		{"a misspelled field", limit + "capcity: 20", "capcity: 20", "Property capcity is not allowed."},
 		{"a wrong kind", "kind: leaky bucket\nrate: 10\nperiod: 1m", "kind: leaky bucket",
 			`Value is not accepted. Valid values: "token bucket", "fixed window", "sliding window".`},
 		{"no rate", "kind: token bucket\nperiod: 1m", "sendMessage:", `Missing property "rate".`},
@@ -142,15 +142,15 @@ func TestYAMLProblems(t *testing.T) {
 		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
 		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window cannot be reserved ahead."},
 	} {
-		t.Run(row.what, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"
-			d := editor.open(filepath.Join(folder, row.what+".yaml"), "yaml", text)
-			assert.Equal(t, [][2]string{{row.line, row.says}}, d.problems())
+			d := editor.open(filepath.Join(folder, row.name+".yaml"), "yaml", text)
+			assert.Equal(t, [][2]string{{row.line, row.message}}, d.problems())
 		})
 	}
 }
 
-// What init writes finds its schema, whatever it is called and wherever it is.
+// The server finds the schema of a file of init in any folder and by any name.
 func TestYAMLOfInit(t *testing.T) {
 	editor, folder, _ := begin(t)
 	for _, name := range []string{"limits.yaml", "quotas.yaml", "internal/limits/limits.yml", "my limits.yaml"} {
@@ -176,7 +176,7 @@ func TestYAMLOfExample(t *testing.T) {
 	assert.Empty(t, d.problems())
 }
 
-// The schema for validators is one that ajv, which refuses keywords that it does not know, takes in strict mode.
+// In strict mode, ajv refuses schemas with unknown keywords.
 func TestStrictSchemaInAjv(t *testing.T) {
 	need(t, "node")
 	need(t, "npm")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReplaceFileLeavesNothingBehind(t *testing.T) {
+func TestReplaceFileRemovesTemporaryFileOnError(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken")
 	require.NoError(t, os.MkdirAll(filepath.Join(taken, "full"), 0o755))
@@ -47,21 +47,21 @@ func TestReplaceFileReplacesRegularFilesOnly(t *testing.T) {
 	for link, to := range map[string]string{"device.go": "device", "gone.go": "nowhere", "pipe.go": "fifo.go", "self.go": "self.go", "dir.go": "."} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
-	refused := map[string]string{
+	want := map[string]string{
 		"fifo.go": "fifo.go is a FIFO, not a file", "socket.go": "socket.go is a socket, not a file",
 		"pipe.go": "is a FIFO, not a file",
 		"gone.go": "gone.go is a link to nowhere, which does not exist", "self.go": "too many links", "dir.go": "is a directory, not a file",
 	}
-	// A device of its own: a mistake here must not replace one of the machine's. Only root can make it.
+	// A new device, because a mistake here must not replace one of the machine. Only root can make it.
 	if exec.Command("mknod", filepath.Join(dir, "device"), "c", "1", "3").Run() == nil {
-		refused["device.go"] = "device, is a device, not a file"
+		want["device.go"] = "device, is a device, not a file"
 	}
 	before := listing(t, dir)
-	for name, says := range refused {
+	for name, message := range want {
 		path := filepath.Join(dir, name)
-		assert.ErrorContains(t, replaceFile(path, []byte("new")), says)
+		assert.ErrorContains(t, replaceFile(path, []byte("new")), message)
 		_, err := readOutput(path)
-		assert.ErrorContains(t, err, says)
+		assert.ErrorContains(t, err, message)
 	}
 	assert.Equal(t, before, listing(t, dir))
 }
@@ -76,8 +76,7 @@ func listing(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// An interrupt does not leave a temporary file: it takes effect once the file is whole.
-func TestInterruptWaitsForTheFile(t *testing.T) {
+func TestInterruptTakesEffectAfterFileIsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.gen.go")
 	err := uninterrupted(func(ctx context.Context) error {
 		self, err := os.FindProcess(os.Getpid())
@@ -93,8 +92,7 @@ func TestInterruptWaitsForTheFile(t *testing.T) {
 	assert.Len(t, listing(t, filepath.Dir(path)), 1)
 }
 
-// A file is read no further than shows that it is too large, from wherever it comes.
-func TestReadSomeIsBounded(t *testing.T) {
+func TestReadingTooLargeFileStopsAtBound(t *testing.T) {
 	sparse := filepath.Join(t.TempDir(), "sparse.yaml")
 	require.NoError(t, os.WriteFile(sparse, nil, 0o644))
 	require.NoError(t, os.Truncate(sparse, 20<<30))
@@ -108,9 +106,9 @@ func TestReadSomeIsBounded(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		assert.Equal(t, exitNo, run([]string{"check", path}, &stdout, &stderr), path)
 		assert.Contains(t, stdout.String(), "error: the file is larger than 4 MiB [file-too-large]")
-		text, err := readSome(path)
+		text, err := readBounded(path)
 		require.NoError(t, err)
-		assert.Len(t, text, mostRead)
+		assert.Len(t, text, maxRead)
 	}
 	_, err = readOutput(sparse)
 	assert.ErrorContains(t, err, "sparse.yaml is too large for generated code: 21474836480 bytes")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnified(t *testing.T) {
+func TestUnifiedDiff(t *testing.T) {
 	const a = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n"
 	for _, test := range []struct{ name, before, after, want string }{
 		{"nothing", a, a, ""},
@@ -33,11 +33,10 @@ func TestUnified(t *testing.T) {
 	}
 }
 
-// What patch makes of the old version and the difference is the new version.
-func TestUnifiedIsWhatPatchUnderstands(t *testing.T) {
+func TestPatchAppliesUnifiedDiff(t *testing.T) {
 	patch, err := exec.LookPath("patch")
 	if err != nil {
-		require.Empty(t, os.Getenv("CI"), "patch must be there where all is tested")
+		require.Empty(t, os.Getenv("CI"), "CI must have patch")
 		t.Skip("patch is not installed")
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -70,9 +69,8 @@ func TestUnifiedIsWhatPatchUnderstands(t *testing.T) {
 	}
 }
 
-// Files with nothing in common are the dearest to compare. This ends, where comparing each line with each
-// would not.
-func TestUnifiedOfFilesWithNothingInCommon(t *testing.T) {
+// Comparing each line with each other line would take 10^10 steps here.
+func TestUnifiedDiffOfDifferentFilesIsFast(t *testing.T) {
 	before, after := strings.Repeat("a\nb\n", 50_000), strings.Repeat("c\nd\n", 50_000)
 	got := unified("f", before, after)
 	assert.Equal(t, 100_000, strings.Count(got, "\n-"))

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// defaultFile is the file that commands read if the arguments name none.
+const defaultFile = "limits.yaml"
+
+// standardInput is the file name that means standard input.
+const standardInput = "-"
+
+// maxRead is the most bytes of a limits.yaml that are read: one more than a valid file can have, so that the parser
+// rejects a larger one however large it is.
+const maxRead = spec.MaxSize + 1
+
+// readLimits reads and parses a file, or standard input. The error is that of reading.
+func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
+	text, err := readBounded(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("%s does not exist; ratelimitgen init creates one", shown(path))
+	case err != nil:
+		return nil, nil, err
+	}
+	file, diagnostics := spec.Parse(nameOf(path), text)
+	return file, diagnostics, nil
+}
+
+// nameOf returns the name of a file for diagnostics.
+func nameOf(path string) string {
+	if path == standardInput {
+		return "standard input"
+	}
+	return filepath.ToSlash(path)
+}
+
+// readBounded returns at most maxRead bytes of a file or of standard input. The error is [fs.ErrNotExist] if the
+// file does not exist.
+func readBounded(path string) ([]byte, error) {
+	if path == standardInput {
+		return io.ReadAll(io.LimitReader(os.Stdin, maxRead))
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxRead))
+	return text, pathError(err)
+}
+
+// pathError returns an error of package os with its path escaped for printing.
+func pathError(err error) error {
+	if at := new(fs.PathError); errors.As(err, &at) {
+		return &fs.PathError{Op: at.Op, Path: shown(at.Path), Err: at.Err}
+	}
+	return err
+}
+
+// slash returns a path with slashes, so that the output is the same on every system.
+func slash(path string) string { return filepath.ToSlash(path) }
+
+// shown returns a path for messages: on one line, escaped, and in quotes if it is empty.
+func shown(path string) string {
+	if path == "" {
+		return `""`
+	}
+	return printable.Line(slash(path))
+}
+
+// quoted returns a path as one word of a shell command. Unprintable runes need the form $'...' of bash.
+func quoted(path string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-"
+	if strings.Trim(path, plain) == "" {
+		return path
+	}
+	if escaped := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(path); printable.Line(path) != path {
+		return "$'" + printable.Line(escaped) + "'"
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// output is the file that a command writes, in its present state.
+type output struct {
+	// path is the file after all symbolic links.
+	path   string
+	exists bool
+	// readOnly reports whether the owner may not write to the file.
+	readOnly bool
+	text     []byte
+}
+
+// maxOutput is the size in bytes of the largest file that can be generated code.
+const maxOutput = 256 << 20
+
+// readOutput reads a file that is going to be replaced or compared. It refuses all but regular files: reading a FIFO or
+// a device may never end, and a rename would replace it by a file.
+func readOutput(path string) (output, error) {
+	target, info, err := resolve(path)
+	if err != nil || info == nil {
+		return output{path: target}, err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return output{}, fmt.Errorf("%s is %s, not a file", linked(path, target), kindOf(info.Mode()))
+	case info.Size() > maxOutput:
+		return output{}, fmt.Errorf("%s is too large for generated code: %d bytes", linked(path, target), info.Size())
+	}
+	file, err := os.Open(target)
+	if err != nil {
+		return output{}, pathError(err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxOutput)) // the file may have grown since Lstat
+	return output{target, true, info.Mode()&0o200 == 0, text}, pathError(err)
+}
+
+// resolve follows symbolic links to the file at a path. info is nil if the file does not exist. The link itself must
+// not be replaced, so a link to a missing file is an error.
+func resolve(path string) (target string, info fs.FileInfo, err error) {
+	if info, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return path, nil, nil
+	}
+	if at := new(fs.PathError); errors.As(err, &at) {
+		return "", nil, fmt.Errorf("%s: %w", shown(path), at.Err) // without the name of the system call
+	}
+	if err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return path, info, err
+	}
+	if target, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
+		to, _ := os.Readlink(path)
+		return "", nil, fmt.Errorf("%s is a link to %s, which does not exist", shown(path), shown(to))
+	}
+	if err != nil {
+		return "", nil, pathError(err)
+	}
+	info, err = os.Lstat(target)
+	return target, info, pathError(err)
+}
+
+// linked returns a path for messages, with the target if it is a link.
+func linked(path, target string) string {
+	if path == target {
+		return shown(path)
+	}
+	return shown(path) + ", a link to " + shown(target) + ","
+}
+
+// kindOf names the type of a file that is not regular.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
+
+// equals reports whether the file exists and contains text, whatever line ends git has given it.
+func (o output) equals(text []byte) bool { return o.exists && bytes.Equal(o.lines(), text) }
+
+// lines returns the text with the line ends of Unix.
+func (o output) lines() []byte { return bytes.ReplaceAll(o.text, []byte("\r\n"), []byte("\n")) }
+
+// foreign reports whether the file exists and ratelimitgen did not write it.
+func (o output) foreign() bool {
+	_, ours := gen.SourceOf(o.text)
+	return o.exists && !ours
+}
+
+// replaceFile writes a file, and creates its directory if necessary. At any time, even after a crash, the path
+// contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced.
+func replaceFile(path string, text []byte) error {
+	target, info, err := resolve(path)
+	switch {
+	case err != nil:
+		return err
+	case info != nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is %s, not a file", linked(path, target), kindOf(info.Mode()))
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return pathError(err)
+	}
+	// Without this, an interrupt would leave a temporary file behind.
+	return uninterrupted(func(context.Context) error { return replaceRegular(target, text) })
+}
+
+// uninterrupted delays SIGINT and SIGTERM until do returns, and then returns an error for them. They cancel the
+// context of do.
+func uninterrupted(do func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := do(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return nil
+}
+
+// replaceRegular writes a temporary file beside path, and renames it to path.
+func replaceRegular(path string, text []byte) error {
+	// In the same directory: a rename between file systems is not atomic.
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".ratelimitgen-*")
+	if err != nil {
+		return pathError(err)
+	}
+	err = pathError(errors.Join(fill(temporary, text), temporary.Close()))
+	if err == nil {
+		err = renameError(os.Rename(temporary.Name(), path))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
+	}
+	syncDirectory(filepath.Dir(path))
+	return nil
+}
+
+// renameError returns the error of [os.Rename] without the name of the temporary file.
+func renameError(err error) error {
+	if at := new(os.LinkError); errors.As(err, &at) {
+		return fmt.Errorf("cannot replace %s: %w", shown(at.New), at.Err)
+	}
+	return err
+}
+
+func fill(file *os.File, text []byte) error {
+	if _, err := file.Write(text); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil { // CreateTemp makes files that only their owner can read
+		return err
+	}
+	return file.Sync() // before the rename: a crash could otherwise leave an empty file under the new name
+}
+
+// syncDirectory makes a rename durable. Errors are ignored: not every system and file system supports it, and
+// without it the file is whole too.
+func syncDirectory(path string) {
+	if directory, err := os.Open(path); err == nil {
+		_ = directory.Sync()
+		directory.Close()
+	}
+}

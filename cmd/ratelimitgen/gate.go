@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// gate decides whether diff exits with 1. A change that -fail-on matches needs an approval, by the flag -allow or by a
+// comment in the new file.
+type gate struct {
+	// failOn are classes and ids of changes.
+	failOn []string
+	// allow are the approvals in flags, and written those in comments of the new file.
+	allow, written []string
+}
+
+func (g *gate) declare(flags *flag.FlagSet) {
+	flags.Func("fail-on", "exit with 1 if a change matches this `LIST` of classes and ids", func(list string) error {
+		return g.addFailOn(strings.Split(list, ","))
+	})
+	flags.Func("allow", "approve a `CHANGE`: ID:LIMIT=OLD->NEW, such as capacity-changed:sendMessage=20->40", func(text string) error {
+		id, _, ok := strings.Cut(text, ":")
+		switch {
+		case !ok:
+			return errors.New("must be ID:LIMIT=OLD->NEW, as -fail-on prints it")
+		case !slices.Contains(changeIDs(), id):
+			return fmt.Errorf("unknown id of a change %q%s", id, suggestion("", id, changeIDs()))
+		}
+		g.allow = append(g.allow, text)
+		return nil
+	})
+}
+
+func (g *gate) addFailOn(words []string) error {
+	known := changeIDs()
+	for _, class := range review.Classes() {
+		known = append(known, string(class))
+	}
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(known, word) {
+			return fmt.Errorf("unknown class or id of a change %q%s", word, suggestion("", word, known))
+		}
+		g.failOn = append(g.failOn, word)
+	}
+	return nil
+}
+
+func changeIDs() (ids []string) {
+	for _, kind := range spec.ChangeKinds() {
+		ids = append(ids, kind.ID)
+	}
+	return ids
+}
+
+func (g *gate) validate() error {
+	if len(g.allow) > 0 && len(g.failOn) == 0 {
+		return usagef("-allow has no effect without -fail-on")
+	}
+	return nil
+}
+
+// directiveForm matches a comment in a limits.yaml that approves a change.
+var directiveForm = regexp.MustCompile(`(?m)(?:^|[ \t])#[ \t]*ratelimitgen:allow[ \t]+(.*?)[ \t\r]*$`)
+
+const directive = "# ratelimitgen:allow "
+
+// readApprovals adds the approvals in the comments of the new file.
+func (g *gate) readApprovals(text []byte) {
+	for _, match := range directiveForm.FindAllSubmatch(text, -1) {
+		g.written = append(g.written, string(bytes.TrimSpace(match[1])))
+	}
+}
+
+// approval is the text that approves the changes of one id to one limit. It contains their values on both sides, so that
+// it approves no later edit except the same one.
+func approval(s *review.Subject, f review.Finding) string {
+	var values []string
+	for _, c := range f.Changes {
+		values = append(values, approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
+	}
+	return f.ID + ":" + s.Limit + "=" + strings.Join(values, ",")
+}
+
+// approvedValue is one side of a change in an approval.
+func approvedValue(c spec.Change, side spec.Side) string {
+	// An added or removed limit has no value. Its rate replaces it, so that the approval is for this limit only.
+	if c.Field == "" && (c.Old.Limit == nil || c.New.Limit == nil) && side.Limit != nil {
+		return fmt.Sprintf("%d/%v", side.Limit.Policy.Rate, side.Limit.Policy.Period)
+	}
+	return abbreviated(side.Value)
+}
+
+// maxApprovedRunes is the length of the longest value that an approval repeats.
+const maxApprovedRunes = 60
+
+// abbreviated returns a value for an approval: "none" for an empty one, and a hash instead of a long one.
+func abbreviated(value string) string {
+	switch {
+	case value == "":
+		return "none"
+	case utf8.RuneCountInString(value) > maxApprovedRunes:
+		return fmt.Sprintf("sha256:%.8x", sha256.Sum256([]byte(value)))
+	}
+	// A doc has several lines, and an approval is a comment on one.
+	return printable.Line(strings.Join(strings.Fields(value), " "))
+}
+
+// needed returns the approvals that the changes of a limit need.
+func (g *gate) needed(s *review.Subject) (list []string) {
+	for _, f := range s.Findings {
+		if g.matches(f) {
+			list = append(list, approval(s, f))
+		}
+	}
+	return list
+}
+
+// failing returns the needed approvals that are missing.
+func (g *gate) failing(s *review.Subject) []string {
+	return slices.DeleteFunc(g.needed(s), func(a string) bool {
+		return slices.Contains(g.allow, a) || slices.Contains(g.written, a)
+	})
+}
+
+// matches reports whether -fail-on matches a finding.
+func (g *gate) matches(f review.Finding) bool {
+	return slices.ContainsFunc(g.failOn, func(word string) bool {
+		return word == f.ID || slices.Contains(f.Classes, review.Class(word))
+	})
+}
+
+// decide returns a [negative] error if an approval is missing, or if a flag approves nothing.
+func (g *gate) decide(r *review.Review) error {
+	var failing, needed []string
+	for i := range r.Subjects {
+		failing = append(failing, g.failing(&r.Subjects[i])...)
+		needed = append(needed, g.needed(&r.Subjects[i])...)
+	}
+	var lines []string
+	for _, a := range g.allow {
+		// Approvals in comments may stay after the edit is merged; a flag in a CI script would stay unnoticed.
+		if !slices.Contains(needed, a) {
+			lines = append(lines, "-allow "+quoted(a)+" matches no change that -fail-on matches; remove it")
+		}
+	}
+	if len(failing) > 0 {
+		lines = append(lines, g.remedy(failing, shown(r.New))...)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return negative{strings.Join(lines, "\n")}
+}
+
+// remedy returns the lines that explain how to approve changes.
+func (g *gate) remedy(failing []string, file string) []string {
+	lines := []string{fmt.Sprintf("-fail-on %s matches changes that are not approved. To approve them, add to %s, beside the edit:", strings.Join(g.failOn, ","), file)}
+	var flags []string
+	for _, a := range failing {
+		lines = append(lines, "  "+directive+a)
+		flags = append(flags, "-allow "+quoted(a))
+	}
+	return append(lines, "or, if the file was deleted or must not be edited, pass:", "  "+strings.Join(flags, " "))
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// vector is a line of testdata/convex.jsonl; see testdata/README.md. Times are in milliseconds.
+type vector struct {
+	Config struct {
+		Kind                  string
+		Rate, Period, Start   int64
+		Capacity, MaxReserved *int64
+	}
+	Steps []vectorStep
+}
+
+type vectorStep struct {
+	Now, Count  int64
+	Reserve, OK bool
+	RetryAfter  float64
+
+	limit string
+}
+
+// limit returns the limit of a vector in the format of limits.yaml.
+func (v vector) limit(name string) string {
+	text := fmt.Sprintf("  %s:\n    kind: %s\n    rate: %d\n    period: %dms\n", name, v.Config.Kind, v.Config.Rate, v.Config.Period)
+	if v.Config.Kind == "fixed window" {
+		text += fmt.Sprintf("    start: %s\n", time.UnixMilli(v.Config.Start).UTC().Format(time.RFC3339Nano))
+	}
+	if v.Config.Capacity != nil {
+		text += fmt.Sprintf("    capacity: %d\n", *v.Config.Capacity)
+	}
+	if v.Config.MaxReserved != nil {
+		text += fmt.Sprintf("    maxReserved: %d\n", *v.Config.MaxReserved)
+	}
+	return text
+}
+
+// All vectors are replayed as one file of limits and one trace.
+func TestSimulateAgreesWithConvex(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/convex.jsonl")
+	require.NoError(t, err)
+	limits := "version: 1\nlimits:\n"
+	var steps []vectorStep
+	for i, line := range slices.Collect(strings.Lines(string(data))) {
+		var v vector
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		name := fmt.Sprintf("vector%d", i+1)
+		limits += v.limit(name)
+		for _, s := range v.Steps {
+			s.limit = name
+			steps = append(steps, s)
+		}
+	}
+	require.Len(t, steps, 4800)
+	slices.SortStableFunc(steps, func(a, b vectorStep) int { return int(a.Now - b.Now) })
+	var trace strings.Builder
+	for _, s := range steps {
+		fmt.Fprintf(&trace, `{"at":%d,"limit":"%s","count":%d,"reserve":%t}`+"\n", s.Now, s.limit, s.Count, s.Reserve)
+	}
+	dir := t.TempDir()
+	limitsFile, traceFile := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "trace.jsonl")
+	require.NoError(t, os.WriteFile(limitsFile, []byte(limits), 0o644))
+	require.NoError(t, os.WriteFile(traceFile, []byte(trace.String()), 0o644))
+
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"simulate", "-trace", traceFile, "-format", "jsonl", limitsFile}, &stdout, &stderr)
+	require.Equal(t, exitYes, code, stderr.String())
+	require.Empty(t, stderr.String())
+	decisions := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	require.Len(t, decisions, len(steps))
+	for i, s := range steps {
+		s.requireAgrees(t, decisions[i])
+	}
+}
+
+// requireAgrees compares a decision with a step. For a denied reservation, the reference returns the time until its
+// tokens are there without debt; our retryAfterMs, the time until the same reservation passes, is shorter.
+func (s vectorStep) requireAgrees(t *testing.T, line string) {
+	t.Helper()
+	var got struct {
+		At, Count    int64
+		Limit        string
+		Reserve      bool
+		Allowed      bool
+		RetryAfterMs float64
+		Remaining    int64
+		Value        float64
+	}
+	require.NoError(t, json.Unmarshal([]byte(line), &got))
+	require.Equal(t, []any{s.Now, s.limit, s.Count, s.Reserve}, []any{got.At, got.Limit, got.Count, got.Reserve})
+	require.Equal(t, s.OK, got.Allowed, line)
+	require.EqualValues(t, max(0, math.Floor(got.Value+1e-6)), got.Remaining, line)
+	if s.Reserve && !s.OK {
+		assert.LessOrEqual(t, got.RetryAfterMs, s.RetryAfter+1, line)
+		assert.Positive(t, got.RetryAfterMs, line)
+		return
+	}
+	assert.InDelta(t, s.RetryAfter, got.RetryAfterMs, 1, line)
+}
+
+// shownProgress returns the terminal's output while 3 bytes are read, each of which takes the time perByte.
+func shownProgress(t *testing.T, size int64, perByte time.Duration) string {
+	t.Helper()
+	var terminal bytes.Buffer
+	now := time.Time{}
+	file := io.NopCloser(iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 3))))
+	p := newProgress(file, size, &terminal, func() time.Time {
+		now = now.Add(perByte)
+		return now
+	})
+	_, err := io.ReadAll(p)
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+	return terminal.String()
+}
+
+func TestProgressBarAppearsAfterASecond(t *testing.T) {
+	const erase = "\r\x1b[K"
+	bar := func(n int, percent string) string {
+		return "\r" + strings.Repeat("█", n) + strings.Repeat("░", 40-n) + " " + percent
+	}
+	assert.Empty(t, shownProgress(t, 3, 300*time.Millisecond), "a quick read shows no bar")
+	assert.Equal(t, bar(13, " 33%")+bar(26, " 66%")+bar(40, "100%")+erase, shownProgress(t, 3, time.Second))
+	assert.Equal(t, bar(13, " 33%")+bar(26, " 66%")+bar(40, "100%")+erase, shownProgress(t, 3, 2*time.Hour))
+	assert.Equal(t, bar(40, "100%")+bar(40, "100%")+bar(40, "100%")+erase, shownProgress(t, 1, time.Second), "the file has grown")
+	assert.Equal(t, "\r0 MB\r0 MB\r0 MB"+erase, shownProgress(t, 0, time.Second), "unknown size")
+}
