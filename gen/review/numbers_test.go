@@ -1,0 +1,426 @@
+package review
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestNumbersAreReachedAndNotExceeded(t *testing.T) {
+	d := roll(11)
+	y := &tally{map[string]int{}, map[string]int{}}
+	for range pairs() {
+		old := d.bounded()
+		new := d.edited(old)
+		s := subjectOfPair(limitOf(old, true), limitOf(new, true))
+		for side, p := range []*runtime.Policy{&old, &new} {
+			traces := [][]use{roam(d, p), roam(d, p), roam(d, p)}
+			for _, n := range s.Numbers {
+				value := n.Old
+				if side == 1 {
+					value = n.New
+				}
+				if value != nil && n.Unit == Tokens {
+					againstNumber(t, y, d, p, n.Name, *value, traces)
+				}
+			}
+		}
+	}
+	t.Log("\n" + y.String())
+	assert.Equal(t, y.tried, y.reached, "some schedule comes up to each number")
+}
+
+// againstNumber compares a number of tokens with the most that schedules use.
+func againstNumber(t *testing.T, y *tally, d dice, p *runtime.Policy, name string, value int64, traces [][]use) {
+	t.Helper()
+	switch name {
+	case largestReservation:
+		c := newCaller(d, p)
+		now := p.Rule(keyOfCaller).Phase + 40*int64(p.Period)
+		require.True(t, c.take(p, now, value), "%+v", p)
+		require.False(t, newCaller(d, p).take(p, now, value+1), "%+v", p)
+		return
+	case "at once" + unreserved:
+		p, name, traces = spec.Unreserved(p), "at once", nil
+		if p.Capacity == 0 {
+			require.Zero(t, value)
+			return
+		}
+	}
+	length := intervalOf(t, p, name)
+	if length/int64(p.Period) > 3000*max(1, p.Capacity+p.MaxReserved)/p.Rate || length > 3000*int64(p.Period) {
+		return // that takes too many calls
+	}
+	for _, uses := range traces {
+		require.LessOrEqual(t, most(uses, length), value, "%s of %+v", name, p)
+	}
+	found := attack(d, p, length)
+	require.LessOrEqual(t, found, value, "%s of %+v", name, p)
+	if p.Shards > 1 {
+		y.note("with shards", true) // it is that of one row, which shards need not come up to
+		return
+	}
+	y.note(fmt.Sprintf("%s, reserving %v, leased %v", p.Kind, p.Reserves(), p.Lease.Tokens > 0), found == value)
+	if found != value {
+		t.Logf("%s of %+v: %d found, not %d", name, p, found, value)
+	}
+}
+
+// lengthOf returns the interval in the name of a number.
+func intervalOf(t *testing.T, p *runtime.Policy, name string) int64 {
+	t.Helper()
+	if name == "at once" {
+		return 0
+	}
+	for _, length := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, p.Period} {
+		if name == "in any "+words.Period(length) {
+			return int64(length)
+		}
+	}
+	// It is the period of the other side, which is printed for both.
+	for _, length := range []time.Duration{time.Second, 30 * time.Second, 90 * time.Second} {
+		for _, times := range []time.Duration{1, 24} {
+			if name == "in any "+words.Period(times*length) {
+				return int64(times * length)
+			}
+		}
+	}
+	return math.MaxInt64
+}
+
+func subjectOfPair(old, new *spec.Limit) Subject {
+	r := Of(&spec.File{Limits: []*spec.Limit{old}}, &spec.File{Limits: []*spec.Limit{new}})
+	return r.Subjects[0]
+}
+
+// tally counts how many numbers were tried, and how many of them a schedule reached.
+type tally struct{ tried, reached map[string]int }
+
+func (y *tally) note(what string, reached bool) {
+	y.tried[what]++
+	if reached {
+		y.reached[what]++
+	}
+}
+
+func (y *tally) String() (text string) {
+	for _, what := range slices.Sorted(func(yield func(string) bool) {
+		for what := range y.tried {
+			if !yield(what) {
+				return
+			}
+		}
+	}) {
+		text += fmt.Sprintf("%s: %d tried, %d reached\n", what, y.tried[what], y.reached[what])
+	}
+	return text
+}
+
+func TestWithinIsReachedByGreedyCallers(t *testing.T) {
+	d := roll(2)
+	reached := map[string]int{}
+	for range 300 {
+		p := d.policy()
+		p.MaxReserved = 0 // with reservations: TestAdversary
+		for _, length := range lengths(&p) {
+			require.Equal(t, spec.Within(&p, time.Duration(length)), greedy(t, &p, length), "%v of %+v", time.Duration(length), p)
+			reached[p.Kind.String()]++
+		}
+	}
+	assert.Len(t, reached, 3)
+}
+
+// greedy returns the most tokens used in an interval by callers who take everything at the worst times.
+func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
+	t.Helper()
+	rule, period := p.Rule(""), int64(p.Period)
+	begin := rule.Phase + 4*period
+	switch {
+	case p.Kind == runtime.TokenBucket && p.Lease.Tokens > 0:
+		return most(leaseAll(t, p, begin, begin+int64(p.Lease.For), begin+int64(p.Lease.For)+length), length)
+	case p.Kind == runtime.TokenBucket:
+		return most(drains(t, p, false, every(begin, begin+length, max(1, period*p.Capacity/p.Rate))), length)
+	case p.Kind == runtime.SlidingWindow:
+		return most(drains(t, p, false, every(begin-1, begin-1+length, period)), length)
+	case !p.Start.FirstUse():
+		early := most(drains(t, p, false, append([]int64{begin - 1}, every(begin, begin-1+length, period)...)), length)
+		return max(early, most(drains(t, p, false, every(begin, begin+length, period)), length))
+	}
+	best := most(drains(t, p, false, append([]int64{begin}, equalParts(begin, length, max(1, length/period))...)), length)
+	opened := begin - period + 1
+	instants := append([]int64{opened, begin}, equalParts(opened, length+period-1, max(1, ceil(length, period)))...)
+	return max(best, most(drains(t, p, true, instants), length))
+}
+
+// drains takes all tokens at each instant, or only one at the first if it just opens a window.
+func drains(t *testing.T, p *runtime.Policy, opens bool, instants []int64) (uses []use) {
+	t.Helper()
+	rule, state := p.Rule(""), runtime.State{}
+	for i, at := range instants {
+		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
+		require.NoError(t, err)
+		count := d.Remaining
+		if i == 0 && opens {
+			count = 1
+		}
+		if count > 0 {
+			state, d, err = rule.Step(state, at, runtime.Request{Count: count})
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			uses = append(uses, use{at, count})
+		}
+	}
+	return uses
+}
+
+// blocks leases blocks as soon as they are available and spends them all at one instant. Then it takes all tokens until
+// an end.
+func leaseAll(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use) {
+	t.Helper()
+	rule, state := p.Rule(""), runtime.State{}
+	for {
+		next, d, err := rule.Step(state, now, runtime.Request{Count: p.Lease.Tokens})
+		require.NoError(t, err)
+		if state = next; d.Allowed {
+			uses = append(uses, use{used, p.Lease.Tokens})
+		} else if now += int64(d.RetryAfter); now > used {
+			break
+		}
+	}
+	for _, at := range every(used, end, max(1, int64(p.Period)*p.Capacity/p.Rate)) {
+		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
+		require.NoError(t, err)
+		if d.Remaining > 0 {
+			state, _, err = rule.Step(state, at, runtime.Request{Count: d.Remaining})
+			require.NoError(t, err)
+			uses = append(uses, use{at, d.Remaining})
+		}
+	}
+	return uses
+}
+
+func TestWithinBoundsRandomCalls(t *testing.T) {
+	d := roll(3)
+	for range 400 {
+		p := d.policy()
+		var uses []use
+		wander(t, d, &p, func(now int64, q runtime.Request, _ runtime.State, decision runtime.Decision) {
+			uses = append(uses, use{now + int64(decision.Delay), q.Count})
+		})
+		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
+			require.LessOrEqual(t, most(uses, length), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+		}
+	}
+}
+
+// wander takes and reserves random counts, and passes each decision to look.
+func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Request, after runtime.State, decision runtime.Decision)) {
+	t.Helper()
+	rule, state := p.Rule("key"), runtime.State{}
+	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
+	for range 200 {
+		q := runtime.Request{Count: choose(d, 1, 1, p.Capacity, 1+d.Int64N(p.Capacity))}
+		if p.Reserves() && d.IntN(2) == 0 {
+			q = runtime.Request{Count: choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), min(p.MaxReserved, 1000)), Reserve: true}
+		}
+		next, decision, err := rule.Step(state, now, q)
+		require.NoError(t, err)
+		if state = next; decision.Allowed {
+			look(now, q, state, decision)
+		}
+		if d.IntN(3) > 0 {
+			now += d.jump(*p, min(decision.RetryAfter, 2*p.Period))
+		}
+	}
+}
+
+func TestWithinBoundsLeasedTokens(t *testing.T) {
+	d := roll(9)
+	tightest := map[runtime.Kind]int64{}
+	for range 400 {
+		p := d.policy()
+		if p.Lease.Tokens == 0 {
+			continue
+		}
+		uses := leaseRandomly(t, d, &p)
+		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
+			room := spec.Within(&p, time.Duration(length)) - most(uses, length)
+			require.GreaterOrEqual(t, room, int64(0), "%v of %+v", time.Duration(length), p)
+			if before, ok := tightest[p.Kind]; !ok || room < before {
+				tightest[p.Kind] = room
+			}
+		}
+	}
+	require.Equal(t, map[runtime.Kind]int64{runtime.TokenBucket: 0, runtime.FixedWindow: 0, runtime.SlidingWindow: 0}, tightest, "some trace comes up to the number")
+}
+
+// lease runs random processes that lease blocks, spend them until they expire, and refund the rest, beside callers that
+// take single counts.
+func leaseRandomly(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
+	t.Helper()
+	rule, state := p.Rule("key"), runtime.State{}
+	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
+	var blocks []leasedBlock
+	for range 300 {
+		taken := []leasedBlock(nil)
+		switch d.IntN(4) {
+		case 0, 1:
+			state, taken = leaseBlock(t, &rule, p.Lease, state, now)
+			blocks = append(blocks, taken...)
+		case 2:
+			count := choose(d, 1, 1+d.Int64N(p.Capacity+min(p.MaxReserved, 1000)), max(1, min(p.MaxReserved, 1000)))
+			next, decision, err := rule.Step(state, now, runtime.Request{Count: count, Reserve: p.Reserves()})
+			require.True(t, err == nil || !p.Reserves(), err)
+			if state = next; decision.Allowed {
+				uses = append(uses, use{now + int64(decision.Delay), count})
+			}
+		}
+		later := now + d.jump(*p, p.Period/time.Duration(p.Rate))
+		if len(blocks) > 0 && d.IntN(2) == 0 {
+			later = max(now, blocks[0].end)
+		}
+		for len(blocks) > 0 && blocks[0].end <= later {
+			b := blocks[0]
+			blocks = blocks[1:]
+			spent := choose(d, 0, b.left, b.left, d.Int64N(b.left+1))
+			uses = append(uses, use{now + choose(d, 0, b.end-now, d.Int64N(b.end-now+1)), spent})
+			if back := b.left - spent; back > 0 {
+				var err error
+				state, _, err = rule.Step(state, later, runtime.Request{Op: runtime.Refund, Count: back, TakenAt: b.taken})
+				require.NoError(t, err)
+			}
+		}
+		now = later
+	}
+	return uses
+}
+
+// lend takes a block; it returns none if the request is denied.
+func leaseBlock(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []leasedBlock) {
+	t.Helper()
+	next, decision, err := rule.Step(state, now, runtime.Request{Count: lease.Tokens})
+	require.NoError(t, err)
+	if !decision.Allowed {
+		return state, nil
+	}
+	b := leasedBlock{left: lease.Tokens, taken: now, end: now + int64(lease.For)}
+	if end := rule.WindowEnd(now); end < math.MaxInt64 {
+		b.end = min(b.end, end-1)
+	}
+	return next, []leasedBlock{b}
+}
+
+// lengths returns interval lengths that need few enough calls for a test.
+func lengths(p *runtime.Policy) (list []int64) {
+	for _, length := range []time.Duration{0, p.Period / 3, p.Period, 7 * p.Period / 2, time.Minute, time.Hour, 24 * time.Hour} {
+		if length <= 2000*p.Period {
+			list = append(list, int64(length))
+		}
+	}
+	return list
+}
+
+func TestLeasedMoreIsReachedAndNotExceeded(t *testing.T) {
+	d := roll(8)
+	for range 1000 {
+		p := d.policy()
+		if p.Kind != runtime.TokenBucket || p.Lease.Tokens == 0 || p.MaxReserved == runtime.Unbounded {
+			continue
+		}
+		unleased, more := p, leasedMore(&p)
+		unleased.Lease = runtime.Lease{}
+		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
+			t1 := time.Duration(length)
+			require.LessOrEqual(t, spec.Within(&p, t1)-spec.Within(&unleased, t1), more, "%v of %+v", t1, p)
+		}
+		if more == 0 {
+			continue
+		}
+		last := time.Duration(sort.Search(int(2*p.Period), func(length int) bool { // when the last of them is used
+			return spec.Within(&p, time.Duration(length)) >= p.Capacity+p.MaxReserved+more
+		}))
+		require.Equal(t, more, spec.Within(&p, last)-spec.Within(&unleased, last), "%+v", p)
+	}
+}
+
+func TestLargestCountsPassAndLargerOnesFail(t *testing.T) {
+	d := roll(4)
+	for range 300 {
+		p := d.policy()
+		rule := p.Rule("key")
+		_, decision, err := rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity})
+		require.NoError(t, err)
+		assert.True(t, decision.Allowed)
+		_, _, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity + 1})
+		assert.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+		if most := LargestReservation(&p); most > 0 && most < runtime.Unbounded {
+			_, decision, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: most, Reserve: true})
+			require.NoError(t, err)
+			assert.True(t, decision.Allowed)
+			_, _, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: most + 1, Reserve: true})
+			assert.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+		}
+	}
+}
+
+func TestFullAfterAndLongestDelayAreBounds(t *testing.T) {
+	d := roll(5)
+	for range 300 {
+		p := d.policy()
+		full, delay, reserved := FullAfter(&p), spec.LongestDelay(&p), false
+		wander(t, d, &p, func(now int64, _ runtime.Request, after runtime.State, decision runtime.Decision) {
+			if p.Reserves() {
+				require.LessOrEqual(t, decision.Delay, max(delay, delay+rounding), "%+v", p)
+			}
+			if reserved = reserved || after.Value < 0; !reserved {
+				require.LessOrEqual(t, decision.FullAfter, full+rounding, "%+v at %d of %+v", after, now, p)
+			}
+		})
+	}
+}
+
+// rounding is the error of instants at which tokens are due.
+const rounding = 10 * time.Nanosecond
+
+// The numbers are those of one row. A limit with shards uses no more, and a full one as many at once.
+func TestShardsStayWithinTheNumbersOfOneRow(t *testing.T) {
+	d := roll(6)
+	for range 60 {
+		p := d.policy()
+		if p.Shards = choose(d, 2, 3, 7); p.Validate() != nil {
+			continue
+		}
+		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		now := at
+		store := runtime.MemStore{Clock: func() time.Time { return now }}
+		ask := func(q runtime.Request) runtime.Decision {
+			q.Policy, q.Key = &p, "key"
+			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+			require.NoError(t, err)
+			require.NoError(t, answers[0].Err)
+			return answers[0].Decisions[0]
+		}
+		require.True(t, ask(runtime.Request{Count: p.Capacity}).Allowed)
+		require.False(t, ask(runtime.Request{Count: 1}).Allowed)
+		uses := []use{{now.UnixNano(), p.Capacity}}
+		for range 100 {
+			now = now.Add(time.Duration(d.jump(p, p.Period/time.Duration(p.Rate))))
+			if left := ask(runtime.Request{Op: runtime.Peek}).Remaining; left > 0 && ask(runtime.Request{Count: left}).Allowed {
+				uses = append(uses, use{now.UnixNano(), left})
+			}
+		}
+		for _, length := range lengths(&p) {
+			require.LessOrEqual(t, most(uses, length), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+		}
+	}
+}
