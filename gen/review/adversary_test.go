@@ -3,6 +3,7 @@ package review
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -122,6 +123,9 @@ func limitOf(p runtime.Policy, keyed bool) *spec.Limit {
 	return l
 }
 
+// The adversary looks for schedules that exceed a number of a review, or reach it. It calls the runtime as callers do, and
+// does not use the formulas. Some schedules are random, and some are those that a person would try.
+
 // caller takes tokens from one key, by one version of a limit or by several in turns.
 type caller struct {
 	d        dice
@@ -141,7 +145,7 @@ func newCaller(d dice, versions ...*runtime.Policy) *caller {
 	return &caller{d: d, versions: versions, rows: make([]runtime.State, shards)}
 }
 
-func (c *caller) ask(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+func (c *caller) do(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if p.Shards > 1 {
 		return p.StepShards(c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
@@ -152,13 +156,13 @@ func (c *caller) ask(p *runtime.Policy, now int64, q runtime.Request) (runtime.D
 }
 
 func (c *caller) peek(p *runtime.Policy, now int64) runtime.Decision {
-	d, _ := c.ask(p, now, runtime.Request{Op: runtime.Peek})
+	d, _ := c.do(p, now, runtime.Request{Op: runtime.Peek})
 	return d
 }
 
 // take records a count as used when its delay has passed.
 func (c *caller) take(p *runtime.Policy, now, count int64) bool {
-	d, err := c.ask(p, now, runtime.Request{Count: count, Reserve: p.Reserves()})
+	d, err := c.do(p, now, runtime.Request{Count: count, Reserve: p.Reserves()})
 	if err != nil || !d.Allowed {
 		return false
 	}
@@ -171,7 +175,7 @@ func (c *caller) takeMost(p *runtime.Policy, now, by int64) {
 	low, high := int64(0), p.Capacity+p.MaxReserved
 	for low < high {
 		middle := low + (high-low+1)/2
-		d, err := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
+		d, err := c.do(p, now, runtime.Request{Op: runtime.Check, Count: middle, Reserve: p.Reserves()})
 		if err == nil && d.Allowed && now+int64(d.Delay) <= by {
 			low = middle
 		} else {
@@ -183,12 +187,11 @@ func (c *caller) takeMost(p *runtime.Policy, now, by int64) {
 	}
 }
 
-// lend leases a block.
 func (c *caller) leaseBlock(p *runtime.Policy, now int64) bool {
 	if p.Lease.Tokens == 0 {
 		return false
 	}
-	d, err := c.ask(p, now, runtime.Request{Count: p.Lease.Tokens})
+	d, err := c.do(p, now, runtime.Request{Count: p.Lease.Tokens})
 	if err != nil || !d.Allowed {
 		return false
 	}
@@ -216,18 +219,36 @@ func (c *caller) end(p *runtime.Policy, now, later int64, at func(b leasedBlock)
 		used := spent(b)
 		c.uses = append(c.uses, use{at(b), used})
 		if b.left > used {
-			c.ask(p, max(now, b.end), runtime.Request{Op: runtime.Refund, Count: b.left - used, TakenAt: b.taken})
+			c.do(p, max(now, b.end), runtime.Request{Op: runtime.Refund, Count: b.left - used, TakenAt: b.taken})
 		}
 	}
 	c.blocks = rest
 }
 
-// attack returns the most tokens used in an interval by any of the attacks.
-func attack(d dice, p *runtime.Policy, length int64) (found int64) {
+// attack returns the most tokens used in an interval by the schedules that suit the policy.
+func attack(d dice, p *runtime.Policy, length int64) int64 {
 	rule := p.Rule(keyOfCaller)
 	edge := rule.Phase + 40*rule.Period
+	found := attackByReserving(d, p, edge, length)
+	switch {
+	case p.Kind == runtime.TokenBucket && p.Lease.Tokens > 0:
+		return max(found, attackByLeasing(d, p, edge, length))
+	case p.Kind == runtime.FixedWindow && p.Start.FirstUse() && p.Capacity > 0 && !p.Reserves():
+		return max(found, attackByOpening(d, p, edge, length))
+	case p.Kind == runtime.SlidingWindow:
+		c := newCaller(d, p)
+		for _, at := range every(edge-1, edge-1+length, rule.Period) {
+			c.takeMost(p, at, at)
+		}
+		return max(found, most(c.uses, length))
+	}
+	return found
+}
+
+// attackByReserving reserves as much as possible, so that it is due when the interval starts, and then takes all that can
+// be used within the interval.
+func attackByReserving(d dice, p *runtime.Policy, edge, length int64) (found int64) {
 	delay := int64(spec.LongestDelay(p))
-	// Reserve all that can be, so that it is due when the interval begins; then all that can be used in it.
 	for _, begin := range []int64{edge, edge - 1} {
 		c := newCaller(d, p)
 		c.takeMost(p, begin, begin+delay)
@@ -239,78 +260,77 @@ func attack(d dice, p *runtime.Policy, length int64) (found int64) {
 		for _, at := range instants(p, begin, from, length) {
 			c.takeMost(p, at, from+length)
 		}
-		for at := begin; p.Start.FirstUse() && at <= from+length; at += rule.Period {
+		for at := begin; p.Start.FirstUse() && at <= from+length; at += int64(p.Period) {
 			again.takeMost(p, at, from+length)
 		}
 		found = max(found, most(c.uses, length), most(again.uses, length))
 	}
-	if p.Start.FirstUse() && p.Capacity > 0 && !p.Reserves() { // open a window with one token
-		opened := edge - rule.Period + 1
-		whole, tokens, windows := []int64{opened, edge}, int64(0), max(1, ceil(length, rule.Period))
-		all := (length + rule.Period) / rule.Period * p.Rate
-		for i := range windows { // so that each window begins with whole tokens
-			tokens += all / windows
-			if i < all%windows {
-				tokens++
-			}
-			whole = append(whole, opened+rule.Period/p.Rate*tokens+rule.Period%p.Rate*tokens/p.Rate-1)
-		}
-		found = max(found, most(drainsOf(d, p, whole), length))
-		found = max(found, most(drainsOf(d, p, append([]int64{opened, edge}, equalParts(opened, length+rule.Period-1, max(1, ceil(length, rule.Period)))...)), length))
-	}
-	if p.Lease.Tokens > 0 && p.Kind == runtime.TokenBucket { // take blocks, and spend them at once
-		c := newCaller(d, p)
-		used := edge + int64(p.Lease.For)
-		for now := edge; now <= used; {
-			if !c.leaseBlock(p, now) {
-				d, _ := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: p.Lease.Tokens})
-				now += max(1, int64(d.RetryAfter))
-			}
-		}
-		for _, b := range c.blocks {
-			c.uses = append(c.uses, use{used, b.left})
-		}
-		for _, at := range instants(p, edge, used, length) {
-			c.takeMost(p, at, used+length)
-		}
-		found = max(found, most(c.uses, length))
-	}
-	if p.Kind == runtime.SlidingWindow {
-		c := newCaller(d, p)
-		for _, at := range every(edge-1, edge-1+length, rule.Period) {
-			c.takeMost(p, at, at)
-		}
-		found = max(found, most(c.uses, length))
-	}
 	return found
 }
 
-// instants are the times from one instant to another at which a caller gains the most: when windows end and start, when
-// tokens are due, or evenly spread.
+// attackByOpening opens a window at first use with one token, shortly before it ends.
+func attackByOpening(d dice, p *runtime.Policy, edge, length int64) int64 {
+	period := int64(p.Period)
+	opened := edge - period + 1
+	whole, tokens, windows := []int64{opened, edge}, int64(0), max(1, ceil(length, period))
+	all := (length + period) / period * p.Rate
+	for i := range windows { // so that each window starts with whole tokens
+		tokens += all / windows
+		if i < all%windows {
+			tokens++
+		}
+		whole = append(whole, opened+period/p.Rate*tokens+period%p.Rate*tokens/p.Rate-1)
+	}
+	even := append([]int64{opened, edge}, equalParts(opened, length+period-1, windows)...)
+	return max(most(drainsOf(d, p, whole), length), most(drainsOf(d, p, even), length))
+}
+
+// attackByLeasing leases blocks for as long as a lease lasts, and spends all of them at once.
+func attackByLeasing(d dice, p *runtime.Policy, edge, length int64) int64 {
+	c := newCaller(d, p)
+	used := edge + int64(p.Lease.For)
+	for now := edge; now <= used; {
+		if !c.leaseBlock(p, now) {
+			d, _ := c.do(p, now, runtime.Request{Op: runtime.Check, Count: p.Lease.Tokens})
+			now += max(1, int64(d.RetryAfter))
+		}
+	}
+	for _, b := range c.blocks {
+		c.uses = append(c.uses, use{used, b.left})
+	}
+	for _, at := range instants(p, edge, used, length) {
+		c.takeMost(p, at, used+length)
+	}
+	return most(c.uses, length)
+}
+
+// instants are the times from one instant to another at which a caller gains the most: when tokens are due, when windows
+// end and start, or evenly spread for windows at first use.
 func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
 	period := int64(p.Period)
-	if p.Kind == runtime.TokenBucket { // when tokens are due, as many at a time as do not pile up
-		step := max(1, (p.Capacity+p.MaxReserved)/2)
+	switch {
+	case p.Kind == runtime.TokenBucket:
+		step := max(1, (p.Capacity+p.MaxReserved)/2) // few enough tokens that none are lost to a full bucket
 		for k, at := int64(0), begin; at < from+length; k += step {
 			if at = begin + period/p.Rate*k + period%p.Rate*k/p.Rate; at > from && at < from+length {
 				list = append(list, at)
 			}
 		}
 		return append(append([]int64{from}, list...), from+length)
-	}
-	if p.Start.FirstUse() {
-		delay := int64(spec.LongestDelay(p))
+	case p.Kind == runtime.FixedWindow && p.Start.FirstUse():
 		if !p.Reserves() {
 			return append([]int64{begin, from}, equalParts(from, length, max(1, length/period))...)
 		}
-		n := (length + delay) / period
+		n := (length + int64(spec.LongestDelay(p))) / period
 		return append([]int64{begin}, equalParts(begin, from+length-begin, max(1, n))...)
+	case p.Kind == runtime.FixedWindow || p.Kind == runtime.SlidingWindow:
+		windows := begin - floorMod(begin-p.Rule(keyOfCaller).Phase, period)
+		for at := windows; at <= from+length; at += period {
+			list = append(list, max(at, begin), at+period-1)
+		}
+		return append(slices.DeleteFunc(list, func(at int64) bool { return at < begin || at > from+length }), from+length)
 	}
-	windows := begin - floorMod(begin-p.Rule(keyOfCaller).Phase, period)
-	for at := windows; at <= from+length; at += period {
-		list = append(list, max(at, begin), at+period-1)
-	}
-	return append(slices.DeleteFunc(list, func(at int64) bool { return at < begin || at > from+length }), from+length)
+	panic(fmt.Sprintf("the adversary has no schedule for the kind %v: add one to instants in gen/review/adversary_test.go", p.Kind))
 }
 
 // drainsOf takes one token at the first instant, and then all tokens at the others.
@@ -339,7 +359,7 @@ func roam(d dice, p *runtime.Policy) []use {
 		}
 		due := time.Duration(0)
 		if p.Capacity > 0 {
-			d, _ := c.ask(p, now, runtime.Request{Op: runtime.Check, Count: 1})
+			d, _ := c.do(p, now, runtime.Request{Op: runtime.Check, Count: 1})
 			due = d.RetryAfter
 		}
 		later := now + d.jump(*p, due)

@@ -51,10 +51,12 @@ func gridOf(old, new *spec.Limit) grid {
 	case !windowed(&old.Policy) || !windowed(&new.Policy) || was.FirstUse || is.FirstUse:
 		return grid{0, 1}
 	case len(old.Key) == 0 || wasAligned && isAligned:
+		// Both starts are the same for all keys, so they can be compared exactly.
 		return grid{floorMod(is.Phase-was.Phase, step), step}
 	case !wasAligned && !isAligned && old.Policy.Name == new.Policy.Name:
 		return grid{0, step}
 	}
+	// The offsets have nothing in common: for some key, windows start at any time.
 	return grid{0, 1}
 }
 
@@ -74,6 +76,7 @@ type moment struct {
 // momentOf returns false if the key has a token as soon as nothing is reserved ahead, or stays exhausted for ages.
 func momentOf(rule *runtime.Rule, r row) (moment, bool) {
 	at := *rule
+	// Where windows start depends on the key. The phase makes one start at origin.
 	at.Phase = origin % at.Period
 	m := moment{state: runtime.State{Value: r.value, TS: origin, Prev: r.prev, Exists: true}}
 	paid := m.state
@@ -84,6 +87,7 @@ func momentOf(rule *runtime.Rule, r row) (moment, bool) {
 		m.first = timeUntil(&at, runtime.State{Value: rule.Rate, TS: origin, Prev: r.prev, Exists: true}, int64(rule.Rate-r.value))
 	}
 	m.last = lastEmpty(&at, m.state, m.first)
+	// Later times could overflow when periods are added to them.
 	return m, m.first <= m.last && m.last < math.MaxInt64/8
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-var update = flag.Bool("update", false, "write what is printed into the cases")
+var update = flag.Bool("update", false, "write the output into the cases")
 
 // casesIn is the directory of the cases. A case has sections below lines "-- name --": the files "old" and "new", and then
 // the expected output in each format.
@@ -87,7 +87,7 @@ func TestCases(t *testing.T) {
 				sections[2+i].text = got.String()
 				continue
 			}
-			assert.Equal(t, s.text, got.String(), "if it is meant: go test ./gen/review -run Cases -update")
+			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/review -run Cases -update")
 		}
 		if *update {
 			writeCase(t, path, sections)
@@ -97,28 +97,28 @@ func TestCases(t *testing.T) {
 
 // Every id and class, every field of every kind that has it, and every change from one kind to another needs a case.
 func TestEveryChangeHasACase(t *testing.T) {
-	told := map[string]bool{}
+	shown := map[string]bool{}
 	eachCase(t, func(_ *testing.T, _ string, _ []section, r *Review) {
 		for i := range r.Subjects {
 			for _, f := range r.Subjects[i].Findings {
-				told[f.ID] = true
+				shown[f.ID] = true
 				for _, class := range f.Classes {
-					told[string(class)] = true
+					shown[string(class)] = true
 				}
 				for _, c := range f.Changes {
-					told[c.Field] = true
+					shown[c.Field] = true
 					if c.Field != "" && c.New.Limit != nil {
-						told[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
+						shown[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
 					}
 					if c.Field == "kind" {
-						told[c.Old.Value+" to "+c.New.Value] = true
+						shown[c.Old.Value+" to "+c.New.Value] = true
 					}
 				}
 			}
 		}
 	})
 	for _, want := range wanted() {
-		assert.True(t, told[want], "no case in testdata/review has %s", want)
+		assert.True(t, shown[want], "no case in testdata/review has %s", want)
 	}
 }
 
@@ -126,7 +126,7 @@ func wanted() (list []string) {
 	for _, class := range Classes() {
 		list = append(list, string(class))
 	}
-	// without says which fields a kind does not have: that of a whole file has no kind.
+	// The fields that a kind does not have. The package belongs to the file, not to a kind.
 	without := map[string][]string{"token bucket": {"start"}, "fixed window": nil, "sliding window": {"maxReserved"}}
 	for _, change := range spec.ChangeKinds() {
 		list = append(list, change.ID)

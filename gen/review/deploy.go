@@ -27,6 +27,7 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 	if p.old == nil || p.new == nil {
 		return nil
 	}
+	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
 	ids := []string{"limit-renamed", "key-changed", "kind-changed", "rate-changed", "capacity-changed", "shards-changed"}
 	if slices.ContainsFunc(ids, changed) || windowsMove(p) {
 		note(togetherInWords(p))
@@ -92,6 +93,7 @@ func Together(old, new *spec.Limit) int64 {
 	most := int64(0)
 	for _, v := range sharedViews(old, new) {
 		was, is := withWindowAt(&old.Policy, origin), withWindowAt(&new.Policy, origin+v.start)
+		// A window at first use can be about to end, so that the calls also get the next one.
 		for _, opened := range []*runtime.Policy{nil, was, is} {
 			if opened == nil || opened.Start.FirstUse() {
 				most = max(most, takenTogether(opened, origin+v.now, was, is), takenTogether(opened, origin+v.now, is, was))
@@ -123,6 +125,7 @@ func sharedViews(old, new *spec.Limit) (list []view) {
 		{0, g.upTo(0)}, {0, g.after(-period)}, {last, g.upTo(last)}, {last, g.after(last - period)},
 		{last, g.after(0)}, {last, g.after(period)}, {last, g.upTo(-1)}, {last, g.upTo(-last - 2)},
 	} {
+		// The new rule's window must have started, and must not be over.
 		if v.now = min(v.now, v.start+period-1); 0 <= v.now && v.start <= v.now && !slices.Contains(list, v) {
 			list = append(list, v)
 		}
@@ -143,7 +146,7 @@ func takenTogether(opened *runtime.Policy, now int64, first, second *runtime.Pol
 // takenInTurns returns the most tokens that two versions take from rows in some turns.
 func takenInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
 	all := tokensLeft(first, rows[:max(1, first.Shards)], now)
-	if turns == 0 {
+	if turns == 0 { // bounds the recursion, which tries three counts in each turn of a sliding window
 		return 0
 	}
 	counts := []int64{all}
@@ -181,6 +184,7 @@ func longRunTogether(old, new *spec.Limit) (tokens int64, known bool) {
 	sum := big.NewRat(0, 1)
 	switch {
 	case separateRows(old, new):
+		// Each version grants all of its rate.
 		sum.Add(perPeriod(float64(longRunRate(was)), was, is), perPeriod(float64(longRunRate(is)), is, is))
 	case traitsOf(was.Kind).sliding || traitsOf(is.Kind).sliding:
 		return 0, false
@@ -238,6 +242,7 @@ func shardRate(p *runtime.Policy, i int) float64 {
 
 func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
 	if n := max(1, p.Shards); i < n {
+		// The runtime's own split decides which shards get the remainder.
 		whole := p.Rule("")
 		whole.Rate = float64(tokens)
 		return whole.Shard(i, n).Rate

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"sort"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,7 @@ func TestCarriedIfOnePeriodDividesTheOther(t *testing.T) {
 	old, new := pairOf(t, "kind: fixed window, rate: 100, period: 1h", "kind: fixed window, rate: 2400, period: 1d")
 	assert.Zero(t, Carried(old, new))
 	old, new = pairOf(t, "kind: fixed window, rate: 2400, period: 1d", "kind: fixed window, rate: 100, capacity: 5000, period: 1h")
-	assert.Equal(t, int64(2300), Carried(old, new), "23 hours begin within a day")
+	assert.Equal(t, int64(2300), Carried(old, new), "23 hours start within a day")
 }
 
 func TestCarriedBoundsExhaustedKeys(t *testing.T) {
@@ -116,7 +117,7 @@ func TestTokensInAddedAndRemovedShards(t *testing.T) {
 	}
 }
 
-// shares fills the rows of a key by a value of each shard.
+// filledShards fills the rows of a key by a value of each shard.
 func filledShards(p *runtime.Policy, of func(runtime.Rule) float64, now int64) (states []runtime.State) {
 	for i := range max(1, p.Shards) {
 		states = append(states, runtime.State{Value: of(p.Rule("key").Shard(i, max(1, p.Shards))), TS: now, Exists: true})
@@ -124,7 +125,7 @@ func filledShards(p *runtime.Policy, of func(runtime.Rule) float64, now int64) (
 	return states
 }
 
-// held returns how many tokens the rows of a key have under a policy. Rows that are missing are full.
+// heldByRows returns how many tokens the rows of a key have under a policy. Rows that are missing are full.
 func heldByRows(p *runtime.Policy, states []runtime.State, now int64) (tokens float64) {
 	for i := range max(1, p.Shards) {
 		rule, state := p.Rule("key").Shard(i, max(1, p.Shards)), runtime.State{}
@@ -137,7 +138,7 @@ func heldByRows(p *runtime.Policy, states []runtime.State, now int64) (tokens fl
 	return tokens
 }
 
-// Random keys with windows at unlucky offsets come close to the number without reaching it.
+// The offsets of random keys may miss the worst case, so it is enough to come close to the number if any offset is possible.
 func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 	d := roll(12)
 	tried, reached, close := 0, 0, 0
@@ -152,7 +153,7 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 		for i := range 15 {
 			key := fmt.Sprint("user", i)
 			after := new.Rule(key)
-			emptiedStates(d, &old, &new, key, func(state runtime.State, at int64) {
+			exhaustKey(d, &old, &new, key, func(state runtime.State, at int64) {
 				_, left, err := after.Step(state, at, runtime.Request{Op: runtime.Peek})
 				require.NoError(t, err)
 				require.LessOrEqual(t, left.Remaining, most, "%+v\nat %d of %+v\nto %+v", state, at, old, new)
@@ -173,83 +174,104 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 	assert.GreaterOrEqual(t, 100*(reached+close), 97*tried)
 }
 
-// emptiedStates exhausts a key in all ways that could matter for a deploy, and in random ones. It passes the stored
-// states to look, each with instants at which the key has less than one token and owes none.
-func emptiedStates(d dice, old, new *runtime.Policy, key string, look func(state runtime.State, at int64)) {
-	rule, other := old.Rule(key), new.Rule(key)
-	begin := rule.Phase + 40*rule.Period
-	inspect := func(state runtime.State, now int64) {
-		at := []int64{now}
-		if count := int64(1); true {
-			if _, one, err := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: count}); err == nil && one.RetryAfter < 1<<60 {
-				end := now + int64(one.RetryAfter)
-				empty := sort.Search(int(end-now), func(after int) bool {
-					_, left, _ := rule.Step(state, now+int64(after), runtime.Request{Op: runtime.Peek})
-					return left.Value >= 1-2e-6
-				})
-				at = append(at, now+int64(empty)-1, now+int64(one.RetryAfter)/2)
-				for _, edge := range []int64{end - floorMod(end-other.Phase, other.Period), state.TS - floorMod(state.TS-other.Phase, other.Period) + other.Period} {
-					at = append(at, edge-1, edge, edge+other.Period-1, edge+other.Period)
-				}
-			}
-		}
-		for _, at := range at {
-			_, left, _ := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
-			if at >= now && left.Value >= 0 && left.Value < 1-2e-6 { // nearer to a token, a sum is rounded either way
-				look(state, at)
-			}
-		}
+// exhaustKey exhausts a key by a rule in all ways that could matter for a deploy to another rule, and in random ways. It
+// passes the stored states to look, each with instants at which the key is exhausted.
+func exhaustKey(d dice, old, new *runtime.Policy, key string, look func(state runtime.State, at int64)) {
+	e := exhauster{policy: old, rule: old.Rule(key), other: new.Rule(key), look: look}
+	begin := e.rule.Phase + 40*e.rule.Period
+	edge := begin - floorMod(begin-e.other.Phase, e.other.Period) + choose[int64](d, 1, 2, 3)*e.other.Period
+	near := edge - floorMod(edge-e.rule.Phase, e.rule.Period)
+	for _, now := range []int64{begin, near, begin - 1, begin + e.rule.Period/3} {
+		e.systematically(begin, now)
 	}
-	take := func(state runtime.State, now, count int64, reserve bool) runtime.State {
-		next, decision, err := rule.Step(state, now, runtime.Request{Count: count, Reserve: reserve})
-		if err == nil && decision.Allowed {
-			inspect(next, now)
-			return next
-		}
-		return state
-	}
-	all := func(state runtime.State, now int64) runtime.State {
-		_, left, _ := rule.Step(state, now, runtime.Request{Op: runtime.Peek})
-		return take(state, now, left.Remaining, false)
-	}
-	edge := begin - floorMod(begin-other.Phase, other.Period) + choose[int64](d, 1, 2, 3)*other.Period
-	near := edge - floorMod(edge-rule.Phase, rule.Period)
-	for _, now := range []int64{begin, near, begin - 1, begin + rule.Period/3} {
-		empty := all(runtime.State{}, now)
-		for _, debt := range []int64{1, old.Rate, old.MaxReserved / 2, old.MaxReserved, old.MaxReserved / old.Rate * old.Rate} {
-			take(empty, now, debt, true)
-		}
-		if rule.FirstUse { // a window that begins with a part of a token
-			for _, owed := range []int64{0, old.MaxReserved} {
-				state := take(empty, now, max(1, owed), true)
-				_, one, _ := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
-				for part := range int64(3) {
-					all(state, now+int64(one.RetryAfter)+rule.Period/old.Rate-1-part)
-					all(empty, now+rule.Period+rule.Period/old.Rate-1-part)
-				}
-			}
-		}
-		if rule.Kind == runtime.SlidingWindow { // some used soon after a window that used all
-			begin := max(begin, now-floorMod(now-rule.Phase, rule.Period))
-			used := all(runtime.State{}, begin-1)
-			for count := int64(1); count <= min(old.Rate, 600); count++ {
-				_, one, _ := rule.Step(used, begin, runtime.Request{Op: runtime.Check, Count: count})
-				take(used, begin+int64(one.RetryAfter), count, false)
-			}
-		}
-	}
-	state, now := runtime.State{}, begin+d.Int64N(rule.Period)
+	state, now := runtime.State{}, begin+d.Int64N(e.rule.Period)
 	for range 20 {
-		state = take(state, now, choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity+old.MaxReserved)), old.Reserves())
-		state = all(state, now)
-		_, one, _ := rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1})
-		now += d.jump(*old, min(one.RetryAfter, 20*old.Period))
+		state = e.take(state, now, choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity+old.MaxReserved)), old.Reserves())
+		state = e.takeAll(state, now)
+		now += d.jump(*old, min(e.due(state, now, 1), 20*old.Period))
+	}
+}
+
+type exhauster struct {
+	policy      *runtime.Policy
+	rule, other runtime.Rule
+	look        func(state runtime.State, at int64)
+}
+
+func (e *exhauster) systematically(begin, now int64) {
+	rate, most := e.policy.Rate, e.policy.MaxReserved
+	empty := e.takeAll(runtime.State{}, now)
+	for _, debt := range []int64{1, rate, most / 2, most, most / rate * rate} {
+		e.take(empty, now, debt, true)
+	}
+	if e.rule.FirstUse { // a window that starts with part of a token
+		for _, owed := range []int64{0, most} {
+			state := e.take(empty, now, max(1, owed), true)
+			due := int64(e.due(state, now, 1))
+			for part := range int64(3) {
+				e.takeAll(state, now+due+e.rule.Period/rate-1-part)
+				e.takeAll(empty, now+e.rule.Period+e.rule.Period/rate-1-part)
+			}
+		}
+	}
+	if traitsOf(e.rule.Kind).sliding { // some tokens used soon after a window that used all
+		begin := max(begin, now-floorMod(now-e.rule.Phase, e.rule.Period))
+		used := e.takeAll(runtime.State{}, begin-1)
+		for count := int64(1); count <= min(rate, 600); count++ {
+			e.take(used, begin+int64(e.due(used, begin, count)), count, false)
+		}
+	}
+}
+
+func (e *exhauster) take(state runtime.State, now, count int64, reserve bool) runtime.State {
+	next, decision, err := e.rule.Step(state, now, runtime.Request{Count: count, Reserve: reserve})
+	if err == nil && decision.Allowed {
+		e.inspect(next, now)
+		return next
+	}
+	return state
+}
+
+func (e *exhauster) takeAll(state runtime.State, now int64) runtime.State {
+	return e.take(state, now, e.peek(state, now).Remaining, false)
+}
+
+func (e *exhauster) peek(state runtime.State, now int64) runtime.Decision {
+	_, d, _ := e.rule.Step(state, now, runtime.Request{Op: runtime.Peek})
+	return d
+}
+
+func (e *exhauster) due(state runtime.State, now, count int64) time.Duration {
+	_, d, _ := e.rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: count})
+	return d.RetryAfter
+}
+
+// almostWhole is close enough to a token that rounding decides whether it is one.
+const almostWhole = 1 - 2e-6
+
+// inspect passes a state to look at the instants that matter: now, just before the next token, half way to it, and around
+// the ends of the other rule's windows.
+func (e *exhauster) inspect(state runtime.State, now int64) {
+	instants := []int64{now}
+	if _, one, err := e.rule.Step(state, now, runtime.Request{Op: runtime.Check, Count: 1}); err == nil && one.RetryAfter < 1<<60 {
+		end := now + int64(one.RetryAfter)
+		empty := sort.Search(int(end-now), func(after int) bool { return e.peek(state, now+int64(after)).Value >= almostWhole })
+		instants = append(instants, now+int64(empty)-1, now+int64(one.RetryAfter)/2)
+		period := e.other.Period
+		for _, edge := range []int64{end - floorMod(end-e.other.Phase, period), state.TS - floorMod(state.TS-e.other.Phase, period) + period} {
+			instants = append(instants, edge-1, edge, edge+period-1, edge+period)
+		}
+	}
+	for _, at := range instants {
+		if left := e.peek(state, at).Value; at >= now && left >= 0 && left < almostWhole {
+			e.look(state, at)
+		}
 	}
 }
 
 func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 	d := roll(13)
-	tried, reached, close, lastable, lasted := 0, 0, 0, 0, 0
+	tried, reached, close, longRuns, longRunsReached := 0, 0, 0, 0, 0
 	for range pairs() {
 		p := d.bounded()
 		old := *spec.Unreserved(&p)
@@ -259,37 +281,37 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 		if old.Validate() != nil || new.Validate() != nil || old == new || !countTogether(limitOf(old, true), limitOf(new, true)) {
 			continue
 		}
-		said, found := Together(limitOf(old, true), limitOf(new, true)), int64(0)
+		bound, found := Together(limitOf(old, true), limitOf(new, true)), int64(0)
 		for i := range 60 {
 			found = max(found, sideBySide(d, &old, &new, fmt.Sprint("user", i)))
 		}
-		require.LessOrEqual(t, found, said, "%+v\nto %+v", old, new)
+		require.LessOrEqual(t, found, bound, "%+v\nto %+v", old, new)
 		tried++
 		if rate, ok := longRunTogether(limitOf(old, true), limitOf(new, true)); ok {
 			longest := max(old.Period, new.Period)
 			windows := roundUp(big.NewRat(40*int64(longest), int64(new.Period)))
-			sum := lastingly(d, &old, &new, 40*int64(longest))
-			require.LessOrEqual(t, sum, said+rate*(windows+windows/20+2), "%+v\nto %+v", old, new)
+			sum := takenAlternately(d, &old, &new, 40*int64(longest))
+			require.LessOrEqual(t, sum, bound+rate*(windows+windows/20+2), "%+v\nto %+v", old, new)
 			if 10*sum >= 9*rate*windows {
-				lasted++
+				longRunsReached++
 			}
-			lastable++
+			longRuns++
 		}
 		switch {
-		case found == said:
+		case found == bound:
 			reached++
-		case 10*found >= 8*said-20:
+		case 10*found >= 8*bound-20:
 			close++
 		default:
-			t.Errorf("%d found, not %d\nof %+v\nto %+v", found, said, old, new)
+			t.Errorf("%d found, not %d\nof %+v\nto %+v", found, bound, old, new)
 		}
 	}
-	t.Logf("%d edits tried, %d reached, %d close; %d long runs tried, %d within a tenth", tried, reached, close, lastable, lasted)
-	assert.Greater(t, 3*lasted, lastable)
+	t.Logf("%d edits tried, %d reached, %d close; %d long runs tried, %d within a tenth", tried, reached, close, longRuns, longRunsReached)
+	assert.Greater(t, 3*longRunsReached, longRuns)
 }
 
-// lastingly lets two versions take from the rows of one key for a time, in random order, and returns how much they take.
-func lastingly(d dice, old, new *runtime.Policy, length int64) (sum int64) {
+// takenAlternately lets two versions take from the rows of one key for a time, in random order, and returns how much they take.
+func takenAlternately(d dice, old, new *runtime.Policy, length int64) (sum int64) {
 	c := newCaller(d, old, new)
 	begin := int64(1e18)
 	step := max(length/4000, min(int64(old.Period)*max(1, old.Capacity)/old.Rate, int64(new.Period)*max(1, new.Capacity)/new.Rate, int64(old.Period), int64(new.Period))/2)
@@ -323,7 +345,7 @@ func sideBySide(d dice, old, new *runtime.Policy, key string) (found int64) {
 			c.take(opens, now-int64(opens.Period)+1, 1)
 		}
 		for range 3 {
-			// Whoever comes first takes all that it finds, then the other one.
+			// One version takes what the row has for it, then the other one.
 			sum := int64(0)
 			first := d.IntN(2)
 			for turn := range 4 {
@@ -337,7 +359,7 @@ func sideBySide(d dice, old, new *runtime.Policy, key string) (found int64) {
 				}
 				if count > 0 {
 					phased := withWindowAt(p, rules[(first+turn)%2].Phase)
-					_, err := c.ask(phased, now, runtime.Request{Count: count})
+					_, err := c.do(phased, now, runtime.Request{Count: count})
 					if err == nil {
 						sum += count
 					}

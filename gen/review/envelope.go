@@ -44,6 +44,7 @@ func effective(p *runtime.Policy) *runtime.Policy {
 
 // envelopeExceeds reports whether one envelope is above another one at some length.
 func envelopeExceeds(one, other *runtime.Policy) bool {
+	// A higher rate exceeds any lead that the other rule has, in a long enough interval.
 	if more, _ := compareLongRun(other, one); more {
 		return true
 	}
@@ -104,6 +105,7 @@ func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
 	slices.Sort(ends)
 	for _, end := range slices.Compact(ends) {
 		for _, offset := range offsets {
+			// Envelopes jump within a nanosecond, so both sides of the jump count.
 			for _, t := range []int64{end + offset - 1, end + offset, end + offset + 1} {
 				if t >= 0 {
 					lengths = append(lengths, t)
@@ -187,6 +189,7 @@ func intervalNotes(p pair) []Note {
 	}
 	old, new := effective(&p.old.Policy), effective(&p.new.Policy)
 	if p.either(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+		// Otherwise there is nothing to compare: every interval is unbounded on one side.
 		old, new = spec.Unreserved(old), spec.Unreserved(new)
 	}
 	shorter, longer := "looser", "tighter"
@@ -225,6 +228,7 @@ func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
 	if looser < 0 || tighter < 0 {
 		return 0, false
 	}
+	// The rules cross between two decisive lengths.
 	for looser+1 < tighter {
 		if middle := looser + (tighter-looser)/2; compare(middle) > 0 {
 			looser = middle

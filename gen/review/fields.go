@@ -31,6 +31,7 @@ func judgeRate(j *judgement, p pair, _ []spec.Change) {
 		j.note(Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
 			words.Number(p.old.Policy.Rate), words.Period(p.old.Policy.Period), words.Number(is.Rate), words.Period(is.Period))
 	}
+	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
 	if is.Period != p.old.Policy.Period && windowsMove(p) {
 		j.class(StoredState)
 	}
@@ -53,6 +54,7 @@ func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
 func judgeMaxReserved(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.MaxReserved, p.new.Policy.MaxReserved
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.MaxReserved = is }))
+	// More reservations are looser even if they let no more tokens through in any interval.
 	switch {
 	case is > was:
 		j.alone = append(j.alone, Loosened)
@@ -123,6 +125,7 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 		forgotten = fmt.Sprintf(" Reservations stored there, up to %s, are forgotten.", words.Count(reservedInShards(&p.old.Policy, is, was), "token"))
 	}
 	if forgotten != "" {
+		// The key does not have to pay these reservations back, so it has tokens sooner.
 		j.class(Loosened)
 	}
 	j.note(Deploy, "%s no longer read: a key in use loses up to %s stored there.%s",
@@ -171,6 +174,7 @@ func judgeTimeout(j *judgement, p pair, _ []spec.Change) {
 		j.class(Loosened)
 		j.note(Rule, "onError is open and the store counts as failed sooner, so more requests pass uncounted.")
 	case open:
+		// Requests now get late decisions, which can be denials, instead of passing.
 		j.class(Tightened)
 		j.note(Rule, "The store counts as failed later, so fewer requests pass uncounted.")
 	case shorter:
@@ -205,6 +209,7 @@ func judgeDenyCache(j *judgement, p pair, _ []spec.Change) {
 	if is < was {
 		j.class(Loosened)
 	} else {
+		// A refund by another process does not end a cached denial.
 		j.class(Tightened)
 	}
 	if is == 0 {
@@ -219,6 +224,7 @@ func judgeDenyCache(j *judgement, p pair, _ []spec.Change) {
 func judgeLease(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.Lease, p.new.Policy.Lease
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.Lease = is }))
+	// A larger or longer block keeps more tokens from other processes.
 	if is.Tokens > was.Tokens || is.For > was.For {
 		j.class(Tightened)
 	}

@@ -21,7 +21,7 @@ func (r *Review) WriteJSON(w io.Writer) error {
 
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
+	encoder.SetEscapeHTML(false) // values such as "a -> b" stay readable
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
 }
@@ -82,6 +82,7 @@ type (
 )
 
 func subjectAsJSON(s *Subject) jsonSubject {
+	// append makes an empty list of a nil one, which would be encoded as null.
 	subject := jsonSubject{
 		Limit: s.Limit, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New), Per: append([]string{}, s.Per...),
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
@@ -140,6 +141,7 @@ func Schema() []byte {
 		"new":     text("The name of the new file."),
 		"limits":  list("The limits that changed, in the order of the new file. The file itself comes first, with an empty name, and removed limits come last.", ref("limit")),
 	})
+	// The remark is added afterwards because a record requires all its properties.
 	schema["properties"].(object)["remark"] = text("A sentence about the files, such as that one was moved. Most reviews do not have it.")
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["title"] = "A review of rate limits"

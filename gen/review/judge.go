@@ -92,6 +92,7 @@ func (p pair) looseness() (classes []Class) {
 	}
 	old, new := &p.old.Policy, &p.new.Policy
 	classes = looseness(old, new)
+	// How much one call can reserve is no matter of intervals, so it is compared separately.
 	switch was, is := LargestReservation(old), LargestReservation(new); {
 	case is > was:
 		classes = append(classes, Loosened)
@@ -121,6 +122,7 @@ func judgeAdded(j *judgement, p pair, _ []spec.Change) {
 }
 
 func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
+	// Every request passes that the limit would have denied.
 	j.class(Removed, Loosened, Breaking, StoredState)
 	for _, sentence := range p.old.Words() {
 		j.note(Rule, "Removed: %s", sentence)
@@ -139,6 +141,7 @@ func judgeRenamed(j *judgement, p pair, _ []spec.Change) {
 	j.note(Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
 	j.note(Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
 		was, is, words.Count(p.new.Policy.Capacity, "token"))
+	// The offset of windows is the only thing in a row's meaning that depends on the name.
 	if windowed(&p.old.Policy) && windowed(&p.new.Policy) && Carried(p.old, p.new) > 0 {
 		j.note(Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's name. "+
 			"After it, "+exhaustedKey+" has up to %s.", words.Count(Carried(p.old, p.new), "token"))
@@ -156,6 +159,7 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 	j.class(StoredState)
 	switch {
 	case slices.Equal(partTypes(was), partTypes(is)) && slices.Equal(sortedNames(was), sortedNames(is)):
+		// The compiler does not notice swapped arguments of the same type.
 		j.class(Breaking)
 		j.note(Calls, "Parameters of %s with the same type changed places. Calls still compile, so check the order of their arguments.", p.new.GoName)
 		j.note(Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
@@ -172,6 +176,7 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 		noteNewParts(j, p)
 	}
 	why := "to reset all counts, "
+	// With another number of parts no old row can match a key, so deleting the rows resets nothing.
 	if len(was) != len(is) {
 		why = "to delete the rows that are no longer read, "
 	}

@@ -262,7 +262,7 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 	store, err := sqlite.OpenWith(path, sqlstore.Options{Clock: func() time.Time { return now }})
 	require.NoError(t, err)
 	defer store.Close()
-	ask := func(p *runtime.Policy, key int, q runtime.Request) runtime.Decision {
+	do := func(p *runtime.Policy, key int, q runtime.Request) runtime.Decision {
 		q.Policy, q.Key = p, fmt.Sprint("user", key)
 		answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 		require.NoError(t, err)
@@ -270,8 +270,8 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 		return answers[0].Decisions[0]
 	}
 	for key := range 50 {
-		require.True(t, ask(old, key, runtime.Request{Count: old.Capacity}).Allowed)
-		before = append(before, ask(old, key, runtime.Request{Op: runtime.Peek}).Remaining)
+		require.True(t, do(old, key, runtime.Request{Count: old.Capacity}).Allowed)
+		before = append(before, do(old, key, runtime.Request{Op: runtime.Peek}).Remaining)
 	}
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
@@ -279,7 +279,7 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 	_, err = db.ExecContext(t.Context(), statement)
 	require.NoError(t, err)
 	for key := range 50 {
-		after = append(after, ask(new, key, runtime.Request{Op: runtime.Peek}).Remaining)
+		after = append(after, do(new, key, runtime.Request{Op: runtime.Peek}).Remaining)
 	}
 	return before, after
 }

@@ -43,6 +43,7 @@ func numbersOf(p pair) (list []Number) {
 			list = append(list, n)
 		}
 	}
+	// A number of tokens is absent if it is -1, because 0 is a bound. A duration is absent if it is 0.
 	tokens := func(name string, t time.Duration) {
 		add(name, Tokens, func(p *runtime.Policy) int64 { return spec.Within(p, t) }, -1)
 	}
@@ -133,6 +134,7 @@ func (n Number) ratio() string {
 	if n.Old == nil || n.New == nil || *n.Old == 0 || n.isUnbounded(*n.Old) || n.isUnbounded(*n.New) {
 		return ""
 	}
+	// Two digits are printed, so the rounding of a float does not matter.
 	times := float64(*n.New) / float64(*n.Old)
 	if 0.95 < times && times < 1.05 {
 		return ""
@@ -175,6 +177,7 @@ func FullAfter(p *runtime.Policy) time.Duration {
 		if rule.Capacity < 1 {
 			continue
 		}
+		// The phase is the start of a window, from which a full key takes the longest.
 		_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: int64(rule.Capacity)})
 		if err != nil {
 			panic("review: taking the capacity of a full key failed: " + err.Error())

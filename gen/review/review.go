@@ -165,6 +165,7 @@ func subjectOf(changes []spec.Change) Subject {
 	if p.old != nil {
 		s.Old, s.Per = p.old.Pos, partNames(p.old.Key)
 	}
+	// A changed limit has the key of the new file: callers pass that one.
 	if p.new != nil {
 		s.New, s.Per = p.new.Pos, partNames(p.new.Key)
 	}

@@ -78,6 +78,7 @@ func (w *textWriter) subject(r *Review, s *Subject) {
 	if s.removed() {
 		file, at = r.Old, s.Old
 	}
+	// The file itself has no position, but editors need one to open it.
 	place := fmt.Sprintf("%s:%d:%d:", printable.Flat(file), max(1, at.Line), max(1, at.Column))
 	marks := make([]string, 0, 4)
 	for _, class := range s.Classes() {
@@ -119,6 +120,7 @@ func (w *textWriter) finding(f Finding) {
 			fmt.Fprintln(w, line)
 		}
 		old, new := shortValue(c, c.Old), shortValue(c, c.New)
+		// A long change is easier to compare as two lines than as one that wraps.
 		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
 			fmt.Fprintf(w, "%s%s\n", changeIndent, c.Field)
 			w.wrapped("    - ", 6, old)
@@ -258,6 +260,7 @@ func (s *Subject) name() string {
 func shortValue(c spec.Change, side spec.Side) string {
 	text := side.Value
 	if c.Field == "rate" || c.Field == "capacity" || c.Field == "maxReserved" {
+		// The numbers below are grouped as well.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			text = words.Number(n)
 		}
