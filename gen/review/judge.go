@@ -128,7 +128,7 @@ func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 		j.note(Rule, "Removed: %s", sentence)
 	}
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
-	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of limits that exist.")
+	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)
 }
 
@@ -202,7 +202,7 @@ func noteNewParts(j *judgement, p pair) {
 		j.note(Rule, "Keys that differ only in %s now share one count; before, each had its own.", words.List(dropped, "and"))
 	}
 	if len(was) == len(is) {
-		j.note(Deploy, "Rows are found by the text of the key's parts, in their order. A key for which no row matches starts full.")
+		j.note(Deploy, "Rows are found by the text of the key's parts, in their order. A key without a matching row starts full.")
 		return
 	}
 	j.note(Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",

@@ -36,7 +36,7 @@ func Marker(file string) string {
 // WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the limits of each class, then a
 // section for each subject, the most severe first, with its main numbers and a folded part for the rest.
 //
-// It prints less than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
+// It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
 // left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
 // not interpret it. WriteMarkdown returns the error of w.
 func (r *Review) WriteMarkdown(w io.Writer) error {
