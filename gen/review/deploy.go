@@ -1,14 +1,20 @@
 package review
 
 import (
+	"fmt"
+	"math/big"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// deployNotes say how the rows that are stored are read under the new rule. Rows that nobody finds again are
-// no matter.
+// exhaustedKey is the subject of the sentences about [Carried].
+const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
+
+// deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
+// the old one stored.
 func deployNotes(p pair, findings []Finding) (notes []Note) {
 	changed := func(id string) bool {
 		return slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == id })
@@ -21,60 +27,230 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 	if p.old == nil || p.new == nil {
 		return nil
 	}
+	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
 	ids := []string{"limit-renamed", "key-changed", "kind-changed", "rate-changed", "capacity-changed", "shards-changed"}
-	if slices.ContainsFunc(ids, changed) || movesWindows(p) {
+	if slices.ContainsFunc(ids, changed) || windowsMove(p) {
 		note(togetherInWords(p))
 	}
 	if changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {
-		return notes
+		return notes // no row is read again
 	}
-	if sentence := readAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed")) {
+	if sentence := rowsReadAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed")) {
 		note(sentence)
 		note(carriedInWords(Carried(p.old, p.new)))
 	}
-	if changed("capacity-changed") && p.new.Policy.Kind != runtime.SlidingWindow && p.new.Policy.Capacity > 0 {
-		note(fillsInWords(p.old.Policy.Capacity, p.new.Policy.Capacity))
+	if changed("capacity-changed") && !traitsOf(p.new.Policy.Kind).sliding && p.new.Policy.Capacity > 0 {
+		note(newCapacityInWords(p.old.Policy.Capacity, p.new.Policy.Capacity))
 	}
 	return notes
 }
 
-// readAs says what the stored value and instant mean under the new rule; "" if they mean what they did.
-func readAs(p pair) string {
-	old, new := &p.old.Policy, &p.new.Policy
-	linear := new.Kind != runtime.SlidingWindow
-	switch {
-	case old.Kind != new.Kind && new.Kind == runtime.SlidingWindow:
-		return "What a row lacks of " + spec.Grouped(new.Rate) + " counts as used in the window of its last take."
-	case old.Kind == runtime.SlidingWindow && linear:
-		return "A row has what was left of its window. What was used in the window before is forgotten."
-	case old.Kind == runtime.TokenBucket && new.Kind == runtime.FixedWindow:
-		return "A row has what it had at its last take, and nothing more until its next window begins."
-	case old.Kind == runtime.FixedWindow && new.Kind == runtime.TokenBucket:
-		return "A row has what it had in its window, and what accrues since that began."
-	case movesWindows(p) && linear:
-		return "The window in which a key is at the deploy ends at another time, and the next grants what accrued since it began."
-	case movesWindows(p):
-		return "What was used counts in the windows as they are now, and may be forgotten sooner."
-	case !linear && old.Rate != new.Rate:
-		return "A key has what it had left in its window: what it lacks of " + spec.Grouped(new.Rate) + " counts as used."
-	case new.Kind == runtime.TokenBucket && (old.Rate != new.Rate || old.Period != new.Period):
-		return "Counts are kept. The time since a key's last take counts at the new rate."
-	case old.Rate != new.Rate:
-		return "Counts are kept. The next window grants at the new rate."
-	}
-	return ""
-}
-
 func carriedInWords(most int64) string {
 	if most == 0 {
-		return "A key with less than one token left and nothing reserved has none right after the deploy either."
+		return "Right after the deploy, " + exhaustedKey + " still has no token."
 	}
-	return "A key with less than one token left and nothing reserved has up to " + spec.Grouped(most) + " right after the deploy."
+	return "Right after the deploy, " + exhaustedKey + " has up to " + words.Count(most, "token") + "."
 }
 
-func fillsInWords(was, is int64) string {
+func newCapacityInWords(was, is int64) string {
 	if is < was {
-		return "A row that holds more than " + spec.Grouped(is) + " is cut to it."
+		return "A key that has more than " + words.Count(is, "token") + " is cut to that number."
 	}
-	return "A row fills up to " + spec.Grouped(is) + " from its last take on; a key without a row has them at once."
+	return "A key with a row fills up to " + words.Count(is, "token") + " over time, counted from its last take. A key without a row has them at once."
+}
+
+// togetherInWords says what both versions can grant while they run side by side; it is empty if they grant nothing
+// without a reservation.
+func togetherInWords(p pair) string {
+	const remedy = " To avoid this, stop the old version before the new one starts."
+	old, new := &p.old.Policy, &p.new.Policy
+	if !countTogether(p.old, p.new) {
+		return "While old and new versions run side by side, they misread each other's rows, and a key can use more than both limits allow together." + remedy
+	}
+	most := Together(p.old, p.new)
+	if most == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
+	rate, known := longRunTogether(p.old, p.new)
+	if known {
+		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), words.Period(new.Period))
+	}
+	if most > max(old.Capacity, new.Capacity) || known && rate > max(longRunRate(spec.Unreserved(new)), longRunAlone(old, new)) {
+		return text + ": more than with either version alone." + remedy
+	}
+	return text + "."
+}
+
+// Together returns the most tokens that calls without reservations can take from one key at one instant while the old
+// and the new version both run. They count in the same rows, but by different rules: a row that one version has emptied
+// can hold tokens for the other, and with a different number of shards each has rows that the other does not read. If the
+// versions do not read each other's rows, it is the sum of both capacities.
+func Together(old, new *spec.Limit) int64 {
+	if separateRows(old, new) {
+		return old.Policy.Capacity + new.Policy.Capacity
+	}
+	most := int64(0)
+	for _, v := range sharedViews(old, new) {
+		was, is := withWindowAt(&old.Policy, origin), withWindowAt(&new.Policy, origin+v.start)
+		// A window at first use can be about to end, so that the calls also get the next one.
+		for _, opened := range []*runtime.Policy{nil, was, is} {
+			if opened == nil || opened.Start.FirstUse() {
+				most = max(most, takenTogether(opened, origin+v.now, was, is), takenTogether(opened, origin+v.now, is, was))
+			}
+		}
+	}
+	return most
+}
+
+// separateRows reports whether the versions do not read each other's rows, or only those of some keys.
+func separateRows(old, new *spec.Limit) bool {
+	reordered := !slices.Equal(partNames(old.Key), partNames(new.Key)) && slices.Equal(sortedNames(old.Key), sortedNames(new.Key))
+	return old.Policy.Name != new.Policy.Name || reordered || !slices.Equal(partTypes(old.Key), partTypes(new.Key))
+}
+
+// countTogether reports whether [Together] has a number. Rows of a sliding window with shards mean something else to
+// each version after every call, so the sum cannot be bounded.
+func countTogether(old, new *spec.Limit) bool {
+	sliding := traitsOf(old.Policy.Kind).sliding || traitsOf(new.Policy.Kind).sliding
+	return !sliding || max(old.Policy.Shards, new.Policy.Shards) < 2 || separateRows(old, new)
+}
+
+// sharedViews returns the instants, and starts of the new rule's window, at which a row that one version has emptied can
+// be worth the most to the other: when the row's own window started long ago, and the other's later or a period later.
+func sharedViews(old, new *spec.Limit) (list []view) {
+	g := gridOf(old, new)
+	last, period := int64(old.Policy.Period)-1, int64(new.Policy.Period)
+	for _, v := range []view{
+		{0, g.upTo(0)}, {0, g.after(-period)}, {last, g.upTo(last)}, {last, g.after(last - period)},
+		{last, g.after(0)}, {last, g.after(period)}, {last, g.upTo(-1)}, {last, g.upTo(-last - 2)},
+	} {
+		// The new rule's window must have started, and must not be over.
+		if v.now = min(v.now, v.start+period-1); 0 <= v.now && v.start <= v.now && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// takenTogether lets two versions take turns, the first one first, until nothing is left. If opened is not nil, a single
+// token opened a window of that policy almost a period ago, so that it is about to end.
+func takenTogether(opened *runtime.Policy, now int64, first, second *runtime.Policy) int64 {
+	rows := make([]runtime.State, max(1, first.Shards, second.Shards))
+	if opened != nil && opened.Capacity > 0 {
+		takeFrom(opened, rows, now-int64(opened.Period)+1, 1)
+	}
+	return takenInTurns(rows, now, 5, first, second)
+}
+
+// takenInTurns returns the most tokens that two versions take from rows in some turns.
+func takenInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
+	all := tokensLeft(first, rows[:max(1, first.Shards)], now)
+	if turns == 0 { // bounds the recursion, which tries three counts in each turn of a sliding window
+		return 0
+	}
+	counts := []int64{all}
+	if traitsOf(first.Kind).sliding || traitsOf(second.Kind).sliding {
+		// Even a single token rewrites the row by the version's own rule, which can be worth more than that token to the
+		// other version.
+		counts = []int64{all, 1, all - 1}
+	}
+	for _, count := range counts {
+		after := rows
+		if count = min(count, all); count > 0 {
+			after = slices.Clone(rows)
+			takeFrom(first, after, now, count)
+		}
+		most = max(most, count+takenInTurns(after, now, turns-1, second, first))
+	}
+	return most
+}
+
+// takeFrom takes a count that the rows are known to have.
+func takeFrom(p *runtime.Policy, rows []runtime.State, now, count int64) {
+	if p.Shards > 1 {
+		p.StepShards(rows[:p.Shards], "", now, runtime.Request{Count: count}, 0)
+		return
+	}
+	rule := p.Rule("")
+	rows[0], _, _ = rule.Step(rows[0], now, runtime.Request{Count: count})
+}
+
+// longRunTogether returns how many tokens calls of both versions can take without reservations in a period of the new
+// rule, on average over a long time and rounded up. It is unknown if one of the versions has sliding windows and they
+// share rows.
+func longRunTogether(old, new *spec.Limit) (tokens int64, known bool) {
+	was, is := spec.Unreserved(&old.Policy), spec.Unreserved(&new.Policy)
+	sum := big.NewRat(0, 1)
+	switch {
+	case separateRows(old, new):
+		// Each version grants all of its rate.
+		sum.Add(perPeriod(float64(longRunRate(was)), was, is), perPeriod(float64(longRunRate(is)), is, is))
+	case traitsOf(was.Kind).sliding || traitsOf(is.Kind).sliding:
+		return 0, false
+	default:
+		for i := range max(1, was.Shards, is.Shards) {
+			one, other := perPeriod(shardGrant(was, i), was, is), perPeriod(shardGrant(is, i), is, is)
+			most := larger(one, other)
+			if !windowsCoincide(old, new) {
+				// What one version cannot grant for its capacity, the other may, up to the larger of the rates.
+				rate := larger(perPeriod(shardRate(was, i), was, is), perPeriod(shardRate(is, i), is, is))
+				if most = one.Add(one, other); most.Cmp(rate) > 0 {
+					most = rate
+				}
+			}
+			sum.Add(sum, most)
+		}
+	}
+	return roundUp(sum), true
+}
+
+// longRunAlone returns how many tokens the old rule grants in a period of the new one, rounded up.
+func longRunAlone(old, new *runtime.Policy) int64 {
+	return roundUp(perPeriod(float64(longRunRate(spec.Unreserved(old))), old, new))
+}
+
+// perPeriod converts tokens per period of one policy into those per period of another.
+func perPeriod(tokens float64, of, in *runtime.Policy) *big.Rat {
+	rate := new(big.Rat).SetFloat64(tokens)
+	return rate.Mul(rate, big.NewRat(int64(in.Period), int64(of.Period)))
+}
+
+func larger(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// windowsCoincide reports whether the windows of both rules always start at the same instants.
+func windowsCoincide(old, new *spec.Limit) bool {
+	g := gridOf(old, new)
+	return old.Policy.Period == new.Policy.Period && g.step == int64(new.Policy.Period) && g.offset == 0
+}
+
+// shardGrant returns how many tokens a shard grants in a period in the long run, and shardRate how many accrue in it.
+// Both are 0 for a shard that the policy does not have.
+func shardGrant(p *runtime.Policy, i int) float64 { return shardShare(p, i, longRunRate(p)) }
+
+func shardRate(p *runtime.Policy, i int) float64 {
+	if longRunRate(p) == 0 {
+		return 0
+	}
+	return shardShare(p, i, p.Rate)
+}
+
+func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
+	if n := max(1, p.Shards); i < n {
+		// The runtime's own split decides which shards get the remainder.
+		whole := p.Rule("")
+		whole.Rate = float64(tokens)
+		return whole.Shard(i, n).Rate
+	}
+	return 0
+}
+
+func roundUp(r *big.Rat) int64 {
+	up := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return up.Div(up, r.Denom()).Int64()
 }

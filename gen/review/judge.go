@@ -2,69 +2,17 @@ package review
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// judgement is what is said about a finding.
-type judgement struct {
-	classes []Class
-	// rule says that the change is one of the rule, and alone is whether it lets more or fewer tokens through by
-	// itself. Whether it is loosened or tightened is decided by all changes of the rule together: see [decide].
-	rule  bool
-	alone []Class
-	notes []Note
-	sql   []Statement
-}
-
-func (j *judgement) class(classes ...Class) { j.classes = append(j.classes, classes...) }
-
-func (j *judgement) note(about, format string, args ...any) {
-	j.notes = append(j.notes, Note{about, fmt.Sprintf(format, args...)})
-}
-
-func (j *judgement) run(why, format string, args ...any) {
-	j.sql = append(j.sql, Statement{why, fmt.Sprintf(format, args...)})
-}
-
-// bounds notes what a change of the rule comes to by itself.
-func (j *judgement) bounds(old, new *runtime.Policy) {
-	j.rule, j.alone = true, looseness(old, new)
-}
-
-// decide adds to the judgements of an edit whether it is loosened or tightened. The edit is what its rule comes to
-// before and after, and a change that would do the same by itself has the class. If none would, all of them have it.
-func decide(p pair, judgements []judgement) {
-	for _, class := range p.looseness() {
-		alone := slices.ContainsFunc(judgements, func(j judgement) bool { return slices.Contains(j.alone, class) })
-		for i, j := range judgements {
-			if j.rule && (!alone || slices.Contains(j.alone, class)) {
-				judgements[i].class(class)
-			}
-		}
-	}
-}
-
-// looseness returns whether the edit lets more or fewer tokens through in intervals of some length, or lets more or
-// fewer be reserved at once.
-func (p pair) looseness() (classes []Class) {
-	if p.old == nil || p.new == nil {
-		return nil
-	}
-	old, new := &p.old.Policy, &p.new.Policy
-	classes = looseness(old, new)
-	switch was, is := LargestReservation(old), LargestReservation(new); {
-	case is > was:
-		classes = append(classes, Loosened)
-	case is < was:
-		classes = append(classes, Tightened)
-	}
-	return slices.Compact(slices.Sorted(slices.Values(classes)))
-}
-
-// judges hold what judges the changes of each id, which are those of [spec.ChangeKinds].
+// judges has a function for each id of [spec.ChangeKinds]. Those of a limit's fields that neither rename nor re-key
+// anything are in fields.go.
 var judges = map[string]func(*judgement, pair, []spec.Change){
 	"package-changed":      judgePackage,
 	"limit-added":          judgeAdded,
@@ -86,22 +34,276 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"go-name-changed":      judgeGoName,
 }
 
-// judge says what the changes of one id come to. Those of a field that has no judge yet are told as facts.
+// judgement is the result of judging changes with the same id.
+type judgement struct {
+	classes []Class
+	// ofRule marks a change that affects how many tokens the rule lets through, and alone has Loosened and Tightened as
+	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
+	ofRule bool
+	alone  []Class
+	notes  []Note
+	sql    []Statement
+}
+
+// judge panics if nothing judges changes of this id, so that a new field cannot pass as a cosmetic change.
 func judge(p pair, changes []spec.Change) judgement {
-	var j judgement
-	if of := judges[changes[0].ID]; of != nil {
-		of(&j, p, changes)
+	id := changes[0].ID
+	of := judges[id]
+	if of == nil {
+		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge.go", id))
 	}
+	var j judgement
+	of(&j, p, changes)
 	return j
 }
 
+func (j *judgement) class(classes ...Class) { j.classes = append(j.classes, classes...) }
+
+func (j *judgement) note(about, format string, args ...any) {
+	j.notes = append(j.notes, Note{about, fmt.Sprintf(format, args...)})
+}
+
+func (j *judgement) statement(why, format string, args ...any) {
+	j.sql = append(j.sql, Statement{why, fmt.Sprintf(format, args...)})
+}
+
+// compareRules records the effect that a change of the rule has by itself.
+func (j *judgement) compareRules(old, new *runtime.Policy) {
+	j.ofRule, j.alone = true, looseness(old, new)
+}
+
+// classifyRuleChanges adds Loosened and Tightened to the changes of the rule. The edit as a whole decides which of the
+// two apply. They go to the changes that have the effect alone, or to all changes of the rule if none has it alone.
+func classifyRuleChanges(p pair, judgements []judgement) {
+	for _, class := range p.looseness() {
+		some := slices.ContainsFunc(judgements, func(j judgement) bool { return slices.Contains(j.alone, class) })
+		for i, j := range judgements {
+			if j.ofRule && (!some || slices.Contains(j.alone, class)) {
+				judgements[i].class(class)
+			}
+		}
+	}
+}
+
+// looseness compares the whole rules: the tokens in intervals of all lengths, and the largest reservation.
+func (p pair) looseness() (classes []Class) {
+	if p.old == nil || p.new == nil {
+		return nil
+	}
+	old, new := &p.old.Policy, &p.new.Policy
+	classes = looseness(old, new)
+	// How much one call can reserve is no matter of intervals, so it is compared separately.
+	switch was, is := LargestReservation(old), LargestReservation(new); {
+	case is > was:
+		classes = append(classes, Loosened)
+	case is < was:
+		classes = append(classes, Tightened)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(classes)))
+}
+
+// judgeDoc has nothing to add: the change itself shows both texts.
 func judgeDoc(*judgement, pair, []spec.Change) {}
 
 func judgePackage(j *judgement, _ pair, changes []spec.Change) {
 	j.class(Breaking)
 	if old, new := changes[0].Old.Value, changes[0].New.Value; old != "" && new != "" {
-		j.note(Calls, "What imports package %s must say %s now.", old, new)
+		j.note(Calls, "Update the imports of package %s to package %s.", old, new)
 		return
 	}
-	j.note(Calls, "The package is named by the -package flag or the directory if the file does not say. What imports it must follow if its name changes.")
+	j.note(Calls, "Without package in limits.yaml, the -package flag or the directory names the package. If the name changes, update its imports.")
+}
+
+func judgeAdded(j *judgement, p pair, _ []spec.Change) {
+	j.class(Added)
+	for _, sentence := range p.new.Words() {
+		j.note(Rule, "%s", sentence)
+	}
+}
+
+func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
+	// Every request passes that the limit would have denied.
+	j.class(Removed, Loosened, Breaking, StoredState)
+	for _, sentence := range p.old.Words() {
+		j.note(Rule, "Removed: %s", sentence)
+	}
+	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
+	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits.")
+	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)
+}
+
+// betweenVersions is the only time to change rows that the old version would overwrite and the new one has to find.
+const betweenVersions = "after the old version has stopped and before the new one starts"
+
+func judgeRenamed(j *judgement, p pair, _ []spec.Change) {
+	j.class(Renamed, StoredState)
+	was, is := p.old.Policy.Name, p.new.Policy.Name
+	j.note(Rule, "%s was probably renamed to %s: one was removed, and the other is new and similar.", was, is)
+	j.note(Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
+		was, is, words.Count(p.new.Policy.Capacity, "token"))
+	// The offset of windows is the only thing in a row's meaning that depends on the name.
+	if windowed(&p.old.Policy) && windowed(&p.new.Policy) && Carried(p.old, p.new) > 0 {
+		j.note(Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's name. "+
+			"After it, "+exhaustedKey+" has up to %s.", words.Count(Carried(p.old, p.new), "token"))
+	}
+	j.statement("to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
+}
+
+func judgeGoName(j *judgement, p pair, _ []spec.Change) {
+	j.class(Breaking)
+	j.note(Calls, "Calls of %s must be changed to %s.", p.old.GoName, p.new.GoName)
+}
+
+func judgeKey(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Key, p.new.Key
+	j.class(StoredState)
+	switch {
+	case slices.Equal(partTypes(was), partTypes(is)) && slices.Equal(sortedNames(was), sortedNames(is)):
+		// The compiler does not notice swapped arguments of the same type.
+		j.class(Breaking)
+		j.note(Calls, "Parameters of %s with the same type changed places. Calls still compile, so check the order of their arguments.", p.new.GoName)
+		j.note(Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
+	case slices.Equal(partTypes(was), partTypes(is)):
+		j.note(Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", p.new.GoName)
+		j.note(Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
+	case slices.Equal(partNames(was), partNames(is)):
+		j.class(Breaking)
+		j.note(Calls, "Calls of %s must pass the new types.", p.new.GoName)
+		j.note(Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
+	default:
+		j.class(Breaking)
+		j.class(countsKept(was, is)...)
+		noteNewParts(j, p)
+	}
+	why := "to reset all counts, "
+	// With another number of parts no old row can match a key, so deleting the rows resets nothing.
+	if len(was) != len(is) {
+		why = "to delete the rows that are no longer read, "
+	}
+	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", p.new.Policy.Name)
+}
+
+func noteNewParts(j *judgement, p pair) {
+	was, is := p.old.Key, p.new.Key
+	change := "the new parameters"
+	if slices.Equal(sortedNames(was), sortedNames(is)) {
+		change = "their parameters in the new order"
+	}
+	j.note(Calls, "Calls of %s must pass %s.", p.new.GoName, change)
+	added, dropped := missingFrom(was, is), missingFrom(is, was)
+	switch {
+	case len(was) == 0:
+		j.note(Rule, "Each %s has its own count; before, all callers shared one count.", words.List(partNames(is), "and"))
+	case len(is) == 0:
+		j.note(Rule, "All callers share one count; before, each %s had its own.", words.List(partNames(was), "and"))
+	case len(dropped) == 0 && len(added) > 0:
+		j.note(Rule, "Counts are now kept per %s as well, each with the full capacity.", words.List(added, "and"))
+	case len(added) == 0 && len(dropped) > 0:
+		j.note(Rule, "Keys that differ only in %s now share one count; before, each had its own.", words.List(dropped, "and"))
+	}
+	if len(was) == len(is) {
+		j.note(Deploy, "Rows are found by the text of the key's parts, in their order. A key without a matching row starts full.")
+		return
+	}
+	j.note(Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",
+		words.Count(p.new.Policy.Capacity, "token"))
+}
+
+// countsKept returns Loosened if parts were added to a key, so that there are more counts, and Tightened if parts were
+// dropped.
+func countsKept(was, is []spec.KeyPart) (classes []Class) {
+	if len(missingFrom(was, is)) > 0 {
+		classes = append(classes, Loosened)
+	}
+	if len(missingFrom(is, was)) > 0 {
+		classes = append(classes, Tightened)
+	}
+	return classes
+}
+
+// missingFrom returns the names of parts that a key does not have.
+func missingFrom(key, parts []spec.KeyPart) (missing []string) {
+	for _, name := range partNames(parts) {
+		if !slices.Contains(partNames(key), name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func partNames(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.Name)
+	}
+	return list
+}
+
+func sortedNames(parts []spec.KeyPart) []string {
+	return slices.Sorted(slices.Values(partNames(parts)))
+}
+
+func partTypes(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.Type)
+	}
+	return list
+}
+
+// Verbs returns the methods that the generated type of a limit has. Methods that differ only in a final N, which take a
+// count, are listed once, without the N.
+func Verbs(l *spec.Limit) []string { return slices.Clone(verbs(l)) }
+
+func verbs(l *spec.Limit) []string {
+	switch {
+	case l.Policy.Capacity == 0:
+		return reserveOnlyVerbs
+	case l.Policy.Reserves():
+		return reservableVerbs
+	}
+	return limitVerbs
+}
+
+var (
+	limitVerbs       = verbsOf(reflect.TypeFor[runtime.Limit]())
+	reservableVerbs  = verbsOf(reflect.TypeFor[runtime.ReservableLimit]())
+	reserveOnlyVerbs = verbsOf(reflect.TypeFor[runtime.ReserveOnlyLimit]())
+)
+
+func verbsOf(handle reflect.Type) (verbs []string) {
+	for i := range handle.NumMethod() {
+		name := handle.Method(i).Name
+		// The method N itself, which sets a count, has no twin.
+		if _, twin := handle.MethodByName(strings.TrimSuffix(name, "N")); name == "N" || !strings.HasSuffix(name, "N") || !twin {
+			verbs = append(verbs, name)
+		}
+	}
+	return verbs
+}
+
+// noteVerbs reports methods that appear or disappear, because a limit only has methods that can succeed.
+func noteVerbs(j *judgement, p pair) {
+	was, is := verbs(p.old), verbs(p.new)
+	lost := slices.DeleteFunc(slices.Clone(was), func(verb string) bool { return slices.Contains(is, verb) })
+	gained := slices.DeleteFunc(slices.Clone(is), func(verb string) bool { return slices.Contains(was, verb) })
+	if len(lost) > 0 {
+		j.class(Breaking)
+		j.note(Calls, "%s no longer has %s: code that calls %s no longer compiles.", p.new.GoName, methodsInWords(lost), itOrThem(lost))
+	}
+	if len(gained) > 0 {
+		j.note(Calls, "%s now has %s.", p.new.GoName, methodsInWords(gained))
+	}
+}
+
+func methodsInWords(verbs []string) string {
+	if len(verbs) == 1 {
+		return "the method " + verbs[0]
+	}
+	return "the methods " + words.List(verbs, "and")
+}
+
+func itOrThem(verbs []string) string {
+	if len(verbs) == 1 {
+		return "it"
+	}
+	return "them"
 }

@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// mostMarkdown is how long a review can be as Markdown, in characters, with room to say what was cut. It is
-// less than what a comment of a pull request holds.
+// mostMarkdown is the length of a review as Markdown in characters, without the last lines. A comment on GitHub holds
+// 65,536 characters.
 const mostMarkdown = 59_000
 
-// Marker is the first line of a review as Markdown: by it, a step of CI finds the comment that it wrote before.
-// It is an HTML comment with the name of the new file.
+// Marker returns the first line of a review as Markdown, by which a later run of a CI job finds its comment. It is an
+// HTML comment with the name of the new file, in which unusual characters are percent-encoded.
 func Marker(file string) string {
 	var name strings.Builder
 	for i, r := range file {
 		plain := r == '.' || r == '/' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		// "--" and "->" would end the HTML comment.
 		if plain || r == '-' && !strings.HasPrefix(file[i+1:], "-") && !strings.HasPrefix(file[i+1:], ">") {
 			name.WriteRune(r)
 			continue
@@ -31,11 +33,12 @@ func Marker(file string) string {
 	return "<!-- ratelimitgen diff " + name.String() + " -->"
 }
 
-// WriteMarkdown prints the review as Markdown, as GitHub has it: first [Marker], then how many limits are in which
-// class and which they are, then a section for each subject, the gravest first: its numbers in a line, and the rest
-// folded. It is shorter than 60,000 characters: where there is no room, the folded parts of the last sections are left
-// out, then the sections, which are counted in a last line. Whatever stands in the files is shown as code, so that it
-// means nothing to Markdown. It returns the error of w.
+// WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the limits of each class, then a
+// section for each subject, the most severe first, with its main numbers and a folded part for the rest.
+//
+// It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
+// left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
+// not interpret it. WriteMarkdown returns the error of w.
 func (r *Review) WriteMarkdown(w io.Writer) error {
 	out := Marker(r.New) + "\n### Rate limits: " + code(r.New) + "\n\n"
 	if r.Remark != "" {
@@ -50,10 +53,30 @@ func (r *Review) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// markdownSections returns the sections that fit into some characters. As many as possible have a heading, and of
-// those the first have what is folded.
+// markdownTable lists the limits of each class.
+func (r *Review) markdownTable() string {
+	const mostNames = 40
+	var out strings.Builder
+	classes, names := r.namesByClass()
+	counts := make([]string, len(classes))
+	for i, class := range classes {
+		counts[i] = words.Number(int64(len(names[class]))) + " " + string(class)
+	}
+	fmt.Fprintf(&out, "**%s** compared with %s:\n\n| | |\n|---|---|\n", strings.Join(counts, ", "), code(r.Old))
+	for _, class := range classes {
+		list := make([]string, len(names[class]))
+		for i, name := range names[class] {
+			list[i] = code(name)
+		}
+		fmt.Fprintf(&out, "| **%s** | %s |\n", class, firstNames(list, mostNames))
+	}
+	return out.String()
+}
+
+// markdownSections returns the sections that fit into a number of characters.
 func (r *Review) markdownSections(room int) string {
 	subjects := r.bySeverity()
+	// Headings come first: a section without its folded part is better than no section.
 	var heads []string
 	for _, s := range subjects {
 		head := s.markdownHead()
@@ -63,142 +86,93 @@ func (r *Review) markdownSections(room int) string {
 		heads = append(heads, head)
 	}
 	var out strings.Builder
-	folded := 0
+	leftOut := 0
 	for i, head := range heads {
 		out.WriteString(head)
-		rest := subjects[i].markdownRest()
-		size := utf8.RuneCountInString(rest)
-		if folded > 0 || size > room {
-			folded++
+		details := subjects[i].markdownDetails()
+		size := utf8.RuneCountInString(details)
+		// After the first one that does not fit, even shorter ones are left out: they are less severe.
+		if leftOut > 0 || size > room {
+			leftOut++
 			continue
 		}
 		room -= size
-		out.WriteString(rest)
+		out.WriteString(details)
 	}
+	const remedy = " because this comment would be too long. Run `ratelimitgen diff` to see everything.\n"
 	if cut := len(subjects) - len(heads); cut > 0 {
-		fmt.Fprintf(&out, "\n%s of these are not shown for lack of room; `ratelimitgen diff` prints them all.\n", spec.Grouped(int64(cut)))
-	} else if folded > 0 {
-		fmt.Fprintf(&out, "\nThe details of %s are not shown for lack of room; `ratelimitgen diff` prints them all.\n", spec.Grouped(int64(folded)))
+		fmt.Fprintf(&out, "\nSections left out: %s,"+remedy, words.Number(int64(cut)))
+	} else if leftOut > 0 {
+		fmt.Fprintf(&out, "\nSections without details: %s,"+remedy, words.Number(int64(leftOut)))
 	}
 	if len(subjects) > 0 {
-		out.WriteString("\n`ratelimitgen explain WORD` explains each class and id, such as " + "`" + string(subjects[0].Classes()[0]) + "`.\n")
+		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" + string(subjects[0].Classes()[0]) + "`.\n")
 	}
 	return out.String()
 }
 
-// markdownTable lists the limits of each class.
-func (r *Review) markdownTable() string {
-	var out strings.Builder
-	classes, names := r.headings()
-	counts := make([]string, len(classes))
-	for i, class := range classes {
-		counts[i] = fmt.Sprintf("%s %s", spec.Grouped(int64(len(names[class]))), class)
-	}
-	fmt.Fprintf(&out, "**%s** compared with %s:\n\n| | |\n|---|---|\n", strings.Join(counts, ", "), code(r.Old))
-	for _, class := range classes {
-		shown := names[class]
-		if len(shown) > 40 {
-			shown = shown[:40]
-		}
-		list := make([]string, len(shown))
-		for i, name := range shown {
-			list[i] = code(name)
-		}
-		fmt.Fprintf(&out, "| **%s** | %s", class, strings.Join(list, ", "))
-		if more := len(names[class]) - len(shown); more > 0 {
-			fmt.Fprintf(&out, " and %s more", spec.Grouped(int64(more)))
-		}
-		out.WriteString(" |\n")
-	}
-	return out.String()
-}
-
-// markdownHead names a subject and says in a line what its edit comes to.
+// markdownHead returns the heading of a subject, and a line with its main numbers.
 func (s *Subject) markdownHead() string {
+	const mostNumbers = 3
 	out := fmt.Sprintf("\n#### %s: %s\n", code(s.name()), classList(s.Classes()))
 	var numbers []string
-	for _, n := range s.Telling() {
+	for _, n := range s.shownNumbers() {
 		if s.added() {
-			numbers = append(numbers, n.Name+" "+n.words(n.New))
+			numbers = append(numbers, n.Name+" "+n.format(n.New))
 		} else {
 			numbers = append(numbers, n.Name+" "+n.change())
 		}
 	}
 	if len(numbers) > 0 {
-		out += "For " + literal(s.party()) + ": " + strings.Join(numbers[:min(3, len(numbers))], "; ") + ".\n"
+		out += "For " + printable.Prose(words.Holder(s.Per)) + ": " + strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ") + ".\n"
 	}
 	return out
 }
 
-// markdownRest is what is folded of the section of a subject.
-func (s *Subject) markdownRest() string {
+// markdownDetails returns the folded part of a section.
+func (s *Subject) markdownDetails() string {
 	var out strings.Builder
 	out.WriteString("\n<details><summary>Details</summary>\n\n| | before | after | |\n|---|---|---|---|\n")
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			what := code(c.Field)
+			field := code(c.Field)
 			if c.Field == "" {
-				what = "limit"
+				field = "limit"
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", what, cell(c, c.Old), cell(c, c.New), f.ID, classList(f.Classes))
+			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.ID, classList(f.Classes))
 		}
 	}
-	for _, n := range s.Telling() {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Name, n.markdown(n.Old), n.markdown(n.New), n.ratio())
+	for _, n := range s.shownNumbers() {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Name, numberCell(n, n.Old), numberCell(n, n.New), n.ratio())
 	}
 	if len(s.Notes)+len(s.SQL) > 0 {
 		out.WriteString("\n")
 	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(&out, "- **%s**: %s\n", n.About, literal(n.Text))
+		fmt.Fprintf(&out, "- **%s**: %s\n", n.About, printable.Prose(n.Text))
 	}
 	for _, q := range s.SQL {
-		fmt.Fprintf(&out, "- **sql**, %s: %s\n", literal(q.Why), code(q.Text))
+		fmt.Fprintf(&out, "- **sql**, %s: %s\n", printable.Prose(q.Why), code(q.Text))
 	}
 	out.WriteString("\n</details>\n")
 	return out.String()
 }
 
-// cell is one side of a change: what the file says as code, what holds without it in words.
-func cell(c spec.Change, side spec.Side) string {
-	text := clip(value(c, side))
+// valueCell returns a value from a file as code, and words for a default as they are.
+func valueCell(c spec.Change, side spec.Side) string {
+	text := shortValue(c, side)
 	if side.Value == "" {
 		return text
 	}
 	return code(text)
 }
 
-func (n Number) markdown(v *int64) string {
-	if v == nil {
+func numberCell(n Number, value *int64) string {
+	if value == nil {
 		return ""
 	}
-	return n.words(v)
+	return n.format(value)
 }
 
-// code returns a text as code that can stand in a cell of a table, on one line. Names and numbers after # and
-// @ mean nothing in code. A text with a | or a backtick in it is written as HTML, with a reference for every
-// character that could mean anything.
-func code(text string) string {
-	text = oneLine(text)
-	switch {
-	case text == "":
-		return ""
-	case !strings.ContainsAny(text, "|`"):
-		return "`" + text + "`"
-	}
-	var out strings.Builder
-	for _, r := range text {
-		if r > unicode.MaxASCII || r == ' ' || unicode.IsLetter(r) || unicode.IsDigit(r) {
-			out.WriteRune(r)
-			continue
-		}
-		fmt.Fprintf(&out, "&#%d;", r)
-	}
-	return "<code>" + out.String() + "</code>"
-}
-
-// literal returns a sentence of ours, which has only names in it that limits and Go methods can have, so
-// that Markdown leaves it alone.
-func literal(text string) string {
-	return strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "|", "\\|", "[", "\\[", "~", "\\~").Replace(oneLine(text))
-}
+// code returns text from a file as code on one line.
+func code(text string) string { return printable.Code(strings.Join(strings.Fields(text), " ")) }

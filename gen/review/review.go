@@ -1,75 +1,143 @@
+// Package review describes what an edit of limits.yaml means before it ships: which limits become looser or
+// tighter, in numbers, which calls no longer compile, and how stored counts are affected.
+//
+// # The model
+//
+// [spec.Diff] lists the changes as facts, and [Of] judges them. A [Review] has one [Subject] for each limit that
+// changed. A [Finding] groups the changes of a subject that have the same id, and gives their classes. A change can have
+// several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
+// limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
+// stored rows.
+//
+// # How a change is judged
+//
+// An edit is loosened if it lets more tokens through in an interval of some length, and tightened if it lets fewer
+// through in some; it can be both. Intervals of every length count, not only those that are printed, and so do
+// reservations.
+//
+// A change of the rule has the class of the edit if it has the same effect by itself, which is found by applying it
+// alone to the old rule. A rate of 48 per day instead of 2 per hour is the same rate, for example; it is the capacity
+// of 48, which follows the rate, that loosens the limit.
+//
+// A change affects stored state if it gives stored rows another meaning or orphans them. That a new rate or capacity
+// applies to existing rows is the purpose of such an edit, so it does not count as a change of stored state.
+//
+// # Guarantees
+//
+// Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
+// [spec.Within], or from [runtime.Rule.Step] itself: see [FullAfter], [NextAfter], [Carried] and [Together]. A reserved
+// token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to nanoseconds, and
+// sums of tokens to what the runtime allows.
+//
+// # Non-guarantees
+//
+//   - A limit with shards is treated as one row, except where a number is about the shards. It can grant fewer tokens,
+//     because each shard has a capacity of its own.
+//   - Whether a limit was renamed is a guess from its doc, key and rule, and the review says so.
+//   - The SQL statements use the table name rate_limits and syntax that all supported databases accept.
+//   - The text that a custom key type produces is unknown.
 package review
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// Review is what an edit of a file means.
+// Review is what an edit of a limits.yaml means.
 type Review struct {
 	// Old and New are the names of the files.
 	Old, New string
-	// Remark says what is special about the files, such as that one was moved; "" if nothing is.
+	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
-	// Subjects are the limits that have changed, in the order of the new file; before them the file itself,
-	// and after them the limits that are gone.
+	// Subjects are the limits that changed, in the order of the new file. The file itself comes before them, and removed
+	// limits come after them.
 	Subjects []Subject
 }
 
-// Subject is a limit that has changed, or the file itself.
+// Subject is a limit that changed, or the file itself.
 type Subject struct {
-	// Limit is the limit's name, the new one if it was renamed; "" for the file itself.
+	// Limit is the name of the limit, the new one if it was renamed; it is empty for the file itself.
 	Limit string
-	// Old and New are where the subject stands in the files: the limit's name. They are zero where it does not.
+	// Old and New are the positions of the limit's name in the two files. A position is zero if the file does not
+	// contain the limit.
 	Old, New spec.Pos
-	// Per are the parts of the limit's key: the numbers are for one value of them. Without any, all callers share a
+	// Per are the names of the key's parts: the numbers hold for one value of them. It is empty if all callers share one
 	// count.
 	Per []string
 	// Findings are the changes, in the order of the fields.
 	Findings []Finding
-	// Numbers are what the rule comes to for one key.
+	// Numbers are the bounds of the rule for one key.
 	Numbers []Number
-	// Notes say what comes of the changes.
+	// Notes describe the effects of the changes.
 	Notes []Note
-	// SQL are statements that help with the rows.
+	// SQL are statements that adapt stored rows to the edit.
 	SQL []Statement
 }
 
-// Finding is the changes of one id: the rate and the period of a limit are judged together.
+// Finding groups changes with the same id: the rate and the period of a limit are judged together.
 type Finding struct {
 	ID      string
 	Changes []spec.Change
-	// Classes are those of the changes, at least one, in their order.
+	// Classes has at least one class, in the order of [Classes].
 	Classes []Class
 }
 
-// Note is a sentence on what comes of a change.
+// Note is a sentence about an effect of a change.
 type Note struct {
-	// About is what is affected: [Deploy], [Calls] or [Rule].
+	// About is what the effect is on: [Deploy], [Calls] or [Rule].
 	About string
 	Text  string
 }
 
-// What notes are about.
+// The values of [Note.About].
 const (
-	// Deploy is what happens to the rows that are stored.
+	// Deploy is for effects on stored rows.
 	Deploy = "deploy"
-	// Calls is what happens to the code that asks the limit.
+	// Calls is for effects on code that calls the limit.
 	Calls = "calls"
-	// Rule is what the limit does.
+	// Rule is for effects on which requests pass.
 	Rule = "rule"
 )
 
-// Statement is an SQL statement, which ends with a semicolon.
+// Statement is an SQL statement, including its semicolon.
 type Statement struct {
-	// Why says when to run it, and what for.
+	// Why says what the statement is for and when to run it.
 	Why  string
 	Text string
 }
 
-// Of reviews the changes from one file to another.
+// Class is a kind of effect that reviewers decide on.
+type Class string
+
+// The classes.
+const (
+	// Loosened lets more tokens through in some interval.
+	Loosened Class = "loosened"
+	// Tightened lets fewer tokens through in some interval.
+	Tightened Class = "tightened"
+	// StoredState gives stored rows another meaning, or orphans them.
+	StoredState Class = "stored-state"
+	// Breaking stops callers from compiling, or changes the meaning of their arguments.
+	Breaking Class = "breaking"
+	// Added is a new limit.
+	Added Class = "added"
+	// Removed is a limit that no longer exists.
+	Removed Class = "removed"
+	// Renamed is a limit that probably has a new name.
+	Renamed Class = "renamed"
+	// Cosmetic is a change without any of the other effects.
+	Cosmetic Class = "cosmetic"
+)
+
+// Classes returns every class, in the order in which reviews list them.
+func Classes() []Class {
+	return []Class{Loosened, Tightened, StoredState, Breaking, Added, Removed, Renamed, Cosmetic}
+}
+
+// Of reviews the changes from one file to another. Both files must be valid.
 func Of(old, new *spec.File) *Review {
 	r := &Review{Old: old.Name, New: new.Name}
 	for _, changes := range bySubject(spec.Diff(old, new)) {
@@ -78,7 +146,7 @@ func Of(old, new *spec.File) *Review {
 	return r
 }
 
-// bySubject splits changes, which are in the order of their limits.
+// bySubject splits changes by limit. They are sorted by limit already.
 func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
 	for i, c := range changes {
 		if i == 0 || c.Limit != changes[i-1].Limit {
@@ -95,68 +163,91 @@ func subjectOf(changes []spec.Change) Subject {
 	s := Subject{Limit: first.Limit}
 	p := pair{first.Old.Limit, first.New.Limit}
 	if p.old != nil {
-		s.Old, s.Per = p.old.Pos, names(p.old.Key)
+		s.Old, s.Per = p.old.Pos, partNames(p.old.Key)
 	}
+	// A changed limit has the key of the new file: callers pass that one.
 	if p.new != nil {
-		s.New, s.Per = p.new.Pos, names(p.new.Key)
+		s.New, s.Per = p.new.Pos, partNames(p.new.Key)
 	}
-	findings := byID(changes)
-	judgements := make([]judgement, len(findings))
-	for i, of := range findings {
-		judgements[i] = judge(p, of)
+	groups := byID(changes)
+	judgements := make([]judgement, len(groups))
+	for i, group := range groups {
+		judgements[i] = judge(p, group)
 	}
-	decide(p, judgements)
-	for i, of := range findings {
+	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
+	// were judged.
+	classifyRuleChanges(p, judgements)
+	for i, group := range groups {
 		j := judgements[i]
-		s.Findings = append(s.Findings, Finding{of[0].ID, of, sorted(j.classes)})
+		s.Findings = append(s.Findings, Finding{group[0].ID, group, inOrder(j.classes)})
 		s.Notes = append(s.Notes, j.notes...)
 		s.SQL = append(s.SQL, j.sql...)
 	}
 	if s.Limit != "" {
-		s.Numbers = numbers(p)
-		s.Notes = append(s.Notes, spanNotes(p)...)
+		s.Numbers = numbersOf(p)
+		s.Notes = append(s.Notes, intervalNotes(p)...)
 		s.Notes = append(s.Notes, deployNotes(p, s.Findings)...)
 	}
-	s.Notes = each(s.Notes)
-	slices.SortStableFunc(s.Notes, func(a, b Note) int { return notePlace(a) - notePlace(b) })
+	s.Notes = inNoteOrder(s.Notes)
 	return s
 }
 
-// each returns notes without those that say the same again.
-func each(notes []Note) (list []Note) {
-	for _, n := range notes {
-		if !slices.Contains(list, n) {
-			list = append(list, n)
+func byID(changes []spec.Change) (groups [][]spec.Change) {
+	for _, c := range changes {
+		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return group[0].ID == c.ID })
+		if i < 0 {
+			groups = append(groups, []spec.Change{c})
+			continue
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}
+
+// inNoteOrder sorts notes by subject, and drops those that two changes have in common.
+func inNoteOrder(notes []Note) (list []Note) {
+	for _, about := range []string{Rule, Calls, Deploy} {
+		for _, n := range notes {
+			if n.About == about && !slices.Contains(list, n) {
+				list = append(list, n)
+			}
 		}
 	}
 	return list
 }
 
-func notePlace(n Note) int { return slices.Index([]string{Rule, Calls, Deploy}, n.About) }
-
-func byID(changes []spec.Change) (findings [][]spec.Change) {
-	for _, c := range changes {
-		i := slices.IndexFunc(findings, func(of []spec.Change) bool { return of[0].ID == c.ID })
-		if i < 0 {
-			findings = append(findings, []spec.Change{c})
-			continue
-		}
-		findings[i] = append(findings[i], c)
-	}
-	return findings
-}
-
-// Classes returns the classes of the subject's findings, each once, in their order.
+// Classes returns the classes of all findings without duplicates, in the order of the package's [Classes].
 func (s *Subject) Classes() []Class {
 	var all []Class
 	for _, f := range s.Findings {
 		all = append(all, f.Classes...)
 	}
-	return sorted(all)
+	return inOrder(all)
 }
 
-// bySeverity returns the subjects, the gravest first: what lets more through, what breaks callers, what touches stored
-// counts, what lets fewer through, and the rest. Those that are alike keep their order.
+// inOrder sorts classes and drops duplicates. Cosmetic stays only if there is no other class.
+func inOrder(classes []Class) (list []Class) {
+	for _, class := range Classes() {
+		if class != Cosmetic && slices.Contains(classes, class) {
+			list = append(list, class)
+		}
+	}
+	if len(list) == 0 {
+		return []Class{Cosmetic}
+	}
+	return list
+}
+
+func classList(classes []Class) string {
+	words := make([]string, len(classes))
+	for i, class := range classes {
+		words[i] = string(class)
+	}
+	return strings.Join(words, ", ")
+}
+
+// bySeverity returns the subjects with the most severe first: those that let more through, then those that break
+// callers, affect stored counts, or let less through. Subjects of equal severity keep their order.
 func (r *Review) bySeverity() []*Subject {
 	list := make([]*Subject, len(r.Subjects))
 	for i := range r.Subjects {
@@ -166,7 +257,7 @@ func (r *Review) bySeverity() []*Subject {
 	return list
 }
 
-// severity is 0 for the gravest.
+// severity is 0 for the most severe subjects.
 func (s *Subject) severity() int {
 	order := []Class{Loosened, Breaking, StoredState, Tightened, Renamed, Added}
 	if i := slices.IndexFunc(order, func(c Class) bool { return slices.Contains(s.Classes(), c) }); i >= 0 {
@@ -175,14 +266,14 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-// added and gone report whether the limit is only in the new file, or only in the old one.
-func (s *Subject) added() bool { return s.Limit != "" && s.Old == (spec.Pos{}) }
-func (s *Subject) gone() bool  { return s.Limit != "" && s.New == (spec.Pos{}) }
+func (s *Subject) added() bool   { return s.Limit != "" && s.Old == (spec.Pos{}) }
+func (s *Subject) removed() bool { return s.Limit != "" && s.New == (spec.Pos{}) }
 
 // pair is a limit before and after an edit; one of them is nil if it was added or removed.
 type pair struct{ old, new *spec.Limit }
 
-// periods returns the intervals for which numbers are told: a minute, an hour, a day, and the limit's own.
+// periods returns the lengths of the intervals that numbers are printed for: a minute, an hour, a day, and the limit's
+// own periods.
 func (p pair) periods() []time.Duration {
 	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 	for _, limit := range []*spec.Limit{p.old, p.new} {

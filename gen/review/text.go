@@ -4,27 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// ink is the escape codes around the parts of a review; the zero ink has none.
-type ink struct{ bold, red, yellow, blue, off string }
-
-var colored = ink{bold: "\x1b[1m", red: "\x1b[1;31m", yellow: "\x1b[1;33m", blue: "\x1b[1;34m", off: "\x1b[0m"}
-
-// width is how many cells of a terminal a line of text has.
-const width = 80
-
-// WriteText prints the review for people: which limits are in which class, and then for each subject its
-// place, its changes with their ids, its numbers, and what comes of it. It returns the error of w.
+// WriteText prints the review for people: the limits of each class, and then for each subject its position, its changes
+// with their ids, its numbers, and its notes. It returns the error of w.
 func (r *Review) WriteText(w io.Writer, color bool) error {
-	out := textWriter{}
-	if color {
-		out.ink = colored
-	}
+	out := textWriter{ink: cells.InkFor(color)}
 	out.review(r)
 	_, err := w.Write(out.Bytes())
 	return err
@@ -32,11 +24,11 @@ func (r *Review) WriteText(w io.Writer, color bool) error {
 
 type textWriter struct {
 	bytes.Buffer
-	ink ink
+	ink cells.Ink
 }
 
 func (w *textWriter) review(r *Review) {
-	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.bold, oneLine(r.New), w.ink.off, oneLine(r.Old))
+	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.Bold, printable.Flat(r.New), w.ink.Off, printable.Flat(r.Old))
 	if r.Remark != "" {
 		w.wrapped("", 0, r.Remark)
 	}
@@ -44,10 +36,10 @@ func (w *textWriter) review(r *Review) {
 		fmt.Fprintln(w, unchanged)
 		return
 	}
-	classes, names := r.headings()
+	classes, names := r.namesByClass()
 	for _, class := range classes {
-		mark := w.class(class) + strings.Repeat(" ", len("stored-state")-len(class))
-		w.wrapped("  "+mark+"  ", len("  stored-state  "), some(names[class], 12))
+		mark := w.class(class) + strings.Repeat(" ", len(StoredState)-len(class)) // the longest class
+		w.wrapped("  "+mark+"  ", len("    "+StoredState), firstNames(names[class], 12))
 	}
 	for _, s := range r.bySeverity() {
 		w.WriteString("\n")
@@ -55,68 +47,91 @@ func (w *textWriter) review(r *Review) {
 	}
 }
 
+// unchanged is the whole review of files without changes.
+const unchanged = "No limit has changed."
+
+// namesByClass returns the classes that occur, and the names of their subjects.
+func (r *Review) namesByClass() (classes []Class, names map[Class][]string) {
+	names = map[Class][]string{}
+	for i := range r.Subjects {
+		for _, class := range r.Subjects[i].Classes() {
+			names[class] = append(names[class], r.Subjects[i].name())
+		}
+	}
+	for _, class := range Classes() {
+		if len(names[class]) > 0 {
+			classes = append(classes, class)
+		}
+	}
+	return classes, names
+}
+
+func firstNames(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + words.Number(int64(len(names)-most)) + " more"
+}
+
 func (w *textWriter) subject(r *Review, s *Subject) {
 	file, at := r.New, s.New
-	if s.gone() {
+	if s.removed() {
 		file, at = r.Old, s.Old
 	}
-	place := fmt.Sprintf("%s:%d:%d:", oneLine(file), max(1, at.Line), max(1, at.Column))
+	// The file itself has no position, but editors need one to open it.
+	place := fmt.Sprintf("%s:%d:%d:", printable.Flat(file), max(1, at.Line), max(1, at.Column))
 	marks := make([]string, 0, 4)
 	for _, class := range s.Classes() {
 		marks = append(marks, w.class(class))
 	}
-	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.bold, place, w.ink.off, w.ink.bold, s.name(), w.ink.off, strings.Join(marks, ", "))
-	w.body(s)
-}
-
-func (w *textWriter) body(s *Subject) {
+	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, s.name(), w.ink.Off, strings.Join(marks, ", "))
 	for _, f := range s.Findings {
 		w.finding(f)
 	}
 	w.numbers(s)
 	for _, n := range s.Notes {
 		mark := n.About + ": "
-		w.wrapped("  "+w.ink.bold+mark+w.ink.off, 2+len(mark), n.Text)
+		w.wrapped("  "+w.ink.Bold+mark+w.ink.Off, 2+len(mark), n.Text)
 	}
 	for _, q := range s.SQL {
-		w.wrapped("  "+w.ink.bold+"sql: "+w.ink.off, len("  sql: "), q.Why+":")
-		fmt.Fprintf(w, "    %s\n", q.Text)
+		w.wrapped("  "+w.ink.Bold+"sql: "+w.ink.Off, len("  sql: "), q.Why+":")
+		fmt.Fprintf(w, "    %s\n", q.Text) // never wrapped, so that it can be copied
 	}
 }
 
-// class returns a class in its color: yellow for what lets more through, red for what breaks, blue for what
-// lets less through.
+// class colors a class: yellow if it lets more through, red if it breaks callers, blue if it lets less through.
 func (w *textWriter) class(class Class) string {
 	switch class {
 	case Loosened:
-		return w.ink.yellow + string(class) + w.ink.off
+		return w.ink.Yellow + string(class) + w.ink.Off
 	case Breaking, Removed:
-		return w.ink.red + string(class) + w.ink.off
+		return w.ink.Red + string(class) + w.ink.Off
 	case Tightened:
-		return w.ink.blue + string(class) + w.ink.off
+		return w.ink.Blue + string(class) + w.ink.Off
 	}
 	return string(class)
 }
 
-// finding prints the changes of one id: each on a line if it fits, and otherwise one side below the other.
+// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one.
 func (w *textWriter) finding(f Finding) {
 	line := ""
 	for i, c := range f.Changes {
 		if i > 0 {
 			fmt.Fprintln(w, line)
 		}
-		old, new := clip(value(c, c.Old)), clip(value(c, c.New))
-		if line = before + change(c, old, new); cells.Of(line) > width-4 {
-			fmt.Fprintf(w, "%s%s\n", before, c.Field)
+		old, new := shortValue(c, c.Old), shortValue(c, c.New)
+		// A long change is easier to compare as two lines than as one that wraps.
+		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
+			fmt.Fprintf(w, "%s%s\n", changeIndent, c.Field)
 			w.wrapped("    - ", 6, old)
 			w.wrapped("    + ", 6, new)
 			line = ""
 		}
 	}
-	w.ended(line, "["+f.ID+"] "+classList(f.Classes))
+	w.withEnd(line, "["+f.ID+"] "+classList(f.Classes))
 }
 
-// change says what has changed; nothing of a limit that was added or removed.
+// change is empty for a limit that was added or removed.
 func change(c spec.Change, old, new string) string {
 	switch {
 	case old == "" || new == "":
@@ -127,57 +142,55 @@ func change(c spec.Change, old, new string) string {
 	return c.Field + " " + old + " → " + new
 }
 
-// before stands before a change, and column is where its end begins, after a gap.
 const (
-	before = "  "
-	column = 46
-	gap    = 2
+	changeIndent = "  "
+	// endColumn is where the id of every change starts, at least endGap after the change.
+	endColumn = 46
+	endGap    = 2
 )
 
-// ended prints a line with something at its end, which begins in the same column for all changes, below the line
-// if that is too long. Where nothing has changed but that there is a limit, it is all that there is.
-func (w *textWriter) ended(line, end string) {
+// withEnd prints a line with an end at endColumn. The end is on a line of its own if the line is too long.
+func (w *textWriter) withEnd(line, end string) {
 	at := cells.Of(line)
 	switch {
-	case line == before:
-		w.wrapped(before, at, end)
+	case line == changeIndent: // a limit that was added or removed has no change to print
+		w.wrapped(changeIndent, at, end)
 		return
-	case at+gap > column:
+	case at+endGap > endColumn:
 		fmt.Fprintln(w, line)
 		line, at = "", 0
 	}
-	w.wrapped(line+strings.Repeat(" ", column-at), column, end)
+	w.wrapped(line+strings.Repeat(" ", endColumn-at), endColumn, end)
 }
 
-// numbers prints a table of what was and what is; of a limit that was added, of what is.
+// numbers prints a table of the numbers before and after, or of those of an added limit.
 func (w *textWriter) numbers(s *Subject) {
-	numbers := s.Telling()
-	if len(numbers) > 0 {
-		w.wrapped("    ", 4, "for "+s.party()+", at most:")
+	numbers := s.shownNumbers()
+	if len(numbers) == 0 {
+		return
 	}
-	var name, old, new int
-	for _, n := range numbers {
-		name, old, new = max(name, cells.Of(n.Name)), max(old, len(n.words(n.Old))), max(new, len(n.words(n.New)))
-	}
+	w.wrapped("    ", 4, "for "+words.Holder(s.Per)+", at most:")
+	var rows [][]string
 	for _, n := range numbers {
 		if s.added() {
-			fmt.Fprintf(w, "    %-*s  %*s\n", name, n.Name, new, n.words(n.New))
+			rows = append(rows, []string{n.Name, n.format(n.New), "", ""})
 			continue
 		}
-		line := fmt.Sprintf("    %-*s  %*s → %*s  %s", name, n.Name, old, n.words(n.Old), new, n.words(n.New), n.ratio())
-		w.WriteString(strings.TrimRight(line, " ") + "\n")
+		rows = append(rows, []string{n.Name, n.format(n.Old) + " →", n.format(n.New), n.ratio()})
 	}
+	w.WriteString(cells.Table(rows, "lrrl", "    "))
 }
 
-// wrapped prints a text after a mark of some cells, and as many lines as it takes below it.
+// wrapped prints a text after a mark, and continues it below the text with an indent of as many cells as the mark has.
+// Unlike [cells.Wrap] it accepts escape codes in the mark, and cuts words that are longer than a line.
 func (w *textWriter) wrapped(mark string, indent int, text string) {
 	w.WriteString(mark)
 	at := indent
-	for i, word := range fitting(strings.Fields(text), width-indent) {
+	for i, word := range cutWords(strings.Fields(text), cells.Line-indent) {
 		length := cells.Of(word)
 		switch {
 		case i == 0:
-		case at+1+length > width:
+		case at+1+length > cells.Line:
 			w.WriteString("\n" + strings.Repeat(" ", indent))
 			at = indent
 		default:
@@ -190,35 +203,35 @@ func (w *textWriter) wrapped(mark string, indent int, text string) {
 	w.WriteString("\n")
 }
 
-// fitting returns words of which those that are longer than a line are cut into several.
-func fitting(words []string, most int) (list []string) {
-	for _, word := range words {
+// cutWords cuts words that are longer than a number of cells, such as text in a language without spaces.
+func cutWords(list []string, most int) (short []string) {
+	for _, word := range list {
 		from, length := 0, 0
 		for i, r := range word {
 			if length += cells.Rune(r); length > most {
-				list = append(list, word[from:i])
+				short = append(short, word[from:i])
 				from, length = i, cells.Rune(r)
 			}
 		}
-		list = append(list, word[from:])
+		short = append(short, word[from:])
 	}
-	return list
+	return short
 }
 
-// Title names the subject and its classes: "sendMessage: loosened".
+// Title returns the name of the subject and its classes: "sendMessage: loosened".
 func (s *Subject) Title() string { return s.name() + ": " + classList(s.Classes()) }
 
-// Lines returns what is said about the subject below its title, a line each, however long.
+// Lines returns the changes, numbers, notes and statements of the subject, one line each, however long.
 func (s *Subject) Lines() (lines []string) {
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			what := change(c, clip(value(c, c.Old)), clip(value(c, c.New)))
-			lines = append(lines, strings.TrimSpace(what+" ["+f.ID+"] "+classList(f.Classes)))
+			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
+			lines = append(lines, strings.TrimSpace(text+" ["+f.ID+"] "+classList(f.Classes)))
 		}
 	}
-	for _, n := range s.Telling() {
+	for _, n := range s.shownNumbers() {
 		if s.added() {
-			lines = append(lines, n.Name+": "+n.words(n.New))
+			lines = append(lines, n.Name+": "+n.format(n.New))
 			continue
 		}
 		lines = append(lines, n.Name+": "+n.change())
@@ -230,4 +243,51 @@ func (s *Subject) Lines() (lines []string) {
 		lines = append(lines, "sql, "+q.Why+": "+q.Text)
 	}
 	return lines
+}
+
+// longestValue is how many runes of a name or value are printed.
+const longestValue = 160
+
+// name returns the limit's name, or words for the file itself.
+func (s *Subject) name() string {
+	if s.Limit == "" {
+		return "the file"
+	}
+	return words.Clip(s.Limit, longestValue)
+}
+
+// shortValue returns one side of a change on one line, safe to print.
+func shortValue(c spec.Change, side spec.Side) string {
+	text := side.Value
+	if c.Field == "rate" || c.Field == "capacity" || c.Field == "maxReserved" {
+		// The numbers below are grouped as well.
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			text = words.Number(n)
+		}
+	}
+	if text == "" {
+		text = defaultInWords(c, side)
+	}
+	return words.Clip(printable.Flat(text), longestValue)
+}
+
+// defaultInWords says what applies if a field has no value.
+func defaultInWords(c spec.Change, side spec.Side) string {
+	switch c.Field {
+	case "":
+		return ""
+	case "maxReserved":
+		return unbounded
+	case "durability":
+		return "database default"
+	case "start":
+		switch {
+		case !windowed(&side.Limit.Policy):
+			return "none"
+		case len(side.Limit.Key) == 0:
+			return "derived from the name"
+		}
+		return "derived from the key"
+	}
+	return "none"
 }

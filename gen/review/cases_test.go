@@ -3,12 +3,14 @@ package review
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,13 +19,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-var update = flag.Bool("update", false, "write what is printed into the cases")
+var update = flag.Bool("update", false, "write the output into the cases")
 
-// casesIn is where the cases are: files with sections below lines "-- name --". "old" and "new" are the two
-// files, and every other section is what is printed in that form.
+// casesIn is the directory of the cases. A case has sections below lines "-- name --": the files "old" and "new", and then
+// the expected output in each format.
 const casesIn = "../../testdata/review"
 
-// section is a part of a case.
 type section struct{ name, text string }
 
 func readCase(t testing.TB, path string) (sections []section) {
@@ -56,7 +57,7 @@ func parse(t testing.TB, name, text string) *spec.File {
 	return file
 }
 
-// eachCase calls a function with every case.
+// eachCase calls a function with every case and its review.
 func eachCase(t *testing.T, do func(t *testing.T, path string, sections []section, r *Review)) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(casesIn, "*.txt"))
@@ -86,7 +87,7 @@ func TestCases(t *testing.T) {
 				sections[2+i].text = got.String()
 				continue
 			}
-			assert.Equal(t, s.text, got.String(), "if it is meant: go test ./gen/review -run Cases -update")
+			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/review -run Cases -update")
 		}
 		if *update {
 			writeCase(t, path, sections)
@@ -94,39 +95,37 @@ func TestCases(t *testing.T) {
 	})
 }
 
-// What can change must have a case that shows how it is told: every field of every kind that has it, every
-// kind that becomes another, and every id and class.
+// Every id and class, every field of every kind that has it, and every change from one kind to another needs a case.
 func TestEveryChangeHasACase(t *testing.T) {
-	told := map[string]bool{}
+	shown := map[string]bool{}
 	eachCase(t, func(_ *testing.T, _ string, _ []section, r *Review) {
 		for i := range r.Subjects {
 			for _, f := range r.Subjects[i].Findings {
-				told[f.ID] = true
+				shown[f.ID] = true
 				for _, class := range f.Classes {
-					told[string(class)] = true
+					shown[string(class)] = true
 				}
 				for _, c := range f.Changes {
-					told[c.Field] = true
+					shown[c.Field] = true
 					if c.Field != "" && c.New.Limit != nil {
-						told[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
+						shown[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
 					}
 					if c.Field == "kind" {
-						told[c.Old.Value+" to "+c.New.Value] = true
+						shown[c.Old.Value+" to "+c.New.Value] = true
 					}
 				}
 			}
 		}
 	})
-	for _, want := range wanted() {
-		assert.True(t, told[want], "no case in testdata/review has %s", want)
-	}
+	missing := slices.DeleteFunc(wanted(), func(change string) bool { return shown[change] })
+	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/review -run Cases -update")
 }
 
 func wanted() (list []string) {
 	for _, class := range Classes() {
 		list = append(list, string(class))
 	}
-	// without says which fields a kind does not have: that of a whole file has no kind.
+	// The fields that a kind does not have. The package belongs to the file, not to a kind.
 	without := map[string][]string{"token bucket": {"start"}, "fixed window": nil, "sliding window": {"maxReserved"}}
 	for _, change := range spec.ChangeKinds() {
 		list = append(list, change.ID)
@@ -149,11 +148,30 @@ func wanted() (list []string) {
 	return list
 }
 
-func TestEveryChangeHasAJudge(t *testing.T) {
-	for _, kind := range spec.ChangeKinds() {
-		assert.NotNil(t, judges[kind.ID], kind.ID)
-		r := Of(parse(t, "old", kind.Old), parse(t, "new", kind.New))
-		require.NotEmpty(t, r.Subjects, kind.ID)
+// manyLimits returns a file of n limits.
+func manyLimits(n int, rest string) string {
+	var text strings.Builder
+	text.WriteString("version: 1\nlimits:\n")
+	for i := range n {
+		fmt.Fprintf(&text, "  limit%d: {kind: token bucket, rate: %d, key: {userID: int64}, %s}\n", i, i+1, rest)
 	}
-	assert.Len(t, judges, len(spec.ChangeKinds()))
+	return text.String()
+}
+
+// BenchmarkReview measures a review of 1,000 changed limits relative to parsing the files, which every command does.
+func BenchmarkReview(b *testing.B) {
+	before, after := []byte(manyLimits(1000, "period: 1m")), []byte(manyLimits(1000, "period: 2m, capacity: 7, doc: x"))
+	var reading, reviewing time.Duration
+	for b.Loop() {
+		start := time.Now()
+		old, wrong := spec.Parse("old.yaml", before)
+		new, alsoWrong := spec.Parse("new.yaml", after)
+		reading += time.Since(start)
+		require.Empty(b, append(wrong, alsoWrong...))
+
+		start = time.Now()
+		require.NoError(b, Of(old, new).WriteText(io.Discard, false))
+		reviewing += time.Since(start)
+	}
+	b.ReportMetric(float64(reviewing)/float64(reading), "times-reading")
 }

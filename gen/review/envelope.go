@@ -1,0 +1,240 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// looseness returns Loosened if the new rule lets more tokens through in an interval of some length, Tightened if it
+// lets fewer through in some, or both. The rules are compared by their envelopes: an envelope gives the most tokens in an
+// interval as a function of its length, see [spec.Within].
+func looseness(old, new *runtime.Policy) (classes []Class) {
+	if exceeds(new, old) {
+		classes = append(classes, Loosened)
+	}
+	if exceeds(old, new) {
+		classes = append(classes, Tightened)
+	}
+	return classes
+}
+
+// exceeds also compares the envelopes of calls without reservations, because those of two rules with unbounded
+// reservations are equal.
+func exceeds(one, other *runtime.Policy) bool {
+	one, other = effective(one), effective(other)
+	return envelopeExceeds(one, other) || (one.Reserves() || other.Reserves()) && envelopeExceeds(spec.Unreserved(one), spec.Unreserved(other))
+}
+
+// effective returns the policy with the capacity that its kind enforces.
+func effective(p *runtime.Policy) *runtime.Policy {
+	if !traitsOf(p.Kind).sliding || p.Capacity == p.Rate {
+		return p
+	}
+	same := *p
+	same.Capacity = p.Rate
+	return &same
+}
+
+// envelopeExceeds reports whether one envelope is above another one at some length.
+func envelopeExceeds(one, other *runtime.Policy) bool {
+	// A higher rate exceeds any lead that the other rule has, in a long enough interval.
+	if more, _ := compareLongRun(other, one); more {
+		return true
+	}
+	if isLine(one) && isLine(other) {
+		return spec.Within(one, 0) > spec.Within(other, 0)
+	}
+	return slices.ContainsFunc(decisiveLengths(one, other), func(t int64) bool {
+		return spec.Within(one, time.Duration(t)) > spec.Within(other, time.Duration(t))
+	})
+}
+
+// isLine reports whether an envelope is a straight line, but for rounding. Two lines are compared by their ends alone.
+func isLine(p *runtime.Policy) bool { return !windowed(p) && p.Lease.For == 0 }
+
+// compareLongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
+// round.
+func compareLongRun(old, new *runtime.Policy) (more, fewer bool) {
+	high, low := bits.Mul64(uint64(longRunRate(new)), uint64(old.Period))
+	highWas, lowWas := bits.Mul64(uint64(longRunRate(old)), uint64(new.Period))
+	switch {
+	case high != highWas:
+		return high > highWas, high < highWas
+	default:
+		return low > lowWas, low < lowWas
+	}
+}
+
+// longRunRate returns how many tokens a rule grants in a period, on average over a long time.
+func longRunRate(p *runtime.Policy) int64 { return traitsOf(p.Kind).longRun(p) }
+
+// mostWindows bounds how many windows of the longer period are compared. If the periods have almost no common divisor,
+// the envelopes have met in all but the most exact way by then.
+const mostWindows = 500
+
+// decisiveLengths returns the lengths at which one of two envelopes can be the furthest above the other: where one
+// grants a window, and where the next token is due on either side of that. Apart from the long run, envelopes repeat with
+// their periods, so lengths up to the first common multiple of both periods are enough.
+func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
+	long, short := windowPeriod(one), windowPeriod(other)
+	if long < short {
+		long, short = short, long
+	}
+	offsets := jumpOffsets(one, other)
+	ends := []int64{0}
+	if long > 0 {
+		n := int64(2)
+		if short > 0 {
+			n += min(mostWindows, short/gcd(long, short))
+		}
+		for i := range min(n+1, math.MaxInt64/16/long) { // later ones would overflow
+			ends = append(ends, i*long)
+			if short > 0 {
+				last := i * long / short * short
+				ends = append(ends, last-short, last, last+short, last+2*short)
+			}
+		}
+	}
+	slices.Sort(ends)
+	for _, end := range slices.Compact(ends) {
+		for _, offset := range offsets {
+			// Envelopes jump within a nanosecond, so both sides of the jump count.
+			for _, t := range []int64{end + offset - 1, end + offset, end + offset + 1} {
+				if t >= 0 {
+					lengths = append(lengths, t)
+				}
+			}
+		}
+	}
+	return withTokenJumps(lengths, one, other)
+}
+
+// windowPeriod is 0 for a rule without windows.
+func windowPeriod(p *runtime.Policy) int64 {
+	if !windowed(p) {
+		return 0
+	}
+	return int64(p.Period)
+}
+
+// jumpOffsets returns how far from the end of a period envelopes jump.
+func jumpOffsets(policies ...*runtime.Policy) []int64 {
+	list := []int64{0}
+	for _, p := range policies {
+		if p.Start.FirstUse() && p.Reserves() && p.MaxReserved < runtime.Unbounded {
+			// Here the interval starts when a full reservation is due, so its windows started that much earlier.
+			list = append(list, -(int64(spec.LongestDelay(p)) % int64(p.Period)))
+		}
+	}
+	return list
+}
+
+// withTokenJumps adds the lengths at which either rule lets the next token through, and the last one before the next
+// length.
+func withTokenJumps(lengths []int64, policies ...*runtime.Policy) []int64 {
+	slices.Sort(lengths)
+	lengths = slices.Compact(lengths)
+	all := slices.Clone(lengths)
+	for i, t := range lengths {
+		until := t + int64(policies[0].Period) + int64(policies[1].Period)
+		if i+1 < len(lengths) {
+			until = lengths[i+1]
+		}
+		if until-t < 3 {
+			continue // no length in between
+		}
+		for _, p := range policies {
+			first := shortestWith(p, t, until, increment(spec.Within(p, time.Duration(t))))
+			last := shortestWith(p, t, until, spec.Within(p, time.Duration(until-1)))
+			all = append(all, first, max(t, first-1), last, max(t, last-1))
+		}
+	}
+	return all
+}
+
+// increment keeps [math.MaxInt64], which means that there is no bound.
+func increment(n int64) int64 {
+	if n == math.MaxInt64 {
+		return n
+	}
+	return n + 1
+}
+
+// shortestWith returns the shortest length from low to before high in which a rule lets a number of tokens through, or
+// high-1 if it does not.
+func shortestWith(p *runtime.Policy, low, high, tokens int64) int64 {
+	for low < high-1 {
+		middle := low + (high-1-low)/2
+		if spec.Within(p, time.Duration(middle)) >= tokens {
+			high = middle + 1
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
+
+// intervalNotes say in which intervals an edit is looser and in which tighter, if it is both and there is one length
+// that separates them.
+func intervalNotes(p pair) []Note {
+	if p.old == nil || p.new == nil {
+		return nil
+	}
+	old, new := effective(&p.old.Policy), effective(&p.new.Policy)
+	if p.either(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+		// Otherwise there is nothing to compare: every interval is unbounded on one side.
+		old, new = spec.Unreserved(old), spec.Unreserved(new)
+	}
+	shorter, longer := "looser", "tighter"
+	until, ok := looserUntil(old, new)
+	if !ok {
+		if until, ok = looserUntil(new, old); !ok {
+			return nil
+		}
+		shorter, longer = longer, shorter
+	}
+	return []Note{{Rule, fmt.Sprintf("The limit is %s in intervals of up to about %s, and %s in longer ones.", shorter, Length(until), longer)}}
+}
+
+// looserUntil returns the length of the longest intervals in which a new rule lets more tokens through, provided that it
+// lets fewer through in some longer ones and in no shorter ones.
+func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
+	compare := func(t int64) int {
+		return cmp.Compare(spec.Within(new, time.Duration(t)), spec.Within(old, time.Duration(t)))
+	}
+	list := decisiveLengths(old, new)
+	slices.Sort(list)
+	for t := max(1, list[len(list)-1]); t < math.MaxInt64/4; t *= 2 { // in the long run the rates decide
+		list = append(list, 2*t+1)
+	}
+	looser, tighter := int64(-1), int64(-1)
+	for _, t := range list {
+		switch order := compare(t); {
+		case order > 0 && tighter >= 0:
+			return 0, false
+		case order > 0:
+			looser = t
+		case order < 0 && tighter < 0:
+			tighter = t
+		}
+	}
+	if looser < 0 || tighter < 0 {
+		return 0, false
+	}
+	// The rules cross between two decisive lengths.
+	for looser+1 < tighter {
+		if middle := looser + (tighter-looser)/2; compare(middle) > 0 {
+			looser = middle
+		} else {
+			tighter = middle
+		}
+	}
+	return time.Duration(looser), true
+}

@@ -1,0 +1,301 @@
+package review
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule.
+func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
+	policy := p.old.Policy
+	change(&policy)
+	return effective(&policy)
+}
+
+func judgeKind(j *judgement, p pair, _ []spec.Change) {
+	j.compareRules(&p.old.Policy, &p.new.Policy)
+	j.class(StoredState)
+}
+
+func judgeRate(j *judgement, p pair, _ []spec.Change) {
+	is := &p.new.Policy
+	changed := p.withOneChange(func(policy *runtime.Policy) { policy.Rate, policy.Period = is.Rate, is.Period })
+	j.compareRules(&p.old.Policy, changed)
+	if more, fewer := compareLongRun(&p.old.Policy, changed); !more && !fewer {
+		j.note(Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
+			words.Number(p.old.Policy.Rate), words.Period(p.old.Policy.Period), words.Number(is.Rate), words.Period(is.Period))
+	}
+	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
+	if is.Period != p.old.Policy.Period && windowsMove(p) {
+		j.class(StoredState)
+	}
+}
+
+func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
+	is := p.new.Policy.Capacity
+	sliding := traitsOf(p.old.Policy.Kind).sliding
+	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
+		if policy.Capacity = is; sliding {
+			policy.Rate = is // both are the same number, so the capacity cannot change alone
+		}
+	}))
+	if !changes[0].New.Given && !traitsOf(p.new.Policy.Kind).sliding {
+		j.note(Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
+	}
+	noteVerbs(j, p)
+}
+
+func judgeMaxReserved(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.MaxReserved, p.new.Policy.MaxReserved
+	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.MaxReserved = is }))
+	// More reservations are looser even if they let no more tokens through in any interval.
+	switch {
+	case is > was:
+		j.alone = append(j.alone, Loosened)
+	case is < was:
+		j.alone = append(j.alone, Tightened)
+	}
+	switch {
+	case is == 0:
+		j.note(Deploy, "Reservations made before the deploy stay valid.")
+	case is < was:
+		j.note(Deploy, "Reservations made before the deploy stay valid. A key can reserve again when fewer than %s are reserved ahead.", words.Count(is, "token"))
+	}
+	noteVerbs(j, p)
+}
+
+func judgeStart(j *judgement, p pair, _ []spec.Change) {
+	if !windowed(&p.old.Policy) || !windowed(&p.new.Policy) {
+		return // the start only changed because the kind did, which is judged itself
+	}
+	if sameWindows(p) {
+		j.note(Rule, "Windows start at the same times as before.")
+		return
+	}
+	is := p.new.Policy.Start
+	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.Start = is }))
+	j.class(StoredState)
+	_, wasAligned := p.old.Policy.Start.Offset()
+	if _, aligned := is.Offset(); aligned && len(p.new.Key) > 0 && !wasAligned {
+		j.note(Rule, "The windows of all keys now start at the same time.")
+	}
+}
+
+// sameWindows reports whether two different starts give the same windows, such as offsets that are a period apart.
+func sameWindows(p pair) bool {
+	was, wasAligned := p.old.Policy.Start.Offset()
+	is, aligned := p.new.Policy.Start.Offset()
+	period := p.new.Policy.Period
+	return wasAligned && aligned && (was%period-is%period)%period == 0
+}
+
+// windowsMove reports whether the windows of a limit start at other times. It is false if either rule has no windows.
+func windowsMove(p pair) bool {
+	old, new := &p.old.Policy, &p.new.Policy
+	if !windowed(old) || !windowed(new) {
+		return false
+	}
+	return old.Period != new.Period || old.Start != new.Start && !sameWindows(p)
+}
+
+func judgeShards(j *judgement, p pair, _ []spec.Change) {
+	was, is := max(1, p.old.Policy.Shards), max(1, p.new.Policy.Shards)
+	j.class(StoredState)
+	if is > was {
+		if gain := gainedByShards(p); gain > 0 {
+			j.class(Loosened)
+			j.note(Deploy, "%s full: a one-time gain of up to %s for each key in use.", shardsInWords("%s starts", "%s start", was, is), words.Count(gain, "token"))
+		} else {
+			j.note(Deploy, "%s empty for a key in use.", shardsInWords("%s starts", "%s start", was, is))
+		}
+		return
+	}
+	j.class(Tightened)
+	forgotten := ""
+	switch {
+	case p.old.Policy.MaxReserved == runtime.Unbounded:
+		forgotten = " Reservations stored there are forgotten, however many there are."
+	case p.old.Policy.Reserves():
+		forgotten = fmt.Sprintf(" Reservations stored there, up to %s, are forgotten.", words.Count(reservedInShards(&p.old.Policy, is, was), "token"))
+	}
+	if forgotten != "" {
+		// The key does not have to pay these reservations back, so it has tokens sooner.
+		j.class(Loosened)
+	}
+	j.note(Deploy, "%s no longer read: a key in use loses up to %s stored there.%s",
+		shardsInWords("%s is", "%s are", is, was), words.Count(heldInShards(&p.old.Policy, is, was), "token"), forgotten)
+	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
+		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.new.Policy.Name, is)
+}
+
+// gainedByShards returns how many tokens the new shards give a key that had none left under the old rule.
+func gainedByShards(p pair) int64 {
+	empty := runtime.State{TS: origin, Exists: true}
+	return tokensLeft(withWindowAt(&p.new.Policy, origin), split(&p.old.Policy, empty, max(1, p.new.Policy.Shards)), origin)
+}
+
+// heldInShards returns the most tokens that the shards from one index to before another can hold.
+func heldInShards(p *runtime.Policy, from, to int) (tokens int64) {
+	for i := from; i < to; i++ {
+		tokens += int64(p.Rule("").Shard(i, p.Shards).Capacity)
+	}
+	return tokens
+}
+
+// reservedInShards returns the most tokens that can be reserved ahead in the shards from one index to before another.
+func reservedInShards(p *runtime.Policy, from, to int) (tokens int64) {
+	for i := from; i < to; i++ {
+		tokens += int64(p.Rule("").Shard(i, p.Shards).Debt)
+	}
+	return tokens
+}
+
+// shardsInWords puts the names of the shards from one index to before another into a format for one or for several.
+func shardsInWords(one, several string, from, to int) string {
+	switch to - from {
+	case 1:
+		return fmt.Sprintf(one, fmt.Sprintf("Shard %d", from))
+	case 2:
+		return fmt.Sprintf(several, fmt.Sprintf("Shards %d and %d", from, to-1))
+	}
+	return fmt.Sprintf(several, fmt.Sprintf("Shards %d to %d", from, to-1))
+}
+
+func judgeTimeout(j *judgement, p pair, _ []spec.Change) {
+	shorter, open := timeoutOf(p.new) < timeoutOf(p.old), p.new.Policy.OnError == runtime.FailOpen
+	switch {
+	case shorter && open:
+		j.class(Loosened)
+		j.note(Rule, "onError is open and the store counts as failed sooner, so more requests pass uncounted.")
+	case open:
+		// Requests now get late decisions, which can be denials, instead of passing.
+		j.class(Tightened)
+		j.note(Rule, "The store counts as failed later, so fewer requests pass uncounted.")
+	case shorter:
+		j.class(Tightened)
+		j.note(Calls, "The store counts as failed sooner, so more calls return an error.")
+	default:
+		j.class(Loosened)
+		j.note(Calls, "Calls wait longer for the store before they return an error.")
+	}
+}
+
+// timeoutOf returns the longest duration for a limit without a timeout, so that timeouts can be compared.
+func timeoutOf(l *spec.Limit) time.Duration {
+	if l.Policy.Timeout == 0 {
+		return math.MaxInt64
+	}
+	return l.Policy.Timeout
+}
+
+func judgeOnError(j *judgement, p pair, _ []spec.Change) {
+	if p.new.Policy.OnError == runtime.FailOpen {
+		j.class(Loosened)
+		j.note(Rule, "While the store fails, every request passes uncounted.")
+		return
+	}
+	j.class(Tightened)
+	j.note(Rule, "While the store fails, no request passes: calls return the error.")
+}
+
+func judgeDenyCache(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.DenyCache, p.new.Policy.DenyCache
+	if is < was {
+		j.class(Loosened)
+	} else {
+		// A refund by another process does not end a cached denial.
+		j.class(Tightened)
+	}
+	if is == 0 {
+		j.note(Rule, "Denials are no longer cached, so tokens that are refunded or reset can be taken at once.")
+		return
+	}
+	j.note(Rule, "The limit grants as many tokens as before. When another process refunds or resets a key, this one may still deny its requests for up to %s.", words.Duration(is))
+}
+
+// judgeLease counts both effects of a lease: its tokens are spent later than they are taken, and other processes are
+// denied what one process holds.
+func judgeLease(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.Lease, p.new.Policy.Lease
+	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.Lease = is }))
+	// A larger or longer block keeps more tokens from other processes.
+	if is.Tokens > was.Tokens || is.For > was.For {
+		j.class(Tightened)
+	}
+	if is.Tokens < was.Tokens || is.For < was.For {
+		j.class(Loosened)
+	}
+	if is.Tokens == 0 {
+		j.note(Rule, "Processes no longer hold tokens in memory: every request goes to the store.")
+		return
+	}
+	if windowed(&p.new.Policy) {
+		j.note(Rule, "A leased block expires with its window, so it allows no more tokens in any interval.")
+	} else {
+		effect := "no more in any interval than reservations already allow"
+		if n := leasedMore(&p.new.Policy); n > 0 {
+			effect = fmt.Sprintf("up to %s more in an interval than without a lease", words.Count(n, "token"))
+		}
+		j.note(Rule, "Leased tokens can be spent up to %s after they were taken: %s.", words.Duration(is.For), effect)
+	}
+	j.note(Rule, "Each process can hold up to %s of a key for up to %s. Others cannot use them in that time, and they are lost if the process is killed.",
+		words.Count(is.Tokens, "token"), words.Duration(is.For))
+}
+
+// leasedMore returns how many more tokens a lease lets through in some interval of a token bucket: those that accrue in
+// the time of the lease, rounded up, less those that can be reserved. It is at most [math.MaxInt64].
+func leasedMore(p *runtime.Policy) int64 {
+	// rate * time needs 128 bits, before the division by the period.
+	high, low := bits.Mul64(uint64(p.Rate), uint64(p.Lease.For))
+	if high >= uint64(p.Period) {
+		return math.MaxInt64
+	}
+	tokens, rest := bits.Div64(high, low, uint64(p.Period))
+	if rest > 0 {
+		tokens++
+	}
+	return max(0, int64(min(tokens, math.MaxInt64))-p.MaxReserved)
+}
+
+// strictness orders durabilities by how little a crash can lose. The setting of the database can be either of the other
+// two, so it is between them.
+var strictness = map[runtime.Durability]int{
+	runtime.DurabilityRelaxed: 0,
+	runtime.DurabilityDefault: 1,
+	runtime.DurabilityFull:    2,
+}
+
+// postgresLoses is how much time a crash of Postgres can lose with synchronous_commit = off: three times
+// wal_writer_delay, which is 200ms by default.
+const postgresLoses = 600 * time.Millisecond
+
+func judgeDurability(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.Durability, p.new.Policy.Durability
+	if strictness[is] < strictness[was] {
+		j.class(Loosened)
+	} else {
+		j.class(Tightened)
+	}
+	switch is {
+	case runtime.DurabilityRelaxed:
+		reserved := ""
+		if p.new.Policy.Reserves() {
+			reserved = ", plus reserved ones"
+		}
+		j.note(Rule, "If the database's machine crashes, the latest counts may be lost, and their tokens can be taken again. On Postgres, these are the counts of the last %s: up to %s of a key%s.",
+			words.Duration(postgresLoses), words.Count(spec.Within(spec.Unreserved(&p.new.Policy), postgresLoses), "token"), reserved)
+	case runtime.DurabilityFull:
+		j.note(Rule, "Each decision waits for the database's disk, so a crash loses no counts.")
+	case runtime.DurabilityDefault:
+		j.note(Rule, "The settings of the database decide how much a crash can lose.")
+	default:
+		panic(fmt.Sprintf("review: durability %v is not described: add it to judgeDurability and strictness in gen/review/fields.go", is))
+	}
+	j.note(Rule, "MySQL and MariaDB set this for the whole server, so it has no effect there.")
+}

@@ -1,0 +1,201 @@
+package review
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// traits is what the review has to know about a kind beyond what the runtime's step computes.
+type traits struct {
+	// windowed is true if tokens are granted when a window starts, and false if they accrue continuously.
+	windowed bool
+	// sliding is true if usage of the previous window counts too. Then the capacity is always the rate.
+	sliding bool
+	// longRun returns how many tokens a rule grants in a period, on average over a long time.
+	longRun func(p *runtime.Policy) int64
+	// exhausted returns the stored rows of exhausted keys that can be worth the most under a rule with another period,
+	// whose windows start on a grid.
+	exhausted func(rule *runtime.Rule, period int64, g grid) []row
+	// views returns the instants at which a row can be worth the most under a rule of this kind.
+	views func(g grid, p *runtime.Policy, m moment) []view
+	// newRate and newWindows say how a stored row is read after an edit of the rate, or of when windows start.
+	newRate, newWindows string
+}
+
+var traitsByKind = map[runtime.Kind]traits{
+	runtime.TokenBucket: {
+		longRun:   rateUnlessUnusable,
+		exhausted: exhaustedBuckets,
+		views:     lastViews,
+		newRate:   "Counts are kept. Tokens accrue at the new rate, starting from a key's last take.",
+	},
+	runtime.FixedWindow: {
+		windowed:   true,
+		longRun:    func(p *runtime.Policy) int64 { return min(p.Rate, p.Capacity+p.MaxReserved) },
+		exhausted:  exhaustedWindows,
+		views:      windowViews,
+		newRate:    "Counts are kept. The next window grants the new rate.",
+		newWindows: "A key's current window ends at another time, and the next one grants the tokens accrued since the current one started.",
+	},
+	runtime.SlidingWindow: {
+		windowed:   true,
+		sliding:    true,
+		longRun:    rateUnlessUnusable,
+		exhausted:  exhaustedSliding,
+		views:      slidingViews,
+		newRate:    "A key keeps the tokens left in its window. The rest of the new rate counts as used.",
+		newWindows: "Used tokens count in the new windows, and may be forgotten sooner.",
+	},
+}
+
+// newKind says how a stored row is read after an edit of the kind, for each old and new one.
+var newKind = map[[2]runtime.Kind]string{
+	{runtime.TokenBucket, runtime.FixedWindow}:   "A key keeps the tokens it had at its last take, and gains none until its next window starts.",
+	{runtime.TokenBucket, runtime.SlidingWindow}: "A key keeps its tokens for the window of its last take. The rest of the rate counts as used in that window.",
+	{runtime.FixedWindow, runtime.TokenBucket}:   "A key keeps the tokens of its window, plus those that accrue from the start of that window.",
+	{runtime.FixedWindow, runtime.SlidingWindow}: "A key keeps its tokens for the window of its last take. The rest of the rate counts as used in that window.",
+	{runtime.SlidingWindow, runtime.TokenBucket}: "A key keeps the tokens left in its window. Usage of the previous window is forgotten.",
+	{runtime.SlidingWindow, runtime.FixedWindow}: "A key keeps the tokens left in its window. Usage of the previous window is forgotten.",
+}
+
+// traitsOf panics for an unknown kind instead of treating it like another one.
+func traitsOf(kind runtime.Kind) traits {
+	t, ok := traitsByKind[kind]
+	if !ok {
+		panic(fmt.Sprintf("review: the kind %v is not described: add it to traitsByKind in gen/review/kinds.go", kind))
+	}
+	return t
+}
+
+func windowed(p *runtime.Policy) bool { return traitsOf(p.Kind).windowed }
+
+// rowsReadAs says how stored rows are read under the new rule; it is empty if they mean the same.
+func rowsReadAs(p pair) string {
+	old, new := &p.old.Policy, &p.new.Policy
+	of := traitsOf(new.Kind)
+	switch {
+	case old.Kind != new.Kind:
+		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
+		if !ok {
+			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/kinds.go", old.Kind, new.Kind))
+		}
+		return sentence
+	case windowsMove(p): // before the rate, because the next window grants the new rate in any case
+		return of.newWindows
+	case old.Rate != new.Rate || old.Period != new.Period:
+		return of.newRate
+	}
+	return ""
+}
+
+func rateUnlessUnusable(p *runtime.Policy) int64 {
+	if p.Capacity+p.MaxReserved == 0 {
+		return 0
+	}
+	return p.Rate
+}
+
+// row is the part of [runtime.State] in which rows of exhausted keys differ.
+type row struct{ value, prev float64 }
+
+func exhaustedBuckets(rule *runtime.Rule, _ int64, _ grid) (rows []row) {
+	for _, debt := range debts(int64(rule.Debt), int64(rule.Rate)) {
+		rows = append(rows, row{value: -float64(debt)})
+	}
+	// A window at first use can start with part of a token.
+	if rule.FirstUse && rule.Capacity+rule.Debt > rule.Rate {
+		rows = append(rows, row{value: almostOne(rule)})
+	}
+	return rows
+}
+
+func exhaustedWindows(rule *runtime.Rule, period int64, g grid) (rows []row) {
+	if rule.FirstUse { // tokens accrue between windows, as in a token bucket
+		return exhaustedBuckets(rule, period, g)
+	}
+	for _, windows := range debts(int64(rule.Debt/rule.Rate), period/rule.Period) {
+		rows = append(rows, row{value: -float64(windows) * rule.Rate})
+	}
+	return rows
+}
+
+func exhaustedSliding(rule *runtime.Rule, period int64, g grid) (rows []row) {
+	rows = []row{{0, 0}}
+	for _, used := range usedInWindow(rule, period, g) {
+		rows = append(rows, row{rule.Rate - used, rule.Rate})
+	}
+	return rows
+}
+
+// debts returns 0, the powers of two below most, most, and the numbers around another one: the debts at which the
+// carried tokens can peak.
+func debts(most, around int64) []int64 {
+	list := []int64{0, most}
+	for n := int64(1); n < most; n *= 2 {
+		list = append(list, n)
+	}
+	for n := around - 2; n <= around+2; n++ {
+		if 0 < n && n < most {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// usedInWindow returns amounts of tokens used in a window after one that used all: the fewest, the most, and those that
+// exhaust a key until a window of the other rule starts or ends.
+func usedInWindow(rule *runtime.Rule, period int64, g grid) (list []float64) {
+	last := rule.Period + rule.Period/int64(rule.Rate)
+	times := []int64{0, period - 1, period, g.after(0) + period - 1}
+	// 32 windows at either end bound the search, however many windows of the other rule fit in between.
+	for i := range int64(32) {
+		times = append(times, g.after(0)+i*g.step, g.upTo(last)-i*g.step)
+	}
+	times = append(times, last)
+	for _, at := range times {
+		least := math.Floor(float64(at)*rule.Rate/float64(rule.Period)) - 1
+		for used := least - 1; used <= least+1; used++ {
+			if 1 <= used && used < rule.Rate {
+				list = append(list, used)
+			}
+		}
+	}
+	return append(list, 1)
+}
+
+// almostOne returns the largest part of a token that can be left when a window at first use starts.
+func almostOne(rule *runtime.Rule) float64 {
+	bucket := *rule
+	bucket.Kind, bucket.FirstUse, bucket.Capacity = runtime.TokenBucket, false, 1
+	empty := runtime.State{TS: origin, Exists: true}
+	last := lastEmpty(&bucket, empty, 0)
+	_, d, _ := bucket.Step(empty, origin+last, runtime.Request{Op: runtime.Peek})
+	return d.Value
+}
+
+// view is an instant at which a row is read, and the start of a window of the new rule, both counted from [origin].
+type view struct{ now, start int64 }
+
+// lastViews is for rules under which a row is worth more the later it is read.
+func lastViews(_ grid, _ *runtime.Policy, m moment) []view { return []view{{m.last, 0}} }
+
+func windowViews(g grid, p *runtime.Policy, m moment) []view {
+	if p.Start.FirstUse() {
+		return lastViews(g, p, m)
+	}
+	return []view{{m.last, g.upTo(m.last)}} // a window grants the tokens accrued until it starts
+}
+
+// slidingViews has one view for each way in which used tokens can count: in the window in which they were taken, in the
+// window after it, or not at all.
+func slidingViews(g grid, p *runtime.Policy, m moment) (list []view) {
+	period := int64(p.Period)
+	for _, start := range []int64{g.upTo(0), g.after(0), g.after(period)} {
+		if now := min(m.last, start+period-1); m.first <= now && start <= now {
+			list = append(list, view{now, start})
+		}
+	}
+	return list
+}
