@@ -127,7 +127,7 @@ func TestTimeoutSaysWhoseItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
 		_, err := limiter.Limit(onError(runtime.FailClosed), runtime.Key{}).Allow(t.Context())
-		require.EqualError(t, err, `limit "limit": the store did not answer in time, 1s: context deadline exceeded`)
+		require.EqualError(t, err, `limit "limit": the store did not answer within the limit's timeout of 1s: context deadline exceeded`)
 	})
 }
 

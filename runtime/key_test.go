@@ -119,7 +119,7 @@ func TestWhatIsNoText(t *testing.T) {
 	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
 		_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
-		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be written as text`)
+		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be converted to text`)
 	}
 	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
 	require.ErrorIs(t, err, errUnwritable)
