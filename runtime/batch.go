@@ -27,6 +27,8 @@ type Batch struct {
 	// undoLog has the states before the current call.
 	undoLog []undoEntry
 	seed    uint64
+	// rule is that of the current request.
+	rule Rule
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[Row]bool
 }
@@ -204,7 +206,9 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
-	whole := q.Policy.Rule(q.Key)
+	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
+	b.rule = q.Policy.Rule(q.Key)
+	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
 	if err := whole.refuse(&q); err != nil {
 		return Decision{}, true, err
@@ -232,7 +236,7 @@ func takenBefore(earlier []Request, q *Request) int64 {
 }
 
 // step executes a request on the rows of its key.
-func (b *Batch) step(whole Rule, q *Request, now int64) (d Decision, ok bool, err error) {
+func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Shards <= 1 {
 		i := b.find(q, 0)
 		next, d, err := whole.Step(b.states[i], now, *q)
@@ -252,7 +256,7 @@ func (b *Batch) step(whole Rule, q *Request, now int64) (d Decision, ok bool, er
 }
 
 // read returns a copy of the shards of a request's key with the given numbers.
-func (b *Batch) read(whole Rule, q *Request, numbers []int) shards {
+func (b *Batch) read(whole *Rule, q *Request, numbers []int) shards {
 	s := shards{make([]Rule, len(numbers)), make([]State, len(numbers))}
 	for i, n := range numbers {
 		s.rules[i] = whole.Shard(n, q.Policy.Shards)

@@ -8,17 +8,17 @@ type fixedWindow struct{}
 
 func (fixedWindow) problem(*Policy) string { return "" }
 
-func (f fixedWindow) available(r Rule, s State, now int64) (tokens, slack float64) {
+func (f fixedWindow) available(r *Rule, s State, now int64) (tokens, slack float64) {
 	return f.accrue(r, s, now).Value, allowance(r.Rate, r.Period)
 }
 
-func (f fixedWindow) accrue(r Rule, s State, now int64) State {
+func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	return r.accrueTo(s, f.currentStart(r, s, now))
 }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
-func (fixedWindow) currentStart(r Rule, s State, now int64) int64 {
+func (fixedWindow) currentStart(r *Rule, s State, now int64) int64 {
 	switch {
 	case !r.FirstUse:
 		return r.windowStart(now)
@@ -28,13 +28,13 @@ func (fixedWindow) currentStart(r Rule, s State, now int64) int64 {
 	return now
 }
 
-func (f fixedWindow) take(r Rule, s State, now int64, count float64) State {
+func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
 	s.Value -= count
 	return s
 }
 
-func (f fixedWindow) refund(r Rule, s State, now int64, count float64) State {
+func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
 	s.Value = min(r.Capacity, s.Value+count)
 	return s
@@ -42,7 +42,7 @@ func (f fixedWindow) refund(r Rule, s State, now int64, count float64) State {
 
 // refundable is count in the window of the request. Later it is less by the tokens that later windows have granted to
 // no effect because the key would have been full.
-func (f fixedWindow) refundable(r Rule, s State, now, takenAt int64, count, missing float64) float64 {
+func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64 {
 	start := f.currentStart(r, s, now)
 	from := takenAt
 	switch {
@@ -63,7 +63,7 @@ func (f fixedWindow) refundable(r Rule, s State, now, takenAt int64, count, miss
 	return r.unaccrued(from, start, count, missing)
 }
 
-func (f fixedWindow) due(r Rule, s State, now int64, need float64) (at, interval int64) {
+func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
 	accrued := f.accrue(r, s, now)
 	lacking := need - accrued.Value
 	if !r.FirstUse {
@@ -84,7 +84,7 @@ func (r *Rule) nextStart(t int64, tokens float64) int64 {
 	return start + max(1, int64(windows))*r.Period
 }
 
-func (f fixedWindow) full(r Rule, s State, now int64) bool {
+func (f fixedWindow) full(r *Rule, s State, now int64) bool {
 	// A window from first use is worth something to its last moment: a new key would start another one.
 	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
 		return false
@@ -92,11 +92,11 @@ func (f fixedWindow) full(r Rule, s State, now int64) bool {
 	return f.accrue(r, s, now).Value >= r.Capacity
 }
 
-func (fixedWindow) windowEnd(r Rule, at int64) int64 {
+func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
 	if r.FirstUse {
 		return math.MaxInt64
 	}
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
-func (fixedWindow) accruesTo(r Rule, now int64) (int64, bool) { return r.windowStart(now), !r.FirstUse }
+func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) { return r.windowStart(now), !r.FirstUse }

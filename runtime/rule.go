@@ -7,32 +7,31 @@ import (
 )
 
 // algorithm is the arithmetic of one [Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
-// fractions. Rules are passed by value, because a pointer passed through an interface moves to the heap: that would be
-// an allocation for every decision.
+// fractions.
 type algorithm interface {
 	// problem returns what a policy must change for this kind, or "" if it is valid.
 	problem(p *Policy) string
 	// available returns the tokens of s at the instant now, and the allowance: by how much a request may exceed them.
-	available(r Rule, s State, now int64) (tokens, allowance float64)
+	available(r *Rule, s State, now int64) (tokens, allowance float64)
 	// accrue returns s as of the instant now, with all tokens that have accrued by then.
-	accrue(r Rule, s State, now int64) State
+	accrue(r *Rule, s State, now int64) State
 	// take returns s after count tokens were taken, whether it had them or not.
-	take(r Rule, s State, now int64, count float64) State
+	take(r *Rule, s State, now int64, count float64) State
 	// refund returns s, which exists, after count tokens were returned to it, up to the capacity.
-	refund(r Rule, s State, now int64, count float64) State
+	refund(r *Rule, s State, now int64, count float64) State
 	// refundable returns how many of count tokens taken at an earlier instant a key would have more at the instant now if
 	// they had not been taken. Right after they were taken, it lacked missing tokens; 0 if that is unknown.
-	refundable(r Rule, s State, now, takenAt int64, count, missing float64) float64
+	refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64
 	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
 	// at which tokens are granted. It is called only if s lacks them now.
-	due(r Rule, s State, now int64, need float64) (at, interval int64)
+	due(r *Rule, s State, now int64, need float64) (at, interval int64)
 	// full reports whether s, which exists and is not from the future, is worth no more than a new key.
-	full(r Rule, s State, now int64) bool
+	full(r *Rule, s State, now int64) bool
 	// windowEnd returns the end of the window that contains the instant at, or the last instant if windows do not end.
-	windowEnd(r Rule, at int64) int64
+	windowEnd(r *Rule, at int64) int64
 	// accruesTo returns the instant up to which tokens have accrued at the instant now. It is false if that depends on
 	// the stored row, or the formula is not linear: then no single SQL statement can decide (see [Upsert]).
-	accruesTo(r Rule, now int64) (at int64, ok bool)
+	accruesTo(r *Rule, now int64) (at int64, ok bool)
 }
 
 // kinds has an entry for every [Kind]. If one is missing, the array is too short for its type and does not compile.
@@ -157,19 +156,19 @@ func (r *Rule) Full(s State, now int64) bool {
 		return true
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
-	return now >= s.TS && r.Kind.algorithm().full(*r, s, now)
+	return now >= s.TS && r.Kind.algorithm().full(r, s, now)
 }
 
 // WindowEnd returns the start of the window after the one that contains the instant at, in nanoseconds since 1970 UTC.
 // For kinds without windows, and for windows that start at first use, it is the last instant of an int64.
-func (r *Rule) WindowEnd(at int64) int64 { return r.Kind.algorithm().windowEnd(*r, at) }
+func (r *Rule) WindowEnd(at int64) int64 { return r.Kind.algorithm().windowEnd(r, at) }
 
 // windowStart returns the start of the window that contains the instant at.
 func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
 
 // enough reports whether s has need tokens at the instant at.
 func (r *Rule) enough(s State, at int64, need float64) bool {
-	tokens, allowance := r.Kind.algorithm().available(*r, s, at)
+	tokens, allowance := r.Kind.algorithm().available(r, s, at)
 	return tokens-need >= -allowance
 }
 
@@ -180,7 +179,12 @@ func (r *Rule) when(s State, now int64, need float64) int64 {
 	if r.enough(s, now, need) {
 		return now
 	}
-	at, interval := r.Kind.algorithm().due(*r, s, now, need)
+	return r.search(s, now, need)
+}
+
+// search is [Rule.when] for tokens that s lacks now.
+func (r *Rule) search(s State, now int64, need float64) int64 {
+	at, interval := r.Kind.algorithm().due(r, s, now, need)
 	at = max(at, now+1)
 	// The formula for due rounds, so it can be early: then step on, twice as far each time, until there is enough.
 	fails := at - interval

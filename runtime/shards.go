@@ -11,7 +11,8 @@ type shards struct {
 // StepShards is [Rule.Step] for a key with at least two shards: it executes a request on the states of all of them, and
 // changes the states as a [Batch] with the same seed does. Unlike those of a Batch, Value and Remaining are exact.
 func (p *Policy) StepShards(states []State, key string, now int64, q Request, seed uint64) (Decision, error) {
-	whole := p.Rule(key)
+	rule := p.Rule(key)
+	whole := &rule
 	if err := whole.refuse(&q); err != nil {
 		return Decision{}, err
 	}
@@ -47,7 +48,7 @@ func twoOf(n int, random uint64) (first, second int) {
 }
 
 // step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of them.
-func (s shards) step(whole Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
+func (s shards) step(whole *Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
 	if len(s.states) == 2 && q.decides() && s.canDecide(whole, n) {
 		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
@@ -61,7 +62,7 @@ func (s shards) step(whole Rule, n int, now int64, q *Request) (d Decision, ok b
 }
 
 // canDecide reports whether two shards of n hold what their rows say, whatever the other rows are: see holders.
-func (s shards) canDecide(whole Rule, n int) bool {
+func (s shards) canDecide(whole *Rule, n int) bool {
 	if n == 2 {
 		return len(s.holders(whole).states) == 2
 	}
@@ -73,7 +74,7 @@ func (s State) outOfDebt() bool { return s.Exists && s.Value >= -1e-6 }
 
 // stepFuller lets the fuller of two shards decide a Take or Check alone, if it allows it without debt. The fuller of two
 // random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
-func (s shards) stepFuller(whole Rule, now int64, q *Request) (d Decision, ok bool) {
+func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok bool) {
 	i := 0
 	if s.tokens(1, now) > s.tokens(0, now) {
 		i = 1
@@ -94,7 +95,7 @@ func (s shards) stepFuller(whole Rule, now int64, q *Request) (d Decision, ok bo
 }
 
 // stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.
-func (s shards) stepAll(whole Rule, now int64, q *Request) (Decision, error) {
+func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	holders := s.holders(whole)
 	before := holders.merge(now)
 	after, d, err := whole.Step(before, now, *q)
@@ -120,7 +121,7 @@ func (s shards) stepAll(whole Rule, now int64, q *Request) (Decision, error) {
 // holders returns the shards that hold the tokens of the key. These are all of them, unless the policy had fewer shards
 // when the key went into debt. A debt is spread over all shards, so if only the first ones exist and one has a debt,
 // they hold all of it and accrue the whole rate. The others would otherwise count as full and cancel the debt.
-func (s shards) holders(whole Rule) shards {
+func (s shards) holders(whole *Rule) shards {
 	exist, inDebt := 0, false
 	for exist < len(s.states) && s.states[exist].Exists {
 		inDebt = inDebt || !s.states[exist].outOfDebt()
@@ -142,7 +143,8 @@ func (s shards) holders(whole Rule) shards {
 // merge returns the state of a single row with the tokens of all shards at the instant now.
 func (s shards) merge(now int64) State {
 	var sum State
-	for i, r := range s.rules {
+	for i := range s.rules {
+		r := &s.rules[i]
 		state := r.Kind.algorithm().accrue(r, s.states[i], now)
 		sum.Exists = sum.Exists || s.states[i].Exists
 		sum.Value += state.Value
@@ -176,7 +178,7 @@ func (s shards) spread(m State) {
 
 // tokens returns the tokens of shard i.
 func (s shards) tokens(i int, now int64) float64 {
-	r := s.rules[i]
+	r := &s.rules[i]
 	tokens, _ := r.Kind.algorithm().available(r, s.states[i], now)
 	return tokens
 }
@@ -192,7 +194,7 @@ func (s shards) sum(now int64) float64 {
 
 // until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when it
 // is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the instant.
-func (s shards) until(whole Rule, now int64, need float64, full time.Duration) time.Duration {
+func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, addSaturating(now, int64(full))
 	narrow := func(at int64) {
 		if tokens, _ := whole.Kind.algorithm().available(whole, s.merge(at), at); tokens >= need {
@@ -217,7 +219,8 @@ func (s shards) until(whole Rule, now int64, need float64, full time.Duration) t
 // fullAfter returns how long after now the last of the shards is full.
 func (s shards) fullAfter(now int64) time.Duration {
 	longest := time.Duration(0)
-	for i, r := range s.rules {
+	for i := range s.rules {
+		r := &s.rules[i]
 		longest = max(longest, r.until(s.states[i], now, r.Capacity))
 	}
 	return longest

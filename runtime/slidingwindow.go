@@ -56,24 +56,24 @@ func (w windows) state(rate float64) State {
 	return State{Value: rate - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }
 
-func (slidingWindow) available(r Rule, s State, now int64) (tokens, slack float64) {
+func (slidingWindow) available(r *Rule, s State, now int64) (tokens, slack float64) {
 	w := r.windowsAt(s, now)
 	// Tokens come back only as the use of the previous window fades, so that its use is the rate of the allowance.
 	return r.Rate - w.used(now, r.Period), allowance(w.previous, r.Period)
 }
 
-func (slidingWindow) accrue(r Rule, s State, now int64) State {
+func (slidingWindow) accrue(r *Rule, s State, now int64) State {
 	return r.windowsAt(s, now).state(r.Rate)
 }
 
-func (slidingWindow) take(r Rule, s State, now int64, count float64) State {
+func (slidingWindow) take(r *Rule, s State, now int64, count float64) State {
 	w := r.windowsAt(s, now)
 	w.current += count
 	return w.state(r.Rate)
 }
 
 // refund reduces the use of the current window, and by the rest of count that of the one before.
-func (slidingWindow) refund(r Rule, s State, now int64, count float64) State {
+func (slidingWindow) refund(r *Rule, s State, now int64, count float64) State {
 	w := r.windowsAt(s, now)
 	current := min(count, w.current)
 	w.current -= current
@@ -83,7 +83,7 @@ func (slidingWindow) refund(r Rule, s State, now int64, count float64) State {
 
 // refundable is count within the window of the request, and 0 later, because each window grants the whole rate whether
 // the one before was used up or not.
-func (slidingWindow) refundable(r Rule, _ State, now, takenAt int64, count, _ float64) float64 {
+func (slidingWindow) refundable(r *Rule, _ State, now, takenAt int64, count, _ float64) float64 {
 	if r.windowStart(takenAt) == r.windowStart(now) {
 		return count
 	}
@@ -91,7 +91,7 @@ func (slidingWindow) refundable(r Rule, _ State, now, takenAt int64, count, _ fl
 }
 
 // due solves the linear equation used = rate - need.
-func (slidingWindow) due(r Rule, s State, now int64, need float64) (at, interval int64) {
+func (slidingWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
 	w, room := r.windowsAt(s, now), r.Rate-need
 	end := r.windowStart(w.start) + r.Period
 	switch {
@@ -104,14 +104,14 @@ func (slidingWindow) due(r Rule, s State, now int64, need float64) (at, interval
 	return min(end, w.start+nanoseconds((1-(room-w.current)/w.previous)*float64(r.Period))), 1
 }
 
-func (slidingWindow) full(r Rule, s State, now int64) bool {
+func (slidingWindow) full(r *Rule, s State, now int64) bool {
 	w := r.windowsAt(s, now)
 	return w.current == 0 && w.previous == 0
 }
 
-func (slidingWindow) windowEnd(r Rule, at int64) int64 {
+func (slidingWindow) windowEnd(r *Rule, at int64) int64 {
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
 // accruesTo is false because the estimate is not the linear formula of [Upsert].
-func (slidingWindow) accruesTo(Rule, int64) (int64, bool) { return 0, false }
+func (slidingWindow) accruesTo(*Rule, int64) (int64, bool) { return 0, false }

@@ -100,7 +100,7 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	case Refund:
 		s = r.refund(s, now, &q)
 	case Charge:
-		s = r.Kind.algorithm().take(*r, s, now, float64(q.Count))
+		s = r.Kind.algorithm().take(r, s, now, float64(q.Count))
 	case Reset:
 		s = State{}
 	default:
@@ -144,7 +144,7 @@ func (r *Rule) most(q *Request) float64 {
 
 // decide returns the decision on a Take or Check, and the state after a Take.
 func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
-	next := r.Kind.algorithm().take(*r, s, now, float64(q.Count))
+	next := r.Kind.algorithm().take(r, s, now, float64(q.Count))
 	delay := time.Duration(0)
 	if q.Reserve {
 		delay = r.until(next, now, 0)
@@ -186,28 +186,32 @@ func (r *Rule) refund(s State, now int64, q *Request) State {
 	count := float64(q.Count)
 	// If the clock went back since the tokens were taken, nothing has accrued in between.
 	if q.TakenAt != 0 && now > q.TakenAt {
-		count = r.Kind.algorithm().refundable(*r, s, now, q.TakenAt, count, q.Missing)
+		count = r.Kind.algorithm().refundable(r, s, now, q.TakenAt, count, q.Missing)
 	}
 	if !s.Exists || count == 0 {
 		return s
 	}
-	return r.Kind.algorithm().refund(*r, s, now, count)
+	return r.Kind.algorithm().refund(r, s, now, count)
 }
 
 // balance returns an allowing decision with the tokens left in s.
 func (r *Rule) balance(s State, now int64) Decision {
-	tokens, allowance := r.Kind.algorithm().available(*r, s, now)
-	return Decision{
-		Allowed:   true,
-		Remaining: wholeTokens(tokens, allowance),
-		Value:     tokens,
-		FullAfter: r.until(s, now, r.Capacity),
+	tokens, allowance := r.Kind.algorithm().available(r, s, now)
+	d := Decision{Allowed: true, Remaining: wholeTokens(tokens, allowance), Value: tokens}
+	// Not until: it would calculate the tokens once more, for every decision.
+	if !(tokens-r.Capacity >= -allowance) {
+		d.FullAfter = wait(now, r.search(s, now, r.Capacity))
 	}
+	return d
 }
 
 // until returns how long after now s has need tokens.
 func (r *Rule) until(s State, now int64, need float64) time.Duration {
-	at := r.when(s, now, need)
+	return wait(now, r.when(s, now, need))
+}
+
+// wait returns the time from now to a later instant.
+func wait(now, at int64) time.Duration {
 	// The difference overflows if the clock shows an instant long before 1970.
 	if wait := at - now; wait >= 0 {
 		return time.Duration(wait)
@@ -254,7 +258,7 @@ func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
 	if q.Op != Take || q.MaxDelay > 0 || r.refuse(&q) != nil {
 		return Upsert{}, false
 	}
-	t, ok := r.Kind.algorithm().accruesTo(*r, now)
+	t, ok := r.Kind.algorithm().accruesTo(r, now)
 	if !ok {
 		return Upsert{}, false
 	}
