@@ -99,4 +99,6 @@ func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
-func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) { return r.windowStart(now), !r.FirstUse }
+func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) {
+	return r.windowStart(now), !r.FirstUse
+}

@@ -2,6 +2,11 @@ package runtime_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPolicyIsRefused(t *testing.T) {
+func TestInvalidPolicyIsRefused(t *testing.T) {
 	valid := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}
 	require.NoError(t, valid.Validate())
 	for _, row := range []struct {
@@ -55,7 +60,7 @@ func TestPolicyIsRefused(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhatItIs(t *testing.T) {
+func TestStartReportsItsMode(t *testing.T) {
 	offset, aligned := runtime.StartAt(time.Unix(90, 0)).Offset()
 	require.True(t, aligned)
 	require.Equal(t, 90*time.Second, offset)
@@ -65,8 +70,159 @@ func TestStartSaysWhatItIs(t *testing.T) {
 	require.False(t, runtime.StartOffset(0).FirstUse())
 }
 
-func TestWordsAreWrittenAsInLimitsYAML(t *testing.T) {
+func TestStringsAreTheWordsOfLimitsYAML(t *testing.T) {
 	require.Equal(t, "[token bucket fixed window sliding window]", fmt.Sprint(runtime.Kinds()))
 	require.Equal(t, "[closed open]", fmt.Sprint(runtime.OnErrors()))
 	require.Equal(t, "[relaxed full]", fmt.Sprint(runtime.Durabilities()))
+}
+
+// An unknown Op is an error, neither an allowance nor a denial, by every way to execute a request.
+func TestUnknownOpIsAnError(t *testing.T) {
+	unknown := runtime.Request{Op: runtime.Reset + 1, Count: 1}
+	require.Equal(t, "Reset Op(6)", fmt.Sprint(runtime.Reset, unknown.Op))
+	for _, kind := range runtime.Kinds() {
+		p := bucket("limit", 10)
+		p.Kind, p.Rate = kind, 10
+		rule := p.Rule("")
+		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+		require.False(t, d.Allowed)
+		require.Equal(t, s, after)
+		_, ok := rule.Upsert(epoch.UnixNano(), unknown)
+		require.False(t, ok)
+
+		p.Shards = 4
+		answer := do(t, still(), call(request(p, unknown)))[0]
+		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
+		_, err = p.StepShards(make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
+		require.ErrorIs(t, err, runtime.ErrInvalidCall)
+	}
+}
+
+func TestUnknownKindIsAnError(t *testing.T) {
+	for _, kind := range []runtime.Kind{0, runtime.SlidingWindow + 1} {
+		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
+		for op := runtime.Take; op <= runtime.Reset; op++ {
+			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
+			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
+			require.False(t, d.Allowed)
+		}
+		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
+		require.False(t, ok)
+	}
+}
+
+// Rules made by hand can have any Kind. Where there is no error to return, an unknown Kind panics: if it behaved like one of
+// the others, a new kind without an algorithm would pass the tests.
+func TestUnknownKindHasNoArithmetic(t *testing.T) {
+	for _, kind := range []runtime.Kind{0, runtime.SlidingWindow + 1, 255} {
+		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
+		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to the table kinds in rule.go", kind)
+		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
+		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
+		require.False(t, kind.Linear())
+		require.False(t, kind.Windowed())
+	}
+}
+
+func TestEveryKindHasAnAlgorithm(t *testing.T) {
+	names := constants(t, "Kind")
+	require.Len(t, runtime.Kinds(), len(names), "a constant of type Kind is missing in Kinds: declare it before endOfKinds in "+
+		"policy.go, and add it to the table kinds in rule.go. The constants are %v", names)
+	for i, kind := range runtime.Kinds() {
+		where := fmt.Sprintf("%s needs an entry in the table kinds in rule.go, and an algorithm in a file of its own", names[i])
+		require.Equal(t, strings.ToLower(kind.String()), kind.String(), where)
+		require.Equal(t, names[i], strings.ReplaceAll(titled(kind.String()), " ", ""), "the constant and the name in limits.yaml differ. "+where)
+		p := bucket("limit", 10)
+		p.Kind, p.Rate = kind, 10
+		require.NoError(t, p.Validate(), "a plain policy must be valid for every kind. "+where)
+		rule, s := p.Rule("key"), runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+		require.NotPanics(t, func() {
+			rule.Full(s, epoch.UnixNano())
+			rule.WindowEnd(epoch.UnixNano())
+			_, ok := rule.Upsert(epoch.UnixNano(), take(1))
+			require.Equal(t, kind.Linear(), ok, "%v: a single statement decides the linear kinds", kind)
+		}, where)
+	}
+}
+
+func TestEveryOpIsExecuted(t *testing.T) {
+	for i, name := range constants(t, "Op") {
+		op := runtime.Op(i)
+		require.Equal(t, name, op.String(), "%s needs an entry in the table ops in step.go, and must be declared before endOfOps", name)
+		for _, kind := range runtime.Kinds() {
+			p := bucket("limit", 10)
+			p.Kind, p.Rate = kind, 10
+			rule, s := p.Rule(""), runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+			require.NotPanics(t, func() {
+				_, d, err := rule.Step(s, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
+				require.NoError(t, err, "%s on a %v", name, kind)
+				require.True(t, d.Allowed, "%s on a %v", name, kind)
+			}, "%s needs a case in Rule.Step in step.go", name)
+		}
+	}
+}
+
+func TestEveryOnErrorAndDurabilityIsNamedAndValid(t *testing.T) {
+	const where = "add it to String, to the list of its type and to Policy.problem, all in policy.go"
+	onErrors, durabilities := constants(t, "OnError"), constants(t, "Durability")
+	require.Len(t, runtime.OnErrors(), len(onErrors), where)
+	require.Len(t, runtime.Durabilities(), len(durabilities)-1, "%s: all but DurabilityDefault", where)
+	for i, name := range onErrors {
+		p := bucket("limit", 1)
+		p.OnError = runtime.OnError(i)
+		require.NoError(t, p.Validate(), where)
+		require.Equal(t, name, "Fail"+titled(p.OnError.String()), where)
+	}
+	for i, name := range durabilities {
+		p := bucket("limit", 1)
+		p.Durability = runtime.Durability(i)
+		require.NoError(t, p.Validate(), where)
+		require.Equal(t, name, "Durability"+titled(p.Durability.String()), where)
+	}
+}
+
+// titled returns a text with a capital letter at the start of each word.
+func titled(text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		words[i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, " ")
+}
+
+// constants returns the names of the exported constants of a type in this package, in the order of their declaration. They
+// are read from the source, because a constant that is forgotten elsewhere is found nowhere else.
+func constants(t *testing.T, typeName string) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var names []string
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range f.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST || f.Name.Name != "runtime" {
+				continue
+			}
+			var typ ast.Expr
+			for _, spec := range group.Specs {
+				// A constant without type and value repeats those before it.
+				if v := spec.(*ast.ValueSpec); v.Type != nil || v.Values != nil {
+					typ = v.Type
+				}
+				if id, ok := typ.(*ast.Ident); ok && id.Name == typeName {
+					for _, name := range spec.(*ast.ValueSpec).Names {
+						if name.IsExported() {
+							names = append(names, name.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, names)
+	return names
 }

@@ -52,9 +52,14 @@ type kind struct {
 // algorithm returns the arithmetic of a kind. Exported functions refuse an unknown kind with [ErrInvalidPolicy] before
 // they get here, so that a panic is a defect of this package: a kind must never behave like another one.
 func (k Kind) algorithm() algorithm {
-	if a := kinds[k].algorithm; a != nil {
-		return a
+	if k < endOfKinds && kinds[k].algorithm != nil {
+		return kinds[k].algorithm
 	}
+	return noAlgorithm(k)
+}
+
+// noAlgorithm panics. It is a function of its own, so that Kind.algorithm is small enough to be inlined.
+func noAlgorithm(k Kind) algorithm {
 	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to the table kinds in rule.go", k))
 }
 
