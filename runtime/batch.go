@@ -110,6 +110,7 @@ func (b *Batch) Rows() []Row { return b.rows }
 // the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them
 // all.
 func (b *Batch) Run(now int64, states []State) bool {
+	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
 	b.states = slices.Clone(states)
 	b.answers = make([]Answer, len(b.calls))
@@ -190,6 +191,7 @@ func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, b
 		if !d.Allowed {
 			continue
 		}
+		// A Check changes no row, so that the rechecks do not depend on each other.
 		q := requests[i]
 		q.Op = Check
 		d, ok, _ := b.decide(q, requests[:i], now)

@@ -90,7 +90,7 @@ func TestTimeoutBoundsTheDecision(t *testing.T) {
 		slow     time.Duration
 		onError  runtime.OnError
 		inTx     bool
-		deadline time.Duration // of the caller
+		deadline time.Duration // the caller's
 		takes    time.Duration
 		allowed  bool
 		open     bool

@@ -125,6 +125,7 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 //
 // The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
+	// An invalid n goes on to the check of the count, although there is nothing to refund.
 	if d.TakenAt.IsZero() && n > 0 {
 		return h.do(ctx, Request{Op: Peek})
 	}

@@ -3,6 +3,8 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	stack "runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -234,4 +236,31 @@ func TestBalanceInWords(t *testing.T) {
 	b, err := limit.Peek(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "10 of 10 left", b.String())
+}
+
+// traced is a store that notes the functions of this package through which it was called.
+type traced struct {
+	runtime.MemStore
+	frames []string
+}
+
+func (s *traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	callers := make([]uintptr, 32)
+	frames := stack.CallersFrames(callers[:stack.Callers(2, callers)])
+	for more := true; more; {
+		var f stack.Frame
+		f, more = frames.Next()
+		if name, ok := strings.CutPrefix(f.Function, module+"/runtime."); ok {
+			s.frames = append(s.frames, name)
+		}
+	}
+	return s.MemStore.Do(ctx, calls)
+}
+
+// The path of a call is drawn in the documentation, and is the first thing that a reader of the code follows.
+func TestAllowReachesTheStoreInThreeFrames(t *testing.T) {
+	store := &traced{}
+	_, err := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"(*Limiter).do", "Handle.do", "Limit.Allow"}, store.frames)
 }

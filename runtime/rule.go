@@ -55,11 +55,6 @@ func (k Kind) algorithm() algorithm {
 	if k < endOfKinds && kinds[k].algorithm != nil {
 		return kinds[k].algorithm
 	}
-	return noAlgorithm(k)
-}
-
-// noAlgorithm panics. It is a function of its own, so that Kind.algorithm is small enough to be inlined.
-func noAlgorithm(k Kind) algorithm {
 	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to the table kinds in rule.go", k))
 }
 
@@ -91,9 +86,11 @@ func (p *Policy) Rule(key string) Rule {
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
 	}
+	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == Unbounded {
 		r.Debt = endless
 	}
+	// A bucket has no use for the hash, which is the most expensive part of a rule.
 	if p.Kind.Windowed() {
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}

@@ -144,6 +144,7 @@ func (r *Rule) most(q *Request) float64 {
 
 // decide returns the decision on a Take or Check, and the state after a Take.
 func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
+	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
 	next := r.Kind.algorithm().take(r, s, now, float64(q.Count))
 	delay := time.Duration(0)
 	if q.Reserve {
