@@ -71,7 +71,7 @@ func (d dice) policyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 		Period:   d.period(),
 		Capacity: rate,
 	}
-	if p.Kind != runtime.SlidingWindow {
+	if p.Kind.Linear() {
 		p.Capacity = min(runtime.MaxTokens, pick(d, 0, (rate+1)/2, rate, rate, 2*rate, 3*rate))
 		p.MaxReserved = min(runtime.MaxTokens, pick(d, 0, 1, rate, 2*rate+1, runtime.Unbounded))
 	}
@@ -81,7 +81,7 @@ func (d dice) policyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 	switch {
 	case p.Kind == runtime.FixedWindow:
 		p.Start = pick(d, runtime.Start{}, d.aligned(), runtime.StartFirstUse())
-	case p.Kind == runtime.SlidingWindow:
+	case p.Kind.Windowed():
 		p.Start = pick(d, runtime.Start{}, d.aligned())
 	}
 	require.NoError(t, p.Validate())
@@ -153,18 +153,18 @@ func (d dice) request(p runtime.Policy) runtime.Request {
 
 // FuzzStep executes any request on any row, such as damaged ones, at any instant.
 func FuzzStep(f *testing.F) {
-	for kind := range uint8(3) {
+	for kind := range uint8(len(runtime.Kinds())) {
 		f.Add(kind, int64(10), int64(time.Minute), int64(20), int64(5), 3.5, epoch.UnixNano(), 2.0, epoch.UnixNano()+1, int64(1), uint8(1))
 		f.Add(kind, int64(1), int64(1), int64(1), int64(0), math.NaN(), int64(math.MaxInt64), math.NaN(), int64(math.MinInt64), int64(1), uint8(0))
 		f.Add(kind, int64(runtime.MaxTokens), int64(runtime.MaxPeriod), int64(0), int64(runtime.Unbounded), math.Inf(-1), int64(math.MinInt64), math.Inf(1), int64(math.MaxInt64), int64(math.MaxInt64), uint8(7))
 		f.Add(kind, int64(3), int64(7), int64(3), int64(1), math.Inf(1), int64(0), math.Inf(-1), int64(-1), int64(3), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, rate, period, capacity, debt int64, value float64, ts int64, prev float64, now, count int64, flags uint8) {
-		p := runtime.Policy{Name: "limit", Kind: runtime.Kinds()[kind%3], Rate: rate, Period: time.Duration(period), Capacity: capacity, MaxReserved: debt}
+		p := runtime.Policy{Name: "limit", Kind: runtime.Kinds()[int(kind)%len(runtime.Kinds())], Rate: rate, Period: time.Duration(period), Capacity: capacity, MaxReserved: debt}
 		if p.Kind == runtime.FixedWindow && flags&2 != 0 {
 			p.Start = runtime.StartFirstUse()
 		}
-		if p.Kind == runtime.SlidingWindow {
+		if !p.Kind.Linear() {
 			p.Capacity, p.MaxReserved = rate, 0
 		}
 		if p.Validate() != nil {
