@@ -49,8 +49,8 @@ type kind struct {
 	algorithm        algorithm
 }
 
-// algorithm returns the arithmetic of a kind. Exported functions refuse an unknown kind with [ErrInvalidPolicy] before
-// they get here, so that a panic is a defect of this package: a kind must never behave like another one.
+// algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
+// before they get here. In the others it panics, because a kind must never behave like another one.
 func (k Kind) algorithm() algorithm {
 	if k < endOfKinds && kinds[k].algorithm != nil {
 		return kinds[k].algorithm
