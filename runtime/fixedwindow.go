@@ -8,7 +8,7 @@ type fixedWindow struct{}
 
 func (fixedWindow) problem(*Policy) string { return "" }
 
-func (f fixedWindow) available(r *Rule, s State, now int64) (tokens, slack float64) {
+func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
 	return f.accrue(r, s, now).Value, allowance(r.Rate, r.Period)
 }
 

@@ -56,7 +56,7 @@ func (w windows) state(rate float64) State {
 	return State{Value: rate - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }
 
-func (slidingWindow) available(r *Rule, s State, now int64) (tokens, slack float64) {
+func (slidingWindow) available(r *Rule, s State, now int64) (float64, float64) {
 	w := r.windowsAt(s, now)
 	// Tokens come back only as the use of the previous window fades, so that its use is the rate of the allowance.
 	return r.Rate - w.used(now, r.Period), allowance(w.previous, r.Period)

@@ -12,7 +12,7 @@ func (tokenBucket) problem(p *Policy) string {
 	return ""
 }
 
-func (tokenBucket) available(r *Rule, s State, now int64) (tokens, slack float64) {
+func (tokenBucket) available(r *Rule, s State, now int64) (float64, float64) {
 	return r.accrueTo(s, now).Value, allowance(r.Rate, r.Period)
 }
 
