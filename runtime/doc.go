@@ -26,7 +26,7 @@
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. Refunded tokens do not count: see [Limit.RefundN].
+//     its windows. Refunded tokens do not count: see [Handle.RefundN].
 //   - A retry after RetryAfter passes, provided that no other request takes tokens meanwhile. A request passes if it lacks
 //     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
 //     instant at which the request passes, to within that microsecond.

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// several returns the clauses about several requests and several calls at once.
-func several() []clause {
+// together returns the clauses about several requests in a call.
+func together() []clause {
 	return []clause{
 		{"AllOrNone", "a call takes from all of its limits or from none", func(s *subject) {
 			s.take(window(), "k", 8)
@@ -44,12 +44,25 @@ func several() []clause {
 			if d.Allowed || d.RetryAfter != time.Minute {
 				s.broken("the decision on 6 and 4 of 0 tokens, with 10 accruing per minute, is %v", d)
 			}
-			// Each fits, but the sum never does: a denial would make the caller wait for ever.
+			// Each fits, but the sum never does: a denial would make the caller wait forever.
 			err := s.do(call(taking(bucket(), "k", 6), taking(bucket(), "k", 5)))[0].Err
 			if !errors.Is(err, runtime.ErrExceedsCapacity) {
 				s.broken("6 and 5 can never pass a capacity of 10, but the error is %v", err)
 			}
 		}},
+		{"OnlyTakes", "a call with several requests has only takes", func(s *subject) {
+			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})))[0]
+			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
+				s.broken("the answer to a take and a refund is %+v", a)
+			}
+			s.wantValue(bucket(), "k", 10)
+		}},
+	}
+}
+
+// batches returns the clauses about several calls in a batch.
+func batches() []clause {
+	return []clause{
 		{"Order", "the calls of a batch are executed one after the other", func(s *subject) {
 			// The second call is denied, and must not prevent the third, which needs fewer tokens.
 			answers := s.do(
@@ -90,13 +103,6 @@ func several() []clause {
 				}
 			}
 			s.wantValue(bucket(), "k", 4)
-		}},
-		{"OnlyTakes", "a call with several requests has only takes", func(s *subject) {
-			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})))[0]
-			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
-				s.broken("the answer to a take and a refund is %+v", a)
-			}
-			s.wantValue(bucket(), "k", 10)
 		}},
 		{"Empty", "a batch of no calls has no answers", func(s *subject) {
 			s.do()

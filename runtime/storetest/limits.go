@@ -6,8 +6,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// oneKey returns the clauses about one key of one limit.
-func oneKey() []clause {
+// takes returns the clauses about Take and Check on one key.
+func takes() []clause {
 	return []clause{
 		{"Fresh", "a new key is full", func(s *subject) {
 			for _, p := range kinds() {
@@ -77,6 +77,12 @@ func oneKey() []clause {
 				s.wantValue(p, "k", 1)
 			}
 		}},
+	}
+}
+
+// operations returns the clauses about the other operations, and reservations, on one key.
+func operations() []clause {
+	return []clause{
 		{"Refund", "a refund returns tokens, up to the capacity", func(s *subject) {
 			for _, p := range kinds() {
 				s.take(p, "k", 7)
@@ -135,6 +141,12 @@ func oneKey() []clause {
 				s.broken("8s later the decision is %+v", d)
 			}
 		}},
+	}
+}
+
+// changes returns the clauses about changes of the clock and the policy.
+func changes() []clause {
+	return []clause{
 		{"ClockBack", "a clock that goes back neither takes nor grants tokens", func(s *subject) {
 			for _, p := range kinds() {
 				s.take(p, "k", 10)
@@ -220,9 +232,8 @@ func ofShards(check func(s *subject, p *runtime.Policy)) func(s *subject) {
 	}
 }
 
-// cached returns the clauses about tokens that a store has leased to its process, and denials that it caches there. A
-// store without leases or cache passes them too.
-func cached() []clause {
+// leases returns the clauses about tokens that a store has leased to its process. A store without leases passes them too.
+func leases() []clause {
 	return []clause{
 		{"LeaseAdmits", "a leased limit admits as much as one without a lease", ofLeases(func(s *subject, p *runtime.Policy) {
 			if n := s.takeAll(p, "k"); n != 10 {
@@ -255,6 +266,12 @@ func cached() []clause {
 				s.broken("%s: %d of 100 admitted", p.Name, admitted)
 			}
 		})},
+	}
+}
+
+// denials returns the clauses about denials that a store caches. A store without a cache passes them too.
+func denials() []clause {
+	return []clause{
 		{"DenialDue", "a cached denial ends when its tokens are due", func(s *subject) {
 			p := denyCached()
 			s.take(p, "k", 10)
