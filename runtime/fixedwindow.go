@@ -85,7 +85,7 @@ func (r *Rule) nextStart(t int64, tokens float64) int64 {
 }
 
 func (f fixedWindow) full(r *Rule, s State, now int64) bool {
-	// A window from first use is worth something to its last moment: a new key would start another one.
+	// Until such a window ends, its row fixes when the next one can begin: a new key would start a window at once.
 	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
 		return false
 	}
