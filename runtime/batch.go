@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Batch answers calls from stored rows. It is what every [Store] has in common; a store only locks, reads
-// and writes:
+// Batch executes calls on stored rows. It is the part that all implementations of [Store] share; a store only locks,
+// reads and writes:
 //
 //	b := NewBatch(calls)
 //	for {
@@ -15,7 +15,7 @@ import (
 //		if b.Run(now, states) {
 //			break
 //		}
-//		// roll back: there are more rows to look at
+//		// roll back: more rows are needed
 //	}
 //	// write b.Changes(), commit, return b.Answers()
 type Batch struct {
@@ -24,14 +24,17 @@ type Batch struct {
 	stored  []State
 	states  []State
 	answers []Answer
-	undo    []undone
+	// undoLog has the states before the current call.
+	undoLog []undoEntry
 	seed    uint64
-	// wide holds the keys of which all shards are looked at, as rows without a shard.
-	wide map[Row]bool
+	// rule is that of the current request.
+	rule Rule
+	// allShards has the keys of which all shards are needed, as rows without a shard.
+	allShards map[Row]bool
 }
 
-// undone is a row as it was before the call that is being answered.
-type undone struct {
+// undoEntry is the state of a row before a change.
+type undoEntry struct {
 	row   int
 	state State
 }
@@ -42,34 +45,79 @@ type Change struct {
 	State State
 }
 
-// NewBatch returns a batch of calls, to be answered in their order.
+// NewBatch returns a batch of calls, which are executed in their order.
 func NewBatch(calls []Call) *Batch { return NewSeededBatch(calls, rand.Uint64()) }
 
-// NewSeededBatch returns a batch that picks shards by the seed, and so answers the same each time it is
-// run with the same states. The seed must be as good as random.
+// NewSeededBatch returns a batch that chooses shards by the seed, so that its answers are the same each time it runs on
+// the same states. The seed must be as good as random.
 func NewSeededBatch(calls []Call, seed uint64) *Batch {
 	b := &Batch{calls: calls, seed: seed}
-	b.gather()
+	b.collectRows()
 	return b
 }
 
-// Rows returns the rows that the calls are about, without duplicates, in the order of [Row.Compare].
+// collectRows sets the rows to those that the calls need.
+func (b *Batch) collectRows() {
+	b.rows = b.rows[:0]
+	for i := range b.calls {
+		for j := range b.calls[i].Requests {
+			// An invalid request has no rows, and is answered with an error without them.
+			if q := &b.calls[i].Requests[j]; q.Validate() == nil {
+				for _, shard := range b.shards(q) {
+					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
+				}
+			}
+		}
+	}
+	slices.SortFunc(b.rows, Row.Compare)
+	b.rows = slices.Compact(b.rows)
+}
+
+// shards returns the shards of its key that a request needs: two chosen at random, or all of them if two cannot decide.
+func (b *Batch) shards(q *Request) []int {
+	n := max(1, q.Policy.Shards)
+	if n > 2 && q.decides() && !b.allShards[wholeKey(q)] {
+		// All requests of the batch for one key get the same two, so that a batch locks few rows.
+		first, second := twoOf(n, hash(q.Policy.Name, q.Key)^b.seed)
+		return []int{first, second}
+	}
+	return shardNumbers[:n]
+}
+
+// useAllShards makes the batch read all shards of a request's key.
+func (b *Batch) useAllShards(q *Request) {
+	if b.allShards == nil {
+		b.allShards = map[Row]bool{}
+	}
+	b.allShards[wholeKey(q)] = true
+}
+
+// wholeKey identifies a request's key without a shard.
+func wholeKey(q *Request) Row { return Row{q.Policy.Name, q.Key, -1} }
+
+// shardNumbers holds the numbers of all shards that a limit can have, so that shards needs no allocation.
+var shardNumbers = func() (all [MaxShards]int) {
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}()
+
+// Rows returns the rows that the calls need, without duplicates, in the order of [Row.Compare].
 func (b *Batch) Rows() []Row { return b.rows }
 
-// Answers returns one answer a call, once Run has returned true.
-func (b *Batch) Answers() []Answer { return b.answers }
-
-// Run answers the calls at the instant now, in nanoseconds since 1970 UTC, from the states of Rows. It
-// returns false if it takes more rows to answer them: then Rows has grown, and all must be read anew, in
-// a transaction that has locked them all.
+// Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
+// the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them
+// all.
 func (b *Batch) Run(now int64, states []State) bool {
+	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
 	b.states = slices.Clone(states)
 	b.answers = make([]Answer, len(b.calls))
-	for i, c := range b.calls {
-		answer, ok := b.answer(c, now)
+	for i := range b.calls {
+		answer, ok := b.execute(b.calls[i].Requests, now)
 		if !ok {
-			b.gather()
+			b.collectRows()
 			return false
 		}
 		answer.At = now
@@ -77,6 +125,9 @@ func (b *Batch) Run(now int64, states []State) bool {
 	}
 	return true
 }
+
+// Answers returns one answer per call, after Run has returned true.
+func (b *Batch) Answers() []Answer { return b.answers }
 
 // Changes returns the rows that the calls have changed, in the order of Rows.
 func (b *Batch) Changes() []Change {
@@ -89,45 +140,29 @@ func (b *Batch) Changes() []Change {
 	return changes
 }
 
-// gather collects the rows of the calls.
-func (b *Batch) gather() {
-	b.rows = b.rows[:0]
-	for _, c := range b.calls {
-		for _, q := range c.Requests {
-			if q.Validate() == nil {
-				for _, shard := range b.shards(q) {
-					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
-				}
-			}
-		}
-	}
-	slices.SortFunc(b.rows, Row.Compare)
-	b.rows = slices.Compact(b.rows)
-}
-
-// answer answers a call, and undoes what it has taken if not all of it passes. It returns false if it
-// takes more rows to answer.
-func (b *Batch) answer(c Call, now int64) (answer Answer, ok bool) {
-	b.undo = b.undo[:0]
-	answer, ok = b.decideAll(c.Requests, now)
+// execute executes a call, and undoes it unless all of its requests pass. It returns false if it needs more rows.
+func (b *Batch) execute(requests []Request, now int64) (answer Answer, ok bool) {
+	b.undoLog = b.undoLog[:0]
+	answer, ok = b.decideAll(requests, now)
 	if !ok || answer.Allowed() {
 		return answer, ok
 	}
-	b.restore(func(Row) bool { return true })
-	return b.recheck(answer, c.Requests, now)
+	b.undo(func(Row) bool { return true })
+	return b.recheck(answer, requests, now)
 }
 
-// decideAll answers the requests of a call one after the other, whether they pass or not.
+// decideAll executes the requests of a call one after the other, and goes on after a denial: a denied call reports which
+// of its limits would have passed.
 func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool) {
 	decisions := make([]Decision, len(requests))
-	for i, q := range requests {
-		err := refuseTogether(q, requests)
+	for i := range requests {
+		err := refuseTogether(&requests[i], requests)
 		if err == nil {
-			decisions[i], ok, err = b.decide(q, requests[:i], now)
+			decisions[i], ok, err = b.decide(requests[i], requests[:i], now)
 		}
 		switch {
 		case err != nil:
-			return Answer{Err: fmt.Errorf("%s: %w", names(requests[i:i+1]), err)}, true
+			return Answer{Err: fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}, true
 		case !ok:
 			return Answer{}, false
 		}
@@ -135,27 +170,28 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	return Answer{Decisions: decisions}, true
 }
 
-// refuseTogether returns an error for a request that cannot be in a call with the others: if they are
-// several, each must take, and those of one name must be of one policy.
-func refuseTogether(q Request, all []Request) error {
+// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take, and those for
+// one name must have equal policies.
+func refuseTogether(q *Request, all []Request) error {
 	if len(all) > 1 && q.Op != Take {
-		return fmt.Errorf("%w: only tokens can be taken together", ErrInvalidCall)
+		return fmt.Errorf("%w: a call with several requests must contain only Take, not %v", ErrInvalidCall, q.Op)
 	}
-	for _, other := range all {
-		if q.Policy != other.Policy && q.Policy != nil && other.Policy != nil &&
-			q.Policy.Name == other.Policy.Name && *q.Policy != *other.Policy {
-			return fmt.Errorf("%w: two policies have this name", ErrInvalidCall)
+	for i := range all {
+		other := all[i].Policy
+		if q.Policy != other && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
+			return fmt.Errorf("%w: two different policies have this name", ErrInvalidCall)
 		}
 	}
 	return nil
 }
 
-// recheck answers again, as a Check does, what was taken and then undone: it tells what is left now.
+// recheck replaces the decisions that allowed a request of an undone call: the tokens left are those without the call.
 func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, bool) {
 	for i, d := range answer.Decisions {
 		if !d.Allowed {
 			continue
 		}
+		// A Check changes no row, so that the rechecks do not depend on each other.
 		q := requests[i]
 		q.Op = Check
 		d, ok, _ := b.decide(q, requests[:i], now)
@@ -167,32 +203,90 @@ func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, b
 	return answer, true
 }
 
-// decide answers a request after the earlier ones of its call.
+// decide executes a request after the earlier ones of its call.
 func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok bool, err error) {
 	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
-	whole := q.Policy.Rule(q.Key)
-	if err := whole.refuse(q); err != nil {
+	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
+	b.rule = q.Policy.Rule(q.Key)
+	whole := &b.rule
+	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
+	if err := whole.refuse(&q); err != nil {
 		return Decision{}, true, err
 	}
-	if taken := takenBefore(earlier, q); taken > 0 {
+	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
+	// never pass, and only so is RetryAfter that of the sum.
+	if taken := takenBefore(earlier, &q); taken > 0 {
 		q.Count += taken
-		b.restore(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
+		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
-	d, ok, err = b.step(whole, q, now)
+	d, ok, err = b.step(whole, &q, now)
 	d.Limit = q.Policy.Name
 	return d, ok, err
 }
 
-// takenBefore returns what earlier requests of a call take from the key of q. Requests of one call for one
-// key are answered like one for the sum: only so can they tell whether the sum ever passes, and when.
-func takenBefore(earlier []Request, q Request) int64 {
+// takenBefore returns how many tokens earlier requests of a call take from the key of q.
+func takenBefore(earlier []Request, q *Request) int64 {
 	sum := int64(0)
-	for _, e := range earlier {
-		if e.Key == q.Key && e.Policy.Name == q.Policy.Name {
+	for i := range earlier {
+		if e := &earlier[i]; e.Key == q.Key && e.Policy.Name == q.Policy.Name {
 			sum += e.Count
 		}
 	}
 	return sum
+}
+
+// step executes a request on the rows of its key.
+func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
+	if q.Policy.Shards <= 1 {
+		i := b.find(q, 0)
+		next, d, err := whole.Step(b.states[i], now, *q)
+		b.set(i, next)
+		return d, true, err
+	}
+	numbers := b.shards(q)
+	s := b.read(whole, q, numbers)
+	if d, ok, err = s.step(whole, q.Policy.Shards, now, q); !ok {
+		b.useAllShards(q)
+		return Decision{}, false, nil
+	}
+	for i, n := range numbers {
+		b.set(b.find(q, n), s.states[i])
+	}
+	return d, true, err
+}
+
+// read returns a copy of the shards of a request's key with the given numbers.
+func (b *Batch) read(whole *Rule, q *Request, numbers []int) shards {
+	s := shards{make([]Rule, len(numbers)), make([]State, len(numbers))}
+	for i, n := range numbers {
+		s.rules[i] = whole.Shard(n, q.Policy.Shards)
+		s.states[i] = b.states[b.find(q, n)]
+	}
+	return s
+}
+
+// find returns the index of a shard's row in Rows.
+func (b *Batch) find(q *Request, shard int) int {
+	i, _ := slices.BinarySearchFunc(b.rows, Row{q.Policy.Name, q.Key, shard}, Row.Compare)
+	return i
+}
+
+// set changes the state of a row, until undo.
+func (b *Batch) set(i int, s State) {
+	if b.states[i] != s {
+		b.undoLog = append(b.undoLog, undoEntry{i, b.states[i]})
+		b.states[i] = s
+	}
+}
+
+// undo returns the matching rows to their states before the call.
+func (b *Batch) undo(match func(Row) bool) {
+	// Backward, because a row that has changed twice is in the log twice: the first entry must be applied last.
+	for _, u := range slices.Backward(b.undoLog) {
+		if match(b.rows[u.row]) {
+			b.states[u.row] = u.state
+		}
+	}
 }

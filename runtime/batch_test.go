@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bucket returns a token bucket of n tokens, of which one comes back a second.
+// bucket returns a token bucket of n tokens, which refills by one per second.
 func bucket(name string, n int64) *runtime.Policy {
 	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: n}
 }
 
-// request asks a question of the one key "k" of a limit.
+// request returns q as a request for the key "k" of a limit.
 func request(p *runtime.Policy, q runtime.Request) runtime.Request {
 	q.Policy, q.Key = p, "k"
 	return q
@@ -25,12 +25,12 @@ func request(p *runtime.Policy, q runtime.Request) runtime.Request {
 
 func call(requests ...runtime.Request) runtime.Call { return runtime.Call{Requests: requests} }
 
-// still returns a store whose clock stands at the epoch.
+// still returns a store with a clock that always shows the epoch.
 func still() *runtime.MemStore {
 	return &runtime.MemStore{Clock: func() time.Time { return epoch }}
 }
 
-// do has a store answer calls.
+// do executes calls, and returns one answer per call.
 func do(t *testing.T, s runtime.Store, calls ...runtime.Call) []runtime.Answer {
 	t.Helper()
 	answers, err := s.Do(context.Background(), calls)
@@ -39,7 +39,7 @@ func do(t *testing.T, s runtime.Store, calls ...runtime.Call) []runtime.Answer {
 	return answers
 }
 
-// left returns what is left of the key "k" of a limit.
+// left returns the number of tokens left for the key "k".
 func left(t *testing.T, s runtime.Store, p *runtime.Policy) float64 {
 	t.Helper()
 	return do(t, s, call(request(p, peek())))[0].Decisions[0].Value
@@ -53,7 +53,7 @@ func TestCallTakesAllOrNone(t *testing.T) {
 	require.True(t, both(2).Allowed())
 	denied := both(1)
 	require.False(t, denied.Allowed())
-	require.True(t, denied.Decisions[0].Allowed, "this limit would not have stood in the way")
+	require.True(t, denied.Decisions[0].Allowed, "this limit would have passed")
 	require.Equal(t, time.Second, denied.Decisions[1].RetryAfter)
 	require.Equal(t, 8.0, left(t, store, large))
 
@@ -64,7 +64,7 @@ func TestCallTakesAllOrNone(t *testing.T) {
 	require.Equal(t, 8.0, left(t, store, large))
 }
 
-func TestCallsAreAnsweredInOrder(t *testing.T) {
+func TestCallsAreExecutedInOrder(t *testing.T) {
 	store, p := still(), bucket("limit", 5)
 	answers := do(t, store,
 		call(request(p, take(4))),
@@ -78,7 +78,7 @@ func TestCallsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-func TestBadCallDoesNotFailItsNeighbours(t *testing.T) {
+func TestInvalidCallDoesNotFailOtherCalls(t *testing.T) {
 	p := bucket("limit", 5)
 	for name, bad := range map[string]struct {
 		request runtime.Request
@@ -108,16 +108,16 @@ func TestBadCallDoesNotFailItsNeighbours(t *testing.T) {
 func TestEmptyCallsTakeNothing(t *testing.T) {
 	store := still()
 	require.Empty(t, do(t, store))
-	require.False(t, do(t, store, call())[0].Allowed(), "what asks for nothing is allowed nothing")
+	require.False(t, do(t, store, call())[0].Allowed(), "a call without requests is not allowed")
 	require.Zero(t, store.Len())
 }
 
 func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 	p := bucket("limit", 5)
 	for _, row := range []struct {
-		asks    []runtime.Request
-		allowed bool
-		left    float64
+		requests []runtime.Request
+		allowed  bool
+		left     float64
 	}{
 		{[]runtime.Request{take(2), take(3)}, true, 0},
 		{[]runtime.Request{take(1), take(1), take(1)}, true, 2},
@@ -125,37 +125,37 @@ func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 	} {
 		store := still()
 		var c runtime.Call
-		for _, q := range row.asks {
+		for _, q := range row.requests {
 			c.Requests = append(c.Requests, request(p, q))
 		}
-		require.Equal(t, row.allowed, do(t, store, c)[0].Allowed(), "%+v", row.asks)
-		require.Equal(t, row.left, left(t, store, p), "%+v", row.asks)
+		require.Equal(t, row.allowed, do(t, store, c)[0].Allowed(), "%+v", row.requests)
+		require.Equal(t, row.left, left(t, store, p), "%+v", row.requests)
 	}
 }
 
-func TestOnlyTakesGoTogether(t *testing.T) {
+func TestOnlyTakesCanBeCombined(t *testing.T) {
 	p := bucket("limit", 5)
 	for _, other := range []runtime.Request{check(1), peek(), refund(1), charge(1), reset()} {
-		for _, asks := range [][]runtime.Request{{take(1), other}, {other, take(1)}, {other, other}} {
+		for _, requests := range [][]runtime.Request{{take(1), other}, {other, take(1)}, {other, other}} {
 			store := still()
 			do(t, store, call(request(p, take(2))))
-			answer := do(t, store, call(request(p, asks[0]), request(p, asks[1])))[0]
-			require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "%+v", asks)
-			require.Equal(t, 3.0, left(t, store, p), "%+v", asks)
+			answer := do(t, store, call(request(p, requests[0]), request(p, requests[1])))[0]
+			require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "%+v", requests)
+			require.Equal(t, 3.0, left(t, store, p), "%+v", requests)
 		}
 	}
 }
 
-func TestSumOfACallIsWhatIsRefused(t *testing.T) {
+func TestSumOfACallIsChecked(t *testing.T) {
 	store, p := still(), bucket("limit", 5)
 	answer := do(t, store, call(request(p, take(3)), request(p, take(3))))[0]
-	require.ErrorIs(t, answer.Err, runtime.ErrExceedsCapacity, "6 never fit into 5")
+	require.ErrorIs(t, answer.Err, runtime.ErrExceedsCapacity, "a sum of 6 never fits into 5")
 	require.Equal(t, 5.0, left(t, store, p))
 
 	do(t, store, call(request(p, take(4))))
 	answer = do(t, store, call(request(p, take(1)), request(p, take(3))))[0]
 	require.False(t, answer.Allowed())
-	require.Equal(t, 3*time.Second, answer.Decisions[1].RetryAfter, "4 are needed, and 1 is there")
+	require.Equal(t, 3*time.Second, answer.Decisions[1].RetryAfter, "4 are needed, and 1 is available")
 	require.Equal(t, 1.0, left(t, store, p))
 }
 
@@ -181,7 +181,7 @@ func TestPoliciesOfOneNameShareTheCount(t *testing.T) {
 	twin := *large
 	require.True(t, do(t, store, call(request(large, take(1))), call(request(&twin, refund(1))))[0].Allowed())
 	answer := do(t, store, call(request(large, take(1)), request(small, take(1))))[0]
-	require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "together, they do not say what the sum may be")
+	require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall, "the policies differ in the bound of the sum")
 }
 
 func TestRowsAreSortedAndUnique(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRowsAreSortedAndUnique(t *testing.T) {
 	require.Equal(t, []runtime.Row{{"a", "j", 0}, {"a", "k", 0}, {"b", "k", 0}, {"b", "k", 1}, {"b", "k", 2}, {"b", "k", 3}, {"b", "k", 4}}, rows)
 }
 
-func TestOnlyWhatChangedIsWritten(t *testing.T) {
+func TestOnlyChangedRowsAreWritten(t *testing.T) {
 	p := bucket("limit", 2)
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
 	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 1)))
@@ -209,7 +209,7 @@ func TestOnlyWhatChangedIsWritten(t *testing.T) {
 	require.Empty(t, again.Changes())
 }
 
-// model answers calls as the contract of a Store has it, one step after the other.
+// model is a store as its contract describes it: one step after the other.
 type model map[runtime.Row]runtime.State
 
 func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
@@ -226,7 +226,7 @@ func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
 	return len(c.Requests) > 0
 }
 
-// value returns what is left of a key.
+// value returns the number of tokens left for a key.
 func (m model) value(t *testing.T, p *runtime.Policy, key string, now int64) float64 {
 	rule := p.Rule(key)
 	_, d, err := rule.Step(m[runtime.Row{Name: p.Name, Key: key}], now, peek())
@@ -234,7 +234,7 @@ func (m model) value(t *testing.T, p *runtime.Policy, key string, now int64) flo
 	return d.Value
 }
 
-func TestBatchIsOneStepAfterTheOther(t *testing.T) {
+func TestBatchEqualsSequentialSteps(t *testing.T) {
 	d := roll(41)
 	for range randomSteps() / traceSteps / 10 {
 		policies := []runtime.Policy{d.policy(t), d.policy(t), d.policy(t)}
@@ -256,7 +256,7 @@ func TestBatchIsOneStepAfterTheOther(t *testing.T) {
 	}
 }
 
-// calls returns some calls of some requests each, for few keys of the policies.
+// calls returns random calls for few keys, so that they meet.
 func (d dice) calls(policies []runtime.Policy) []runtime.Call {
 	calls := make([]runtime.Call, 1+d.IntN(4))
 	for i := range calls {
@@ -264,7 +264,7 @@ func (d dice) calls(policies []runtime.Policy) []runtime.Call {
 		for j := range requests {
 			p := &policies[d.IntN(len(policies))]
 			key := pick(d, "", "k")
-			requests[j] = d.ask(*p)
+			requests[j] = d.request(*p)
 			requests[j].Policy, requests[j].Key = p, key
 			if len(requests) > 1 {
 				requests[j].Op = runtime.Take

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// busy is a limit of each kind that does not run dry.
+// busy returns a limit that has tokens for the whole benchmark.
 func busy(kind runtime.Kind) *runtime.Policy {
 	return &runtime.Policy{Name: "limit", Kind: kind, Rate: 1_000_000_000, Period: time.Second, Capacity: 1_000_000_000}
 }
@@ -26,7 +26,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// bareFormula decides n times by the formula alone, as little as a limiter can do.
+// bareFormula decides n times by the formula alone, the least that a limiter can do.
 func bareFormula(n int) (allowed int) {
 	value, ts, now := 1e9, int64(0), int64(0)
 	for range n {
@@ -39,7 +39,7 @@ func bareFormula(n int) (allowed int) {
 	return allowed
 }
 
-// BenchmarkStep compares the pure step with its floor, the bare formula, in the same run.
+// BenchmarkStep compares Step with the bare formula in the same run, so that the ratio does not depend on the machine.
 func BenchmarkStep(b *testing.B) {
 	const turn = 1000
 	for _, kind := range runtime.Kinds() {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -8,31 +9,31 @@ import (
 	"time"
 )
 
-// Decision answers a question. The zero Decision denies.
+// Decision is the result of a request: whether it is allowed, when to retry, and how many tokens are left. The zero
+// Decision denies.
 type Decision struct {
-	// Limit is the name of the limit that was asked.
+	// Limit is the name of the limit.
 	Limit string
-	// Allowed says whether the tokens were taken; from Check, whether they would have been.
+	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
-	// TakenAt is when the tokens were taken, by the clock of the store, for Refund to give them back. It is zero if
-	// none were: after a denial, a Check, or if FailedOpen.
+	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
+	// taken: after a denial, after Check, and if FailedOpen is set.
 	TakenAt time.Time
-	// RetryAfter says how long after a denial the same request passes, if nobody else takes tokens
-	// meanwhile. It is rounded up to the nanosecond, and 0 if Allowed.
+	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
+	// up to the nanosecond. It is 0 if Allowed.
 	RetryAfter time.Duration
-	// Delay says how long to wait before using tokens that were reserved ahead; 0 if they can be used
-	// now. For a reservation that was refused, it is the delay that it would have had.
+	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
+	// reservation, it is the delay that it would have had.
 	Delay time.Duration
-	// Remaining is how many whole tokens are left now, at least 0. Of a limit with shards it is estimated
-	// from two of them, as Value and FullAfter are, unless it took all of them to decide.
+	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
+	// are estimated from two shards, unless all of them were needed to decide.
 	Remaining int64
-	// Value is how many tokens are left now, to the fraction; negative if tokens were reserved ahead.
+	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64
-	// FullAfter says how long it takes until all of the capacity is there again, if nobody takes tokens
-	// meanwhile.
+	// FullAfter is how long it takes until the whole capacity is available again if no other request takes tokens.
 	FullAfter time.Duration
-	// FailedOpen, if not nil, is why the store could not decide, or not in time. The limit is one that lets
-	// requests pass then: this one is Allowed, and was not counted.
+	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
+	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
 }
 
@@ -51,43 +52,14 @@ func (d Decision) String() string {
 	return fmt.Sprintf("allowed, %d left", d.Remaining)
 }
 
-// rough writes a duration as people read it, never shorter than it is: in hours from 100 hours on, in minutes from 100
-// minutes on, in seconds from 10 seconds on, and below with three or four digits.
-func rough(d time.Duration) string {
-	if d > math.MaxInt64-time.Hour {
-		return d.String()
-	}
-	unit := time.Nanosecond
-	for _, u := range []struct{ from, unit time.Duration }{
-		{100 * time.Hour, time.Hour},
-		{100 * time.Minute, time.Minute},
-		{10 * time.Second, time.Second},
-		{10 * time.Millisecond, time.Millisecond},
-		{10 * time.Microsecond, time.Microsecond},
-	} {
-		if d >= u.from {
-			unit = u.unit
-			break
-		}
-	}
-	text := ((d + unit - 1) / unit * unit).String()
-	if before, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = before + "m"
-	}
-	if before, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = before + "h"
-	}
-	return text
-}
-
-// Decisions answers a question about several limits at once. The zero Decisions denies.
+// Decisions is the result of a request to several limits at once. The zero Decisions denies.
 type Decisions struct {
-	// Allowed says whether the tokens of all limits were taken; otherwise none were.
+	// Allowed reports whether the tokens of all limits were taken; otherwise none were.
 	Allowed bool
 	// RetryAfter is the largest among Each.
 	RetryAfter time.Duration
-	// Each holds the decision of each limit, in the order in which they were given. One that is Allowed
-	// among others that are not says that this limit would not have stood in the way.
+	// Each holds the decision of each limit, in the order of the items. If a limit denies, the others are Allowed if they
+	// would have passed, although they were not taken from.
 	Each []Decision
 }
 
@@ -111,3 +83,96 @@ func (ds Decisions) String() string {
 	}
 	return fmt.Sprintf("denied by %s, retry after %v", strings.Join(by, " and "), rough(ds.RetryAfter))
 }
+
+// Balance is the number of tokens that a limit has left for one key.
+type Balance struct {
+	// Limit is the name of the limit.
+	Limit string
+	// Capacity is the most tokens that can accumulate.
+	Capacity int64
+	// Remaining is the number of whole tokens left, at least 0.
+	Remaining int64
+	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
+	Value float64
+	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
+	FullAfter time.Duration
+}
+
+// String returns the balance in words: "19 of 20 left, full after 6s".
+func (b Balance) String() string {
+	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
+	if b.FullAfter == 0 {
+		return left
+	}
+	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
+}
+
+// rough rounds a duration up to a readable text: to hours from 100 hours on, to minutes from 100 minutes on, to seconds
+// from 10 seconds on, and below to three or four digits.
+func rough(d time.Duration) string {
+	// Rounding up would overflow.
+	if d > math.MaxInt64-time.Hour {
+		return d.String()
+	}
+	unit := time.Nanosecond
+	for _, u := range []struct{ from, unit time.Duration }{
+		{100 * time.Hour, time.Hour},
+		{100 * time.Minute, time.Minute},
+		{10 * time.Second, time.Second},
+		{10 * time.Millisecond, time.Millisecond},
+		{10 * time.Microsecond, time.Microsecond},
+	} {
+		if d >= u.from {
+			unit = u.unit
+			break
+		}
+	}
+	// Duration.String writes 1h as 1h0m0s.
+	text := ((d + unit - 1) / unit * unit).String()
+	if before, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = before + "m"
+	}
+	if before, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = before + "h"
+	}
+	return text
+}
+
+// Errors mean that a request could not be executed. A denial is not an error but a [Decision]; only Require and Wait
+// return it as a [*LimitedError].
+var (
+	// ErrLimited is the error that every [*LimitedError] wraps.
+	ErrLimited = errors.New("rate limited")
+	// ErrExceedsCapacity: the count can never pass, however long the caller waits.
+	ErrExceedsCapacity = errors.New("count exceeds capacity")
+	// ErrInvalidCount: the count is zero or negative.
+	ErrInvalidCount = errors.New("invalid count")
+	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
+	ErrInvalidPolicy = errors.New("invalid policy")
+	// ErrInvalidKey: a part of the key could not be converted to text.
+	ErrInvalidKey = errors.New("invalid key")
+	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
+	// not all of them take tokens.
+	ErrInvalidCall = errors.New("invalid call")
+	// ErrNoStore: the limiter was made without a store.
+	ErrNoStore = errors.New("the limiter has no store: make it with NewLimiter")
+	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
+	ErrNoTx = errors.New("the store does not support transactions")
+	// ErrNilTx: the transaction of the caller is nil.
+	ErrNilTx = errors.New("the transaction is nil")
+	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
+	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
+)
+
+// LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal.
+type LimitedError struct {
+	Decision
+}
+
+// Error returns the limit that denied the request, and when to retry.
+func (e *LimitedError) Error() string {
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryAfter))
+}
+
+// Unwrap returns [ErrLimited].
+func (e *LimitedError) Unwrap() error { return ErrLimited }

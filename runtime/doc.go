@@ -1,35 +1,46 @@
-// Package runtime limits rates: it decides whether a caller may take a number of tokens now, and keeps
-// count in a [Store].
+// Package runtime decides whether a caller may take a number of tokens now, and keeps the counts in a [Store].
 //
 // # The model
 //
-// A [Policy] is a limit: a kind, a rate per period, a capacity. It is applied to each [Key] on its own.
-// What is stored of a key is a [State]: the tokens it had at some instant. Everything that can be asked of
-// a limit ends in one pure function, [Rule.Step], which takes the state, the instant and the question, and
-// returns the state after it and a [Decision].
+// A [Policy] is a limit: a kind of algorithm, a rate per period and a capacity. Each [Key] of the limit, such as a user, has
+// a count of its own, stored as a [State]: a number of tokens (value) as of an instant (ts). With T the present for a
+// token bucket, and the start of the current window for a fixed window, a key has
 //
-// A [Limiter] asks a Store, through handles with the verbs that fit the policy: [Limit],
-// [ReservableLimit] and [ReserveOnlyLimit]. A Store takes batches of calls, each of which passes as a
-// whole or not at all; [Batch] is what all stores have in common, and [MemStore] the smallest of them. The
-// store in package sqlstore keeps the counts in an SQL database.
+//	available = min(capacity, value + max(0, T-ts) * rate / period)
 //
-// # What is guaranteed
+// tokens, and a request for count of them is allowed if available - count >= 0, or >= -maxReserved if it may reserve. A
+// sliding window has rate tokens, less its use in the last period, which is estimated from the use of the current window
+// and of the one before:
 //
-//   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period
-//     tokens, and a sliding window at most rate + rate*t/period. A fixed window grants at most
-//     capacity + maxReserved in any one of its windows.
-//     What was given back does not count: see [Limit.RefundN].
-//   - A retry after RetryAfter passes, if nobody else took tokens meanwhile. A request passes if at most a millionth of
-//     a token is missing for it, and no more than accrues in a microsecond: RetryAfter is the first instant at which it
-//     passes, to within that microsecond.
-//   - A denied request changes nothing, and neither does one that was answered with an error by Step.
-//   - A clock that goes back creates no tokens, nor does an edit of the policy beyond its new capacity.
-//   - An error is never an allowance: the zero [Decision] denies. Only a limit whose policy says so lets
-//     requests pass while its store fails, and its decisions tell.
+//	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// # What is not
+// Every operation ends in one pure function, [Rule.Step], which takes a State, an instant and a [Request], and returns the
+// next State and a [Decision].
 //
-//   - That tokens are fair: whoever asks first when a token is there has it. Wait on a limit that can be
-//     reserved goes in order.
-//   - That a clock is right. One that is ahead grants tokens early, and none until the others catch up.
+// A [Limiter] connects a Store with handles that have the verbs of a policy: [Limit], [ReservableLimit] and
+// [ReserveOnlyLimit]. A Store executes batches of calls, each of which passes as a whole or not at all. [Batch] is the
+// part that all stores share, and [MemStore] the smallest store. The store of package sqlstore keeps the counts in an
+// SQL database.
+//
+// # Guarantees
+//
+//   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
+//     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
+//     its windows. Refunded tokens do not count: see [Handle.RefundN].
+//   - A retry after RetryAfter passes, provided that no other request takes tokens meanwhile. A request passes if it lacks
+//     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
+//     instant at which the request passes, to within that microsecond.
+//   - A denied request changes nothing, and neither does one for which Step returns an error.
+//   - A clock that goes back creates no tokens, and an edit of the policy creates none beyond the new capacity.
+//   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
+//     its store fails, and [Decision.FailedOpen] marks those.
+//
+// # Non-guarantees
+//
+//   - Fairness: the first request after a token has accrued takes it. Wait on a limit with reservations is in order.
+//   - A correct clock: a clock that is ahead grants tokens early, and none until the others catch up.
 package runtime
+
+// GeneratedCodeVersion1 makes generated code that needs this version of the package, or a later one, fail to compile
+// with an older one. Do not use it.
+const GeneratedCodeVersion1 = true

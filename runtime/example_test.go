@@ -9,11 +9,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// newYear is a clock that stands still, so that the examples print the same every time. Without a Clock,
-// a MemStore goes by time.Now.
+// newYear is a fixed clock, so that the examples print the same every time. Without a Clock, a MemStore uses time.Now.
 func newYear() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// A limit need not come from limits.yaml: a Policy can be written in Go.
+// A Policy can be written in Go, without limits.yaml and generated code.
 func Example() {
 	sendMessage := &runtime.Policy{
 		Name:     "sendMessage",
@@ -27,7 +26,7 @@ func Example() {
 	for _, user := range []int64{42, 42, 42, 43} {
 		d, err := limiter.Limit(sendMessage, runtime.KeyOf(runtime.Int64(user))).Allow(ctx)
 		if err != nil {
-			fmt.Println("could not ask:", err)
+			fmt.Println("no decision:", err)
 			return
 		}
 		fmt.Printf("user %d: %v\n", user, d)
@@ -39,12 +38,12 @@ func Example() {
 	// user 43: allowed, 1 left
 }
 
-// perMinute returns a bucket of n tokens, n a minute, with as many to be reserved ahead.
+// perMinute returns a bucket of n tokens per minute, of which n more can be reserved.
 func perMinute(name string, n int64) *runtime.Policy {
 	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: n, Period: time.Minute, Capacity: n, MaxReserved: n}
 }
 
-// limit returns a limit of n tokens a minute in a new store.
+// limit returns a limit of n tokens per minute in a new store.
 func limit(n int64) runtime.ReservableLimit {
 	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: newYear})
 	return limiter.Reservable(perMinute("llmTokens", n), runtime.KeyOf(runtime.String("team")))
@@ -86,7 +85,7 @@ func ExampleLimit_Require() {
 	// Retry-After: 60
 }
 
-// Reserve takes tokens before it is known how many are needed, and settles afterwards.
+// Reserve an estimate, and settle when the real use is known.
 func ExampleReservableLimit_ReserveN() {
 	l, ctx := limit(1000), context.Background()
 	first, _ := l.ReserveN(ctx, 800)
@@ -103,7 +102,7 @@ func ExampleReservableLimit_ReserveN() {
 	// 700
 }
 
-// With capacity 0 tokens never pile up: callers go one at a time, evenly spaced.
+// With capacity 0 tokens never accumulate: callers pass one at a time, evenly spaced.
 func ExampleReserveOnlyLimit_Reserve() {
 	p := &runtime.Policy{Name: "crawl", Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 10}
 	l := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}).ReserveOnly(p, runtime.Key{})
@@ -122,7 +121,7 @@ func ExampleLimit_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	fmt.Println(l.Wait(ctx))
-	fmt.Println(l.Wait(ctx) != nil) // in a minute: no need to wait for the deadline
+	fmt.Println(l.Wait(ctx) != nil) // the next token accrues after the deadline
 	// Output:
 	// <nil>
 	// true
@@ -132,7 +131,7 @@ func ExampleLimit_Refund() {
 	l, ctx := limit(5), context.Background()
 	d, err := l.AllowN(ctx, 3)
 	fmt.Println(d, err)
-	fmt.Println(l.RefundN(ctx, d, 2)) // used one only
+	fmt.Println(l.RefundN(ctx, d, 2)) // only one was used
 	// Output:
 	// allowed, 2 left <nil>
 	// allowed, 4 left <nil>

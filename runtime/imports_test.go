@@ -10,19 +10,19 @@ import (
 
 const module = "github.com/ratelimitgen/ratelimitgen"
 
-// forbidden are standard packages that every user of a limit would have to carry, and why they must not.
+// forbidden are standard packages that this package must not import, with the reason.
 var forbidden = map[string]string{
 	"net/http": "a limit is not only for HTTP",
-	"os":       "the core reads no files and no environment",
-	"log":      "the core answers; who asked may log",
-	"log/slog": "the core answers; who asked may log",
-	"testing":  "test code does not belong into a program",
+	"os":       "package runtime reads no files and no environment",
+	"log":      "package runtime returns decisions and errors; the caller logs",
+	"log/slog": "package runtime returns decisions and errors; the caller logs",
+	"testing":  "test code does not belong in a program",
 }
 
 func TestRuntimeImportsOnlyTheStandardLibrary(t *testing.T) {
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}") {
 		require.Equal(t, module+"/runtime", path,
-			"package runtime is compiled into every program with a limit: it must not bring anything else along")
+			"package runtime is compiled into every program with a limit: it must not import other modules")
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // MaxKey is the longest key that is stored, in bytes.
 const MaxKey = 255
 
-// Key says which user, team or other party a limit is applied to. The zero Key is that of a limit with
-// one shared counter.
+// Key identifies the user, team or other party whose requests a limit counts. The zero Key is that of a limit with one
+// shared count.
 type Key struct {
 	text string
 	err  error
@@ -30,7 +30,7 @@ type Part struct {
 	err  error
 }
 
-// String returns a part that is a text; any bytes do, and each of them counts.
+// String returns a part that is a text. It may have any bytes, and all of them are significant.
 func String(s string) Part { return Part{text: s} }
 
 // Bool returns a part that is true or false.
@@ -45,10 +45,10 @@ func Int64(n int64) Part { return Part{text: strconv.FormatInt(n, 10)} }
 // Uint64 returns a part that is a number.
 func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 
-// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone
-// of an address is part of the key only if the address is link-local: any other address is the same host in
-// every zone, so a caller could otherwise get a fresh count for each zone that it makes up. With the zero
-// Addr, every verb of the limit returns [ErrInvalidKey].
+// Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone of an address
+// is part of the key only if the address is link-local: any other address is the same host in every zone, so a caller
+// could otherwise get a fresh count for each zone that it makes up. With the zero Addr, every verb of the limit returns
+// [ErrInvalidKey].
 func Addr(a netip.Addr) Part {
 	if !a.IsValid() {
 		return Part{err: errors.New("the address is the zero netip.Addr")}
@@ -59,13 +59,14 @@ func Addr(a netip.Addr) Part {
 	return Part{text: a.Unmap().String()}
 }
 
-// Text returns a part that writes itself. If it cannot, every verb of the limit returns [ErrInvalidKey],
-// which wraps its error too, but does not print it: it may have the key in it. A nil m cannot, and neither can
-// a nil pointer whose MarshalText panics.
+// Text returns a part that is the text of m. If MarshalText fails, every verb of the limit returns an error that is
+// [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds if
+// m is nil, or a nil pointer whose MarshalText panics.
 func Text(m encoding.TextMarshaler) (part Part) {
 	if m == nil {
 		return Part{err: errNilPart}
 	}
+	// Only a nil pointer: any other panic is a defect of MarshalText, which must not be hidden.
 	defer func() {
 		if isNilPointer(m) && recover() != nil {
 			part = Part{err: errNilPart}
@@ -77,26 +78,26 @@ func Text(m encoding.TextMarshaler) (part Part) {
 
 var errNilPart = errors.New("the part is nil")
 
-// isNilPointer reports whether m is a nil pointer, which may have a text all the same: its method decides.
 func isNilPointer(m encoding.TextMarshaler) bool {
 	v := reflect.ValueOf(m)
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// keyError is what is wrong with a part of a key.
+// keyError is the error of a part of a key. It does not print its cause, which may contain the key.
 type keyError struct {
 	part  int
 	cause error
 }
 
 func (e *keyError) Error() string {
-	return fmt.Sprintf("%v: part %d cannot be written as text", ErrInvalidKey, e.part)
+	return fmt.Sprintf("%v: part %d cannot be converted to text", ErrInvalidKey, e.part)
 }
 func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 
-// KeyOf returns the key with the given parts. Different parts make different keys, whatever bytes are in
-// them: "a|b", "c" and "a", "b|c" differ.
+// KeyOf returns the key with the given parts. Different parts make different keys, whatever bytes they have: "a|b", "c"
+// and "a", "b|c" differ.
 func KeyOf(parts ...Part) Key {
+	// Most keys are one plain part, which needs no copy.
 	if len(parts) == 1 && parts[0].err == nil && plain(parts[0].text) {
 		return Key{text: parts[0].text}
 	}
@@ -113,15 +114,15 @@ func KeyOf(parts ...Part) Key {
 	return Key{text: shorten(b.String())}
 }
 
-// String returns the key as it is stored: its parts, joined with "|". What would be mistaken for
-// something else (the bytes "|" and "%", control characters, invalid UTF-8) is written %XX, and an empty
-// part "%". Beyond [MaxKey] bytes there follow "%~" and the SHA-256 of the whole instead.
+// String returns the key as it is stored: its parts, joined with "|". The bytes "|" and "%", control characters and
+// invalid UTF-8 are written as %XX, and an empty part as "%". A key of more than [MaxKey] bytes is cut off, and "%~" and
+// the SHA-256 of the whole key are appended.
 func (k Key) String() string { return k.text }
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape writes a part of a key so that it is valid UTF-8 without control characters, and ends where it
-// ends.
+// escape writes a part of a key as valid UTF-8 without control characters and separators. Some databases refuse other
+// text, and without escapes two keys could be stored as one.
 func escape(b *strings.Builder, part string) {
 	if part == "" {
 		b.WriteByte('%')
@@ -139,19 +140,20 @@ func escape(b *strings.Builder, part string) {
 	}
 }
 
-// literal reports whether a rune of n bytes stands for itself in a key.
+// literal reports whether a rune of n bytes is written without an escape.
 func literal(c rune, n int) bool {
+	// DecodeRuneInString returns RuneError with length 1 for an invalid byte; U+FFFD itself has three bytes.
 	return c != '|' && c != '%' && !unicode.IsControl(c) && (c != utf8.RuneError || n > 1)
 }
 
-// plain reports whether a key of this one part is the part itself.
+// plain reports whether the key of this single part is stored as the part itself.
 func plain(part string) bool {
-	return part != "" && len(part) <= MaxKey && !strings.ContainsAny(part, "|%") && legible(part)
+	return part != "" && len(part) <= MaxKey && !strings.ContainsAny(part, "|%") && printable(part)
 }
 
-// legible reports whether a text is UTF-8 without control characters. It is asked of every key, most of which are
-// plain ASCII.
-func legible(text string) bool {
+// printable reports whether a text is UTF-8 without control characters.
+func printable(text string) bool {
+	// This runs for every key, and most keys are ASCII: those need no decoding of runes.
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {
 			return utf8.ValidString(text[i:]) && strings.IndexFunc(text[i:], unicode.IsControl) < 0
@@ -160,14 +162,15 @@ func legible(text string) bool {
 	return true
 }
 
-// shorten returns a key of at most MaxKey bytes. No key that was short enough is like one that was not:
-// "%~" occurs in none.
+// shorten returns a key of at most MaxKey bytes. A shortened key differs from every key that was short enough, because
+// "%~" does not occur in those.
 func shorten(key string) string {
 	if len(key) <= MaxKey {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
 	cut := MaxKey - len("%~") - hex.EncodedLen(len(sum))
+	// Not in the middle of a rune, which would be invalid UTF-8.
 	for !utf8.RuneStart(key[cut]) {
 		cut--
 	}

@@ -25,8 +25,8 @@ func keyOf(parts ...string) runtime.Key {
 	return runtime.KeyOf(all...)
 }
 
-// Stored rows are found by these texts: they stay as they are for ever.
-func TestKeyIsStoredAs(t *testing.T) {
+// Stored rows are found by these texts, so they must never change.
+func TestStoredFormOfKeys(t *testing.T) {
 	for _, row := range []struct {
 		key  runtime.Key
 		want string
@@ -82,7 +82,7 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// requireStorable holds a stored key to what every database takes.
+// requireStorable checks that every database can store a key.
 func requireStorable(t *testing.T, key string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(key), "%q", key)
@@ -101,32 +101,32 @@ func FuzzKey(f *testing.F) {
 		parts, others := strings.Split(a, "/"), strings.Split(b, "/")
 		key, other := keyOf(parts...).String(), keyOf(others...).String()
 		requireStorable(t, key)
-		require.NotEmpty(t, key, "a part is not the key of a limit without one")
+		require.NotEmpty(t, key, "a key with a part differs from the zero key")
 		require.Equal(t, slices.Equal(parts, others), key == other, "%q and %q", parts, others)
 	})
 }
 
-// unwritable cannot write itself.
+// unwritable has a MarshalText that fails.
 type unwritable struct{}
 
 var errUnwritable = errors.New("invalid user: secret")
 
 func (unwritable) MarshalText() ([]byte, error) { return []byte("secret"), errUnwritable }
 
-// What cannot be written is named by its place, and its error is there for those who ask, but not printed.
-func TestWhatIsNoText(t *testing.T) {
+// The error of MarshalText can be unwrapped, but is not printed, because it may contain the key.
+func TestKeyPartThatFailsIsNamedByPosition(t *testing.T) {
 	limiter := runtime.NewLimiter(still())
 	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
 		_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
-		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be written as text`)
+		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be converted to text`)
 	}
 	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
 	require.ErrorIs(t, err, errUnwritable)
 }
 
-// address has a pointer method that reads through the pointer; named has a value method; anonymous means
-// something when it is nil.
+// address has a pointer method that dereferences the pointer; named has a value method; anonymous has a text when it is
+// nil.
 type (
 	address   struct{ text string }
 	named     struct{ text string }
@@ -149,10 +149,10 @@ func TestNilTextIsAnInvalidKey(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrInvalidKey, "%T", m)
 		require.False(t, d.Allowed)
 	}
-	require.Equal(t, "anonymous", runtime.KeyOf(runtime.Text((*anonymous)(nil))).String(), "its method decides")
+	require.Equal(t, "anonymous", runtime.KeyOf(runtime.Text((*anonymous)(nil))).String(), "a method may accept a nil pointer")
 }
 
-// defective panics although it is not nil: that is a defect of its method, which must not be hidden.
+// defective panics although it is not nil. That is a defect of its method, which must not be hidden.
 type defective struct{}
 
 func (defective) MarshalText() ([]byte, error) { panic("defect") }
@@ -161,7 +161,7 @@ func TestTextThatPanicsIsNotHidden(t *testing.T) {
 	require.PanicsWithValue(t, "defect", func() { runtime.Text(defective{}) })
 }
 
-// copied writes itself into memory that it overwrites later.
+// copied returns memory that is overwritten later.
 type copied struct{ text []byte }
 
 func (c copied) MarshalText() ([]byte, error) { return c.text, nil }
@@ -173,8 +173,8 @@ func TestTextIsCopied(t *testing.T) {
 	require.Equal(t, "before", key.String())
 }
 
-// Stored windows begin at these phases: they stay as they are for ever.
-func TestPhaseOfAKey(t *testing.T) {
+// Stored windows begin at these phases, so they must never change.
+func TestPhaseIsFixedPerKey(t *testing.T) {
 	for _, row := range []struct {
 		name, key string
 		period    time.Duration
@@ -192,7 +192,7 @@ func TestPhaseOfAKey(t *testing.T) {
 	}
 }
 
-func TestPhaseOfAStart(t *testing.T) {
+func TestPhaseOfAnAlignedStart(t *testing.T) {
 	for _, row := range []struct {
 		start runtime.Start
 		want  time.Duration

@@ -2,47 +2,235 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Limiter asks a [Store]. Generated code wraps one; a limit written in Go is made from one directly:
+// Limiter connects limits with a [Store]. Generated code wraps one; for a limit written in Go, make one directly:
 //
 //	limiter := runtime.NewLimiter(store)
 //	d, err := limiter.Limit(&policy, runtime.KeyOf(runtime.Int64(userID))).Allow(ctx)
 //
-// The zero Limiter has no store: it answers every question with [ErrNoStore].
+// The zero Limiter has no store, and all verbs of its limits return [ErrNoStore].
 type Limiter struct {
-	store Store
-	line  line
-	// inTx says that store is in a transaction of the caller.
+	store   Store
+	waiters waitQueue
+	// inTx means that store is in a transaction of the caller.
 	inTx bool
 }
 
-// NewLimiter returns a limiter whose counts are in store.
+// NewLimiter returns a limiter with its counts in store.
 func NewLimiter(store Store) *Limiter { return &Limiter{store: store} }
 
-// Limit returns one key of a limit, to be asked without reserving.
+// WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
+// holds the counts: tokens are taken if and only if tx commits. Its verbs return [ErrNoTx] if the store does not support
+// transactions, and [ErrNilTx] if tx is nil.
+func (l *Limiter) WithTx(tx Tx) *Limiter {
+	if l == nil || l.store == nil {
+		return l
+	}
+	return &Limiter{store: InTx(l.store, tx), inTx: true}
+}
+
+// Limit returns one key of a limit without reservations.
 func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{handle{l, p, key}} }
 
-// Reservable returns one key of a limit, to be asked with or without reserving.
+// Reservable returns one key of a limit with reservations.
 func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {
 	return ReservableLimit{taking{handle{l, p, key}}}
 }
 
-// ReserveOnly returns one key of a limit with capacity 0, of which nothing can be taken at once.
+// ReserveOnly returns one key of a limit with capacity 0, whose tokens can only be reserved.
 func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
 	return ReserveOnlyLimit{handle{l, p, key}}
 }
 
-// All takes from several limits at once: from all of them or, if one denies, from none. Requests for the
-// same key of the same limit add up. The error is [ErrInvalidCall] if there are no items, or one is nil or
-// another limiter's, and otherwise one of those of [Limit.AllowN].
+// Handle is one key of a limit, with the verbs that every limit has.
+type Handle struct {
+	limiter *Limiter
+	policy  *Policy
+	key     Key
+}
+
+// Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
+type Limit struct {
+	handle
+}
+
+// ReservableLimit is one key of a limit whose tokens may also be reserved before they have accrued.
+type ReservableLimit struct {
+	taking
+}
+
+// ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved,
+// each for the instant at which it accrues.
+type ReserveOnlyLimit struct {
+	handle
+}
+
+// The types above embed aliases, so that editors show the exported types as the receivers of promoted methods, and offer
+// no field beside the verbs.
+type (
+	handle = Handle
+	taking = Limit
+)
+
+// Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
+func (l Limit) Allow(ctx context.Context) (Decision, error) {
+	return l.do(ctx, Request{Op: Take, Count: 1})
+}
+
+// AllowN takes n tokens if all of them are available, and otherwise none.
+//
+// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 1,
+// [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: Take, Count: n})
+}
+
+// Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
+// Allow: to protect an action, take first, and Refund tokens that were not used.
+func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
+
+// CheckN reports whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: Check, Count: n})
+}
+
+// Require takes a token, and returns a denial as a [*LimitedError].
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+
+// RequireN takes n tokens, and returns a denial as a [*LimitedError]. Its other errors are those of AllowN.
+func (l Limit) RequireN(ctx context.Context, n int64) error {
+	d, err := l.AllowN(ctx, n)
+	if err == nil && !d.Allowed {
+		return &LimitedError{d}
+	}
+	return err
+}
+
+// Refund returns a token that was taken by the request with the decision d, and not used. See RefundN.
+func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
+	return h.RefundN(ctx, d, 1)
+}
+
+// RefundN returns n tokens that were taken by the request with the decision d, and not used. The refund is less by the
+// tokens that a full key would have lost since, so that no window or interval has more uses than the limit allows: it is 0
+// after the window of d has ended, and for a token bucket n less the tokens that have accrued since d. If d took no
+// tokens, because it was denied or FailedOpen, there is no refund. The decision has the tokens left.
+//
+// The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
+	// An invalid n goes on to the check of the count, although there is nothing to refund.
+	if d.TakenAt.IsZero() && n > 0 {
+		return h.do(ctx, Request{Op: Peek})
+	}
+	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
+}
+
+// Peek returns the number of tokens left, and takes none.
+func (h Handle) Peek(ctx context.Context) (Balance, error) {
+	d, err := h.do(ctx, Request{Op: Peek})
+	if err != nil {
+		return Balance{}, err
+	}
+	return Balance{Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
+}
+
+// Reset makes the key full again: all tokens taken and reserved are forgotten.
+func (h Handle) Reset(ctx context.Context) error {
+	_, err := h.do(ctx, Request{Op: Reset})
+	return err
+}
+
+// do executes a request on the key. Every verb ends here, and [Limiter.All] in [Limiter.do].
+func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
+	if d, ok := h.takeLocal(ctx, &q); ok {
+		return d, nil
+	}
+	if err := h.complete(&q); err != nil {
+		return Decision{}, err
+	}
+	// One struct, because the store keeps both the call and its request: one allocation in place of two.
+	one := &struct {
+		calls    [1]Call
+		requests [1]Request
+	}{requests: [1]Request{q}}
+	one.calls[0].Requests = one.requests[:]
+	decisions, err := h.limiter.do(ctx, one.calls[:])
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisions[0], nil
+}
+
+// takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
+// token: there are no leased tokens for an invalid request.
+func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
+	if h.policy == nil || h.policy.Lease.Tokens == 0 || q.Op != Take || q.Reserve || h.key.err != nil || h.limiter == nil {
+		return Decision{}, false
+	}
+	s, ok := h.limiter.store.(LocalTaker)
+	if !ok || ctx.Err() != nil {
+		return Decision{}, false
+	}
+	return s.TakeLocal(h.policy, h.key.text, q.Count)
+}
+
+// complete sets the policy and the key of a request.
+func (h Handle) complete(q *Request) error {
+	if h.key.err != nil {
+		return h.wrap(h.key.err)
+	}
+	if err := h.policy.Validate(); err != nil {
+		return h.wrap(err)
+	}
+	q.Policy, q.Key = h.policy, h.key.text
+	return nil
+}
+
+// wrap adds the name of the limit to an error, but never the key, which may be personal.
+func (h Handle) wrap(err error) error {
+	if h.policy == nil || h.policy.Name == "" {
+		return err
+	}
+	return fmt.Errorf("limit %q: %w", h.policy.Name, err)
+}
+
+// Item is an argument of [Limiter.All]: a limit, which takes one token, or the result of its method N.
+type Item interface {
+	request(of *Limiter) (Request, error)
+}
+
+// N returns l as an [Item] that takes n tokens.
+func (l Limit) N(n int64) Item { return item{l.handle, n} }
+
+func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
+
+type item struct {
+	handle
+	n int64
+}
+
+func (i item) request(of *Limiter) (Request, error) {
+	q := Request{Op: Take, Count: i.n}
+	err := i.complete(&q)
+	if err == nil && i.limiter != of {
+		err = i.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
+	}
+	return q, err
+}
+
+// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
+// key of the same limit add up. The error is [ErrInvalidCall] if there are no items, or one is nil or belongs to another
+// limiter, and otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	if len(items) == 0 || slices.Contains(items, nil) {
-		return Decisions{}, fmt.Errorf("%w: there is no limit to take from", ErrInvalidCall)
+		return Decisions{}, fmt.Errorf("%w: All needs at least one limit, and none may be nil", ErrInvalidCall)
 	}
 	requests := make([]Request, len(items))
 	for i, item := range items {
@@ -64,45 +252,92 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return all, nil
 }
 
-// do has the store answer a call, as a list of one.
-func (l *Limiter) do(ctx context.Context, call []Call) ([]Decision, error) {
-	requests := call[0].Requests
+// do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If
+// the store fails, the call passes without it, provided that each of its limits fails open.
+func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
+	c := calls[0]
 	if l == nil || l.store == nil {
-		return nil, fmt.Errorf("%s: %w", names(requests), ErrNoStore)
+		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", names(requests), err)
+		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
-	answer, err := l.answerOrFail(ctx, call)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", names(requests), err)
+	bounded := ctx
+	// In a transaction of the caller neither timeouts nor FailOpen apply: a cancelled or failed statement ends it, so
+	// that the caller has to roll back anyway.
+	if !l.inTx {
+		var cancel context.CancelFunc
+		bounded, cancel = c.withTimeout(ctx)
+		defer cancel()
 	}
+	answers, err := l.store.Do(bounded, calls)
+	if err == nil {
+		return answers[0].Decisions, answers[0].Err
+	}
+	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
+	if l.inTx || !c.failsOpen() || errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+	}
+	answer := c.failOpen(err)
 	return answer.Decisions, answer.Err
 }
 
-// single is a call of one request, in one piece of memory.
-type single struct {
-	call    [1]Call
-	request [1]Request
+// errTimeout is the cause with which the context of withTimeout ends.
+var errTimeout = errors.New("the store did not answer within the limit's timeout")
+
+// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes the
+// timeout from the caller's deadline.
+func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	shortest := time.Duration(0)
+	for i := range c.Requests {
+		q := &c.Requests[i]
+		if t := q.Policy.Timeout; q.decides() && t > 0 && (shortest == 0 || t < shortest) {
+			shortest = t
+		}
+	}
+	if shortest == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
 }
 
-// callOf returns the call of one request, as a list.
-func callOf(q Request) []Call {
-	s := &single{request: [1]Request{q}}
-	s.call[0].Requests = s.request[:]
-	return s.call[:]
+// failsOpen reports whether all limits of a call let it pass if the store fails.
+func (c Call) failsOpen() bool {
+	for i := range c.Requests {
+		if q := &c.Requests[i]; !q.decides() || q.Policy.OnError != FailOpen {
+			return false
+		}
+	}
+	return true
 }
 
-// names returns the limits that an error is about, never their keys.
-func names(requests []Request) string {
+// failOpen returns an answer that allows a call for which the store has failed with err.
+func (c Call) failOpen(err error) Answer {
+	// A mistake in the call itself, such as a count beyond the capacity, remains an error: executing the call on empty
+	// rows finds it.
+	empty := NewBatch([]Call{c})
+	for !empty.Run(0, make([]State, len(empty.Rows()))) {
+	}
+	answer := empty.Answers()[0]
+	for i, q := range c.Requests[:len(answer.Decisions)] {
+		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, FailedOpen: err}
+	}
+	return answer
+}
+
+// limitNames returns the names of the limits of an error, but never their keys, which may be personal.
+func limitNames(requests []Request) string {
 	var b strings.Builder
 	b.WriteString("limit ")
-	for i, q := range requests {
+	for i := range requests {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if q.Policy != nil {
-			b.WriteString(strconv.Quote(q.Policy.Name))
+		if p := requests[i].Policy; p != nil {
+			b.WriteString(strconv.Quote(p.Name))
 		}
 	}
 	return b.String()

@@ -3,6 +3,8 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	stack "runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,20 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reservable returns a bucket of n tokens, one a second, of which callers may reserve n ahead.
+// reservable returns a bucket of n tokens, which refills by one per second, with n more to reserve.
 func reservable(n int64) *runtime.Policy {
 	p := bucket("limit", n)
 	p.MaxReserved = n
 	return p
 }
 
-// verb is a way to ask a limit, of which only the error matters.
+// verb is a method of a limit, reduced to its error.
 type verb struct {
 	name string
-	ask  func(context.Context, runtime.ReservableLimit) error
+	call func(context.Context, runtime.ReservableLimit) error
 }
 
-// verbs are all the ways to ask the limits of a limiter.
+// verbs returns all verbs of the limits of a limiter.
 func verbs(limiter *runtime.Limiter) []verb {
 	taken := runtime.Decision{Allowed: true, TakenAt: epoch}
 	return []verb{
@@ -39,7 +41,7 @@ func verbs(limiter *runtime.Limiter) []verb {
 	}
 }
 
-func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
+func TestEveryVerbReturnsTheError(t *testing.T) {
 	store := still()
 	limiter, none, unstored := runtime.NewLimiter(store), &runtime.Limiter{}, runtime.NewLimiter(nil)
 	ended, cancel := context.WithCancel(context.Background())
@@ -56,17 +58,17 @@ func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
 		{"the zero limit", t.Context(), limiter, runtime.ReservableLimit{}, runtime.ErrInvalidPolicy, false},
 		{"no policy", t.Context(), limiter, limiter.Reservable(nil, key), runtime.ErrInvalidPolicy, false},
 		{"the zero policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{}, key), runtime.ErrInvalidPolicy, false},
-		{"a nonsense policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
+		{"a policy with only a name", t.Context(), limiter, limiter.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
 		{"the zero limiter", t.Context(), none, none.Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"no limiter", t.Context(), nil, (*runtime.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
-		{"a limiter of no store", t.Context(), unstored, unstored.Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"a limiter with a nil store", t.Context(), unstored, unstored.Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"an ended context", ended, limiter, limiter.Reservable(reservable(5), key), context.Canceled, true},
-		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
-		{"a key without text", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
+		{"a key that cannot be written", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
+		{"a key that cannot be written", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
 	} {
 		for _, v := range verbs(row.limiter) {
 			t.Run(row.name+"/"+v.name, func(t *testing.T) {
-				err := v.ask(row.ctx, row.limit)
+				err := v.call(row.ctx, row.limit)
 				require.ErrorIs(t, err, row.want)
 				require.NotContains(t, err.Error(), "secret", "a key may be personal")
 				if row.names {
@@ -78,7 +80,7 @@ func TestEveryVerbSaysWhatIsWrong(t *testing.T) {
 	require.Zero(t, store.Len(), "an error takes nothing")
 }
 
-func TestErrorsComeWithTheZeroAnswer(t *testing.T) {
+func TestErrorsReturnTheZeroDecision(t *testing.T) {
 	l := runtime.NewLimiter(still()).Reservable(reservable(5), runtime.Key{})
 	d, err := l.AllowN(t.Context(), 6)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
@@ -95,7 +97,7 @@ func TestErrorsComeWithTheZeroAnswer(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
-func TestRequireMakesADenialAnError(t *testing.T) {
+func TestRequireReturnsADenialAsAnError(t *testing.T) {
 	l := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.KeyOf(runtime.String("secret")))
 	require.NoError(t, l.RequireN(t.Context(), 2))
 	err := l.Require(t.Context())
@@ -125,7 +127,7 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 	require.Equal(t, runtime.Balance{Limit: "large", Capacity: 10, Remaining: 5, Value: 5, FullAfter: 5 * time.Second}, b)
 }
 
-func TestAllOfNothingOrOfOthersIsAnError(t *testing.T) {
+func TestAllRefusesNoItemsAndOtherLimiters(t *testing.T) {
 	limiter := runtime.NewLimiter(still())
 	l := limiter.Limit(bucket("limit", 2), runtime.Key{})
 	others := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.Key{})
@@ -136,7 +138,7 @@ func TestAllOfNothingOrOfOthersIsAnError(t *testing.T) {
 	}
 }
 
-func TestDeniedTogetherTellsWhatIsLeft(t *testing.T) {
+func TestDeniedAllReportsTheTokensLeft(t *testing.T) {
 	limiter := runtime.NewLimiter(still())
 	large := limiter.Limit(bucket("large", 10), runtime.Key{})
 	small := limiter.Limit(bucket("small", 2), runtime.Key{})
@@ -145,7 +147,7 @@ func TestDeniedTogetherTellsWhatIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ds.Allowed)
 	for i, left := range []int64{10, 10, 1} {
-		require.Equal(t, left, ds.Each[i].Remaining, "number %d: nothing was taken", i)
+		require.Equal(t, left, ds.Each[i].Remaining, "item %d: nothing was taken", i)
 	}
 }
 
@@ -160,7 +162,7 @@ func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
 	limiter := runtime.NewLimiter(broken{})
 	l := limiter.Reservable(reservable(5), runtime.KeyOf(runtime.String("secret")))
 	for _, v := range verbs(limiter) {
-		require.EqualError(t, v.ask(t.Context(), l), `limit "limit": connection refused`, v.name)
+		require.EqualError(t, v.call(t.Context(), l), `limit "limit": connection refused`, v.name)
 	}
 	d, err := l.Allow(t.Context())
 	require.Error(t, err)
@@ -234,4 +236,31 @@ func TestBalanceInWords(t *testing.T) {
 	b, err := limit.Peek(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "10 of 10 left", b.String())
+}
+
+// traced is a store that notes the functions of this package through which it was called.
+type traced struct {
+	runtime.MemStore
+	frames []string
+}
+
+func (s *traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	callers := make([]uintptr, 32)
+	frames := stack.CallersFrames(callers[:stack.Callers(2, callers)])
+	for more := true; more; {
+		var f stack.Frame
+		f, more = frames.Next()
+		if name, ok := strings.CutPrefix(f.Function, module+"/runtime."); ok {
+			s.frames = append(s.frames, name)
+		}
+	}
+	return s.MemStore.Do(ctx, calls)
+}
+
+// The path of a call is drawn in the documentation, and is the first thing that a reader of the code follows.
+func TestAllowReachesTheStoreInThreeFrames(t *testing.T) {
+	store := &traced{}
+	_, err := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"(*Limiter).do", "Handle.do", "Limit.Allow"}, store.frames)
 }

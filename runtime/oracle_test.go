@@ -4,12 +4,13 @@ import (
 	"math"
 	"math/big"
 	"testing"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is one row of a limit in exact rationals: the law as it is written, without a thought for speed.
+// oracle is one row of a limit in exact rationals: the formulas as they are written, without regard to speed.
 type oracle struct {
 	runtime.Policy
 	phase int64
@@ -22,7 +23,7 @@ type oracle struct {
 // lastInstant is where the tests end: in the year 2128, many periods before the last nanosecond of an int64.
 const lastInstant = 5_000_000_000_000_000_000
 
-// allowance returns the allowance of the law, in tokens: a millionth, and no more than a microsecond grants.
+// allowance returns the allowance in tokens: a millionth, and no more than accrues in a microsecond.
 func (o *oracle) allowance(now int64) *big.Rat {
 	perPeriod := rat(o.Rate)
 	if o.Kind == runtime.SlidingWindow {
@@ -70,7 +71,7 @@ func (o *oracle) instant(now int64) int64 {
 	return now
 }
 
-// at returns the row as it is at the instant now, with what accrued by then.
+// at returns the row as of the instant now, with the tokens that have accrued by then.
 func (o *oracle) at(now int64) *oracle {
 	t := o.instant(now)
 	next := *o
@@ -111,12 +112,12 @@ func (o *oracle) margin(now int64, q runtime.Request) *big.Rat {
 	return margin
 }
 
-// allows is the law: avail - count >= -debt - allowance.
+// allows evaluates avail - count >= -debt - allowance.
 func (o *oracle) allows(now int64, q runtime.Request) bool {
 	return plus(o.margin(now, q), o.allowance(now)).Sign() >= 0
 }
 
-// step does what an ask does that was allowed.
+// step executes a request that was allowed.
 func (o *oracle) step(now int64, q runtime.Request) {
 	switch q.Op {
 	case runtime.Take, runtime.Charge:
@@ -125,16 +126,15 @@ func (o *oracle) step(now int64, q runtime.Request) {
 	case runtime.Refund:
 		if o.seen {
 			*o = *o.at(now)
-			o.giveBack(rat(q.Count))
+			o.refund(rat(q.Count))
 		}
 	case runtime.Reset:
 		o.seen = false
 	}
 }
 
-// giveBack caps at the capacity. What a sliding window cannot give back of this window was used in the one
-// before.
-func (o *oracle) giveBack(count *big.Rat) {
+// refund caps at the capacity. A sliding window takes the rest from the use of the previous window.
+func (o *oracle) refund(count *big.Rat) {
 	sum := plus(o.value, count)
 	o.value = least(rat(o.Capacity), sum)
 	rest := minus(sum, o.value)
@@ -156,8 +156,8 @@ func (o *oracle) rounding() *big.Rat {
 	return new(big.Rat).SetFloat64(5e-16 * (float64(1+o.Capacity+o.Rate+debt) + math.Abs(value)))
 }
 
-// ambiguous reports whether a Take is so near to the threshold that rounding decides. One that takes the
-// very last of the tokens is not, as long as roundings are smaller than the allowance, or there is neither: it must pass.
+// ambiguous reports whether a Take is so near to the threshold that rounding decides. A Take of exactly the remaining
+// tokens is not ambiguous if the rounding is smaller than the allowance, or the allowance is 0: it must pass.
 func (o *oracle) ambiguous(now int64, q runtime.Request) bool {
 	margin, rounding := o.margin(now, q), o.rounding()
 	allowance := o.allowance(now)
@@ -168,7 +168,7 @@ func (o *oracle) ambiguous(now int64, q runtime.Request) bool {
 	return distance.Abs(distance).Cmp(rounding) <= 0
 }
 
-func TestOracle(t *testing.T) {
+func TestStepAgreesWithExactRationals(t *testing.T) {
 	var tally tally
 	d := roll(3)
 	for tally.steps-tally.ambiguous < randomSteps() {
@@ -179,9 +179,9 @@ func TestOracle(t *testing.T) {
 	require.Greater(t, tally.denied, tally.steps/10)
 }
 
-// Of numbers beyond a thousand million the allowance is finer than a float: more of the verdicts are the
-// rounding's, and only the others can be held to the law.
-func TestOracleOfHugeNumbers(t *testing.T) {
+// Beyond a thousand million tokens the allowance is less than the precision of a float64, so that rounding decides more
+// of the requests. Only the others are compared.
+func TestStepAgreesWithExactRationalsForHugeNumbers(t *testing.T) {
 	var tally tally
 	d := roll(4)
 	for range randomSteps() / traceSteps / 10 {
@@ -192,16 +192,15 @@ func TestOracleOfHugeNumbers(t *testing.T) {
 	require.Greater(t, tally.denied, tally.steps/20)
 }
 
-// tally counts the steps that the oracle was asked, those of them that were denied, and those that were
-// skipped because rounding decides.
+// tally counts the steps compared, the denials among them, and the steps skipped because rounding decides.
 type tally struct{ steps, denied, ambiguous int }
 
-// traceOracle asks the oracle and [runtime.Rule.Step] the same questions of a key.
+// traceOracle executes the same random requests by the oracle and by [runtime.Rule.Step].
 func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
 	o, rule, state, now := newOracle(p), p.Rule(""), runtime.State{}, epoch.UnixNano()
 	for i := 0; i < traceSteps && now < lastInstant; i++ {
 		now += int64(d.jump(p))
-		q := d.ask(p)
+		q := d.request(p)
 		next, decision, err := rule.Step(state, now, q)
 		require.NoError(t, err)
 		tally.steps++
@@ -226,14 +225,14 @@ func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
 	}
 }
 
-// confirmState holds the state after a step, and the decision about it, to the oracle's.
+// confirmState compares the state after a step, and the tokens left, with the oracle's.
 func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, d runtime.Decision, now int64) {
 	t.Helper()
 	require.Equal(t, o.seen, s.Exists)
 	near := func(want *big.Rat, got float64) {
 		t.Helper()
 		difference := minus(want, new(big.Rat).SetFloat64(got))
-		require.LessOrEqual(t, difference.Abs(difference).Cmp(o.rounding()), 0, "%v is not %v", got, want)
+		require.LessOrEqual(t, difference.Abs(difference).Cmp(o.rounding()), 0, "got %v, want %v", got, want)
 	}
 	if s.Exists {
 		require.Equal(t, o.ts, s.TS)
@@ -245,8 +244,7 @@ func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, 
 	}
 }
 
-// confirmWaits holds RetryAfter and Delay to the law: the tokens are there then, and a nanosecond before
-// they are not.
+// confirmWaits checks RetryAfter and Delay: the tokens are available then, and not a nanosecond before.
 func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runtime.Decision) {
 	t.Helper()
 	if !d.Allowed {
@@ -270,5 +268,76 @@ func (o *oracle) confirmWait(t *testing.T, now int64, q runtime.Request, wait in
 	if wait > 0 {
 		before := minus(o.margin(now+wait-1, q), rounding)
 		require.Less(t, before.Sign(), 0, "%+v of %+v passes before %d", q, o.Policy, wait)
+	}
+}
+
+// With random large numbers, a drained limit is full again at the start of the next window, and one with the capacity of
+// n rates after n windows.
+func TestWindowsGrantTheirWholeRate(t *testing.T) {
+	d := roll(41)
+	for range 20_000 {
+		rate := d.Int64N(runtime.MaxTokens) + 1
+		n := 1 + d.Int64N(max(1, min(20, runtime.MaxTokens/rate)))
+		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: n * rate, Start: runtime.StartOffset(0),
+			Period: pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.upTo(runtime.MaxPeriod-1))}
+		rule := p.Rule("")
+		now := epoch.UnixNano() + d.Int64N(1e18)
+		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
+		require.NoError(t, err)
+		require.Equal(t, state.TS+n*int64(p.Period)-now, int64(taken.FullAfter), "%+v", p)
+		_, denied, err := rule.Step(state, now, take(rate))
+		require.NoError(t, err)
+		require.Equal(t, state.TS+int64(p.Period)-now, int64(denied.RetryAfter), "%+v", p)
+		for i := range n {
+			_, b, err := rule.Step(state, state.TS+(i+1)*int64(p.Period), peek())
+			require.NoError(t, err)
+			require.Equal(t, float64((i+1)*rate), b.Value, "%+v", p)
+		}
+	}
+}
+
+// After all tokens of a bucket were taken, the time in which a whole number of them accrues is exact.
+func TestWholeTokensAreDueExactly(t *testing.T) {
+	d := roll(42)
+	for range 20_000 {
+		rate := d.Int64N(pick[int64](d, 1000, runtime.MaxTokens)) + 1
+		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.upTo(100*24*time.Hour)}
+		rule := p.Rule("")
+		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
+		require.NoError(t, err)
+		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
+		n := 1 + d.Int64N(rate)
+		_, denied, err := rule.Step(state, epoch.UnixNano(), take(n))
+		require.NoError(t, err)
+		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
+		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
+		// With so many tokens per nanosecond, rounding may be off by one.
+		require.InDelta(t, due.Int64(), int64(denied.RetryAfter), 1, "%d of %+v", n, p)
+	}
+}
+
+// On slow limits a millionth of a token accrues in a long time: the allowance must not let requests pass that early.
+func TestNothingPassesAMicrosecondEarly(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, kind := range runtime.Kinds() {
+		for _, period := range []time.Duration{time.Millisecond, time.Second, time.Hour, day, 365 * day, runtime.MaxPeriod} {
+			for _, rate := range []int64{1, 2, 5} {
+				p := runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Period: period, Capacity: rate}
+				if kind != runtime.TokenBucket {
+					p.Start = runtime.StartOffset(0)
+				}
+				rule := p.Rule("")
+				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
+				require.NoError(t, err)
+				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))
+				require.NoError(t, err)
+				at := epoch.UnixNano() + int64(denied.RetryAfter)
+				for early, passes := range map[time.Duration]bool{0: true, 2 * time.Microsecond: false, 10 * time.Microsecond: false} {
+					_, d, err := rule.Step(state, at-int64(early), take(1))
+					require.NoError(t, err)
+					require.Equal(t, passes, d.Allowed, "%v before %v of %+v", early, denied, p)
+				}
+			}
+		}
 	}
 }

@@ -2,15 +2,16 @@ package runtime
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// MaxTokens is the largest rate, capacity or maxReserved of a limit, in tokens. Whole numbers up to it,
-// and sums of two of them, are exact in a float64.
+// MaxTokens is the largest rate, capacity or maxReserved of a limit, in tokens. Whole numbers up to it, and sums of two
+// of them, are exact in a float64.
 const MaxTokens = 1_000_000_000_000_000
 
-// Unbounded as a [Policy.MaxReserved] lets callers reserve as far ahead as they like: a key's debt has no bound. One
-// reservation is still at most of the capacity and Unbounded tokens, and debts beyond 2^53 tokens are rounded.
+// Unbounded as a [Policy.MaxReserved] removes the bound on a key's debt. A single reservation is still at most the
+// capacity plus Unbounded tokens, and debts beyond 2^53 tokens are rounded.
 const Unbounded = MaxTokens
 
 // MaxPeriod is the longest period of a limit: ten years of 365 days.
@@ -19,93 +20,52 @@ const MaxPeriod = 10 * 365 * 24 * time.Hour
 // MaxShards is the largest number of shards of a limit.
 const MaxShards = 1024
 
-// Kind is the way in which a limit grants its tokens. The zero Kind grants none: it is invalid.
-type Kind uint8
-
-const (
-	// TokenBucket grants tokens continuously, rate per period, and keeps up to capacity of them.
-	TokenBucket Kind = iota + 1
-	// FixedWindow grants rate tokens at the start of each period and keeps up to capacity of them.
-	FixedWindow
-	// SlidingWindow allows rate tokens in any period, as estimated from the use of this window and of
-	// the one before.
-	SlidingWindow
-)
-
-// Kinds lists every kind.
-func Kinds() []Kind { return []Kind{TokenBucket, FixedWindow, SlidingWindow} }
-
-// String returns the kind as it is written in limits.yaml: "token bucket".
-func (k Kind) String() string {
-	switch k {
-	case TokenBucket:
-		return "token bucket"
-	case FixedWindow:
-		return "fixed window"
-	case SlidingWindow:
-		return "sliding window"
-	}
-	return fmt.Sprintf("Kind(%d)", k)
-}
-
-// Policy is a limit: the rule that each of its keys is held to, on its own count. Counts are kept under
-// the policy's name, so two policies of one name share them.
+// Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
+// policies with the same name share them.
 //
-// The zero Policy is invalid, and every question asked of it is answered with [ErrInvalidPolicy]. Do not
-// change a policy once it is in use.
+// The zero Policy is invalid, and every verb of a limit with an invalid policy returns [ErrInvalidPolicy]. Do not change
+// a policy once it is in use.
 type Policy struct {
-	// Name is how the limit is called in the store, in errors and in decisions: at most 255 bytes of UTF-8
-	// without control characters.
+	// Name identifies the limit in the store, in errors and in decisions: at most 255 bytes of UTF-8 without control
+	// characters.
 	Name string
-	// Kind is the way in which tokens are granted.
+	// Kind is the algorithm by which tokens are granted.
 	Kind Kind
 	// Rate is how many tokens are granted per Period, 1 to [MaxTokens].
 	Rate int64
 	// Period is the time in which Rate tokens are granted, at most [MaxPeriod].
 	Period time.Duration
-	// Capacity is the most tokens that can pile up, and so the largest count that a plain call can take.
-	// With 0 nothing can be taken at once, only reserved. For a [SlidingWindow] it equals Rate.
+	// Capacity is the most tokens that can accumulate, and so the largest count of a plain request. With 0, tokens can
+	// only be reserved. For a [SlidingWindow] it equals Rate.
 	Capacity int64
-	// MaxReserved is how many tokens may be reserved ahead of their time: 0 for none, [Unbounded] for as
-	// many as callers like. A [SlidingWindow] has none.
+	// MaxReserved is how many tokens may be reserved before they have accrued: 0 to allow no reservations, [Unbounded]
+	// for no bound. For a [SlidingWindow] it is 0.
 	MaxReserved int64
-	// Start says where the windows begin. A [TokenBucket] has none.
+	// Start is where the windows begin. A [TokenBucket] has no windows, and a zero Start.
 	Start Start
-	// Shards is into how many rows the count of one key is split, so that they share the writes.
-	// 0 and 1 both mean one row.
+	// Shards is the number of rows among which the count of a key is split, so that they share the writes. 0 and 1 both
+	// mean one row.
 	Shards int
-	// Timeout is how long a decision may take; 0 is as long as its context allows. Then the store counts
-	// as failed, though it may have taken the tokens. It does not bound Peek, Refund, Reset, Settle and
-	// Cancel, nor what is asked in a transaction of the caller.
+	// Timeout bounds the time of a decision; 0 leaves it to the caller's context. After the timeout the store counts as
+	// failed, although it may have taken the tokens. Timeout does not apply to Peek, Refund, Reset, Settle and Cancel,
+	// nor inside a transaction of the caller.
 	Timeout time.Duration
-	// OnError says what is decided when the store fails; see [Decision.FailedOpen].
+	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen].
 	OnError OnError
-	// DenyCache is how long at most a denial is answered from this process's memory; 0 is not at all. What
-	// another process gives back may be there that much later.
+	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
+	// process refunds may become available that much later.
 	DenyCache time.Duration
-	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease does not.
+	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease disables that.
 	Lease Lease
-	// Durability is what a crash of the database may lose of the counts. What it means on each database is
-	// said by its store: see package sqlstore.
+	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
+	// package sqlstore.
 	Durability Durability
 }
 
-// Lease is a block of tokens that a process takes at once, and spends without asking the store. It has been
-// taken, so that no more is granted than the limit's own; but it may be spent a moment later. In any time t, a
-// leased token bucket grants at most capacity + maxReserved + rate*(t+For)/period.
-type Lease struct {
-	// Tokens is how many tokens a block has, at most the capacity: best what a process uses within For.
-	Tokens int64
-	// For is how long a block may be spent. What is left then is given back, of a token bucket without what
-	// has accrued since the block was taken. A block of a windowed limit ends with the window at the latest.
-	For time.Duration
-}
-
-// Reserves reports whether callers may take tokens ahead of their time.
+// Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
-// Validate returns nil for a policy that can be asked, and otherwise an error that wraps
-// [ErrInvalidPolicy] and says what to change.
+// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
 func (p *Policy) Validate() error {
 	if problem := p.problem(); problem != "" {
 		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)
@@ -116,13 +76,13 @@ func (p *Policy) Validate() error {
 func (p *Policy) problem() string {
 	switch {
 	case p == nil:
-		return "there is none"
+		return "the policy is nil"
 	case p.Name == "":
-		return "it has no name"
-	case len(p.Name) > MaxKey || !legible(p.Name):
-		return "its name is not at most 255 bytes of UTF-8 without control characters"
-	case p.Kind < TokenBucket || p.Kind > SlidingWindow:
-		return "its kind must be TokenBucket, FixedWindow or SlidingWindow"
+		return "the name is empty"
+	case len(p.Name) > MaxKey || !printable(p.Name):
+		return "the name must be at most 255 bytes of UTF-8 without control characters"
+	case !p.Kind.known():
+		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
 	case p.Rate < 1 || p.Rate > MaxTokens:
 		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
 	case p.Period < 1 || p.Period > MaxPeriod:
@@ -136,24 +96,38 @@ func (p *Policy) problem() string {
 	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
 		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
 	case p.OnError > FailOpen:
-		return "its onError must be FailClosed or FailOpen"
+		return fmt.Sprintf("%v is neither FailClosed nor FailOpen", p.OnError)
 	case p.Durability > DurabilityFull:
-		return "its durability must be DurabilityDefault, DurabilityRelaxed or DurabilityFull"
-	case p.Kind == SlidingWindow && p.Capacity != p.Rate:
-		return fmt.Sprintf("a sliding window's capacity is its rate, %d, not %d", p.Rate, p.Capacity)
-	case p.Kind == SlidingWindow && p.MaxReserved != 0:
-		return "a sliding window cannot be reserved ahead"
-	case p.Capacity == 0 && p.MaxReserved == 0:
-		return "with capacity 0 and maxReserved 0 nothing can ever pass"
-	case p.Kind == TokenBucket && p.Start != Start{}:
-		return "a token bucket has no windows to start"
-	case p.Kind == SlidingWindow && p.Start.mode == startFirstUse:
-		return "a sliding window cannot start at first use"
+		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
+	}
+	// The kind comes first, because the general rules below suggest changes that the kind may refuse.
+	if problem := p.Kind.algorithm().problem(p); problem != "" {
+		return problem
+	}
+	if p.Capacity == 0 && p.MaxReserved == 0 {
+		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
 	}
 	if problem := p.shardProblem(); problem != "" {
 		return problem
 	}
 	return p.leaseProblem()
+}
+
+func (p *Policy) shardProblem() string {
+	n := int64(p.Shards)
+	switch {
+	case n < 0 || n > MaxShards:
+		return fmt.Sprintf("shards %d is not between 0 and %d", n, MaxShards)
+	case n > 1 && p.Start.FirstUse():
+		return "windows that start at first use cannot have shards: each shard would start its own window"
+	case p.Rate < n:
+		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
+	case p.Capacity > 0 && p.Capacity < n:
+		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
+	case p.MaxReserved > 0 && p.MaxReserved < n:
+		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+	}
+	return ""
 }
 
 func (p *Policy) leaseProblem() string {
@@ -165,24 +139,157 @@ func (p *Policy) leaseProblem() string {
 	case p.Lease.For < 1 || p.Lease.For > MaxPeriod:
 		return fmt.Sprintf("a lease for %v is not between 1ns and %v", p.Lease.For, MaxPeriod)
 	case p.Start.FirstUse():
-		return "windows that start at first use have no lease: nobody knows when they end"
+		return "windows that start at first use cannot be leased: their end is not known in advance"
 	}
 	return ""
 }
 
-func (p *Policy) shardProblem() string {
-	n := int64(p.Shards)
-	switch {
-	case n < 0 || n > MaxShards:
-		return fmt.Sprintf("shards %d is not between 0 and %d", n, MaxShards)
-	case n > 1 && p.Start.FirstUse():
-		return "windows that start at first use cannot be split: each shard would start its own"
-	case p.Rate < n:
-		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
-	case p.Capacity > 0 && p.Capacity < n:
-		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
-	case p.MaxReserved > 0 && p.MaxReserved < n:
-		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+// Kind is the algorithm by which a limit grants its tokens. The zero Kind is invalid.
+type Kind uint8
+
+const (
+	// TokenBucket grants tokens continuously, rate per period, and keeps up to capacity of them.
+	TokenBucket Kind = iota + 1
+	// FixedWindow grants rate tokens at the start of each period and keeps up to capacity of them.
+	FixedWindow
+	// SlidingWindow allows rate tokens in any period, estimated from the use of the current window and of the one before.
+	SlidingWindow
+
+	endOfKinds // every kind before it has an entry in the table kinds
+)
+
+// Kinds returns every kind.
+func Kinds() []Kind {
+	var all []Kind
+	for k := range endOfKinds {
+		if k.known() {
+			all = append(all, k)
+		}
 	}
-	return ""
+	return all
+}
+
+// String returns the kind as it is written in limits.yaml: "token bucket".
+func (k Kind) String() string {
+	if !k.known() {
+		return fmt.Sprintf("Kind(%d)", uint8(k))
+	}
+	return kinds[k].name
+}
+
+// Linear reports whether the tokens of the kind accrue by the linear formula of [Rule.Step]. Only such limits have a
+// capacity of their own, and can be reserved.
+func (k Kind) Linear() bool { return k.known() && kinds[k].linear }
+
+// Windowed reports whether the kind divides time into windows, which begin at the policy's Start.
+func (k Kind) Windowed() bool { return k.known() && kinds[k].windowed }
+
+func (k Kind) known() bool { return k > 0 && k < endOfKinds }
+
+// kindList returns the kinds for an error text: "token bucket, fixed window, sliding window".
+func kindList() string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Start says where the windows of a limit begin. The zero Start gives every key a fixed offset derived from the limit's
+// name and the key, so that not all keys start a window at the same instant.
+type Start struct {
+	mode   startMode
+	offset time.Duration
+}
+
+type startMode uint8
+
+const (
+	startByKey startMode = iota
+	startAligned
+	startFirstUse
+)
+
+// StartAt returns a Start with a window that begins at t, and others every period before and after.
+func StartAt(t time.Time) Start { return StartOffset(time.Duration(t.UnixNano())) }
+
+// StartOffset returns a Start with a window that begins at offset after 0:00 UTC on 1 January 1970, and others every
+// period before and after: with a period of a day, offset is a time of day in UTC.
+func StartOffset(offset time.Duration) Start { return Start{mode: startAligned, offset: offset} }
+
+// StartFirstUse returns a Start with which a key's window begins at the key's first request, and the next one at the
+// first request after it ended.
+func StartFirstUse() Start { return Start{mode: startFirstUse} }
+
+// Offset returns the offset of a [StartOffset] or [StartAt], and whether s is one of them.
+func (s Start) Offset() (time.Duration, bool) { return s.offset, s.mode == startAligned }
+
+// FirstUse reports whether s is [StartFirstUse].
+func (s Start) FirstUse() bool { return s.mode == startFirstUse }
+
+// Lease is a block of tokens that a process takes at once and spends without a request to the store. The block is taken
+// in advance, so that no more is granted in total than without leases, but a token may be spent later than it was taken:
+// in any interval of length t, a leased token bucket grants at most capacity + maxReserved + rate*(t+For)/period.
+type Lease struct {
+	// Tokens is the size of a block, at most the capacity: best the number of tokens that a process uses within For.
+	Tokens int64
+	// For is how long a block may be spent. The rest of the block is then refunded, for a token bucket less the tokens
+	// that have accrued since the block was taken. A block of a windowed limit ends with the window at the latest.
+	For time.Duration
+}
+
+// OnError is the outcome of a request when the store fails. The zero OnError is FailClosed.
+type OnError uint8
+
+const (
+	// FailClosed returns the store's error: no request passes.
+	FailClosed OnError = iota
+	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not answered
+	// within the limit's timeout or the caller's deadline. Require and Wait cannot report a request that passed this way,
+	// so check at the start of the program that the store is ready.
+	FailOpen
+)
+
+// OnErrors returns every OnError.
+func OnErrors() []OnError { return []OnError{FailClosed, FailOpen} }
+
+// String returns the word used in limits.yaml: "closed".
+func (o OnError) String() string {
+	switch o {
+	case FailClosed:
+		return "closed"
+	case FailOpen:
+		return "open"
+	}
+	return fmt.Sprintf("OnError(%d)", uint8(o))
+}
+
+// Durability is how much of the counts a power cut or a crash of the database's machine may lose. When only this
+// process ends, tokens reported as taken remain taken, whatever the Durability.
+type Durability uint8
+
+const (
+	// DurabilityDefault is the database's own setting, which is full on most servers.
+	DurabilityDefault Durability = iota
+	// DurabilityRelaxed does not wait until the counts are on disk. A crash may lose the counts of the last moments, so
+	// that those tokens can be taken again; it loses no other data.
+	DurabilityRelaxed
+	// DurabilityFull waits until the counts are on disk.
+	DurabilityFull
+)
+
+// Durabilities returns every Durability that a limit can choose.
+func Durabilities() []Durability { return []Durability{DurabilityRelaxed, DurabilityFull} }
+
+// String returns the word used in limits.yaml, "relaxed" or "full", or "default".
+func (d Durability) String() string {
+	switch d {
+	case DurabilityDefault:
+		return "default"
+	case DurabilityRelaxed:
+		return "relaxed"
+	case DurabilityFull:
+		return "full"
+	}
+	return fmt.Sprintf("Durability(%d)", uint8(d))
 }

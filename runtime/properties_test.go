@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
 )
 
-// row is a key of a policy on its way through time.
+// row is a key of a policy with its current state and instant.
 type row struct {
 	t      *testing.T
 	policy runtime.Policy
@@ -23,8 +22,8 @@ func newRow(t *testing.T, p runtime.Policy) *row {
 	return &row{t: t, policy: p, rule: p.Rule(""), now: epoch.UnixNano()}
 }
 
-// ask asks a question that is no error, and keeps the state after it.
-func (r *row) ask(q runtime.Request) runtime.Decision {
+// step executes a request that is not an error, and keeps the state after it.
+func (r *row) step(q runtime.Request) runtime.Decision {
 	r.t.Helper()
 	next, d, err := r.rule.Step(r.state, r.now, q)
 	require.NoError(r.t, err, "%+v of %+v", q, r.policy)
@@ -32,15 +31,15 @@ func (r *row) ask(q runtime.Request) runtime.Decision {
 	return d
 }
 
-// looks asks whether q would pass at an instant.
-func (r *row) looks(at int64, q runtime.Request) bool {
+// passes reports whether q would pass at an instant.
+func (r *row) passes(at int64, q runtime.Request) bool {
 	r.t.Helper()
 	_, d, err := r.rule.Step(r.state, at, q)
 	require.NoError(r.t, err)
 	return d.Allowed
 }
 
-// traces runs a step for every step of random traces of rows, as the clock jumps to and fro.
+// traces calls step for every step of random traces of rows, with a clock that jumps back and forth.
 func traces(t *testing.T, seed uint64, kinds []runtime.Kind, step func(dice, *row)) {
 	d := roll(seed)
 	for range randomSteps() / traceSteps {
@@ -58,7 +57,7 @@ type grant struct {
 	tokens float64
 }
 
-// requireBound holds the grants of a clock that does not go back to what any interval may hold at most.
+// requireBound checks that no interval has more grants than its bound. The clock must not have gone back.
 func requireBound(t *testing.T, p runtime.Policy, grants []grant) {
 	t.Helper()
 	most := float64(p.Capacity) + float64(p.MaxReserved)
@@ -72,9 +71,9 @@ func requireBound(t *testing.T, p runtime.Policy, grants []grant) {
 	}
 }
 
-// requireWindowBound holds the grants of fixed windows to what windows can grant that begin at any time: in an interval
-// of length t all that had piled up, and the rate at each window's start. A window from first use is granted for all of
-// the time since the one before began, which may be up to a period before the interval.
+// requireWindowBound checks the grants of fixed windows: an interval has at most the accumulated tokens, and the rate for
+// each start of a window in it. A window from first use grants for the whole time since the last one began, which may be
+// up to a period before the interval.
 func requireWindowBound(t *testing.T, p runtime.Policy, grants []grant) {
 	t.Helper()
 	most := float64(p.Capacity) + float64(p.MaxReserved)
@@ -99,7 +98,7 @@ func TestNoIntervalGrantsMoreThanItsBound(t *testing.T) {
 		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
 			q := d.take(r.policy)
 			q.Op = runtime.Take
-			decision := r.ask(q)
+			decision := r.step(q)
 			if decision.Allowed {
 				grants = append(grants, grant{r.now, float64(q.Count)})
 			}
@@ -117,7 +116,7 @@ func TestNoWindowGrantsMoreThanItsBound(t *testing.T) {
 		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
 			q := d.take(r.policy)
 			q.Op = runtime.Take
-			if r.ask(q).Allowed {
+			if r.step(q).Allowed {
 				granted[r.state.TS] += q.Count
 			}
 			r.now += int64(d.jump(r.policy))
@@ -131,29 +130,29 @@ func TestNoWindowGrantsMoreThanItsBound(t *testing.T) {
 func TestRetryAtRetryAfterPasses(t *testing.T) {
 	traces(t, 13, nil, func(d dice, r *row) {
 		q := d.take(r.policy)
-		decision := r.ask(q)
+		decision := r.step(q)
 		if decision.Allowed {
 			require.Zero(t, decision.RetryAfter)
 			return
 		}
 		require.Positive(t, decision.RetryAfter)
 		at := r.now + int64(decision.RetryAfter)
-		require.True(t, r.looks(at, q), "%+v at %v of %+v in %+v, now %d", q, decision, r.policy, r.state, r.now)
+		require.True(t, r.passes(at, q), "%+v at %v of %+v in %+v, now %d", q, decision, r.policy, r.state, r.now)
 		early := int64(3e-6*float64(r.policy.Period)/float64(r.policy.Rate)) + 2
 		if r.policy.Kind != runtime.SlidingWindow && int64(decision.RetryAfter) > early {
-			require.False(t, r.looks(at-early, q), "%+v at %v of %+v in %+v", q, decision, r.policy, r.state)
+			require.False(t, r.passes(at-early, q), "%+v at %v of %+v in %+v", q, decision, r.policy, r.state)
 		}
 	})
 }
 
-func TestMaxDelayRefusesWhatIsDueLater(t *testing.T) {
+func TestMaxDelayDeniesTokensDueLater(t *testing.T) {
 	traces(t, 22, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d dice, r *row) {
 		q := d.take(r.policy)
 		q.Op, q.Reserve = runtime.Take, true
 		_, unbound, err := r.rule.Step(r.state, r.now, q)
 		require.NoError(t, err)
 		q = within(1+d.upTo(2*r.policy.Period), q)
-		before, decision := r.state, r.ask(q)
+		before, decision := r.state, r.step(q)
 		require.Equal(t, unbound.Allowed && unbound.Delay <= q.MaxDelay, decision.Allowed)
 		require.Equal(t, unbound.Delay, decision.Delay)
 		if decision.Allowed {
@@ -161,18 +160,18 @@ func TestMaxDelayRefusesWhatIsDueLater(t *testing.T) {
 		}
 		require.Equal(t, before, r.state)
 		require.GreaterOrEqual(t, decision.RetryAfter, unbound.RetryAfter)
-		// A window that begins with the retry ends later, and its tokens are due later.
+		// A window that begins with the retry ends later, so that its tokens are due later.
 		if q.Count <= r.policy.Capacity && !r.policy.Start.FirstUse() && int64(decision.RetryAfter) < lastInstant-r.now {
-			require.True(t, r.looks(r.now+int64(decision.RetryAfter), q), "%+v of %+v", q, r.policy)
+			require.True(t, r.passes(r.now+int64(decision.RetryAfter), q), "%+v of %+v", q, r.policy)
 		}
 	})
 }
 
-func TestReservedTokensAreThereAfterTheirDelay(t *testing.T) {
+func TestReservedTokensAreAvailableAfterTheirDelay(t *testing.T) {
 	traces(t, 14, []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow}, func(d dice, r *row) {
 		q := d.take(r.policy)
 		q.Op = runtime.Take
-		decision := r.ask(q)
+		decision := r.step(q)
 		if !decision.Allowed || int64(decision.Delay) > lastInstant-r.now {
 			return
 		}
@@ -189,14 +188,14 @@ func TestReservedTokensAreThereAfterTheirDelay(t *testing.T) {
 	})
 }
 
-func TestManyAtOnceIsManyOneByOne(t *testing.T) {
+func TestTakingManyAtOnceEqualsOneByOne(t *testing.T) {
 	traces(t, 15, nil, func(d dice, r *row) {
 		n := int64(1 + d.IntN(5))
 		reserving := r.policy.MaxReserved > 0 && (r.policy.Capacity == 0 || d.IntN(2) == 0)
 		one := runtime.Request{Op: runtime.Take, Count: 1, Reserve: reserving}
 		before, passed := r.state, int64(0)
 		for range n {
-			if r.ask(one).Allowed {
+			if r.step(one).Allowed {
 				passed++
 			}
 		}
@@ -207,19 +206,19 @@ func TestManyAtOnceIsManyOneByOne(t *testing.T) {
 			return
 		}
 		one.Count = passed
-		require.True(t, r.ask(one).Allowed)
+		require.True(t, r.step(one).Allowed)
 		require.InDelta(t, oneByOne.Value, r.state.Value, 1e-9)
 		require.Equal(t, oneByOne.TS, r.state.TS)
 		if passed < n {
 			one.Count = 1
-			require.False(t, r.ask(one).Allowed)
+			require.False(t, r.step(one).Allowed)
 		}
 	})
 }
 
 func TestClockGoingBackCreatesNothing(t *testing.T) {
 	traces(t, 16, nil, func(d dice, r *row) {
-		r.ask(d.ask(r.policy))
+		r.step(d.request(r.policy))
 		before, _, back := r.state, r.now, int64(d.upTo(3*r.policy.Period))
 		if !before.Exists {
 			return
@@ -240,8 +239,8 @@ func TestClockGoingBackCreatesNothing(t *testing.T) {
 	})
 }
 
-// An edit can change the numbers, the kind and the phase of the windows. What is stored is then worth no
-// more than the new capacity.
+// An edit can change the numbers, the kind and the phase of the windows. The stored state is then worth no more than the
+// new capacity.
 func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 	d := roll(17)
 	for range randomSteps() / traceSteps {
@@ -251,12 +250,12 @@ func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 			r.policy = d.policy(t)
 			r.rule = r.policy.Rule("")
 			q := d.take(r.policy)
-			value := r.ask(peek()).Value
+			value := r.step(peek()).Value
 			require.LessOrEqual(t, value, float64(r.policy.Capacity))
 			if r.state.Exists && r.policy.Kind == runtime.TokenBucket && r.now <= r.state.TS {
-				require.LessOrEqual(t, value, r.state.Value, "an edit alone gives nothing")
+				require.LessOrEqual(t, value, r.state.Value, "an edit alone grants nothing")
 			}
-			r.ask(q)
+			r.step(q)
 			require.GreaterOrEqual(t, r.state.TS, last, "ts never moves back")
 			last = r.state.TS
 			r.now += int64(d.jump(r.policy))
@@ -266,7 +265,7 @@ func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 
 func TestDeniedCallChangesNothing(t *testing.T) {
 	traces(t, 18, nil, func(d dice, r *row) {
-		r.ask(d.ask(r.policy))
+		r.step(d.request(r.policy))
 		before, q := r.state, d.take(r.policy)
 		if d.IntN(4) == 0 {
 			q.Count = math.MaxInt64
@@ -277,38 +276,38 @@ func TestDeniedCallChangesNothing(t *testing.T) {
 		}
 		if err != nil {
 			require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
-			require.Zero(t, decision, "an error is no allowance")
+			require.Zero(t, decision, "an error is never an allowance")
 		}
 	})
 }
 
-// bits writes a state so that two that differ in a single bit differ.
+// bits returns a state as text, to the last bit.
 func bits(s runtime.State) string {
 	return fmt.Sprintf("%x %d %x %v", math.Float64bits(s.Value), s.TS, math.Float64bits(s.Prev), s.Exists)
 }
 
 func TestRefundIsNeverBeyondCapacity(t *testing.T) {
 	traces(t, 19, nil, func(d dice, r *row) {
-		r.ask(d.take(r.policy))
-		value := r.ask(peek()).Value
+		r.step(d.take(r.policy))
+		value := r.step(peek()).Value
 		n := d.count(2*r.policy.Rate + 1)
-		after := r.ask(refund(n)).Value
+		after := r.step(refund(n)).Value
 		require.LessOrEqual(t, after, float64(r.policy.Capacity))
 		require.GreaterOrEqual(t, after, value-1e-9, "nothing is lost")
 		require.LessOrEqual(t, after, value+float64(n)+1e-9)
 	})
 }
 
-// taken is a number of tokens that were taken and not been given back yet.
+// taken is a number of tokens that were taken and not refunded.
 type taken struct {
-	grant    int // of which grant
+	grant    int // index
 	decision runtime.Decision
 	count    int64
 	reserved bool
 }
 
-// traceRefunds takes and gives back at random as the clock goes on, and returns what is used: of each grant what was
-// not given back, at the instant at which it was taken. After each step it calls check.
+// traceRefunds takes and refunds at random as the clock advances. After each step it calls check with the tokens in use:
+// the part of each grant that was not refunded, at the instant at which it was taken.
 func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants []grant)) {
 	var grants []grant
 	var open []taken
@@ -322,7 +321,7 @@ func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants [
 			if o.reserved {
 				q.Missing = float64(r.policy.Capacity) - o.decision.Value
 			}
-			r.ask(q)
+			r.step(q)
 			grants[o.grant].tokens -= float64(n)
 			o.count -= n
 			if o.count == 0 || o.reserved { // a reservation is settled once
@@ -331,7 +330,7 @@ func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants [
 		} else {
 			q := d.take(r.policy)
 			q.Op = runtime.Take
-			if decision := r.ask(q); decision.Allowed {
+			if decision := r.step(q); decision.Allowed {
 				open = append(open, taken{len(grants), decision, q.Count, settle && q.Reserve})
 				grants = append(grants, grant{r.now, float64(q.Count)})
 			}
@@ -341,8 +340,8 @@ func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants [
 	}
 }
 
-// TestRefundsNeverPassTheBound holds what is used of a limit, with refunds counted when their tokens were taken, to
-// the limit's bound in each window and interval.
+// Refunds count as of the instant at which their tokens were taken: no window and no interval has more uses than its
+// bound.
 func TestRefundsNeverPassTheBound(t *testing.T) {
 	d := roll(23)
 	for range 2 * randomSteps() / traceSteps {
@@ -373,50 +372,14 @@ func TestRefundsNeverPassTheBound(t *testing.T) {
 	}
 }
 
-// A row that Sweepable gives away is worth what a key never seen is: now, at every later instant, and on a
-// clock that is set back by less than an hour.
-func TestSweepableRowIsWorthNoMoreThanNone(t *testing.T) {
-	forgotten := 0
-	traces(t, 20, nil, func(d dice, r *row) {
-		r.ask(d.ask(r.policy))
-		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
-		if at > lastInstant || !r.policy.Sweepable(runtime.Row{Name: r.policy.Name}, r.state, at) {
-			return
-		}
-		forgotten++
-		seen, unseen := *r, *newRow(t, r.policy)
-		seen.now = at - int64(d.upTo(time.Hour))
-		for range 5 {
-			unseen.now = seen.now
-			q := d.take(r.policy)
-			require.Equal(t, unseen.ask(q), seen.ask(q), "%+v", r.policy)
-			if unseen.state.Exists {
-				require.Equal(t, unseen.state, seen.state)
-			}
-			seen.now += max(0, int64(d.jump(r.policy)))
-		}
-	})
-	require.Positive(t, forgotten)
-}
-
-func TestSweepableKeepsWhatItDoesNotKnow(t *testing.T) {
-	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
-	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Exists: true}
-	later := epoch.Add(2 * time.Hour).UnixNano()
-	require.True(t, p.Sweepable(runtime.Row{Shard: 1}, full, later))
-	require.False(t, p.Sweepable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
-	require.False(t, p.Sweepable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
-	require.False(t, (&runtime.Policy{}).Sweepable(runtime.Row{}, full, later), "an invalid policy says nothing")
-}
-
-// Upsert is the step in another form: evaluated as it says, it decides and stores the same bits.
-func TestUpsertIsTheStep(t *testing.T) {
+// Evaluated as its doc comment describes, an Upsert decides and stores the same bits as Step.
+func TestUpsertEqualsStep(t *testing.T) {
 	compared := 0
 	traces(t, 21, nil, func(d dice, r *row) {
 		q := d.take(r.policy)
 		u, ok := r.rule.Upsert(r.now, q)
 		before := r.state
-		decision := r.ask(q)
+		decision := r.step(q)
 		if !ok {
 			return
 		}
@@ -432,7 +395,7 @@ func TestUpsertIsTheStep(t *testing.T) {
 	require.Positive(t, compared)
 }
 
-// evaluate does what an SQL statement does with an Upsert.
+// evaluate evaluates an Upsert like an SQL statement.
 func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if !s.Exists {
 		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, true

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"flag"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,6 +10,25 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
 )
+
+// epoch is the instant at which most tests begin: the start of a day in UTC.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func take(n int64) runtime.Request   { return runtime.Request{Op: runtime.Take, Count: n} }
+func check(n int64) runtime.Request  { return runtime.Request{Op: runtime.Check, Count: n} }
+func refund(n int64) runtime.Request { return runtime.Request{Op: runtime.Refund, Count: n} }
+func charge(n int64) runtime.Request { return runtime.Request{Op: runtime.Charge, Count: n} }
+func reserve(n int64) runtime.Request {
+	return runtime.Request{Op: runtime.Take, Count: n, Reserve: true}
+}
+func peek() runtime.Request  { return runtime.Request{Op: runtime.Peek} }
+func reset() runtime.Request { return runtime.Request{Op: runtime.Reset} }
+
+// within returns q with a MaxDelay.
+func within(d time.Duration, q runtime.Request) runtime.Request {
+	q.MaxDelay = d
+	return q
+}
 
 var long = flag.Bool("long", false, "take a million random steps, not some ten thousand")
 
@@ -23,7 +43,7 @@ func randomSteps() int {
 // traceSteps is how many steps a trace of one key has.
 const traceSteps = 50
 
-// dice makes up policies, questions and clocks. The same seed makes up the same.
+// dice generates policies, requests and clocks, the same ones for the same seed.
 type dice struct{ *rand.Rand }
 
 func roll(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 1))} }
@@ -35,7 +55,7 @@ func (d dice) policy(t testing.TB, kinds ...runtime.Kind) runtime.Policy {
 	return d.policyOf(t, pick[int64](d, 1, 2, 3, 7, 10, 97, 100, 1000, 40_000), kinds...)
 }
 
-// hugePolicy is like policy, with numbers up to the largest that there can be.
+// hugePolicy is like policy, with numbers up to the largest valid ones.
 func (d dice) hugePolicy(t testing.TB) runtime.Policy {
 	return d.policyOf(t, pick[int64](d, 1e9, 1e12, 999_999_999_999_989, runtime.MaxTokens))
 }
@@ -51,7 +71,7 @@ func (d dice) policyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 		Period:   d.period(),
 		Capacity: rate,
 	}
-	if p.Kind != runtime.SlidingWindow {
+	if p.Kind.Linear() {
 		p.Capacity = min(runtime.MaxTokens, pick(d, 0, (rate+1)/2, rate, rate, 2*rate, 3*rate))
 		p.MaxReserved = min(runtime.MaxTokens, pick(d, 0, 1, rate, 2*rate+1, runtime.Unbounded))
 	}
@@ -61,7 +81,7 @@ func (d dice) policyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 	switch {
 	case p.Kind == runtime.FixedWindow:
 		p.Start = pick(d, runtime.Start{}, d.aligned(), runtime.StartFirstUse())
-	case p.Kind == runtime.SlidingWindow:
+	case p.Kind.Windowed():
 		p.Start = pick(d, runtime.Start{}, d.aligned())
 	}
 	require.NoError(t, p.Validate())
@@ -88,7 +108,7 @@ func (d dice) jump(p runtime.Policy) time.Duration {
 	return step
 }
 
-// patience returns for how long one who was denied waits: sometimes until the tokens are due.
+// patience returns how long a denied caller waits: sometimes until the tokens are due.
 func (d dice) patience(retryAfter time.Duration) int64 {
 	if d.IntN(2) == 0 || retryAfter > runtime.MaxPeriod {
 		return 0
@@ -116,8 +136,8 @@ func (d dice) take(p runtime.Policy) runtime.Request {
 	return q
 }
 
-// ask returns any question that is no error.
-func (d dice) ask(p runtime.Policy) runtime.Request {
+// request returns any request that is not an error.
+func (d dice) request(p runtime.Policy) runtime.Request {
 	switch d.IntN(20) {
 	case 0:
 		return reset()
@@ -129,4 +149,57 @@ func (d dice) ask(p runtime.Policy) runtime.Request {
 		return refund(d.count(p.Rate))
 	}
 	return d.take(p)
+}
+
+// FuzzStep executes any request on any row, such as damaged ones, at any instant.
+func FuzzStep(f *testing.F) {
+	for kind := range uint8(len(runtime.Kinds())) {
+		f.Add(kind, int64(10), int64(time.Minute), int64(20), int64(5), 3.5, epoch.UnixNano(), 2.0, epoch.UnixNano()+1, int64(1), uint8(1))
+		f.Add(kind, int64(1), int64(1), int64(1), int64(0), math.NaN(), int64(math.MaxInt64), math.NaN(), int64(math.MinInt64), int64(1), uint8(0))
+		f.Add(kind, int64(runtime.MaxTokens), int64(runtime.MaxPeriod), int64(0), int64(runtime.Unbounded), math.Inf(-1), int64(math.MinInt64), math.Inf(1), int64(math.MaxInt64), int64(math.MaxInt64), uint8(7))
+		f.Add(kind, int64(3), int64(7), int64(3), int64(1), math.Inf(1), int64(0), math.Inf(-1), int64(-1), int64(3), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, rate, period, capacity, debt int64, value float64, ts int64, prev float64, now, count int64, flags uint8) {
+		p := runtime.Policy{Name: "limit", Kind: runtime.Kinds()[int(kind)%len(runtime.Kinds())], Rate: rate, Period: time.Duration(period), Capacity: capacity, MaxReserved: debt}
+		if p.Kind == runtime.FixedWindow && flags&2 != 0 {
+			p.Start = runtime.StartFirstUse()
+		}
+		if !p.Kind.Linear() {
+			p.Capacity, p.MaxReserved = rate, 0
+		}
+		if p.Validate() != nil {
+			t.Skip()
+		}
+		s := runtime.State{Value: value, TS: ts, Prev: prev, Exists: true}
+		q := runtime.Request{Op: runtime.Op(flags >> 2 % 6), Count: count, Reserve: flags&1 != 0}
+		requireSafe(t, p, s, now, q)
+	})
+}
+
+// requireSafe checks the properties that every decision and every next state must have.
+func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q runtime.Request) {
+	t.Helper()
+	rule := p.Rule("key")
+	next, d, err := rule.Step(s, now, q)
+	require.GreaterOrEqual(t, d.RetryAfter, time.Duration(0))
+	require.GreaterOrEqual(t, d.Delay, time.Duration(0))
+	require.GreaterOrEqual(t, d.FullAfter, time.Duration(0))
+	require.GreaterOrEqual(t, d.Remaining, int64(0))
+	require.Equal(t, err == nil && !d.Allowed, d.RetryAfter > 0, "a denial, and only a denial, has a RetryAfter")
+	if next.Exists && q.Op != runtime.Reset {
+		require.GreaterOrEqual(t, next.TS, s.TS, "ts never moves back")
+	}
+	switch {
+	case err != nil || !d.Allowed || q.Op == runtime.Check || q.Op == runtime.Peek:
+		require.Equal(t, bits(s), bits(next))
+	case q.Op == runtime.Take:
+		_, was, err := rule.Step(s, now, peek())
+		require.NoError(t, err)
+		debt := 0.0
+		if q.Reserve {
+			debt = rule.Debt
+		}
+		require.LessOrEqual(t, float64(q.Count)-debt, was.Value+1e-6, "allowed tokens were available")
+		require.LessOrEqual(t, was.Value, float64(p.Capacity))
+	}
 }

@@ -1,15 +1,71 @@
 package runtime
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// algorithm is the arithmetic of one [Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
+// fractions.
+type algorithm interface {
+	// problem returns what a policy must change for this kind, or "" if it is valid.
+	problem(p *Policy) string
+	// available returns the tokens of s at the instant now, and the allowance: by how much a request may exceed them.
+	available(r *Rule, s State, now int64) (tokens, allowance float64)
+	// accrue returns s as of the instant now, with all tokens that have accrued by then.
+	accrue(r *Rule, s State, now int64) State
+	// take returns s after count tokens were taken, whether it had them or not.
+	take(r *Rule, s State, now int64, count float64) State
+	// refund returns s, which exists, after count tokens were returned to it, up to the capacity.
+	refund(r *Rule, s State, now int64, count float64) State
+	// refundable returns how many of count tokens taken at an earlier instant a key would have more at the instant now if
+	// they had not been taken. Right after they were taken, it lacked missing tokens; 0 if that is unknown.
+	refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64
+	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
+	// at which tokens are granted. It is called only if s lacks them now.
+	due(r *Rule, s State, now int64, need float64) (at, interval int64)
+	// full reports whether s, which exists and is not from the future, is worth no more than a new key.
+	full(r *Rule, s State, now int64) bool
+	// windowEnd returns the end of the window that contains the instant at, or the last instant if windows do not end.
+	windowEnd(r *Rule, at int64) int64
+	// accruesTo returns the instant up to which tokens have accrued at the instant now. It is false if that depends on
+	// the stored row, or the formula is not linear: then no single SQL statement can decide (see [Upsert]).
+	accruesTo(r *Rule, now int64) (at int64, ok bool)
+}
+
+// kinds has an entry for every [Kind]. If one is missing, the array is too short for its type and does not compile.
+var kinds [endOfKinds]kind = [...]kind{
+	TokenBucket:   {name: "token bucket", linear: true, windowed: false, algorithm: tokenBucket{}},
+	FixedWindow:   {name: "fixed window", linear: true, windowed: true, algorithm: fixedWindow{}},
+	SlidingWindow: {name: "sliding window", linear: false, windowed: true, algorithm: slidingWindow{}},
+}
+
+// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and the
+// arithmetic.
+type kind struct {
+	name             string
+	linear, windowed bool
+	algorithm        algorithm
+}
+
+// algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
+// before they get here. In the others it panics, because a kind must never behave like another one.
+func (k Kind) algorithm() algorithm {
+	if k < endOfKinds && kinds[k].algorithm != nil {
+		return kinds[k].algorithm
+	}
+	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to the table kinds in rule.go", k))
+}
 
 // Rule is a [Policy] as it applies to one row: the numbers that [Rule.Step] calculates with.
 type Rule struct {
-	// Rate, Capacity and Debt are the policy's rate, capacity and maxReserved in tokens, or a shard's
-	// share of them. Debt is more than any debt if the policy's maxReserved is [Unbounded].
+	// Rate, Capacity and Debt are the policy's Rate, Capacity and MaxReserved in tokens, or a shard's share of them. Debt
+	// is larger than any debt if the policy's MaxReserved is [Unbounded].
 	Rate, Capacity, Debt float64
 	// Period is the policy's, in nanoseconds.
 	Period int64
-	// Phase is where in a period the windows begin, in nanoseconds from 0 to Period-1.
+	// Phase is the offset of the windows in a period, in nanoseconds from 0 to Period-1.
 	Phase int64
 	// Kind is the policy's.
 	Kind Kind
@@ -17,7 +73,7 @@ type Rule struct {
 	FirstUse bool
 }
 
-// endless is a debt that is never met. Databases have it too, unlike infinity.
+// endless is a debt larger than any other. It is finite because not all databases store infinity.
 const endless = 1e300
 
 // Rule returns the rule for a key, all of its shards together. The policy must be valid.
@@ -30,13 +86,44 @@ func (p *Policy) Rule(key string) Rule {
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
 	}
+	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == Unbounded {
 		r.Debt = endless
 	}
-	if p.Kind != TokenBucket {
+	// A bucket has no use for the hash, which is the most expensive part of a rule.
+	if p.Kind.Windowed() {
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
 	return r
+}
+
+// phase returns where in a period the windows of a key begin, in nanoseconds from 0 to period-1.
+func (s Start) phase(name, key string, period int64) int64 {
+	switch s.mode {
+	case startAligned:
+		return floorMod(int64(s.offset), period)
+	case startByKey:
+		return int64(hash(name, key) % uint64(period))
+	}
+	return 0
+}
+
+// hash is FNV-1a over name, a zero byte and key, with the finalizer of MurmurHash3. It must never change: the phase
+// that it yields is part of the meaning of stored rows.
+func hash(name, key string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * prime
+	}
+	h *= prime // the zero byte: without it, "ab" and "c" would be "a" and "bc"
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * prime
+	}
+	// The last bytes have changed few of the low bits, which a modulo by the period or the shards keeps.
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }
 
 // Shard returns the rule for shard i of n, counting from 0: its share of the tokens.
@@ -47,8 +134,8 @@ func (r Rule) Shard(i, n int) Rule {
 	return r
 }
 
-// share returns the part of total that belongs to shard i of n. The parts differ by at most one token and
-// add up to total, in whole tokens but for the one part that holds the fraction.
+// share returns the part of total that belongs to shard i of n. The parts differ by at most one token and add up to
+// total exactly. All are whole numbers except for the one that holds the fraction of total.
 func share(total float64, i, n int) float64 {
 	if n <= 1 {
 		return total
@@ -64,85 +151,141 @@ func share(total float64, i, n int) float64 {
 	return part
 }
 
-// windowStart returns the start of the window that contains the instant at.
-func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
-
-// WindowEnd returns the start of the window after the one that contains the instant at, in nanoseconds since
-// 1970 UTC. Where windows do not end, or begin at first use, it is the last instant there is.
-func (r *Rule) WindowEnd(at int64) int64 {
-	if r.Kind == TokenBucket || r.FirstUse {
-		return math.MaxInt64
-	}
-	return addSaturating(r.windowStart(at), r.Period)
-}
-
-// available returns the tokens of s at the instant now, and the instant T as of which they are counted:
-//
-//	avail = min(capacity, value + max(0, T-ts) * rate / period)
-//
-// where the whole periods in T-ts count as an integer. T is now for a token bucket and the start of the window that contains now for a fixed window, but never
-// before ts: a clock that goes back neither takes nor gives tokens.
-func (r *Rule) available(s State, now int64) (avail float64, t int64) {
-	if r.Kind == SlidingWindow {
-		w := r.slide(s, now)
-		return r.Rate - w.used(now, r.Period), w.start
-	}
-	t = r.accruedTo(s, now)
-	switch {
-	case !s.Exists:
-		return r.Capacity, t
-	case t <= s.TS:
-		return min(r.Capacity, s.Value), s.TS
-	}
-	return min(r.Capacity, s.Value+r.accrued(s.TS, t)), t
-}
-
-// accrued returns rate * elapsed / period for the time between two instants. Whole periods are counted as integers,
-// so that n windows grant exactly n times the rate. SQL must give the same bits: the conversions keep the compiler
-// from fusing the operations.
-func (r *Rule) accrued(from, to int64) float64 {
-	elapsed, period := uint64(to-from), uint64(r.Period)
-	whole := float64(elapsed/period) * r.Rate
-	part := float64(elapsed%period) * r.Rate / float64(period)
-	return float64(whole) + float64(part)
-}
-
-// accruedTo returns the T of [Rule.available].
-func (r *Rule) accruedTo(s State, now int64) int64 {
-	switch {
-	case r.Kind == TokenBucket:
-		return now
-	case !r.FirstUse:
-		return r.windowStart(now)
-	case s.Exists && now < addSaturating(s.TS, r.Period):
-		return s.TS
-	}
-	return now
-}
-
-// Full reports whether s is worth no more than a key never seen, so that its row can be forgotten.
+// Full reports whether s is worth no more than a new key at the instant now, in nanoseconds since 1970 UTC, so that its
+// row can be deleted.
 func (r *Rule) Full(s State, now int64) bool {
 	if !s.Exists {
 		return true
 	}
-	if now < s.TS {
-		return false
-	}
-	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
-		return false
-	}
-	if r.Kind == SlidingWindow {
-		w := r.slide(s, now)
-		return w.current == 0 && w.previous == 0
-	}
-	avail, _ := r.available(s, now)
-	return avail >= r.Capacity
+	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
+	return now >= s.TS && r.Kind.algorithm().full(r, s, now)
 }
 
-// addSaturating returns a+b for b >= 0, or the last instant there is.
+// WindowEnd returns the start of the window after the one that contains the instant at, in nanoseconds since 1970 UTC.
+// For kinds without windows, and for windows that start at first use, it is the last instant of an int64.
+func (r *Rule) WindowEnd(at int64) int64 { return r.Kind.algorithm().windowEnd(r, at) }
+
+// windowStart returns the start of the window that contains the instant at.
+func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
+
+// enough reports whether s has need tokens at the instant at.
+func (r *Rule) enough(s State, at int64, need float64) bool {
+	tokens, allowance := r.Kind.algorithm().available(r, s, at)
+	return tokens-need >= -allowance
+}
+
+// when returns the first instant, now or later, at which s has need tokens if no other request takes tokens. need must
+// be at most the capacity. The instant is that of the exact sum, which does not use the allowance, rounded up to the
+// nanosecond, and [Rule.enough] is true for it.
+func (r *Rule) when(s State, now int64, need float64) int64 {
+	if r.enough(s, now, need) {
+		return now
+	}
+	return r.search(s, now, need)
+}
+
+// search is [Rule.when] for tokens that s lacks now.
+func (r *Rule) search(s State, now int64, need float64) int64 {
+	at, interval := r.Kind.algorithm().due(r, s, now, need)
+	at = max(at, now+1)
+	// The formula for due rounds, so it can be early: then step on, twice as far each time, until there is enough.
+	fails := at - interval
+	for step := interval; !r.enough(s, at, need) && at < math.MaxInt64; step *= 2 {
+		fails, at = at, addSaturating(at, step)
+	}
+	// The last step may have gone too far: bisect between the last instant that failed and the first that passed.
+	for at-fails > interval {
+		if middle := fails + (at-fails)/interval/2*interval; r.enough(s, middle, need) {
+			at = middle
+		} else {
+			fails = middle
+		}
+	}
+	return at
+}
+
+// The linear formula, shared by the kinds that are [Kind.Linear]. They differ in T, the instant up to which tokens have
+// accrued.
+
+// accrueTo returns s with the tokens that have accrued up to the instant t:
+//
+//	value = min(capacity, value + max(0, t-ts) * rate / period), ts = max(ts, t)
+//
+// Since ts never moves back, a clock that jumps back and forth does not grant the time between twice.
+func (r *Rule) accrueTo(s State, t int64) State {
+	switch {
+	case !s.Exists:
+		return State{Value: r.Capacity, TS: t, Exists: true}
+	case t <= s.TS:
+		return State{Value: min(r.Capacity, s.Value), TS: s.TS, Exists: true}
+	}
+	return State{Value: min(r.Capacity, s.Value+r.accrued(s.TS, t)), TS: t, Exists: true}
+}
+
+// accrued returns rate * elapsed / period for the time between two instants.
+func (r *Rule) accrued(from, to int64) float64 {
+	elapsed, period := uint64(to-from), uint64(r.Period)
+	// Whole periods are counted as integers, so that n windows grant exactly n times the rate.
+	whole := float64(elapsed/period) * r.Rate
+	part := float64(elapsed%period) * r.Rate / float64(period)
+	// The conversions keep the compiler from fusing multiply and add: SQL must calculate the same bits.
+	return float64(whole) + float64(part)
+}
+
+// unaccrued returns how many of count taken tokens have not accrued again between two instants, if missing were lacking
+// at the first one. Until those have accrued, the key was never full, so that no tokens were lost.
+func (r *Rule) unaccrued(from, to int64, count, missing float64) float64 {
+	return min(count, max(0, max(count, missing)-r.accrued(from, to)))
+}
+
+// timeFor returns how long a number of tokens takes to accrue, rounded up. For whole tokens it is exact.
+func (r *Rule) timeFor(tokens float64) int64 {
+	whole, part := math.Modf(tokens)
+	// Written so that NaN, which a damaged row may yield, takes this branch too.
+	if !(whole < math.MaxInt64) {
+		return math.MaxInt64
+	}
+	// tokens * period needs 128 bits: both may be as large as 10^17.
+	high, low := bits.Mul64(uint64(whole), uint64(r.Period))
+	rate := uint64(r.Rate)
+	if high >= rate {
+		return math.MaxInt64
+	}
+	time, rest := bits.Div64(high, low, rate)
+	if time > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return addSaturating(int64(time), nanoseconds((float64(rest)+part*float64(r.Period))/r.Rate))
+}
+
+// allowance returns how many tokens a request may lack and still pass: a millionth of a token, but no more than what
+// accrues in a microsecond. Without it, a request made exactly when its token is due could be refused because of a
+// rounding in the sixteenth digit. Rows store the exact difference, so that allowances do not add up.
+func allowance(rate float64, period int64) float64 {
+	return min(1e-6, float64(1000*rate)/float64(period))
+}
+
+// nanoseconds rounds up, and returns at most the longest duration.
+func nanoseconds(f float64) int64 {
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(math.Ceil(f))
+}
+
+// addSaturating returns a+b for b >= 0, or the last instant if that overflows.
 func addSaturating(a, b int64) int64 {
 	if sum := a + b; sum >= a {
 		return sum
 	}
 	return math.MaxInt64
+}
+
+// floorMod returns a modulo m, which is at least 0 for instants before 1970 too.
+func floorMod(a, m int64) int64 {
+	if r := a % m; r < 0 {
+		return r + m
+	} else {
+		return r
+	}
 }

@@ -2,17 +2,18 @@ package runtime
 
 import "time"
 
-// shards are the rows of one key that are at hand, all of them or two: the rule and the state of each.
+// shards are rows of one key, either all of them or two: the rule and the state of each.
 type shards struct {
 	rules  []Rule
 	states []State
 }
 
-// StepShards is [Rule.Step] for a key with shards, two at least: it answers a question from the states of all of
-// them, which it changes as a [Batch] with the seed does. Value and Remaining are not estimated.
+// StepShards is [Rule.Step] for a key with at least two shards: it executes a request on the states of all of them, and
+// changes the states as a [Batch] with the same seed does. Unlike those of a Batch, Value and Remaining are exact.
 func (p *Policy) StepShards(states []State, key string, now int64, q Request, seed uint64) (Decision, error) {
-	whole := p.Rule(key)
-	if err := whole.refuse(q); err != nil {
+	rule := p.Rule(key)
+	whole := &rule
+	if err := whole.refuse(&q); err != nil {
 		return Decision{}, err
 	}
 	all := shards{make([]Rule, len(states)), states}
@@ -21,149 +22,146 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Request, se
 	}
 	first, second := 0, 1
 	if len(states) > 2 {
-		first, second = pick(hash(p.Name, key)^seed, len(states))
+		first, second = twoOf(len(states), hash(p.Name, key)^seed)
 	}
 	two := shards{[]Rule{all.rules[first], all.rules[second]}, []State{states[first], states[second]}}
-	d, ok, err := two.answer(whole, len(states), now, q)
+	d, ok, err := two.step(whole, len(states), now, &q)
 	if ok {
 		states[first], states[second] = two.states[0], two.states[1]
 	} else {
-		d, _, err = all.answer(whole, len(states), now, q)
+		d, _, err = all.step(whole, len(states), now, &q)
 	}
-	left := whole.decide(State{Value: all.held(whole).sum(now), TS: now, Exists: true}, now)
+	left := whole.balance(State{Value: all.holders(whole).sum(now), TS: now, Exists: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
 	return d, err
 }
 
-// pick returns two different numbers below n, by something as good as random.
-func pick(random uint64, n int) (first, second int) {
+// twoOf returns two different numbers below n, chosen by a random number.
+func twoOf(n int, random uint64) (first, second int) {
 	first = int(random % uint64(n))
 	second = int(random / uint64(n) % uint64(n-1))
+	// second is one of n-1 numbers: moving those from first on up by one leaves out first without a bias.
 	if second >= first {
 		second++
 	}
 	return first, second
 }
 
-// answer answers a question from the shards at hand, of n. It is false if it takes all of them.
-func (s shards) answer(whole Rule, n int, now int64, q Request) (d Decision, ok bool, err error) {
-	if len(s.states) == 2 && q.takes() && s.suffice(whole, n) {
-		if d, ok = s.answerFuller(whole, now, q); ok {
+// step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of them.
+func (s shards) step(whole *Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
+	if len(s.states) == 2 && q.decides() && s.canDecide(whole, n) {
+		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
 		}
 	}
 	if len(s.states) < n {
 		return Decision{}, false, nil
 	}
-	d, err = s.answerWhole(whole, now, q)
+	d, err = s.stepAll(whole, now, q)
 	return d, true, err
 }
 
-// suffice reports whether two shards of n can answer without the others: not if one was never seen, or was in debt when
-// it was, for then the others say what it holds; see held.
-func (s shards) suffice(whole Rule, n int) bool {
+// canDecide reports whether two shards of n hold what their rows say, whatever the other rows are: see holders.
+func (s shards) canDecide(whole *Rule, n int) bool {
 	if n == 2 {
-		return len(s.held(whole).states) == 2
+		return len(s.holders(whole).states) == 2
 	}
-	return s.states[0].settled() && s.states[1].settled()
+	return s.states[0].outOfDebt() && s.states[1].outOfDebt()
 }
 
-// settled reports whether a shard was seen, and not in debt when it was.
-func (s State) settled() bool { return s.Exists && s.Value >= -1e-6 }
+// outOfDebt reports whether a shard exists and had no debt when it was written, but for a rounding.
+func (s State) outOfDebt() bool { return s.Exists && s.Value >= -1e-6 }
 
-// answerWhole answers a question of all shards of a key: of what they hold together, which is then spread
-// over them evenly. It changes the states.
-func (s shards) answerWhole(whole Rule, now int64, q Request) (Decision, error) {
-	held := s.held(whole)
-	before := held.merge(now)
-	after, d, err := whole.Step(before, now, q)
-	if err != nil {
-		return d, err
-	}
-	if after != before {
-		s.spread(after)
-		held = s
-	}
-	d.FullAfter = held.fullAfter(now)
-	switch count := float64(q.Count); {
-	case d.Allowed:
-	case !q.late(d.Delay):
-		d.RetryAfter = held.until(whole, now, whole.need(q), d.FullAfter)
-	case count <= whole.Capacity:
-		d.RetryAfter = held.until(whole, now, count, d.FullAfter)
-	}
-	return d, nil
-}
-
-// held returns the shards that hold what there is of the key. These are all of them, unless the policy had fewer when
-// the key went into debt: a debt is spread over all shards, so if the rows after the first ones were never written,
-// the first ones hold all of it, and accrue the whole rate.
-func (s shards) held(whole Rule) shards {
-	seen, inDebt := 0, false
-	for seen < len(s.states) && s.states[seen].Exists {
-		inDebt = inDebt || !s.states[seen].settled()
-		seen++
-	}
-	for _, state := range s.states[seen:] {
-		inDebt = inDebt && !state.Exists
-	}
-	if !inDebt || seen == len(s.states) || whole.Kind == SlidingWindow {
-		return s
-	}
-	before := shards{make([]Rule, seen), s.states[:seen]}
-	for i := range before.rules {
-		before.rules[i] = whole.Shard(i, seen)
-	}
-	return before
-}
-
-// answerFuller lets the fuller of two shards answer a Take or Check alone, if it can without going into
-// debt. What is left of all shards is estimated from the two.
-func (s shards) answerFuller(whole Rule, now int64, q Request) (d Decision, ok bool) {
+// stepFuller lets the fuller of two shards decide a Take or Check alone, if it allows it without debt. The fuller of two
+// random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
+func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok bool) {
 	i := 0
-	if s.available(1, now) > s.available(0, now) {
+	if s.tokens(1, now) > s.tokens(0, now) {
 		i = 1
 	}
-	q.Reserve = false
-	next, d, err := s.rules[i].Step(s.states[i], now, q)
+	alone := *q
+	alone.Reserve = false
+	next, d, err := s.rules[i].Step(s.states[i], now, alone)
 	if err != nil || !d.Allowed {
 		return Decision{}, false
 	}
 	s.states[i] = next
-	seen := s.rules[0].Capacity + s.rules[1].Capacity
-	d.Value = s.sum(now) / seen * whole.Capacity
+	// The other shards are not read. Their tokens are estimated by the capacity of these two.
+	two := s.rules[0].Capacity + s.rules[1].Capacity
+	d.Value = s.sum(now) / two * whole.Capacity
 	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
 	d.FullAfter = s.fullAfter(now)
 	return d, true
 }
 
-// merge returns the state that one row would have with what all shards hold at the instant now. If the
-// clock has gone back for some of them, it has for the whole.
-func (s shards) merge(now int64) State {
-	var m State
-	for i, r := range s.rules {
-		state := s.states[i]
-		m.Exists = m.Exists || state.Exists
-		if r.Kind == SlidingWindow {
-			w := r.slide(state, now)
-			state = w.state(r.Rate)
-		} else {
-			state.Value, state.TS = r.available(state, now)
-		}
-		m.Value += state.Value
-		m.Prev += state.Prev
-		if i == 0 || state.TS > m.TS {
-			m.TS = state.TS
-		}
+// stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.
+func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
+	holders := s.holders(whole)
+	before := holders.merge(now)
+	after, d, err := whole.Step(before, now, *q)
+	if err != nil {
+		return d, err
 	}
-	if !m.Exists {
-		return State{}
+	if after != before {
+		s.spread(after)
+		holders = s
 	}
-	return m
+	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
+	d.FullAfter = holders.fullAfter(now)
+	switch count := float64(q.Count); {
+	case d.Allowed:
+	case !q.late(d.Delay):
+		d.RetryAfter = holders.until(whole, now, whole.need(q), d.FullAfter)
+	case count <= whole.Capacity:
+		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
+	}
+	return d, nil
 }
 
-// spread gives every shard its share of the state m. The shares of whole tokens are whole, so that they
-// can be taken one by one.
+// holders returns the shards that hold the tokens of the key. These are all of them, unless the policy had fewer shards
+// when the key went into debt. A debt is spread over all shards, so if only the first ones exist and one has a debt,
+// they hold all of it and accrue the whole rate. The others would otherwise count as full and cancel the debt.
+func (s shards) holders(whole *Rule) shards {
+	exist, inDebt := 0, false
+	for exist < len(s.states) && s.states[exist].Exists {
+		inDebt = inDebt || !s.states[exist].outOfDebt()
+		exist++
+	}
+	for _, state := range s.states[exist:] {
+		inDebt = inDebt && !state.Exists
+	}
+	if !inDebt || exist == len(s.states) || !whole.Kind.Linear() {
+		return s
+	}
+	before := shards{make([]Rule, exist), s.states[:exist]}
+	for i := range before.rules {
+		before.rules[i] = whole.Shard(i, exist)
+	}
+	return before
+}
+
+// merge returns the state of a single row with the tokens of all shards at the instant now.
+func (s shards) merge(now int64) State {
+	var sum State
+	for i := range s.rules {
+		r := &s.rules[i]
+		state := r.Kind.algorithm().accrue(r, s.states[i], now)
+		sum.Exists = sum.Exists || s.states[i].Exists
+		sum.Value += state.Value
+		sum.Prev += state.Prev
+		// If the clock has gone back for one shard, it has for all of them: the latest instant counts.
+		if i == 0 || state.TS > sum.TS {
+			sum.TS = state.TS
+		}
+	}
+	if !sum.Exists {
+		return State{}
+	}
+	return sum
+}
+
+// spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
+// token could not be taken from, nor could another one use that half.
 func (s shards) spread(m State) {
 	n := len(s.states)
 	for i := range s.states {
@@ -178,39 +176,42 @@ func (s shards) spread(m State) {
 	}
 }
 
-func (s shards) available(i int, now int64) float64 {
-	avail, _ := s.rules[i].available(s.states[i], now)
-	return avail
+// tokens returns the tokens of shard i.
+func (s shards) tokens(i int, now int64) float64 {
+	r := &s.rules[i]
+	tokens, _ := r.Kind.algorithm().available(r, s.states[i], now)
+	return tokens
 }
 
-// sum returns what the shards hold together.
+// sum returns the tokens of the shards together.
 func (s shards) sum(now int64) float64 {
 	sum := 0.0
 	for i := range s.states {
-		sum += s.available(i, now)
+		sum += s.tokens(i, now)
 	}
 	return sum
 }
 
-// until returns how long after now, at most full, the shards together have need tokens. Each shard stops filling at
-// its own time, so there is no formula for the sum; but it never sinks, and so can be searched.
-func (s shards) until(whole Rule, now int64, need float64, full time.Duration) time.Duration {
+// until returns how long after now, at most full, the shards together have need tokens. Each shard stops accruing when it
+// is full, so there is no formula for the sum. But the sum never decreases, so that a binary search finds the instant.
+func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, addSaturating(now, int64(full))
-	look := func(at int64) {
-		if avail, _ := whole.available(s.merge(at), at); avail >= need {
+	narrow := func(at int64) {
+		if tokens, _ := whole.Kind.algorithm().available(whole, s.merge(at), at); tokens >= need {
 			high = at
 		} else {
 			low = at
 		}
 	}
-	asOneRow := whole.when(s.merge(now), now, need) // that is it if no shard is full before
+	// If no shard is full before, the instant is that of a single row. Two probes confirm it, in place of some 50.
+	asOneRow := whole.when(s.merge(now), now, need)
 	for _, at := range []int64{asOneRow, asOneRow - 1} {
 		if low < at && at < high {
-			look(at)
+			narrow(at)
 		}
 	}
 	for low+1 < high {
-		look(low + (high-low)/2)
+		narrow(low + (high-low)/2)
 	}
 	return time.Duration(high - now)
 }
@@ -218,7 +219,8 @@ func (s shards) until(whole Rule, now int64, need float64, full time.Duration) t
 // fullAfter returns how long after now the last of the shards is full.
 func (s shards) fullAfter(now int64) time.Duration {
 	longest := time.Duration(0)
-	for i, r := range s.rules {
+	for i := range s.rules {
+		r := &s.rules[i]
 		longest = max(longest, r.until(s.states[i], now, r.Capacity))
 	}
 	return longest

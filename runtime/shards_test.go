@@ -17,13 +17,13 @@ func sharded(p runtime.Policy, n int) *runtime.Policy {
 	return &p
 }
 
-// clocked returns a store whose clock the caller sets.
+// clocked returns a store with a clock that shows *now.
 func clocked(now *time.Time) *runtime.MemStore {
 	return &runtime.MemStore{Clock: func() time.Time { return *now }}
 }
 
-// asks has a store answer one question of the key "k", which is no error.
-func asks(t *testing.T, s runtime.Store, p *runtime.Policy, q runtime.Request) runtime.Decision {
+// decide executes one request for the key "k", which is not an error.
+func decide(t *testing.T, s runtime.Store, p *runtime.Policy, q runtime.Request) runtime.Decision {
 	t.Helper()
 	answer := do(t, s, call(request(p, q)))[0]
 	require.NoError(t, answer.Err)
@@ -51,8 +51,8 @@ func TestSharesAddUpExactly(t *testing.T) {
 	}
 }
 
-// Windows that all shards of a key share are granted in one piece, however they are asked for.
-func TestShardedWindowAdmitsExactlyWhatAnUnshardedOneDoes(t *testing.T) {
+// All shards of a key share their windows, so that the decisions are the same for any sequence of requests.
+func TestShardedWindowDecidesAsUnshardedOne(t *testing.T) {
 	d := roll(32)
 	for range 200 {
 		rate := 10 + d.Int64N(200)
@@ -62,38 +62,38 @@ func TestShardedWindowAdmitsExactlyWhatAnUnshardedOneDoes(t *testing.T) {
 		store, many := clocked(&now), sharded(p, 1+d.IntN(10))
 		for range 100 {
 			q := take(d.count(rate))
-			require.Equal(t, asks(t, store, &p, q).Allowed, asks(t, store, many, q).Allowed, "%+v of %+v", q, many)
+			require.Equal(t, decide(t, store, &p, q).Allowed, decide(t, store, many, q).Allowed, "%+v of %+v", q, many)
 			now = now.Add(d.upTo(20 * time.Second))
 		}
 	}
 }
 
-// A bucket is drained alike by whoever asks, and gives every whole token that it has.
+// Every whole token of a bucket can be taken, on whichever shard it is.
 func TestShardedBucketIsDrainedToTheLastToken(t *testing.T) {
 	for _, shards := range []int{1, 2, 3, 7, 10, 64} {
 		now := epoch
 		p := sharded(*bucket("limit", 100), shards)
 		p.Rate = 64
 		store, passed := clocked(&now), 0
-		for asks(t, store, p, take(1)).Allowed {
+		for decide(t, store, p, take(1)).Allowed {
 			passed++
 		}
 		require.Equal(t, 100, passed, "%d shards", shards)
 		now = now.Add(250 * time.Millisecond)
-		require.True(t, asks(t, store, p, check(16)).Allowed, "%d shards, of 16 tokens over all of them", shards)
+		require.True(t, decide(t, store, p, check(16)).Allowed, "%d shards with 16 tokens on all of them", shards)
 		for range 16 {
-			require.True(t, asks(t, store, p, take(1)).Allowed, "%d shards", shards)
+			require.True(t, decide(t, store, p, take(1)).Allowed, "%d shards", shards)
 		}
-		require.False(t, asks(t, store, p, take(1)).Allowed)
+		require.False(t, decide(t, store, p, take(1)).Allowed)
 	}
 }
 
-func TestShardedKeyGivesAllOfItsTokensAtOnce(t *testing.T) {
+func TestShardedKeyGrantsAllTokensAtOnce(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		p := &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Second, Capacity: 10, Shards: 5}
 		store := still()
-		require.True(t, asks(t, store, p, take(10)).Allowed, "no shard has 10, but all have together")
-		require.False(t, asks(t, store, p, take(1)).Allowed)
+		require.True(t, decide(t, store, p, take(10)).Allowed, "no shard has 10 tokens, but all of them together have")
+		require.False(t, decide(t, store, p, take(1)).Allowed)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestShardedIntervalGrantsNoMoreThanItsBound(t *testing.T) {
 		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
 			q := d.take(p)
 			q.Op = runtime.Take
-			decision := asks(t, store, &p, q)
+			decision := decide(t, store, &p, q)
 			if decision.Allowed {
 				grants = append(grants, grant{now.UnixNano(), float64(q.Count)})
 			}
@@ -135,14 +135,14 @@ func TestShardedRetryAtRetryAfterPasses(t *testing.T) {
 		store := clocked(&now)
 		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
 			q := d.take(p)
-			decision := asks(t, store, &p, q)
+			decision := decide(t, store, &p, q)
 			if !decision.Allowed && int64(decision.RetryAfter) < lastInstant-now.UnixNano() {
 				require.Positive(t, decision.RetryAfter)
 				asked := now
 				now = asked.Add(decision.RetryAfter)
 				again := q
 				again.Op = runtime.Check
-				require.True(t, asks(t, store, &p, again).Allowed, "%+v of %+v at %v", q, p, decision)
+				require.True(t, decide(t, store, &p, again).Allowed, "%+v of %+v at %v", q, p, decision)
 				now = asked
 			}
 			now = now.Add(d.jump(p))
@@ -154,45 +154,45 @@ func TestShardedCapacityZero(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 4, Period: time.Second, MaxReserved: 6, Shards: 3}
 	store := still()
 	for i := range 6 {
-		d := asks(t, store, p, reserve(1))
+		d := decide(t, store, p, reserve(1))
 		require.True(t, d.Allowed)
 		require.Equal(t, time.Duration(i+1)*250*time.Millisecond, d.Delay)
 	}
-	d := asks(t, store, p, reserve(1))
+	d := decide(t, store, p, reserve(1))
 	require.False(t, d.Allowed)
 	require.Equal(t, 250*time.Millisecond, d.RetryAfter)
 }
 
-func TestShardedPeekResetRefund(t *testing.T) {
+func TestShardedPeekResetRefundUseAllShards(t *testing.T) {
 	now := epoch
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 4}
 	store := clocked(&now)
-	require.Equal(t, 10.0, asks(t, store, p, peek()).Value)
-	require.True(t, asks(t, store, p, take(7)).Allowed)
-	require.Equal(t, 3.0, asks(t, store, p, peek()).Value)
-	require.Equal(t, 5.0, asks(t, store, p, refund(2)).Value)
-	require.Equal(t, 10.0, asks(t, store, p, refund(20)).Value)
-	require.Equal(t, -5.0, asks(t, store, p, charge(15)).Value)
-	asks(t, store, p, reset())
+	require.Equal(t, 10.0, decide(t, store, p, peek()).Value)
+	require.True(t, decide(t, store, p, take(7)).Allowed)
+	require.Equal(t, 3.0, decide(t, store, p, peek()).Value)
+	require.Equal(t, 5.0, decide(t, store, p, refund(2)).Value)
+	require.Equal(t, 10.0, decide(t, store, p, refund(20)).Value)
+	require.Equal(t, -5.0, decide(t, store, p, charge(15)).Value)
+	decide(t, store, p, reset())
 	require.Zero(t, store.Len())
-	require.Equal(t, 10.0, asks(t, store, p, peek()).Value)
+	require.Equal(t, 10.0, decide(t, store, p, peek()).Value)
 }
 
-// What is left of many shards is estimated from the two that were looked at.
-func TestShardedRemainingIsSane(t *testing.T) {
+// Remaining is estimated from the two shards that were read.
+func TestShardedRemainingIsNearTheTruth(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000, Shards: 10}
 	store := still()
 	for taken := 1; taken <= 1000; taken++ {
-		d := asks(t, store, p, take(1))
+		d := decide(t, store, p, take(1))
 		require.True(t, d.Allowed)
 		require.InDelta(t, 1000-taken, d.Remaining, 200)
 		require.GreaterOrEqual(t, d.Remaining, int64(0))
 		require.LessOrEqual(t, d.Remaining, p.Capacity)
 	}
-	require.Zero(t, asks(t, store, p, peek()).Remaining)
+	require.Zero(t, decide(t, store, p, peek()).Remaining)
 }
 
-// A call looks at two shards only, as long as one of them has enough.
+// A call reads only two shards as long as one of them has enough tokens.
 func TestShardedCallReadsTwoRows(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
@@ -202,14 +202,14 @@ func TestShardedCallReadsTwoRows(t *testing.T) {
 	require.Len(t, batch.Changes(), 1)
 
 	large := runtime.NewBatch([]runtime.Call{call(request(p, take(11)))})
-	require.False(t, large.Run(epoch.UnixNano(), full[:2]), "no shard has 11")
+	require.False(t, large.Run(epoch.UnixNano(), full[:2]), "no shard has 11 tokens")
 	require.Len(t, large.Rows(), 10)
 	require.True(t, large.Run(epoch.UnixNano(), full))
 	require.True(t, large.Answers()[0].Allowed())
 }
 
-// A shard never seen may be one that the policy did not have when the key went into debt, so all are looked at. From
-// then on all are seen.
+// A new shard may be one that the policy did not have when the key went into debt, so all are read. Then all are
+// written, so that this happens once.
 func TestShardedCallReadsAllRowsOfANewKey(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
@@ -219,8 +219,7 @@ func TestShardedCallReadsAllRowsOfANewKey(t *testing.T) {
 	require.Len(t, batch.Changes(), 10)
 }
 
-// TestMoreShardsKeepADebt raises the number of shards of a key in debt: at any time after, it has what it would have
-// with the old number.
+// A key in debt has as many tokens with more shards as with the old number, at any later time.
 func TestMoreShardsKeepADebt(t *testing.T) {
 	d := roll(37)
 	for range 2000 {
@@ -239,26 +238,26 @@ func TestMoreShardsKeepADebt(t *testing.T) {
 		now := epoch
 		store := clocked(&now)
 		debt := min(p.MaxReserved, 3*p.Rate)
-		require.True(t, asks(t, store, &p, reserve(p.Capacity+debt)).Allowed)
+		require.True(t, decide(t, store, &p, reserve(p.Capacity+debt)).Allowed)
 		for range 5 {
 			now = now.Add(d.upTo(p.Period))
-			was, is := asks(t, store, &p, peek()).Value, asks(t, store, &more, peek()).Value
+			was, is := decide(t, store, &p, peek()).Value, decide(t, store, &more, peek()).Value
 			require.InDelta(t, was, is, 1e-9*float64(p.Rate), "%+v with %d shards, after %v", p, more.Shards, now.Sub(epoch))
 			q := check(1)
 			q.Reserve = true
-			before, after := asks(t, store, &p, q), asks(t, store, &more, q)
+			before, after := decide(t, store, &p, q), decide(t, store, &more, q)
 			require.Equal(t, before.Allowed, after.Allowed)
 			require.InDelta(t, before.RetryAfter, after.RetryAfter, 2+1e-9*float64(p.Period))
 		}
 		q := reserve(1)
-		if asks(t, store, &more, q).Allowed {
+		if decide(t, store, &more, q).Allowed {
 			require.Equal(t, more.Shards, store.Len(), "the debt is spread over all shards")
 		}
 	}
 }
 
-// TestMoreShardsOfAKeyInDebt has the numbers of two keys whose limit got 5 shards.
-func TestMoreShardsOfAKeyInDebt(t *testing.T) {
+// Two keys in debt, in numbers.
+func TestFiveShardsOfAKeyInDebt(t *testing.T) {
 	for _, row := range []struct {
 		capacity, reserved int64
 		after              time.Duration
@@ -270,15 +269,15 @@ func TestMoreShardsOfAKeyInDebt(t *testing.T) {
 		now := epoch
 		store := clocked(&now)
 		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: row.capacity, MaxReserved: 20}
-		require.True(t, asks(t, store, &p, reserve(row.reserved)).Allowed)
+		require.True(t, decide(t, store, &p, reserve(row.reserved)).Allowed)
 		now = now.Add(row.after)
-		require.InDelta(t, row.left, asks(t, store, &p, peek()).Value, 1e-9)
+		require.InDelta(t, row.left, decide(t, store, &p, peek()).Value, 1e-9)
 		p.Shards = 5
-		require.InDelta(t, row.left, asks(t, store, &p, peek()).Value, 1e-9)
+		require.InDelta(t, row.left, decide(t, store, &p, peek()).Value, 1e-9)
 	}
 }
 
-func TestShardedAnswerIsThatOfEachCallAlone(t *testing.T) {
+func TestShardedBatchAdmitsExactlyTheCapacity(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Hour, Capacity: 100, Shards: 10}
 	var calls []runtime.Call
 	for range 150 {
@@ -291,8 +290,8 @@ func TestShardedAnswerIsThatOfEachCallAlone(t *testing.T) {
 	}
 }
 
-// At one instant it makes no difference whether a key is split, however its tokens are asked for.
-func TestShardedCallsAreAnsweredAsUnshardedOnes(t *testing.T) {
+// At one instant it makes no difference whether a key has shards.
+func TestShardedCallsDecideAsUnshardedOnes(t *testing.T) {
 	d := roll(35)
 	for range 300 {
 		one := *bucket("limit", 20+d.Int64N(20))
@@ -319,8 +318,8 @@ func TestShardedCallsAreAnsweredAsUnshardedOnes(t *testing.T) {
 	}
 }
 
-// With the same seed, the step of all shards is what a batch does with those that it reads.
-func TestStepShardsIsThatOfABatch(t *testing.T) {
+// With the same seed, StepShards on all shards decides as a batch on those that it reads.
+func TestStepShardsEqualsBatch(t *testing.T) {
 	d := roll(36)
 	for range randomSteps() / traceSteps {
 		p := d.policyOf(t, pick[int64](d, 10, 97, 1000))
@@ -332,7 +331,7 @@ func TestStepShardsIsThatOfABatch(t *testing.T) {
 		require.NoError(t, p.Validate())
 		now, latest, states := epoch, epoch, make([]runtime.State, p.Shards)
 		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
-			q, seed := d.ask(p), d.Uint64()
+			q, seed := d.request(p), d.Uint64()
 			want, decision := batched(t, &p, states, now.UnixNano(), q, seed)
 			got, err := p.StepShards(states, "k", now.UnixNano(), q, seed)
 			require.NoError(t, err)
@@ -353,7 +352,7 @@ func TestStepShardsIsThatOfABatch(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 }
 
-// batched returns the states after a question, and what a batch answers.
+// batched returns the states and the decision of a batch of one request.
 func batched(t *testing.T, p *runtime.Policy, states []runtime.State, now int64, q runtime.Request, seed uint64) ([]runtime.State, runtime.Decision) {
 	t.Helper()
 	batch := runtime.NewSeededBatch([]runtime.Call{call(request(p, q))}, seed)

@@ -6,83 +6,119 @@ import (
 	"time"
 )
 
-// Op is what a question does. The zero Op takes tokens.
+// Op is the operation of a [Request]. The zero Op takes tokens.
 type Op uint8
 
 const (
-	// Take takes Count tokens if they are there, or if Reserve may take them ahead of their time.
+	// Take takes Count tokens if they are available, or if Reserve may take them before they have accrued.
 	Take Op = iota
-	// Check answers as Take would, and takes nothing.
+	// Check returns the decision that Take would return, and takes nothing.
 	Check
-	// Peek tells what is left; it ignores Count.
+	// Peek returns the number of tokens left. It ignores Count.
 	Peek
 	// Refund gives Count tokens back, up to the capacity.
 	Refund
-	// Charge takes Count tokens whether they are there or not.
+	// Charge takes Count tokens whether they are available or not.
 	Charge
-	// Reset forgets the key: it is full again. It ignores Count.
+	// Reset makes the key full again, as if it were new. It ignores Count.
 	Reset
+
+	endOfOps // every operation before it has an entry in the table ops
 )
 
-var opNames = [...]string{"Take", "Check", "Peek", "Refund", "Charge", "Reset"}
+// ops has an entry for every [Op]. If one is missing, the array is too short for its type and does not compile.
+var ops [endOfOps]opTraits = [...]opTraits{
+	Take:   {name: "Take", counts: true, decides: true},
+	Check:  {name: "Check", counts: true, decides: true},
+	Peek:   {name: "Peek"},
+	Refund: {name: "Refund", counts: true},
+	Charge: {name: "Charge", counts: true},
+	Reset:  {name: "Reset"},
+}
+
+// opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
+type opTraits struct {
+	name            string
+	counts, decides bool
+}
 
 // String returns the name of the constant.
 func (o Op) String() string {
-	if int(o) < len(opNames) {
-		return opNames[o]
+	if o < endOfOps {
+		return ops[o].name
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// counts reports whether the ask has a count.
-func (q Request) counts() bool { return q.Op != Peek && q.Op != Reset }
+// counts reports whether the request has a count.
+func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
 
-// takes reports whether the ask is a Take or a Check.
-func (q Request) takes() bool { return q.Op == Take || q.Op == Check }
+// decides reports whether the request is allowed or denied: a Take or a Check.
+func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
 
-// Step is the whole limiter: it answers a question of a row in state s at the instant now, in nanoseconds
-// since 1970 UTC, and returns the state after it. With the tokens available as of T
+// late reports whether a delay is longer than the request accepts.
+func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
+
+// State is the stored count of one key of a limit, or of one shard of it. The zero State is that of a new key, which is
+// full.
+type State struct {
+	// Value is the number of tokens available as of TS, negative if tokens were reserved ahead. For a [SlidingWindow] it
+	// is the rate less the tokens used in the window that begins at TS.
+	Value float64
+	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
+	TS int64
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; otherwise 0.
+	Prev float64
+	// Exists distinguishes a stored State from that of a new key.
+	Exists bool
+}
+
+// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970 UTC,
+// and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
+// window, the tokens available are
 //
-//	avail = min(capacity, value + max(0, T-ts) * rate / period)
+//	available = min(capacity, value + max(0, T-ts) * rate / period)
 //
-// a request for count tokens is allowed if avail - count >= -debt - allowance, where debt is 0 for a plain
-// request and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than
-// rate * 1µs / period; then value = avail - count and ts = max(ts, T). (The formula is that of https://stack.convex.dev/rate-limiting; for a sliding window, avail is rate less the
-// two-window estimate of the use.) A denied request, a Check and a Peek return s unchanged.
+// A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
+// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
+// Then value = available - count and ts = max(ts, T). The formula is that of https://stack.convex.dev/rate-limiting. For
+// a sliding window, available is the rate less the estimated use of the last period:
 //
-// The error is [ErrInvalidCount] or [ErrExceedsCapacity], or, if the rule's Kind or the Op is none of those
-// defined here, [ErrInvalidPolicy] or [ErrInvalidCall]; s is unchanged then too.
+//	available = rate - (previous * (1 - elapsed/period) + current)
+//
+// A denied request, a Check and a Peek return s unchanged. So does an error, which is [ErrInvalidCount] or
+// [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
-	if err := r.refuse(q); err != nil {
+	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err
 	}
 	switch q.Op {
+	case Take, Check:
+		s, d := r.decide(s, now, &q)
+		return s, d, nil
 	case Peek:
-		return s, r.decide(s, now), nil
-	case Reset:
-		return State{}, r.decide(State{}, now), nil
 	case Refund:
-		s = r.give(s, now, r.kept(s, now, q))
-		return s, r.decide(s, now), nil
+		s = r.refund(s, now, &q)
 	case Charge:
-		s = r.take(s, now, float64(q.Count))
-		return s, r.decide(s, now), nil
+		s = r.Kind.algorithm().take(r, s, now, float64(q.Count))
+	case Reset:
+		s = State{}
+	default:
+		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in step.go", q.Op))
 	}
-	s, d := r.ask(s, now, q)
-	return s, d, nil
+	return s, r.balance(s, now), nil
 }
 
-// refuse returns an error for a count that can never pass.
-func (r *Rule) refuse(q Request) error {
+// refuse returns an error for a request that can never pass.
+func (r *Rule) refuse(q *Request) error {
 	switch {
-	case q.Op > Reset:
+	case q.Op >= endOfOps:
 		return fmt.Errorf("%w: unknown operation %v", ErrInvalidCall, q.Op)
-	case r.Kind < TokenBucket || r.Kind > SlidingWindow:
+	case !r.Kind.known():
 		return fmt.Errorf("%w: unknown kind %v", ErrInvalidPolicy, r.Kind)
 	case !q.counts():
 		return nil
-	}
-	if q.Count <= 0 {
+	case q.Count <= 0:
 		return fmt.Errorf("%w: %d is less than 1", ErrInvalidCount, q.Count)
 	}
 	switch most := r.most(q); {
@@ -95,20 +131,21 @@ func (r *Rule) refuse(q Request) error {
 	}
 }
 
-// most returns the largest count that an ask can have.
-func (r *Rule) most(q Request) float64 {
+// most returns the largest count that a request can have.
+func (r *Rule) most(q *Request) float64 {
 	switch {
-	case !q.takes():
-		return 2 * MaxTokens // the largest reservation can be cancelled
+	case !q.decides():
+		return 2 * MaxTokens // so that the largest reservation can be cancelled
 	case q.Reserve:
 		return r.Capacity + min(r.Debt, Unbounded)
 	}
 	return r.Capacity
 }
 
-// ask decides a Take or Check, and returns the state after a Take.
-func (r *Rule) ask(s State, now int64, q Request) (State, Decision) {
-	next := r.take(s, now, float64(q.Count))
+// decide returns the decision on a Take or Check, and the state after a Take.
+func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
+	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
+	next := r.Kind.algorithm().take(r, s, now, float64(q.Count))
 	delay := time.Duration(0)
 	if q.Reserve {
 		delay = r.until(next, now, 0)
@@ -116,6 +153,7 @@ func (r *Rule) ask(s State, now int64, q Request) (State, Decision) {
 	retryAfter := time.Duration(0)
 	switch need := r.need(q); {
 	case q.late(delay) && float64(q.Count) > r.Capacity:
+		// So many tokens never accrue: every retry has a delay, and this is when the tokens of this request are due.
 		retryAfter = delay
 	case q.late(delay):
 		retryAfter = r.until(s, now, float64(q.Count))
@@ -125,7 +163,7 @@ func (r *Rule) ask(s State, now int64, q Request) (State, Decision) {
 	if retryAfter > 0 || q.Op == Check {
 		next = s
 	}
-	d := r.decide(next, now)
+	d := r.balance(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == Take {
 		d.TakenAt = instant(now)
@@ -133,96 +171,130 @@ func (r *Rule) ask(s State, now int64, q Request) (State, Decision) {
 	return next, d
 }
 
-// late reports whether a delay is longer than the ask may have.
-func (q Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
+// need returns the tokens that must be available for a Take or Check to pass.
+func (r *Rule) need(q *Request) float64 { return float64(q.Count) - r.debt(q) }
 
-// take returns s after count tokens were taken at the instant now.
-func (r *Rule) take(s State, now int64, count float64) State {
-	if r.Kind == SlidingWindow {
-		w := r.slide(s, now)
-		w.current += count
-		return w.state(r.Rate)
-	}
-	avail, t := r.available(s, now)
-	return State{Value: avail - count, TS: t, Exists: true}
-}
-
-// kept returns how many tokens of a Refund are given back: all of them but what a key that had not lost them would
-// have been too full for.
-func (r *Rule) kept(s State, now int64, q Request) float64 {
-	count := float64(q.Count)
-	if q.TakenAt == 0 || now <= q.TakenAt {
-		return count
-	}
-	from, to := q.TakenAt, r.accruedTo(s, now)
-	switch {
-	case r.Kind == TokenBucket:
-	case r.FirstUse && to <= q.TakenAt:
-		return count
-	case r.FirstUse:
-		from -= r.Period // its window began after that
-	case r.windowStart(from) == to:
-		return count
-	default:
-		from = r.windowStart(from)
-	}
-	if r.Kind == SlidingWindow || r.Kind == FixedWindow && q.Missing == 0 {
-		return 0
-	}
-	return min(count, max(0, max(count, q.Missing)-r.accrued(from, to)))
-}
-
-// give returns s after count tokens were given back at the instant now. A key never seen has nothing to
-// be given back.
-func (r *Rule) give(s State, now int64, count float64) State {
-	if !s.Exists || count == 0 {
-		return s
-	}
-	if r.Kind == SlidingWindow {
-		return r.slide(s, now).give(count).state(r.Rate)
-	}
-	avail, t := r.available(s, now)
-	return State{Value: min(r.Capacity, avail+count), TS: t, Exists: true}
-}
-
-// decide returns an allowing decision that tells what is left in s.
-func (r *Rule) decide(s State, now int64) Decision {
-	avail, _ := r.available(s, now)
-	return Decision{
-		Allowed:   true,
-		Remaining: wholeTokens(avail, r.allowance(s, now)),
-		Value:     avail,
-		FullAfter: r.until(s, now, r.Capacity),
-	}
-}
-
-// until returns how long after now s has need tokens.
-func (r *Rule) until(s State, now int64, need float64) time.Duration {
-	at := r.when(s, now, need)
-	if wait := at - now; wait >= 0 {
-		return time.Duration(wait)
-	}
-	return math.MaxInt64
-}
-
-// need returns what must be available for a Take or Check to pass.
-func (r *Rule) need(q Request) float64 {
-	return float64(q.Count) - r.debt(q)
-}
-
-// debt returns how many tokens need not be there.
-func (r *Rule) debt(q Request) float64 {
+// debt returns how many of the tokens of a request may be missing.
+func (r *Rule) debt(q *Request) float64 {
 	if q.Reserve {
 		return r.Debt
 	}
 	return 0
 }
 
-// wholeTokens returns the whole tokens in value, as far as they can be taken: a value that a rounding keeps
-// below a whole number counts as that number.
+// refund returns s after a Refund. A new key is full already.
+func (r *Rule) refund(s State, now int64, q *Request) State {
+	count := float64(q.Count)
+	// If the clock went back since the tokens were taken, nothing has accrued in between.
+	if q.TakenAt != 0 && now > q.TakenAt {
+		count = r.Kind.algorithm().refundable(r, s, now, q.TakenAt, count, q.Missing)
+	}
+	if !s.Exists || count == 0 {
+		return s
+	}
+	return r.Kind.algorithm().refund(r, s, now, count)
+}
+
+// balance returns an allowing decision with the tokens left in s.
+func (r *Rule) balance(s State, now int64) Decision {
+	tokens, allowance := r.Kind.algorithm().available(r, s, now)
+	d := Decision{Allowed: true, Remaining: wholeTokens(tokens, allowance), Value: tokens}
+	// Not until: it would calculate the tokens once more, for every decision.
+	if !(tokens-r.Capacity >= -allowance) {
+		d.FullAfter = wait(now, r.search(s, now, r.Capacity))
+	}
+	return d
+}
+
+// until returns how long after now s has need tokens.
+func (r *Rule) until(s State, now int64, need float64) time.Duration {
+	return wait(now, r.when(s, now, need))
+}
+
+// wait returns the time from now to a later instant.
+func wait(now, at int64) time.Duration {
+	// The difference overflows if the clock shows an instant long before 1970.
+	if wait := at - now; wait >= 0 {
+		return time.Duration(wait)
+	}
+	return math.MaxInt64
+}
+
+// wholeTokens returns the whole tokens that can be taken. Because of the allowance, that is one more than the integer
+// part if a rounding has kept the value just below a whole number.
 func wholeTokens(value, allowance float64) int64 {
 	return max(0, int64(math.Floor(value+allowance)))
 }
 
 // instant returns an instant in nanoseconds since 1970 UTC as a time.
 func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
+
+// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are [Kind.Linear]. With
+//
+//	elapsed = max(0, T-ts)
+//	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
+//	avail   = min(Capacity, value + accrued)
+//
+// the row is written if avail - (Count - Debt) + Allowance >= 0, as value = avail - Count and ts = max(ts, T). A row that
+// does not exist is inserted with value = Fresh and ts = T. DIV and MOD are integer operations. The other operations
+// must be on doubles and in this order. Then the statement decides and stores the same bits as [Rule.Step].
+type Upsert struct {
+	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
+	T int64
+	// Capacity and Rate are in tokens.
+	Capacity, Rate float64
+	// Period is in nanoseconds.
+	Period int64
+	// Allowance is how many tokens a request may lack.
+	Allowance float64
+	// Count is how many tokens are taken. Debt of them need not be available; it is 0 unless reserving.
+	Count, Debt float64
+	// Fresh is the value of a new row after the Take, Capacity - Count.
+	Fresh float64
+}
+
+// Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
+// operations, sliding windows, windows that start at first use, a bound on the delay, and an invalid count.
+func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
+	if q.Op != Take || q.MaxDelay > 0 || r.refuse(&q) != nil {
+		return Upsert{}, false
+	}
+	t, ok := r.Kind.algorithm().accruesTo(r, now)
+	if !ok {
+		return Upsert{}, false
+	}
+	count := float64(q.Count)
+	return Upsert{
+		T:         t,
+		Capacity:  r.Capacity,
+		Rate:      r.Rate,
+		Period:    r.Period,
+		Allowance: allowance(r.Rate, r.Period),
+		Count:     count,
+		Debt:      r.debt(&q),
+		Fresh:     r.Capacity - count,
+	}, true
+}
+
+// Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
+// not written.
+func (u *Upsert) Take(s State) (after State, taken bool) {
+	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
+	after = r.accrueTo(s, u.T)
+	// Not the opposite comparison: a row damaged to NaN must be denied, as Step does.
+	if !(after.Value-(u.Count-u.Debt) >= -u.Allowance) {
+		return State{}, false
+	}
+	after.Value -= u.Count
+	return after, true
+}
+
+// Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
+func (r *Rule) Taken(s State, now int64, q Request) Decision {
+	d := r.balance(s, now)
+	d.TakenAt = instant(now)
+	if q.Reserve {
+		d.Delay = r.until(s, now, 0)
+	}
+	return d
+}

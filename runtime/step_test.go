@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"testing"
 	"time"
 
@@ -11,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// step is a row of a table that teaches: at that time after the epoch, that question has that answer.
+// step is a row of a table: at this time after the epoch, this request has this answer.
 type step struct {
 	at   string
-	ask  runtime.Request
+	q    runtime.Request
 	want string
 }
 
-// answer writes the whole of an answer as the tables have it.
+// answer returns the text of a decision or error in the tables.
 func answer(d runtime.Decision, err error) string {
 	verdict := "yes"
 	switch {
@@ -34,7 +33,7 @@ func answer(d runtime.Decision, err error) string {
 	return fmt.Sprintf("%s; value %g, full after %v", verdict, d.Value, d.FullAfter)
 }
 
-// walk asks the questions of a table one after the other, of a key never seen before the first.
+// walk executes the requests of a table one after the other, on a new key.
 func walk(t *testing.T, p runtime.Policy, steps []step) {
 	t.Helper()
 	p.Name = "limit"
@@ -43,37 +42,37 @@ func walk(t *testing.T, p runtime.Policy, steps []step) {
 	for i, s := range steps {
 		at, err := time.ParseDuration(s.at)
 		require.NoError(t, err)
-		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), s.ask)
+		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), s.q)
 		require.Equal(t, s.want, answer(d, err), "row %d, at %s", i, s.at)
 		state = next
 	}
 }
 
-func TestStepTokenBucket(t *testing.T) {
+func TestTokenBucketTable(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
 	walk(t, p, []step{
-		// A key never seen is full.
+		// A new key is full.
 		{"0s", peek(), "yes; value 20, full after 0s"},
 		{"0s", take(5), "yes; value 15, full after 30s"},
-		// The test is on what is left: a bucket of 15 gives 15.
+		// All tokens can be taken: a bucket of 15 grants 15.
 		{"0s", check(15), "yes; value 15, full after 30s"},
 		{"0s", take(15), "yes; value 0, full after 2m0s"},
-		// One token accrues in 6s. What is denied takes nothing.
+		// One token accrues in 6s. A denied request takes nothing.
 		{"0s", take(1), "no, retry after 6s; value 0, full after 2m0s"},
 		{"3s", take(1), "no, retry after 3s; value 0.5, full after 1m57s"},
 		{"6s", take(1), "yes; value 0, full after 2m0s"},
 		{"9s", take(20), "no, retry after 1m57s; value 0.5, full after 1m57s"},
-		// Tokens pile up to the capacity, and no further.
+		// Tokens accumulate up to the capacity.
 		{"2m6s", peek(), "yes; value 20, full after 0s"},
 		{"1h", take(1), "yes; value 19, full after 6s"},
-		// What was taken and not used is given back, up to the capacity.
+		// A refund adds tokens, up to the capacity.
 		{"1h", refund(5), "yes; value 20, full after 0s"},
-		// A charge takes what is not there.
+		// A charge takes tokens that are not available.
 		{"1h", charge(30), "yes; value -10, full after 3m0s"},
 		{"1h", take(1), "no, retry after 1m6s; value -10, full after 3m0s"},
 		{"1h", reset(), "yes; value 20, full after 0s"},
 		{"1h", take(20), "yes; value 0, full after 2m0s"},
-		// A question that can never be answered with yes is an error.
+		// A request that can never pass is an error.
 		{"1h", take(21), "count exceeds capacity: 21 is more than 20"},
 		{"1h", take(0), "invalid count: 0 is less than 1"},
 		{"1h", refund(-1), "invalid count: -1 is less than 1"},
@@ -89,18 +88,28 @@ func TestStepRoundsRetryAfterUp(t *testing.T) {
 	})
 }
 
+// The time for a fraction of a token is rounded up once, not once for the division and once for the fraction.
+func TestStepRoundsRetryAfterUpOnlyOnce(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 7, Capacity: 3}
+	rule, now := p.Rule(""), epoch.UnixNano()
+	state := runtime.State{Value: 1.5714285714285712, TS: now - 7, Exists: true}
+	_, d, err := rule.Step(state, now, take(3))
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Nanosecond, d.RetryAfter, "3/7 of a token accrue in 3ns")
+}
+
 func TestStepFixedWindowAligned(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 15,
 		Start: runtime.StartOffset(30 * time.Minute)}
 	walk(t, p, []step{
-		// Windows begin at half past. This one began before the epoch, with a full key.
+		// Windows begin at half past. The current one began before the epoch, and a new key is full.
 		{"10m", take(12), "yes; value 3, full after 1h20m0s"},
 		{"20m", take(4), "no, retry after 10m0s; value 3, full after 1h10m0s"},
 		{"29m59.999999999s", take(4), "no, retry after 1ns; value 3, full after 1h0m0.000000001s"},
-		// The next window grants 10, on top of the 3 that were left.
+		// The next window grants 10, in addition to the 3 that were left.
 		{"30m", take(4), "yes; value 9, full after 1h0m0s"},
 		{"1h29m", take(9), "yes; value 0, full after 1h1m0s"},
-		// 15 take two more windows.
+		// 15 tokens need two more windows.
 		{"1h29m", take(15), "no, retry after 1h1m0s; value 0, full after 1h1m0s"},
 		{"2h30m", take(15), "yes; value 0, full after 2h0m0s"},
 	})
@@ -110,7 +119,7 @@ func TestStepFixedWindowStartInTheFuture(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 5, Period: time.Minute, Capacity: 5,
 		Start: runtime.StartAt(epoch.Add(24*time.Hour + 20*time.Second))}
 	walk(t, p, []step{
-		// A key never seen is full, also before the first window that was written down.
+		// A new key is full, also before the configured start.
 		{"0s", take(5), "yes; value 0, full after 20s"},
 		{"19s", take(1), "no, retry after 1s; value 0, full after 1s"},
 		{"20s", take(5), "yes; value 0, full after 1m0s"},
@@ -123,7 +132,7 @@ func TestStepFixedWindowBefore1970(t *testing.T) {
 	rule := p.Rule("")
 	state, _, err := rule.Step(runtime.State{}, -int64(5*time.Second), take(5))
 	require.NoError(t, err)
-	require.Equal(t, -int64(6*time.Second), state.TS, "division rounds down, not to zero")
+	require.Equal(t, -int64(6*time.Second), state.TS, "windows are aligned by floor division")
 }
 
 func TestStepFixedWindowByKey(t *testing.T) {
@@ -135,11 +144,11 @@ func TestStepFixedWindowByKey(t *testing.T) {
 		require.NoError(t, err)
 		second, _, err := rule.Step(first, epoch.Add(time.Hour).UnixNano(), take(1))
 		require.NoError(t, err)
-		require.LessOrEqual(t, first.TS, epoch.UnixNano(), "a window has begun by the time it is used")
+		require.LessOrEqual(t, first.TS, epoch.UnixNano(), "a window begins before it is used")
 		require.Equal(t, first.TS+int64(time.Hour), second.TS, "windows follow each other without a gap")
 		starts[first.TS] = true
 	}
-	require.Len(t, starts, 100, "keys do not all start anew at the same instant")
+	require.Len(t, starts, 100, "keys do not all start a window at the same instant")
 }
 
 func TestStepFixedWindowFirstUse(t *testing.T) {
@@ -149,16 +158,16 @@ func TestStepFixedWindowFirstUse(t *testing.T) {
 		// The window begins with the first request, at 7s.
 		{"7s", take(3), "yes; value 2, full after 1m0s"},
 		{"1m6s", take(3), "no, retry after 1s; value 2, full after 1s"},
-		// Nobody asks when it ends, at 67s, so the next window begins at 90s.
+		// No request is made when it ends, at 67s, so the next window begins at 90s.
 		{"1m30s", take(5), "yes; value 0, full after 1m0s"},
 		{"2m29s", take(1), "no, retry after 1s; value 0, full after 1s"},
-		// A denied request begins no window, nor does a look.
+		// Neither a denied request nor a Check begins a window.
 		{"2m30s", check(1), "yes; value 5, full after 0s"},
 		{"2m40s", take(1), "yes; value 4, full after 1m0s"},
 	})
 }
 
-// Whole windows grant whole tokens, however large the numbers are.
+// Whole windows grant whole tokens, even for large numbers.
 func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	const rate = 999_999_999_999_989
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
@@ -169,7 +178,7 @@ func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
 }
 
-// A window of first use that has ended grants as time goes by, until a request begins the next one.
+// A window from first use that has ended grants continuously, until a request begins the next one.
 func TestStepFirstUseAfterTheEndOfAWindow(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 20,
 		Start: runtime.StartFirstUse()}
@@ -185,7 +194,7 @@ func TestStepSlidingWindow(t *testing.T) {
 		Start: runtime.StartOffset(0)}
 	walk(t, p, []step{
 		{"30s", take(10), "yes; value 0, full after 1m30s"},
-		// 10 were used in this window. From 60s on they count less and less, as the window slides past.
+		// 10 were used in this window. From 60s on they count less and less.
 		{"45s", take(1), "no, retry after 21s; value 0, full after 1m15s"},
 		{"1m0s", take(1), "no, retry after 6s; value 0, full after 1m0s"},
 		{"1m6s", take(1), "yes; value 0, full after 1m54s"},
@@ -193,7 +202,7 @@ func TestStepSlidingWindow(t *testing.T) {
 		{"1m30s", peek(), "yes; value 4, full after 1m30s"},
 		{"1m30s", take(5), "no, retry after 6s; value 4, full after 1m30s"},
 		{"1m36s", take(5), "yes; value 0, full after 1m24s"},
-		// 10 more pass only when the 6 of this window have slid past, in the window after the next.
+		// 10 more pass only when the 6 of this window no longer count, in the window after the next.
 		{"1m36s", take(10), "no, retry after 1m24s; value 0, full after 1m24s"},
 		{"3m0s", take(10), "yes; value 0, full after 2m0s"},
 	})
@@ -202,7 +211,7 @@ func TestStepSlidingWindow(t *testing.T) {
 func TestStepCapacityZero(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 3}
 	walk(t, p, []step{
-		// Tokens never pile up: each is used at the time at which it is granted.
+		// Tokens never accumulate: each is used at the instant at which it accrues.
 		{"0s", take(1), "count exceeds capacity: 1 is more than 0"},
 		{"0s", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
 		{"0s", reserve(2), "yes, after 1.5s; value -3, full after 1.5s"},
@@ -215,7 +224,7 @@ func TestStepCapacityZero(t *testing.T) {
 func TestStepReserveNone(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 2, MaxReserved: 0}
 	walk(t, p, []step{
-		// maxReserved 0 means no debt, which is not the same as no bound.
+		// maxReserved 0 means no debt, not an unbounded one.
 		{"0s", reserve(2), "yes; value 0, full after 2s"},
 		{"0s", reserve(1), "no, retry after 1s (due after 1s); value 0, full after 2s"},
 	})
@@ -230,7 +239,7 @@ func TestStepReserveBounded(t *testing.T) {
 		{"0s", take(1), "no, retry after 3s; value -2, full after 4s"},
 		{"0s", reserve(2), "no, retry after 1s (due after 4s); value -2, full after 4s"},
 		{"1s", reserve(2), "yes, after 3s; value -3, full after 5s"},
-		// One who cannot wait that long is refused, and told when there is no need to wait.
+		// A request with a shorter MaxDelay is denied, until the tokens have accrued.
 		{"2s", within(2*time.Second, reserve(1)), "no, retry after 3s (due after 3s); value -2, full after 4s"},
 		{"3s", within(2*time.Second, reserve(1)), "yes, after 2s; value -2, full after 4s"},
 		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5, which can be reserved"},
@@ -261,10 +270,10 @@ func TestStepClockGoingBack(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 10}
 	walk(t, p, []step{
 		{"10s", take(10), "yes; value 0, full after 10s"},
-		// The clock goes back: what is stored holds as of 10s, and nothing accrues before that.
+		// The clock goes back: the row holds as of 10s, and nothing accrues before that.
 		{"0s", take(1), "no, retry after 11s; value 0, full after 20s"},
 		{"9s", take(1), "no, retry after 2s; value 0, full after 11s"},
-		// It jumps to and fro: the time between is not counted twice.
+		// It jumps back and forth: the time between is not counted twice.
 		{"12s", take(2), "yes; value 0, full after 10s"},
 		{"2s", take(1), "no, retry after 11s; value 0, full after 20s"},
 		{"12s", take(1), "no, retry after 1s; value 0, full after 10s"},
@@ -286,11 +295,11 @@ func TestStepConfigEdit(t *testing.T) {
 		step
 	}{
 		{wide, step{"0s", take(40), "yes; value 60, full after 4s"}},
-		// Less capacity: what is beyond it is gone.
+		// Less capacity: the tokens beyond it are gone.
 		{narrow, step{"0s", take(1), "yes; value 19, full after 100ms"}},
-		// More capacity: it fills up at the rate, no faster.
+		// More capacity: it fills at the rate, not at once.
 		{wide, step{"0s", take(1), "yes; value 18, full after 8.2s"}},
-		// Another kind: the tokens stay.
+		// Another kind: the tokens remain.
 		{window, step{"0s", take(1), "yes; value 17, full after 1s"}},
 		{sliding, step{"0s", take(5), "yes; value 0, full after 2s"}},
 		{wide, step{"0s", take(1), "no, retry after 100ms; value 0, full after 10s"}},
@@ -298,15 +307,15 @@ func TestStepConfigEdit(t *testing.T) {
 		at, err := time.ParseDuration(row.at)
 		require.NoError(t, err)
 		rule := row.policy.Rule("")
-		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), row.ask)
+		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), row.q)
 		require.Equal(t, row.want, answer(d, err), "row %d", i)
 		state = next
 	}
 }
 
-// TestRefundOfWhatWasTakenBefore gives back what a full key would not have lost since. The bucket gets 10 tokens a
-// second, and the windows begin at each second.
-func TestRefundOfWhatWasTakenBefore(t *testing.T) {
+// A refund is less by the tokens that a full key would have lost since. The bucket refills by 10 tokens per second, and
+// the windows begin at each second.
+func TestRefundExcludesTokensAccruedSince(t *testing.T) {
 	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, Start: runtime.StartOffset(0)}
 	sliding, tokens := window, window
 	sliding.Kind = runtime.SlidingWindow
@@ -317,7 +326,7 @@ func TestRefundOfWhatWasTakenBefore(t *testing.T) {
 		taken, now int64
 		want       float64
 	}{
-		{&tokens, 0, 5*s + 400*ms, 5}, // whenever it was
+		{&tokens, 0, 5*s + 400*ms, 5}, // taken at an unknown time
 		{&tokens, 5 * s, 5 * s, 5},
 		{&tokens, 5 * s, 4 * s, 5}, // the clock went back
 		{&tokens, 5 * s, 5*s + 200*ms, 3},
@@ -335,11 +344,11 @@ func TestRefundOfWhatWasTakenBefore(t *testing.T) {
 		require.NoError(t, err)
 		_, d, err := rule.Step(next, row.now, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
-		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, given back at %d", row.policy.Kind, row.taken, row.now)
+		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, refunded at %d", row.policy.Kind, row.taken, row.now)
 	}
 }
 
-func TestWindowEnd(t *testing.T) {
+func TestWindowEndIsTheStartOfTheNextWindow(t *testing.T) {
 	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: 10, Capacity: 1, Start: runtime.StartOffset(3)}
 	rule := window.Rule("k")
 	for at, want := range map[int64]int64{2: 3, 3: 13, 12: 13, 13: 23, -7: 3, -8: -7, math.MaxInt64: math.MaxInt64} {
@@ -350,112 +359,4 @@ func TestWindowEnd(t *testing.T) {
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
 	rule = bucket("limit", 1).Rule("k")
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
-}
-
-// What is not known is an error, and neither an allowance nor a denial, whatever asks it.
-func TestUnknownOpIsAnError(t *testing.T) {
-	unknown := runtime.Request{Op: runtime.Reset + 1, Count: 1}
-	require.Equal(t, "Reset Op(6)", fmt.Sprint(runtime.Reset, unknown.Op))
-	for _, kind := range runtime.Kinds() {
-		p := bucket("limit", 10)
-		p.Kind, p.Rate = kind, 10
-		rule := p.Rule("")
-		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
-		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
-		require.ErrorIs(t, err, runtime.ErrInvalidCall)
-		require.False(t, d.Allowed)
-		require.Equal(t, s, after)
-		_, ok := rule.Upsert(epoch.UnixNano(), unknown)
-		require.False(t, ok)
-
-		p.Shards = 4
-		answer := do(t, still(), call(request(p, unknown)))[0]
-		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
-		_, err = p.StepShards(make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
-		require.ErrorIs(t, err, runtime.ErrInvalidCall)
-	}
-}
-
-func TestUnknownKindIsAnError(t *testing.T) {
-	for _, kind := range []runtime.Kind{0, runtime.SlidingWindow + 1} {
-		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
-		for op := runtime.Take; op <= runtime.Reset; op++ {
-			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
-			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
-			require.False(t, d.Allowed)
-		}
-		_, ok := rule.Upsert(epoch.UnixNano(), take(1))
-		require.False(t, ok)
-	}
-}
-
-// TestWindowsGrantTheirWholeRate takes all of a limit with random large numbers: it is full again when the next window
-// begins, and after n windows a limit with room for n rates is.
-func TestWindowsGrantTheirWholeRate(t *testing.T) {
-	d := roll(41)
-	for range 20_000 {
-		rate := d.Int64N(runtime.MaxTokens) + 1
-		n := 1 + d.Int64N(max(1, min(20, runtime.MaxTokens/rate)))
-		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: n * rate, Start: runtime.StartOffset(0),
-			Period: pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.upTo(runtime.MaxPeriod-1))}
-		rule := p.Rule("")
-		now := epoch.UnixNano() + d.Int64N(1e18)
-		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
-		require.NoError(t, err)
-		require.Equal(t, state.TS+n*int64(p.Period)-now, int64(taken.FullAfter), "%+v", p)
-		_, denied, err := rule.Step(state, now, take(rate))
-		require.NoError(t, err)
-		require.Equal(t, state.TS+int64(p.Period)-now, int64(denied.RetryAfter), "%+v", p)
-		for i := range n {
-			_, b, err := rule.Step(state, state.TS+(i+1)*int64(p.Period), peek())
-			require.NoError(t, err)
-			require.Equal(t, float64((i+1)*rate), b.Value, "%+v", p)
-		}
-	}
-}
-
-// TestWholeTokensAreDueExactly takes all of a bucket: how long a whole number of tokens takes is exact.
-func TestWholeTokensAreDueExactly(t *testing.T) {
-	d := roll(42)
-	for range 20_000 {
-		rate := d.Int64N(pick[int64](d, 1000, runtime.MaxTokens)) + 1
-		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.upTo(100*24*time.Hour)}
-		rule := p.Rule("")
-		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-		require.NoError(t, err)
-		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
-		n := 1 + d.Int64N(rate)
-		_, denied, err := rule.Step(state, epoch.UnixNano(), take(n))
-		require.NoError(t, err)
-		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
-		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
-		// The floats of so many tokens a nanosecond may be short by one.
-		require.InDelta(t, due.Int64(), int64(denied.RetryAfter), 1, "%d of %+v", n, p)
-	}
-}
-
-// TestNothingPassesAMicrosecondEarly asks for the next token of slow limits before it is due.
-func TestNothingPassesAMicrosecondEarly(t *testing.T) {
-	const day = 24 * time.Hour
-	for _, kind := range runtime.Kinds() {
-		for _, period := range []time.Duration{time.Millisecond, time.Second, time.Hour, day, 365 * day, runtime.MaxPeriod} {
-			for _, rate := range []int64{1, 2, 5} {
-				p := runtime.Policy{Name: "limit", Kind: kind, Rate: rate, Period: period, Capacity: rate}
-				if kind != runtime.TokenBucket {
-					p.Start = runtime.StartOffset(0)
-				}
-				rule := p.Rule("")
-				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
-				require.NoError(t, err)
-				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))
-				require.NoError(t, err)
-				at := epoch.UnixNano() + int64(denied.RetryAfter)
-				for early, passes := range map[time.Duration]bool{0: true, 2 * time.Microsecond: false, 10 * time.Microsecond: false} {
-					_, d, err := rule.Step(state, at-int64(early), take(1))
-					require.NoError(t, err)
-					require.Equal(t, passes, d.Allowed, "%v before %v of %+v", early, denied, p)
-				}
-			}
-		}
-	}
 }

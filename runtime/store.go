@@ -2,27 +2,30 @@ package runtime
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// Store keeps the counts. Its contract is the package storetest: what passes there is a Store.
+// Store keeps the counts. Package storetest is its contract: an implementation that passes it is a Store.
 //
 // A Store may be used by many goroutines at once.
 type Store interface {
-	// Do answers calls, one answer a call, as if one after the other in their order, and those about one key at one
-	// instant. A call whose requests cannot all pass takes nothing, and does not stand in the way of
-	// the calls after it. The calls must not be changed any more, even after an error: the store may still be at
-	// them.
+	// Do executes calls and returns one answer per call, as if the calls were executed one after the other in their
+	// order, and those for one key at one instant. A call whose requests cannot all pass takes nothing, and does not
+	// prevent the calls after it. The calls must not be changed afterwards, even after an error, because the store may
+	// still be using them.
 	//
-	// An error means that not every call was answered. Those that were have their answers nevertheless, the
-	// others have a zero [Answer]; if there are no answers, none was. What was not answered has taken nothing,
-	// unless ctx ended or the connection to the store was lost while it was taking.
+	// An error means that not every call was answered. The answers are then nil, or have a zero [Answer] for each call
+	// without one. Calls without an answer have taken nothing, unless ctx ended or the connection to the store was lost
+	// while they were executed.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
-// Call is a set of requests of which all pass or none does. If there are several, each must be a Take;
+// Call is a set of requests of which all pass or none does. If there are several, each must be a Take; the counts of
 // those for one key add up.
 type Call struct {
 	Requests []Request
@@ -36,46 +39,45 @@ type Request struct {
 	Key string
 	// Op is the operation.
 	Op Op
-	// Count is how many tokens are taken, checked or given back.
+	// Count is the number of tokens to take, check, charge or refund.
 	Count int64
 	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
 	Reserve bool
-	// MaxDelay refuses a reservation whose tokens are due later than that from now; 0 means no bound.
-	// RetryAfter is then the time until it passes without any delay. A count beyond the capacity never does: then
-	// RetryAfter is the delay, and the retry may be refused too.
+	// MaxDelay denies a reservation whose tokens are due later than that from now; 0 means no bound. RetryAfter is then
+	// the time until the request passes without any delay. A count beyond the capacity always has a delay: then
+	// RetryAfter is that delay, and the retry may be denied too.
 	MaxDelay time.Duration
-	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. Tokens that the key would have
-	// lost since, if it had been full and they had not been taken, are not given back: all tokens of a window that has
-	// ended, and as many tokens of a bucket as have accrued. 0 means that they were taken now.
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC; 0 means now. The refund is less
+	// by the tokens that a full key would have lost since: all tokens of a window that has ended, and for a token bucket
+	// the tokens that have accrued.
 	TakenAt int64
-	// Missing is how many tokens the key was short of its capacity right after those of a Refund were taken, or 0 if that
-	// is unknown. A key loses no tokens until that many have accrued, so the refund is what the key would have
-	// more by now if they had never been taken. It is too large by at most the tokens that others have given back meanwhile.
-	// A sliding window ignores it.
+	// Missing is how many tokens the key lacked of its capacity right after those of a Refund were taken, or 0 if that
+	// is unknown. A key loses no tokens until that many have accrued, so that the refund is the number of tokens that the
+	// key would have more now if they had never been taken. It is too large by at most the tokens that other callers have
+	// refunded meanwhile. A sliding window ignores Missing.
 	Missing float64
 }
 
-// Validate returns nil for a request that rows can stand for, and otherwise [ErrInvalidKey] or
-// [ErrInvalidPolicy].
+// Validate returns nil for a request with a valid policy and key, and otherwise [ErrInvalidKey] or [ErrInvalidPolicy].
 func (q Request) Validate() error {
-	if len(q.Key) > MaxKey || !legible(q.Key) {
-		return fmt.Errorf("%w: it is not one that Key.String has written", ErrInvalidKey)
+	if len(q.Key) > MaxKey || !printable(q.Key) {
+		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
 	}
 	return q.Policy.Validate()
 }
 
-// Answer answers a [Call].
+// Answer is the result of a [Call].
 type Answer struct {
-	// Decisions holds one decision a request. If any of them denies, nothing was taken.
+	// Decisions holds one decision per request. If one of them denies, nothing was taken.
 	Decisions []Decision
-	// Err says why the call could not be answered: [ErrInvalidCount], [ErrExceedsCapacity],
-	// [ErrInvalidPolicy], [ErrInvalidKey] or [ErrInvalidCall]. Nothing was taken then.
+	// Err is why the call could not be executed: [ErrInvalidCount], [ErrExceedsCapacity], [ErrInvalidPolicy],
+	// [ErrInvalidKey] or [ErrInvalidCall]. Nothing was taken then.
 	Err error
-	// At is the instant as of which the call was answered, in nanoseconds since 1970 UTC.
+	// At is the instant as of which the call was executed, in nanoseconds since 1970 UTC.
 	At int64
 }
 
-// Given reports whether there is an answer.
+// Given reports whether the call was answered; false for the zero Answer.
 func (a Answer) Given() bool { return len(a.Decisions) > 0 || a.Err != nil }
 
 // Allowed reports whether every request of the call passed.
@@ -88,18 +90,17 @@ func (a Answer) Allowed() bool {
 	return a.Err == nil && len(a.Decisions) > 0
 }
 
-// Row names a stored [State].
+// Row identifies a stored [State].
 type Row struct {
 	// Name is that of the policy.
 	Name string
-	// Key is as stored.
+	// Key is the key as it is stored.
 	Key string
 	// Shard counts from 0.
 	Shard int
 }
 
-// Compare orders rows by name, key and shard: the order in which every store locks them, so that no two
-// transactions wait for each other.
+// Compare orders rows by name, key and shard. Every store locks rows in this order, so that transactions do not deadlock.
 func (r Row) Compare(o Row) int {
 	if c := strings.Compare(r.Name, o.Name); c != 0 {
 		return c
@@ -108,4 +109,150 @@ func (r Row) Compare(o Row) int {
 		return c
 	}
 	return r.Shard - o.Shard
+}
+
+// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
+const sweepAfter = time.Hour
+
+// Sweepable reports whether a stored row of the policy has been worth no more than a new key for an hour, at the instant
+// now in nanoseconds since 1970 UTC, so that a sweep may delete it. It is false for an invalid policy, and for a shard
+// that the policy does not have.
+func (p *Policy) Sweepable(row Row, s State, now int64) bool {
+	if p.Validate() != nil || row.Shard >= max(1, p.Shards) {
+		return false
+	}
+	rule := p.Rule(row.Key).Shard(row.Shard, p.Shards)
+	return rule.Full(s, now-int64(sweepAfter))
+}
+
+// Sweepable reports whether a row is [Policy.Sweepable] for each of several policies with the same name, such as a limit
+// before and after an edit: a row that is full for the smaller capacity may be nearly empty for the larger one. It is
+// false without policies.
+func Sweepable(policies []*Policy, row Row, s State, now int64) bool {
+	keeps := func(p *Policy) bool { return !p.Sweepable(row, s, now) }
+	return len(policies) > 0 && !slices.ContainsFunc(policies, keeps)
+}
+
+// LocalTaker is a [Store] that holds leased tokens, which it has already taken, and can hand them out in this process.
+// See [Lease].
+type LocalTaker interface {
+	Store
+	// TakeLocal takes n tokens of a key from those that the store holds. If it returns false, nothing was taken, and the
+	// request goes to Do. The policy has a Lease, but may be invalid.
+	TakeLocal(p *Policy, key string, n int64) (Decision, bool)
+}
+
+// Tx is a transaction of the caller: an [sql.Tx], or an [sql.Conn] on which one was begun.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// TxStore is a [Store] that can keep the counts inside a transaction of its caller.
+type TxStore interface {
+	Store
+	// WithTx returns a store whose changes are committed if and only if tx is. It never begins, commits or rolls back,
+	// and tx remains usable after a denial. If tx is nil, the store returns [ErrNilTx].
+	WithTx(tx Tx) Store
+}
+
+// InTx returns the store inside a transaction of the caller. If store is not a [TxStore], the result returns [ErrNoTx].
+func InTx(store Store, tx Tx) Store {
+	if inTx, ok := store.(TxStore); ok {
+		return inTx.WithTx(tx)
+	}
+	return noTx{}
+}
+
+// noTx replaces a store without transactions: InTx has no error, so that verbs can be chained after it.
+type noTx struct{}
+
+func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
+
+// MemStore is a [Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
+// process ends. The zero MemStore is ready to use. It is the reference for all other stores.
+type MemStore struct {
+	// Clock returns the time; nil means time.Now.
+	Clock func() time.Time
+
+	mu   sync.Mutex
+	rows map[Row]State
+}
+
+// Do implements [Store]. Its only error is that of ctx.
+func (m *MemStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	b := NewBatch(calls)
+	// All rows are locked by mu, so that the batch can go on with more rows at once.
+	for !b.Run(now, m.readLocked(b.Rows())) {
+	}
+	m.writeLocked(b.Changes())
+	return b.Answers(), nil
+}
+
+// Len returns the number of stored rows.
+func (m *MemStore) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+// Sweep deletes the rows of the policies that are worth no more than a new key, and returns their number. Rows of other
+// policies are kept. If several policies have the same name, such as a limit before and after an edit, a row is deleted
+// only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy]; then nothing is
+// deleted.
+func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	byName := map[string][]*Policy{}
+	for _, p := range policies {
+		if err := p.Validate(); err != nil {
+			return 0, err
+		}
+		byName[p.Name] = append(byName[p.Name], p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, now := len(m.rows), m.now()
+	for row, s := range m.rows {
+		if Sweepable(byName[row.Name], row, s, now) {
+			delete(m.rows, row)
+		}
+	}
+	return before - len(m.rows), nil
+}
+
+func (m *MemStore) now() int64 {
+	if m.Clock == nil {
+		return time.Now().UnixNano()
+	}
+	return m.Clock().UnixNano()
+}
+
+func (m *MemStore) readLocked(rows []Row) []State {
+	states := make([]State, len(rows))
+	for i, row := range rows {
+		states[i] = m.rows[row]
+	}
+	return states
+}
+
+func (m *MemStore) writeLocked(changes []Change) {
+	if m.rows == nil {
+		m.rows = map[Row]State{}
+	}
+	for _, c := range changes {
+		if c.State.Exists {
+			m.rows[c.Row] = c.State
+		} else {
+			delete(m.rows, c.Row)
+		}
+	}
 }

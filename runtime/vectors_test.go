@@ -74,13 +74,13 @@ func (v vector) policy(t *testing.T) runtime.Policy {
 	return p
 }
 
-func (s vectorStep) ask() runtime.Request {
+func (s vectorStep) request() runtime.Request {
 	return runtime.Request{Op: runtime.Take, Count: s.Count, Reserve: s.Reserve}
 }
 
-// wait returns of a decision what the vectors call retryAfter: of a plain request RetryAfter, and of a
-// reserving one Delay, whether it was allowed or not. Convex tells one who was refused a reservation when
-// the tokens would be there without debt; our RetryAfter, the first instant at which it passes, is earlier.
+// wait returns the retryAfter of the vectors: RetryAfter for a plain request, and Delay for a reservation, whether it was
+// allowed or not. For a denied reservation Convex returns when the tokens would have accrued without debt; RetryAfter,
+// the first instant at which the reservation passes, is earlier.
 func (s vectorStep) wait(d runtime.Decision) time.Duration {
 	if s.Reserve {
 		return d.Delay
@@ -90,8 +90,7 @@ func (s vectorStep) wait(d runtime.Decision) time.Duration {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// agree holds a decision to a step of the vectors: exactly, but for the millisecond that the vectors are
-// rounded to.
+// agree compares a decision with a step of the vectors, which are rounded to milliseconds.
 func (s vectorStep) agree(t *testing.T, d runtime.Decision, at ...any) {
 	t.Helper()
 	require.Equal(t, s.OK, d.Allowed, at...)
@@ -99,12 +98,12 @@ func (s vectorStep) agree(t *testing.T, d runtime.Decision, at ...any) {
 	require.LessOrEqual(t, d.RetryAfter, s.wait(d), at...)
 }
 
-func TestVectorsStep(t *testing.T) {
+func TestStepAgreesWithConvex(t *testing.T) {
 	for line, v := range vectors(t) {
 		p, state := v.policy(t), runtime.State{}
 		rule := p.Rule("")
 		for i, s := range v.Steps {
-			next, d, err := rule.Step(state, int64(ms(s.Now)), s.ask())
+			next, d, err := rule.Step(state, int64(ms(s.Now)), s.request())
 			require.NoError(t, err, "line %d, step %d", line+1, i)
 			s.agree(t, d, "line %d, step %d", line+1, i)
 			require.InDelta(t, s.Value, next.Value, 1e-6, "line %d, step %d", line+1, i)
@@ -114,13 +113,13 @@ func TestVectorsStep(t *testing.T) {
 	}
 }
 
-func TestVectorsMemStore(t *testing.T) {
+func TestMemStoreAgreesWithConvex(t *testing.T) {
 	for line, v := range vectors(t) {
 		p, now := v.policy(t), int64(0)
 		store := &runtime.MemStore{Clock: func() time.Time { return time.UnixMilli(now) }}
 		for i, s := range v.Steps {
 			now = s.Now
-			q := s.ask()
+			q := s.request()
 			q.Policy = &p
 			call := runtime.Call{Requests: []runtime.Request{q}}
 			answers, err := store.Do(context.Background(), []runtime.Call{call})

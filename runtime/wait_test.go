@@ -19,14 +19,13 @@ func elapsed(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// kindsOfWaiting are a limit whose callers reserve and one whose callers try again, 3 tokens each, one a
-// second.
-func kindsOfWaiting() map[string]*runtime.Policy {
-	return map[string]*runtime.Policy{"reserving": reservable(3), "trying again": bucket("limit", 3)}
+// waitPolicies returns a limit on which Wait reserves and one on which it retries, with 3 tokens each and one per second.
+func waitPolicies() map[string]*runtime.Policy {
+	return map[string]*runtime.Policy{"reserving": reservable(3), "retrying": bucket("limit", 3)}
 }
 
-func TestWaitReturnsWhenTheTokensAreThere(t *testing.T) {
-	for name, p := range kindsOfWaiting() {
+func TestWaitReturnsWhenTheTokensAreAvailable(t *testing.T) {
+	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
@@ -38,8 +37,8 @@ func TestWaitReturnsWhenTheTokensAreThere(t *testing.T) {
 	}
 }
 
-func TestWaitFailsAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
-	for name, p := range kindsOfWaiting() {
+func TestWaitFailsAtOnceWhenTheDeadlineIsEarlier(t *testing.T) {
+	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.KeyOf(runtime.String("secret")))
@@ -59,8 +58,8 @@ func TestWaitFailsAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
 	}
 }
 
-func TestWaitMakesADeadlineThatIsFarEnough(t *testing.T) {
-	for name, p := range kindsOfWaiting() {
+func TestWaitPassesWhenTheDeadlineIsLater(t *testing.T) {
+	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
@@ -73,8 +72,8 @@ func TestWaitMakesADeadlineThatIsFarEnough(t *testing.T) {
 	}
 }
 
-func TestWaitGivesBackWhenItsContextEnds(t *testing.T) {
-	for name, p := range kindsOfWaiting() {
+func TestWaitRefundsWhenItsContextEnds(t *testing.T) {
+	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
@@ -92,7 +91,7 @@ func TestWaitGivesBackWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-func TestWaitersGoInTheirOrder(t *testing.T) {
+func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := reservable(1)
 		p.MaxReserved = runtime.Unbounded
@@ -114,8 +113,8 @@ func TestWaitersGoInTheirOrder(t *testing.T) {
 	})
 }
 
-// Callers of a limit without reservations go in no order, but at its rate.
-func TestWaitersThatTryAgainGoAtTheRate(t *testing.T) {
+// Without reservations the order is not guaranteed, but the rate is.
+func TestWaitersWithoutReservationsPassAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
 		require.Equal(t, 49*time.Second, elapsed(func() {
@@ -128,19 +127,19 @@ func TestWaitersThatTryAgainGoAtTheRate(t *testing.T) {
 	})
 }
 
-// counted is a store that counts how often it is asked.
+// counted is a store that counts its calls of Do.
 type counted struct {
 	runtime.Store
-	asked atomic.Int64
+	calls atomic.Int64
 }
 
 func (c *counted) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	c.asked.Add(1)
+	c.calls.Add(1)
 	return c.Store.Do(ctx, calls)
 }
 
-// Of those that wait, one at a time tries: not each of them whenever a token may be there.
-func TestWaitersDoNotAllTryAtOnce(t *testing.T) {
+// One waiter retries at a time. If all did whenever a token may have accrued, the calls would grow with their square.
+func TestWaitersDoNotAllRetryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{Store: &runtime.MemStore{}}
 		l := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{})
@@ -150,11 +149,11 @@ func TestWaitersDoNotAllTryAtOnce(t *testing.T) {
 			all.Go(func() { require.NoError(t, l.Wait(t.Context())) })
 		}
 		all.Wait()
-		require.LessOrEqual(t, store.asked.Load(), int64(3*waiters))
+		require.LessOrEqual(t, store.calls.Load(), int64(3*waiters))
 	})
 }
 
-func TestWaitInLineEndsWithItsContext(t *testing.T) {
+func TestWaitInQueueEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
 		require.NoError(t, l.Wait(t.Context()))
@@ -166,11 +165,11 @@ func TestWaitInLineEndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		require.Equal(t, time.Second, elapsed(func() { require.NoError(t, l.Wait(t.Context())) }), "nobody is left in the line")
+		require.Equal(t, time.Second, elapsed(func() { require.NoError(t, l.Wait(t.Context())) }), "the queue is empty")
 	})
 }
 
-// When as much is reserved ahead as may be, callers wait until they can reserve, and then for the tokens.
+// If MaxReserved is reached, callers wait until they can reserve, and then for their tokens.
 func TestWaitBeyondMaxReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(reservable(3), runtime.Key{})

@@ -1,5 +1,5 @@
-// Package storetest is the contract of [runtime.Store] in executable form. A store that passes [Run] is a
-// store; each clause is a test of its own, and says which rule was broken.
+// Package storetest is the contract of [runtime.Store] in executable form: an implementation that passes [Run] is a
+// store. Each clause is a subtest, and its failure prints the rule that was broken.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { ... })
@@ -8,6 +8,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,17 +16,32 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Open returns an empty store that tells the time by clock. It closes what it opens in t.Cleanup.
+// Open returns an empty store with the given clock. It closes its resources in t.Cleanup.
 type Open func(t *testing.T, clock func() time.Time) runtime.Store
 
 // Run tests a store against every clause of the contract.
 func Run(t *testing.T, open Open) {
-	for _, group := range [][]clause{one(), several(), keys(), failures(), sharded(), together(), kept()} {
+	t.Run("Kinds", validKinds)
+	for _, group := range [][]clause{takes(), operations(), changes(), together(), batches(), keys(), cancelled(),
+		sharded(), concurrent(), leases(), denials()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
+				// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.
 				clock := NewClock()
 				c.check(&subject{T: t, ctx: t.Context(), clock: clock, store: open(t, clock.Now), rule: c.rule})
 			})
+		}
+	}
+}
+
+// validKinds fails for a kind without a policy that the clauses can use.
+func validKinds(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		for _, p := range []*runtime.Policy{basic(kind), shards(kind)} {
+			if err := p.Validate(); err != nil {
+				t.Errorf("no store can be tested with kind %v: %v\nA kind needs an algorithm and an entry in the table kinds in "+
+					"runtime/rule.go. If it refuses the policies of basic and shards in runtime/storetest/storetest.go, adapt them.", kind, err)
+			}
 		}
 	}
 }
@@ -37,13 +53,13 @@ type clause struct {
 	check func(s *subject)
 }
 
-// Clock is a clock that stands still until it is told otherwise. It may be used by many goroutines.
+// Clock is a clock that changes only by Add and Set. It may be used by many goroutines.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at noon of 1 January 2030 UTC.
+// NewClock returns a clock set to noon of 1 January 2030 UTC.
 func NewClock() *Clock { return &Clock{now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)} }
 
 // Now returns the time.
@@ -67,7 +83,7 @@ func (c *Clock) Set(now time.Time) {
 	c.now = now
 }
 
-// subject is a store under test, with its clock, and the rule that a failure is about.
+// subject is a store under test, with its clock and the rule that is tested.
 type subject struct {
 	*testing.T
 	ctx   context.Context
@@ -82,7 +98,7 @@ func (s *subject) broken(format string, args ...any) {
 	s.Errorf("broken: "+s.rule+"\n"+format, args...)
 }
 
-// do asks the store one batch of calls.
+// do executes one batch of calls.
 func (s *subject) do(calls ...runtime.Call) []runtime.Answer {
 	s.Helper()
 	answers, err := s.store.Do(s.ctx, calls)
@@ -90,13 +106,13 @@ func (s *subject) do(calls ...runtime.Call) []runtime.Answer {
 		s.Fatalf("Do: %v", err)
 	}
 	if len(answers) != len(calls) {
-		s.Fatalf("Do gave %d answers to %d calls", len(answers), len(calls))
+		s.Fatalf("Do returned %d answers to %d calls", len(answers), len(calls))
 	}
 	return answers
 }
 
-// ask asks one question, which is not an error.
-func (s *subject) ask(p *runtime.Policy, key string, q runtime.Request) runtime.Decision {
+// decide executes one request, which must not be an error.
+func (s *subject) decide(p *runtime.Policy, key string, q runtime.Request) runtime.Decision {
 	s.Helper()
 	a := s.do(call(request(p, key, q)))[0]
 	if a.Err != nil {
@@ -108,20 +124,21 @@ func (s *subject) ask(p *runtime.Policy, key string, q runtime.Request) runtime.
 // take takes n tokens, and reports whether it was allowed.
 func (s *subject) take(p *runtime.Policy, key string, n int64) bool {
 	s.Helper()
-	return s.ask(p, key, runtime.Request{Count: n}).Allowed
+	return s.decide(p, key, runtime.Request{Count: n}).Allowed
 }
 
-// value returns what is left of a key.
+// value returns the number of tokens left.
 func (s *subject) value(p *runtime.Policy, key string) float64 {
 	s.Helper()
-	return s.ask(p, key, runtime.Request{Op: runtime.Peek}).Value
+	return s.decide(p, key, runtime.Request{Op: runtime.Peek}).Value
 }
 
-// wantValue requires that so many tokens are left of a key.
+// wantValue fails the clause unless so many tokens are left.
 func (s *subject) wantValue(p *runtime.Policy, key string, want float64) {
 	s.Helper()
+	// A millionth of a token is the allowance of runtime.Rule.Step for roundings.
 	if got := s.value(p, key); got < want-1e-6 || got > want+1e-6 {
-		s.broken("%v tokens are left of key %q of %s, not %v", got, key, p.Kind, want)
+		s.broken("%s: %v tokens are left for key %q, want %v", p.Kind, got, key, want)
 	}
 }
 
@@ -132,33 +149,53 @@ func request(p *runtime.Policy, key string, q runtime.Request) runtime.Request {
 	return q
 }
 
-// taking is a request for n tokens.
+// taking returns a request for n tokens.
 func taking(p *runtime.Policy, key string, n int64) runtime.Request {
 	return request(p, key, runtime.Request{Count: n})
 }
 
-// bucket, window and sliding grant ten tokens a minute; bucket can be reserved 5 ahead, and window 20.
-func bucket() *runtime.Policy {
-	return &runtime.Policy{Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 5}
-}
-
-func window() *runtime.Policy {
-	return &runtime.Policy{Name: "window", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 20, Start: runtime.StartOffset(0)}
-}
-
-func sliding() *runtime.Policy {
-	return &runtime.Policy{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 10, Period: time.Minute, Capacity: 10, Start: runtime.StartOffset(0)}
-}
-
-func firstUse() *runtime.Policy {
-	p := window()
-	p.Name, p.Start = "firstUse", runtime.StartFirstUse()
+// basic returns a policy of any kind: ten tokens a minute, of which 5 can be reserved if the kind allows it.
+func basic(kind runtime.Kind) *runtime.Policy {
+	p := &runtime.Policy{Name: kind.String(), Kind: kind, Rate: 10, Period: time.Minute, Capacity: 10}
+	if kind.Linear() {
+		p.MaxReserved = 5
+	}
+	if kind.Windowed() {
+		p.Start = runtime.StartOffset(0)
+	}
 	return p
 }
 
-// kinds returns a policy of every kind, and of every kind of start.
+// shards returns a policy of any kind whose three shards have 4, 3 and 3 tokens.
+func shards(kind runtime.Kind) *runtime.Policy {
+	p := basic(kind)
+	p.Name, p.Start, p.Shards = "sharded "+p.Name, runtime.Start{}, 3
+	return p
+}
+
+func bucket() *runtime.Policy {
+	p := basic(runtime.TokenBucket)
+	p.Name = "bucket"
+	return p
+}
+
+func window() *runtime.Policy {
+	p := basic(runtime.FixedWindow)
+	p.Name, p.MaxReserved = "window", 20
+	return p
+}
+
+// kinds returns policies of every kind and every Start.
 func kinds() []*runtime.Policy {
-	byKey := window()
+	byKey, firstUse := window(), window()
 	byKey.Name, byKey.Start = "byKey", runtime.Start{}
-	return []*runtime.Policy{bucket(), window(), byKey, firstUse(), sliding()}
+	firstUse.Name, firstUse.Start = "firstUse", runtime.StartFirstUse()
+	all := []*runtime.Policy{bucket(), window(), byKey, firstUse}
+	for _, kind := range runtime.Kinds() {
+		// A new kind takes part in every clause without a change here.
+		if !slices.ContainsFunc(all, func(p *runtime.Policy) bool { return p.Kind == kind }) {
+			all = append(all, basic(kind))
+		}
+	}
+	return all
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// vector is a trace of one limit with the answers of the reference implementation. Times are in
-// milliseconds.
+// vector is a trace of one limit with the decisions of the reference implementation. Times are in milliseconds.
 type vector struct {
 	Config struct {
 		Kind        string
@@ -36,16 +35,16 @@ type vectorStep struct {
 	TS         int64
 }
 
-// Stored returns what a store has stored of a row.
+// Stored returns the state of a row in a store.
 type Stored func(row runtime.Row) runtime.State
 
-// Vectors tests a store against traces of the reference implementation, one JSON object a line, as in
-// testdata/convex.jsonl: the verdicts, the waits, and what is stored after each step. It returns how many
-// steps agreed.
+// Vectors tests a store against traces of the reference implementation, one JSON object per line, as in
+// testdata/convex.jsonl: the decisions, the waits, and the stored state after each step. It returns the number of steps
+// that agreed.
 func Vectors(t *testing.T, store runtime.Store, clock *Clock, stored Stored, traces io.Reader) (agreed int) {
 	s := &subject{T: t, ctx: t.Context(), clock: clock, store: store}
 	lines := bufio.NewScanner(traces)
-	lines.Buffer(nil, 1<<24)
+	lines.Buffer(nil, 1<<24) // a trace is longer than a Scanner's default line
 	for n := 1; lines.Scan(); n++ {
 		var v vector
 		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
@@ -54,9 +53,9 @@ func Vectors(t *testing.T, store runtime.Store, clock *Clock, stored Stored, tra
 		p := v.policy("vector" + strconv.Itoa(n))
 		for i, step := range v.Steps {
 			clock.Set(time.UnixMilli(step.Now))
-			d := s.ask(p, "", runtime.Request{Count: step.Count, Reserve: step.Reserve})
+			d := s.decide(p, "", runtime.Request{Count: step.Count, Reserve: step.Reserve})
 			if row := stored(runtime.Row{Name: p.Name}); !step.agrees(d, row) {
-				t.Errorf("line %d, step %d: %+v, stored %+v\nwant %+v", n, i+1, d, row, step)
+				t.Errorf("line %d, step %d: the decision is %+v and the state %+v\nwant %+v", n, i+1, d, row, step)
 				continue
 			}
 			agreed++
@@ -75,6 +74,7 @@ func (v *vector) policy(name string) *runtime.Policy {
 	if c.Kind == runtime.FixedWindow.String() {
 		p.Kind = runtime.FixedWindow
 	}
+	// The defaults of the reference implementation.
 	p.Capacity, p.MaxReserved = c.Rate, runtime.Unbounded
 	if c.Capacity != nil {
 		p.Capacity = *c.Capacity
@@ -88,11 +88,10 @@ func (v *vector) policy(name string) *runtime.Policy {
 	return p
 }
 
-// agrees reports whether a decision and what was stored after it are those of the reference. The reference
-// counts in milliseconds. It has one field for how long to wait; of a request to reserve, granted or
-// refused, that is the delay until the tokens are due.
+// agrees reports whether a decision and the state after it are those of the reference, which counts in milliseconds.
 func (s vectorStep) agrees(d runtime.Decision, row runtime.State) bool {
 	wait := d.RetryAfter
+	// The reference has one field for all waits. For a reservation, allowed or denied, that is the delay.
 	if s.Reserve {
 		wait = d.Delay
 	}

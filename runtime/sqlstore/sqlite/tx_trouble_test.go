@@ -18,7 +18,7 @@ func TestTxNil(t *testing.T) {
 	for _, tx := range []runtime.Tx{nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
 		d, err := runtime.NewLimiter(store).WithTx(tx).Limit(told, runtime.Key{}).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrNilTx)
-		require.EqualError(t, err, `limit "told": there is no transaction`)
+		require.EqualError(t, err, `limit "told": the transaction is nil`)
 		assert.False(t, d.Allowed)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestConcurrentCallersTakeExactlyWhatFits(t *testing.T) {
+func TestConcurrentCallersTakeExactlyTheCapacity(t *testing.T) {
 	for _, shards := range []int{1, 2, 8} {
 		p := bucket("limit", 1000)
 		p.Rate, p.Shards = 8, shards
@@ -32,7 +32,7 @@ func TestConcurrentCallersTakeExactlyWhatFits(t *testing.T) {
 	}
 }
 
-func TestMemStoreForgetsWhatWasReset(t *testing.T) {
+func TestMemStoreDeletesResetRows(t *testing.T) {
 	store, p := still(), bucket("limit", 2)
 	do(t, store, call(request(p, take(2))))
 	require.Equal(t, 1, store.Len())
@@ -41,7 +41,7 @@ func TestMemStoreForgetsWhatWasReset(t *testing.T) {
 	require.Equal(t, 2.0, left(t, store, p))
 }
 
-func TestMemStoreSweep(t *testing.T) {
+func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 	now := epoch
 	store := &runtime.MemStore{Clock: func() time.Time { return now }}
 	p, other := bucket("limit", 2), bucket("other", 2)
@@ -66,8 +66,9 @@ func TestMemStoreSweep(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A rolling deploy raises a capacity: a row that is full for the old limit lacks 90,000 tokens for the new one.
-func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
+// During a rolling deploy that raises a capacity, a row that is full for the old limit lacks 90,000 tokens for the new
+// one.
+func TestSweepKeepsRowsThatAnyPolicyNeeds(t *testing.T) {
 	now := epoch
 	store := &runtime.MemStore{Clock: func() time.Time { return now }}
 	small, large := bucket("limit", 10_000), bucket("limit", 100_000)
@@ -83,6 +84,42 @@ func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
 	require.InDelta(t, 10_000, left(t, store, large), 1)
 	swept, err := store.Sweep(t.Context(), small)
 	require.NoError(t, err)
-	require.Equal(t, 1, swept, "the small one alone has no use for the row")
+	require.Equal(t, 1, swept, "the smaller policy alone does not need the row")
 	require.False(t, runtime.Sweepable(nil, runtime.Row{Name: "limit"}, runtime.State{}, 0))
+}
+
+// A sweepable row is worth as much as a new key: now, at every later instant, and on a clock that is set back by less
+// than an hour.
+func TestSweepableRowEqualsNewKey(t *testing.T) {
+	swept := 0
+	traces(t, 20, nil, func(d dice, r *row) {
+		r.step(d.request(r.policy))
+		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
+		if at > lastInstant || !r.policy.Sweepable(runtime.Row{Name: r.policy.Name}, r.state, at) {
+			return
+		}
+		swept++
+		seen, unseen := *r, *newRow(t, r.policy)
+		seen.now = at - int64(d.upTo(time.Hour))
+		for range 5 {
+			unseen.now = seen.now
+			q := d.take(r.policy)
+			require.Equal(t, unseen.step(q), seen.step(q), "%+v", r.policy)
+			if unseen.state.Exists {
+				require.Equal(t, unseen.state, seen.state)
+			}
+			seen.now += max(0, int64(d.jump(r.policy)))
+		}
+	})
+	require.Positive(t, swept)
+}
+
+func TestOnlyKnownFullRowsAreSweepable(t *testing.T) {
+	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
+	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Exists: true}
+	later := epoch.Add(2 * time.Hour).UnixNano()
+	require.True(t, p.Sweepable(runtime.Row{Shard: 1}, full, later))
+	require.False(t, p.Sweepable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
+	require.False(t, p.Sweepable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
+	require.False(t, (&runtime.Policy{}).Sweepable(runtime.Row{}, full, later), "the policy is invalid")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// faulty is a store that can fail, or be slow to answer. It works in a transaction, too.
+// faulty is a store that can fail or be slow, in a transaction too.
 type faulty struct {
 	*runtime.MemStore
 	err  error
@@ -34,20 +34,20 @@ func (f *faulty) WithTx(runtime.Tx) runtime.Store { return f }
 
 var errDown = errors.New("the server is down")
 
-// onError returns a reservable limit of 3 tokens that fails as o says, and answers within a second.
+// onError returns a reservable limit of 3 tokens with the given OnError and a timeout of a second.
 func onError(o runtime.OnError) *runtime.Policy {
 	p := reservable(3)
 	p.OnError, p.Timeout = o, time.Second
 	return p
 }
 
-func TestVerbsOfAStoreThatFails(t *testing.T) {
+func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
 	passing := map[string]bool{"Allow": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
 	for _, o := range runtime.OnErrors() {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
 			for _, v := range verbs(limiter) {
-				err := v.ask(t.Context(), limiter.Reservable(onError(o), runtime.Key{}))
+				err := v.call(t.Context(), limiter.Reservable(onError(o), runtime.Key{}))
 				if o == runtime.FailOpen && passing[v.name] {
 					require.NoError(t, err, v.name)
 					continue
@@ -59,7 +59,7 @@ func TestVerbsOfAStoreThatFails(t *testing.T) {
 	}
 }
 
-func TestDecisionsOfAStoreThatFails(t *testing.T) {
+func TestFailOpenAllowsUncounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
 		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
@@ -72,7 +72,7 @@ func TestDecisionsOfAStoreThatFails(t *testing.T) {
 		require.Equal(t, "allowed, uncounted", all.String())
 
 		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
-		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "what is wrong with the question stays wrong")
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "an invalid request remains an error")
 		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 0)
 		require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
@@ -80,27 +80,27 @@ func TestDecisionsOfAStoreThatFails(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runtime.Decisions{Allowed: true, Each: []runtime.Decision{d, d}}, ds)
 		_, err = limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(closed, runtime.Key{}))
-		require.ErrorIs(t, err, errDown, "all of them must fail open")
+		require.ErrorIs(t, err, errDown, "a call passes only if all of its limits fail open")
 	})
 }
 
-func TestTimeout(t *testing.T) {
+func TestTimeoutBoundsTheDecision(t *testing.T) {
 	for _, row := range []struct {
-		name    string
-		slow    time.Duration
-		onError runtime.OnError
-		inTx    bool
-		patient time.Duration // of the caller
-		takes   time.Duration
-		allowed bool
-		open    bool
+		name     string
+		slow     time.Duration
+		onError  runtime.OnError
+		inTx     bool
+		deadline time.Duration // the caller's
+		takes    time.Duration
+		allowed  bool
+		open     bool
 	}{
 		{"in time", 999 * time.Millisecond, runtime.FailOpen, false, time.Hour, 999 * time.Millisecond, true, false},
 		{"too late, closed", time.Minute, runtime.FailClosed, false, time.Hour, time.Second, false, false},
 		{"too late, open", time.Minute, runtime.FailOpen, false, time.Hour, time.Second, true, true},
 		{"the caller's deadline, closed", time.Minute, runtime.FailClosed, false, time.Millisecond, time.Millisecond, false, false},
 		{"the caller's deadline, open", time.Minute, runtime.FailOpen, false, time.Millisecond, time.Millisecond, true, true},
-		{"in a transaction it does not count", time.Minute, runtime.FailOpen, true, time.Hour, time.Minute, true, false},
+		{"no timeout in a transaction", time.Minute, runtime.FailOpen, true, time.Hour, time.Minute, true, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestTimeout(t *testing.T) {
 				if row.inTx {
 					limiter = limiter.WithTx(nil)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), row.patient)
+				ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
 				defer cancel()
 				require.Equal(t, row.takes, elapsed(func() {
 					d, err := limiter.Limit(onError(row.onError), runtime.Key{}).Allow(ctx)
@@ -123,15 +123,15 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-func TestTimeoutSaysWhoseItWas(t *testing.T) {
+func TestTimeoutErrorNamesTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
 		_, err := limiter.Limit(onError(runtime.FailClosed), runtime.Key{}).Allow(t.Context())
-		require.EqualError(t, err, `limit "limit": the store did not answer in time, 1s: context deadline exceeded`)
+		require.EqualError(t, err, `limit "limit": the store did not answer within the limit's timeout of 1s: context deadline exceeded`)
 	})
 }
 
-func TestFailedOpenIsNotForTheOneWhoGoes(t *testing.T) {
+func TestCancelledCallerDoesNotFailOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
 		p := onError(runtime.FailOpen)
@@ -143,7 +143,7 @@ func TestFailedOpenIsNotForTheOneWhoGoes(t *testing.T) {
 	})
 }
 
-func TestReservationOfAStoreThatFailed(t *testing.T) {
+func TestReservationThatFailedOpenChargesTheUse(t *testing.T) {
 	store := &faulty{MemStore: still(), err: errDown}
 	l := runtime.NewLimiter(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 2)
@@ -151,15 +151,15 @@ func TestReservationOfAStoreThatFailed(t *testing.T) {
 	require.ErrorIs(t, r.FailedOpen, errDown)
 	require.Zero(t, r.Delay())
 
-	require.ErrorIs(t, r.Settle(t.Context(), 2), errDown, "a charge is no decision")
+	require.ErrorIs(t, r.Settle(t.Context(), 2), errDown, "a charge does not fail open")
 	store.err = nil
 	require.NoError(t, r.Settle(t.Context(), 2))
-	require.Equal(t, 1.0, value(t, l), "what was used is charged, for nothing was reserved")
+	require.Equal(t, 1.0, value(t, l), "the whole use is charged, because nothing was reserved")
 
 	store.err = errDown
 	r, err = l.Reserve(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, r.Cancel(t.Context()), "there is nothing to be given back")
+	require.NoError(t, r.Cancel(t.Context()), "there is nothing to refund")
 	store.err = nil
 	require.Equal(t, 1.0, value(t, l))
 }
@@ -172,6 +172,6 @@ func TestFailedOpenWaitReturnsAtOnce(t *testing.T) {
 		store.err = errDown
 		require.Zero(t, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 3)) }))
 		store.err = nil
-		require.Equal(t, 0.0, value(t, l), "nothing was taken, nor given back")
+		require.Equal(t, 0.0, value(t, l), "nothing was taken or refunded")
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// value returns what is left of a limit, to the fraction.
+// value returns the number of tokens left, with the fraction.
 func value(t *testing.T, l runtime.ReservableLimit) float64 {
 	t.Helper()
 	b, err := l.Peek(t.Context())
@@ -19,7 +19,7 @@ func value(t *testing.T, l runtime.ReservableLimit) float64 {
 	return b.Value
 }
 
-func TestSettleSaysHowManyWereUsed(t *testing.T) {
+func TestSettleRefundsOrCharges(t *testing.T) {
 	for _, row := range []struct {
 		name           string
 		reserved, used int64
@@ -29,7 +29,7 @@ func TestSettleSaysHowManyWereUsed(t *testing.T) {
 		{"less", 5, 2, 8},
 		{"all", 5, 5, 5},
 		{"more", 5, 8, 2},
-		{"more than there is", 5, 30, -20},
+		{"more than the capacity", 5, 30, -20},
 		{"less of tokens reserved ahead", 15, 12, -2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSettleSaysHowManyWereUsed(t *testing.T) {
 	}
 }
 
-func TestReservationIsSettledOnce(t *testing.T) {
+func TestReservationCanBeSettledOnce(t *testing.T) {
 	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
 	settle := func(r *runtime.Reservation) error { return r.Settle(t.Context(), 1) }
 	cancel := func(r *runtime.Reservation) error { return r.Cancel(t.Context()) }
@@ -57,7 +57,7 @@ func TestReservationIsSettledOnce(t *testing.T) {
 	}
 }
 
-func TestReservationStandsAfterAnError(t *testing.T) {
+func TestReservationIsOpenAfterAnError(t *testing.T) {
 	store := &flaky{Store: still()}
 	l := runtime.NewLimiter(store).Reservable(reservable(10), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 5)
@@ -71,7 +71,7 @@ func TestReservationStandsAfterAnError(t *testing.T) {
 	require.Equal(t, 10.0, value(t, l))
 }
 
-// flaky is a store that sometimes cannot be reached.
+// flaky is a store that sometimes fails.
 type flaky struct {
 	runtime.Store
 	err error
@@ -94,7 +94,7 @@ func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
 	require.Equal(t, 10.0, value(t, l))
 }
 
-func TestRefusedReservationHoldsNothing(t *testing.T) {
+func TestDeniedReservationHoldsNothing(t *testing.T) {
 	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
 	_, err := l.ReserveN(t.Context(), 20)
 	require.NoError(t, err)
@@ -102,8 +102,8 @@ func TestRefusedReservationHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, r.Allowed)
 	require.Equal(t, time.Second, r.RetryAfter)
-	require.Equal(t, runtime.Never, r.Delay(), "who waits that long uses no token")
-	require.Equal(t, 11*time.Second, r.Decision.Delay, "what it would have been")
+	require.Equal(t, runtime.Never, r.Delay(), "a denied reservation has no tokens to wait for")
+	require.Equal(t, 11*time.Second, r.Decision.Delay, "the delay that it would have had")
 	require.ErrorIs(t, r.Cancel(t.Context()), runtime.ErrNotReserved)
 	require.Equal(t, -10.0, value(t, l))
 }
@@ -146,17 +146,17 @@ func TestConcurrentSettlesCountOnce(t *testing.T) {
 	require.Equal(t, 8.0, value(t, l))
 }
 
-// daily returns a limit of 5 a day, whose days begin at midnight, and a clock that shows an hour before one.
+// daily returns a limit of 5 per day from midnight on, and a clock that shows 23:00.
 func daily(maxReserved int64) (p *runtime.Policy, clock *time.Time) {
 	now := epoch.Truncate(24 * time.Hour).Add(-time.Hour)
 	return &runtime.Policy{Name: "daily", Kind: runtime.FixedWindow, Rate: 5, Period: 24 * time.Hour, Capacity: 5,
 		MaxReserved: maxReserved, Start: runtime.StartOffset(0)}, &now
 }
 
-// TestWhatIsGivenBackLaterIsNotUsedTwice takes all of a day at 23:00 and all of the next at 1:00. To give the first
-// back then gives nothing to the second.
-func TestWhatIsGivenBackLaterIsNotUsedTwice(t *testing.T) {
-	for name, giveBack := range map[string]func(ctx context.Context, l runtime.ReservableLimit) func() error{
+// All tokens of a day are taken at 23:00, and all of the next day at 1:00. A refund of the first ones then adds nothing
+// to the second day.
+func TestLateRefundAddsNothingToTheNextWindow(t *testing.T) {
+	for name, refund := range map[string]func(ctx context.Context, l runtime.ReservableLimit) func() error{
 		"RefundN": func(ctx context.Context, l runtime.ReservableLimit) func() error {
 			d, err := l.AllowN(ctx, 5)
 			require.NoError(t, err)
@@ -181,10 +181,10 @@ func TestWhatIsGivenBackLaterIsNotUsedTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, clock := daily(5)
 			l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
-			again := giveBack(t.Context(), l)
+			refundLater := refund(t.Context(), l)
 			*clock = clock.Add(2 * time.Hour)
 			require.NoError(t, l.RequireN(t.Context(), 5))
-			require.NoError(t, again())
+			require.NoError(t, refundLater())
 			d, err := l.Allow(t.Context())
 			require.NoError(t, err)
 			require.False(t, d.Allowed, "5 were used today")
@@ -192,9 +192,8 @@ func TestWhatIsGivenBackLaterIsNotUsedTwice(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotDueYetIsGivenBack cancels a reservation of this day's tokens and the next on the next: those of today
-// come back.
-func TestWhatIsNotDueYetIsGivenBack(t *testing.T) {
+// A reservation of the tokens of three days is cancelled on the second day: those of the first day are lost.
+func TestCancelRefundsTokensNotYetDue(t *testing.T) {
 	p, clock := daily(10)
 	l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 15)
@@ -205,8 +204,8 @@ func TestWhatIsNotDueYetIsGivenBack(t *testing.T) {
 	require.Equal(t, 5.0, value(t, l))
 }
 
-// TestSettleOfABucket settles a reservation some time later, as if only what was used had been taken.
-func TestSettleOfABucket(t *testing.T) {
+// A reservation settled later leaves the tokens that the key would have if only the used ones had been taken.
+func TestSettleOfABucketCountsAccruedTokens(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		after time.Duration
@@ -234,8 +233,7 @@ func TestSettleOfABucket(t *testing.T) {
 	}
 }
 
-// TestRefundOfNothing gives back what was not taken.
-func TestRefundOfNothing(t *testing.T) {
+func TestRefundOfADecisionThatTookNothing(t *testing.T) {
 	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
 	require.NoError(t, l.RequireN(t.Context(), 10))
 	denied, err := l.Allow(t.Context())
@@ -250,8 +248,7 @@ func TestRefundOfNothing(t *testing.T) {
 	}
 }
 
-// TestReservationsWithoutBound reserves more than any bound could be.
-func TestReservationsWithoutBound(t *testing.T) {
+func TestUnboundedReservationsExceedAnyBound(t *testing.T) {
 	p := reservable(runtime.Unbounded)
 	p.Rate = runtime.MaxTokens
 	l := runtime.NewLimiter(still()).Reservable(p, runtime.Key{})

@@ -1,0 +1,104 @@
+package runtime
+
+import "math"
+
+// fixedWindow is the algorithm of [FixedWindow]: tokens accrue up to the start of the current window, so that each new
+// window grants rate of them. Windows are aligned to the rule's phase, or start at a key's first use.
+type fixedWindow struct{}
+
+func (fixedWindow) problem(*Policy) string { return "" }
+
+func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
+	return f.accrue(r, s, now).Value, allowance(r.Rate, r.Period)
+}
+
+func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
+	return r.accrueTo(s, f.currentStart(r, s, now))
+}
+
+// currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
+// one has ended, that is now: a request at this instant would start a window.
+func (fixedWindow) currentStart(r *Rule, s State, now int64) int64 {
+	switch {
+	case !r.FirstUse:
+		return r.windowStart(now)
+	case s.Exists && now < addSaturating(s.TS, r.Period):
+		return s.TS
+	}
+	return now
+}
+
+func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
+	s = f.accrue(r, s, now)
+	s.Value -= count
+	return s
+}
+
+func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
+	s = f.accrue(r, s, now)
+	s.Value = min(r.Capacity, s.Value+count)
+	return s
+}
+
+// refundable is count in the window of the request. Later it is less by the tokens that later windows have granted to
+// no effect because the key would have been full.
+func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64 {
+	start := f.currentStart(r, s, now)
+	from := takenAt
+	switch {
+	case r.FirstUse && start <= takenAt:
+		return count
+	case r.FirstUse:
+		// The start of that window is no longer stored. It was less than a period before.
+		from -= r.Period
+	case r.windowStart(takenAt) == start:
+		return count
+	default:
+		from = r.windowStart(takenAt)
+	}
+	// Without a reservation, all of the tokens belonged to the window that has ended.
+	if missing == 0 {
+		return 0
+	}
+	return r.unaccrued(from, start, count, missing)
+}
+
+func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
+	accrued := f.accrue(r, s, now)
+	lacking := need - accrued.Value
+	if !r.FirstUse {
+		return r.nextStart(accrued.TS, lacking), r.Period
+	}
+	// Nothing is granted before the current window has ended, however soon the tokens would accrue.
+	return max(addSaturating(accrued.TS, r.timeFor(lacking)), addSaturating(s.TS, r.Period)), 1
+}
+
+// nextStart returns the first start of a window by which a number of tokens has accrued since t, up to rounding.
+func (r *Rule) nextStart(t int64, tokens float64) int64 {
+	start := r.windowStart(t)
+	windows := math.Ceil(tokens/r.Rate + float64(t-start)/float64(r.Period))
+	// The product below must not overflow. Written so that NaN takes this branch too.
+	if !(windows <= float64((math.MaxInt64-max(0, start))/r.Period)) {
+		return math.MaxInt64
+	}
+	return start + max(1, int64(windows))*r.Period
+}
+
+func (f fixedWindow) full(r *Rule, s State, now int64) bool {
+	// Until such a window ends, its row fixes when the next one can begin: a new key would start a window at once.
+	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
+		return false
+	}
+	return f.accrue(r, s, now).Value >= r.Capacity
+}
+
+func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
+	if r.FirstUse {
+		return math.MaxInt64
+	}
+	return addSaturating(r.windowStart(at), r.Period)
+}
+
+func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) {
+	return r.windowStart(now), !r.FirstUse
+}

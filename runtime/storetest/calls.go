@@ -1,0 +1,298 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// together returns the clauses about several requests in a call.
+func together() []clause {
+	return []clause{
+		{"AllOrNone", "a call takes from all of its limits or from none", func(s *subject) {
+			s.take(window(), "k", 8)
+			a := s.do(call(taking(bucket(), "k", 5), taking(window(), "k", 3)))[0]
+			if a.Err != nil || a.Allowed() || len(a.Decisions) != 2 {
+				s.Fatalf("the answer to 5 of 10 and 3 of 2 tokens is %+v", a)
+			}
+			if !a.Decisions[0].Allowed || a.Decisions[1].Allowed || a.Decisions[1].RetryAfter <= 0 {
+				s.broken("not only the limit without tokens denies: %v", a.Decisions)
+			}
+			if left := a.Decisions[0].Remaining; left != 10 {
+				s.broken("none of 10 tokens were taken, but Remaining is %d", left)
+			}
+			s.wantValue(bucket(), "k", 10)
+			s.wantValue(window(), "k", 2)
+			if !s.do(call(taking(bucket(), "k", 5), taking(window(), "k", 2)))[0].Allowed() {
+				s.broken("5 of 10 and 2 of 2 tokens were denied")
+			}
+			s.wantValue(bucket(), "k", 5)
+			s.wantValue(window(), "k", 0)
+		}},
+		{"SameKeyTwice", "requests of one call for one key add up", func(s *subject) {
+			both := call(taking(bucket(), "k", 6), taking(bucket(), "k", 4))
+			if !s.do(both)[0].Allowed() {
+				s.broken("6 and 4 of 10 tokens were denied")
+			}
+			d := s.do(both)[0].Decisions[1]
+			if d.Allowed || d.RetryAfter != time.Minute {
+				s.broken("the decision on 6 and 4 of 0 tokens, with 10 accruing per minute, is %v", d)
+			}
+			// Each fits, but the sum never does: a denial would make the caller wait forever.
+			err := s.do(call(taking(bucket(), "k", 6), taking(bucket(), "k", 5)))[0].Err
+			if !errors.Is(err, runtime.ErrExceedsCapacity) {
+				s.broken("6 and 5 can never pass a capacity of 10, but the error is %v", err)
+			}
+		}},
+		{"OnlyTakes", "a call with several requests has only takes", func(s *subject) {
+			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})))[0]
+			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
+				s.broken("the answer to a take and a refund is %+v", a)
+			}
+			s.wantValue(bucket(), "k", 10)
+		}},
+	}
+}
+
+// batches returns the clauses about several calls in a batch.
+func batches() []clause {
+	return []clause{
+		{"Order", "the calls of a batch are executed one after the other", func(s *subject) {
+			// The second call is denied, and must not prevent the third, which needs fewer tokens.
+			answers := s.do(
+				call(taking(bucket(), "k", 6)),
+				call(taking(bucket(), "k", 6)),
+				call(taking(bucket(), "k", 4)),
+				call(request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 2})),
+				call(taking(bucket(), "k", 2)),
+				call(request(bucket(), "k", runtime.Request{Op: runtime.Peek})),
+			)
+			for i, want := range []bool{true, false, true, true, true, true} {
+				if answers[i].Allowed() != want {
+					s.broken("the answer to call %d of a batch is %+v", i, answers[i])
+				}
+			}
+			if got := answers[5].Decisions[0].Value; got != 0 {
+				s.broken("after taking 6, 4 and 2 of 10 tokens and refunding 2, %v are left", got)
+			}
+		}},
+		{"Neighbours", "a call that is an error does not fail its neighbours", func(s *subject) {
+			// A store that fails the transaction for any of these would fail all of its callers.
+			bad := &runtime.Policy{Name: "bad"}
+			answers := s.do(
+				call(taking(bucket(), "k", 3)),
+				call(taking(bucket(), "k", 0)),
+				call(taking(bucket(), "k", -1)),
+				call(taking(bucket(), "k", 11)),
+				call(taking(bad, "k", 1)),
+				call(taking(nil, "k", 1)),
+				call(taking(bucket(), "k", 1), taking(bad, "k", 1)),
+				call(taking(bucket(), "k", 3)),
+			)
+			wants := []error{nil, runtime.ErrInvalidCount, runtime.ErrInvalidCount, runtime.ErrExceedsCapacity,
+				runtime.ErrInvalidPolicy, runtime.ErrInvalidPolicy, runtime.ErrInvalidPolicy, nil}
+			for i, want := range wants {
+				if err := answers[i].Err; !errors.Is(err, want) || want == nil && err != nil {
+					s.broken("the error of call %d is %v, want %v", i, err, want)
+				}
+			}
+			s.wantValue(bucket(), "k", 4)
+		}},
+		{"Empty", "a batch of no calls has no answers", func(s *subject) {
+			s.do()
+		}},
+		{"SharedName", "policies of one name share their counts", func(s *subject) {
+			twin := bucket()
+			s.do(call(taking(bucket(), "k", 4)), call(taking(twin, "k", 4)))
+			s.wantValue(twin, "k", 2)
+		}},
+	}
+}
+
+// hostile are key parts that collations, escapes, trimming or truncation could confuse.
+var hostile = []string{
+	"", "user", "User", "USER", "user ", " user", "user\t", "user\x00", "user\x00x", "üser", "u\u0308ser",
+	"\xff", "\xfe", "\xff\xfe", "\xc3", "%", "%25", "%FF", "|", "%7C", "a|b", "'", "''", `"`, "`", `\`, `\'`,
+	"'; DROP TABLE rate_limits; --", "$1", "?", ":name", "😀", "😁", "\u200b", "\u202e", "null", "NULL", "0", "00", "0.0",
+	strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y", strings.Repeat("x", 255), strings.Repeat("x", 256),
+	strings.Repeat("é", 200), strings.Repeat("\x00", 300),
+}
+
+// keys returns the clauses about names and keys.
+func keys() []clause {
+	return []clause{
+		{"Keys", "different keys have different counts, whatever bytes they contain", func(s *subject) {
+			var all []string
+			for _, part := range hostile {
+				all = append(all, runtime.KeyOf(runtime.String(part)).String())
+			}
+			all = append(all, runtime.Key{}.String(), runtime.KeyOf(runtime.String(""), runtime.String("")).String())
+			// Different counts per key, so that two keys with one count are found whichever comes first.
+			for i, key := range all {
+				if !s.take(bucket(), key, int64(1+i%9)) {
+					s.broken("key %.40q was not full at its first request", key)
+				}
+			}
+			for i, key := range all {
+				s.wantValue(bucket(), key, float64(10-(1+i%9)))
+			}
+		}},
+		{"BadKeys", "a key that cannot be stored is an error of its call, and of no other", func(s *subject) {
+			for _, key := range []string{"\xff", "a\x00b", strings.Repeat("x", 256)} {
+				answers := s.do(call(taking(bucket(), key, 1)), call(taking(bucket(), "good", 1)))
+				if !errors.Is(answers[0].Err, runtime.ErrInvalidKey) || !answers[1].Allowed() {
+					s.broken("the answer for key %.40q is %+v, and that of the next call %+v", key, answers[0], answers[1])
+				}
+			}
+		}},
+		{"Names", "a limit's name and its key are stored separately", func(s *subject) {
+			a, b := bucket(), bucket()
+			a.Name, b.Name = "ab", "a"
+			s.take(a, "c", 10)
+			s.wantValue(b, "bc", 10)
+		}},
+		{"Values", "stored values are read back to the last bit", func(s *subject) {
+			// 7 per minute gives fractions that need all bits of a double.
+			p := bucket()
+			p.Rate, p.Capacity = 7, 1_000_000
+			s.take(p, "k", 999_999)
+			reference := &runtime.MemStore{Clock: s.clock.Now}
+			reference.Do(s.ctx, []runtime.Call{call(taking(p, "k", 999_999))})
+			for range 50 {
+				s.clock.Add(12_345_678_901)
+				want, _ := reference.Do(s.ctx, []runtime.Call{call(taking(p, "k", 1))})
+				got := s.decide(p, "k", runtime.Request{Count: 1})
+				if got != want[0].Decisions[0] {
+					s.broken("the decision is %+v, want %+v", got, want[0].Decisions[0])
+				}
+			}
+		}},
+	}
+}
+
+// cancelled returns the clauses about contexts that have ended.
+func cancelled() []clause {
+	return []clause{
+		{"Cancelled", "a request with an ended context takes nothing, and the error is that of the context", func(s *subject) {
+			ended, cancel := context.WithCancel(s.ctx)
+			cancel()
+			requests := []runtime.Request{request(bucket(), "k", runtime.Request{Op: runtime.Charge, Count: 5})}
+			for _, kind := range runtime.Kinds() {
+				requests = append(requests, taking(basic(kind), "k", 5))
+			}
+			for _, q := range requests {
+				if _, err := s.store.Do(ended, []runtime.Call{call(q)}); !errors.Is(err, context.Canceled) {
+					s.broken("the error is %v", err)
+				}
+				s.wantValue(q.Policy, "k", 10)
+			}
+		}},
+		{"CancelledMidway", "a request cancelled midway takes its tokens or nothing, and allowed requests have taken theirs", func(s *subject) {
+			policies := []*runtime.Policy{shards(runtime.TokenBucket)}
+			for _, kind := range runtime.Kinds() {
+				policies = append(policies, basic(kind))
+			}
+			for _, p := range policies {
+				p.Rate, p.Capacity, p.MaxReserved = 100_000, 100_000, 0
+				requested := new(atomic.Int64)
+				allowed := s.race(30, func(int) bool {
+					requested.Add(1)
+					ctx, cancel := context.WithTimeout(s.ctx, rand.N(200*time.Microsecond))
+					defer cancel()
+					answers, err := s.store.Do(ctx, []runtime.Call{call(taking(p, "k", 1))})
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						s.broken("the error is %v", err)
+					}
+					return err == nil && answers[0].Allowed()
+				})
+				// The tokens of a request with an error may be taken or not, but no more than those.
+				left := s.value(p, "k")
+				if left > float64(100_000-allowed) || left < float64(100_000-requested.Load()) {
+					s.broken("%s: %v tokens are left after %d of %d requests for one were allowed",
+						p.Kind, left, allowed, requested.Load())
+				}
+			}
+		}},
+	}
+}
+
+// goroutines is the number of concurrent callers.
+const goroutines = 64
+
+// concurrent returns the clauses about concurrent callers.
+func concurrent() []clause {
+	return []clause{
+		{"Concurrent", "concurrent requests for one key take exactly the tokens that it has", func(s *subject) {
+			policies := kinds()
+			for _, kind := range runtime.Kinds() {
+				policies = append(policies, shards(kind))
+			}
+			for _, p := range policies {
+				p.Rate, p.Capacity = 100, 100
+				admitted := s.race(10, func(int) bool { return s.take(p, "hot", 1) })
+				if admitted != 100 {
+					s.broken("%s, %d shards: %d of 100 admitted", p.Kind, p.Shards, admitted)
+				}
+			}
+		}},
+		{"ConcurrentFirstUse", "concurrent first requests for different keys do not disturb each other", func(s *subject) {
+			// Inserts of new rows take other locks than updates: on some databases they deadlock.
+			p := bucket()
+			admitted := s.race(4, func(i int) bool {
+				return s.take(p, runtime.KeyOf(runtime.Int(i)).String(), 1)
+			})
+			if admitted != 4*goroutines {
+				s.broken("%d of %d admitted", admitted, 4*goroutines)
+			}
+		}},
+		{"ConcurrentPairs", "calls for two limits in opposite orders do not deadlock, and take exactly the tokens that they have", func(s *subject) {
+			a, b := bucket(), window()
+			a.Rate, a.Capacity, b.Rate, b.Capacity = 60, 60, 100, 100
+			admitted := s.race(8, func(i int) bool {
+				pair := []runtime.Request{taking(a, "k", 1), taking(b, "k", 1)}
+				if i%2 == 0 {
+					pair[0], pair[1] = pair[1], pair[0]
+				}
+				return s.do(call(pair...))[0].Allowed()
+			})
+			if admitted != 60 {
+				s.broken("%d of 60 admitted", admitted)
+			}
+			s.wantValue(a, "k", 0)
+			s.wantValue(b, "k", 40)
+		}},
+		{"ConcurrentRefunds", "concurrent takes and refunds neither lose nor double tokens", func(s *subject) {
+			s.race(10, func(int) bool {
+				if s.take(bucket(), "k", 1) {
+					s.decide(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})
+				}
+				return true
+			})
+			s.wantValue(bucket(), "k", 10)
+		}},
+	}
+}
+
+// race calls try so many times in each of many goroutines, with a different number each time, and returns how often it
+// returned true.
+func (s *subject) race(times int, try func(i int) bool) int64 {
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range times {
+				if try(g*times + i) {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return admitted.Load()
+}
