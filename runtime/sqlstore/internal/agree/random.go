@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// dice picks what is asked: numbers that people use, and the edges of what fits.
-type dice struct{ *rand.Rand }
+// generator makes policies, rows and calls, with numbers that people use and numbers at the limits of a float64.
+type generator struct{ *rand.Rand }
 
 var (
 	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007, 700_000_000_000, 999_999_999_999_989}
@@ -20,7 +20,7 @@ var (
 // keys is how many keys a limit has.
 const keys = 8
 
-func (d dice) policies(n int) []*runtime.Policy {
+func (d generator) policies(n int) []*runtime.Policy {
 	all := make([]*runtime.Policy, n)
 	for i := range all {
 		all[i] = d.policy("limit " + strconv.Itoa(i))
@@ -28,7 +28,7 @@ func (d dice) policies(n int) []*runtime.Policy {
 	return all
 }
 
-func (d dice) policy(name string) *runtime.Policy {
+func (d generator) policy(name string) *runtime.Policy {
 	rate := rates[d.IntN(len(rates))]
 	p := &runtime.Policy{
 		Name: name, Kind: runtime.Kinds()[d.IntN(5)%3], Rate: rate, Period: periods[d.IntN(len(periods))],
@@ -48,8 +48,8 @@ func (d dice) policy(name string) *runtime.Policy {
 
 func key(i int) string { return `"key" \` + strconv.Itoa(i) }
 
-// rows returns rows of the policies: never seen, in debt, full, or with a count that is all but there.
-func (d dice) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtime.State {
+// rows returns rows of the policies: missing, in debt, full, or within a rounding error of a whole count.
+func (d generator) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtime.State {
 	rows := map[runtime.Row]runtime.State{}
 	for _, p := range policies {
 		for i := range keys {
@@ -59,19 +59,21 @@ func (d dice) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtim
 	return rows
 }
 
-func (d dice) state(p *runtime.Policy, now int64) runtime.State {
+func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	s := runtime.State{
 		Value:  float64(p.Capacity) * (d.Float64()*3 - 1),
 		TS:     now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
 		Exists: true,
 	}
-	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 { // as many whole windows ago
+	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 {
+		// Whole tokens since the start of a window, so that the roll-over of several windows is exact.
 		s.Value, s.TS = -math.Floor(s.Value), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
 	}
 	switch d.IntN(4) {
 	case 0:
 		return runtime.State{}
 	case 1:
+		// Around the tolerance of a millionth of a token, where a rounding of SQL would change the decision.
 		s.Value, s.TS = float64(1+d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
 	}
 	if p.Kind == runtime.SlidingWindow {
@@ -81,8 +83,8 @@ func (d dice) state(p *runtime.Policy, now int64) runtime.State {
 	return s
 }
 
-// calls returns what is asked: takes for the most part, several of one key among them.
-func (d dice) calls(policies []*runtime.Policy) []runtime.Call {
+// calls returns calls that mostly take, often several for one key.
+func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 	all := make([]runtime.Call, 1+d.IntN(40))
 	for i := range all {
 		n := 1
@@ -102,8 +104,8 @@ func (d dice) calls(policies []*runtime.Policy) []runtime.Call {
 	return all
 }
 
-// count returns a small count for the most part, and now and then one that may not fit.
-func (d dice) count(p *runtime.Policy) int64 {
+// count returns a small count most of the time, and sometimes one that may not fit.
+func (d generator) count(p *runtime.Policy) int64 {
 	if d.IntN(3) > 0 {
 		return 1 + d.Int64N(1+p.Capacity/20)
 	}
