@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -115,4 +116,107 @@ func closeIt(c io.Closer) {
 	if err := c.Close(); err != nil {
 		say("close: %v", err)
 	}
+}
+
+// bareUpsert opens the least that a count in a server can cost: one row written, and nothing decided.
+func bareUpsert(of server) opener {
+	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+		t, err := s.openTable(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		return t.upserting(l)
+	}
+}
+
+// bareUpsertOnSQLite is bareUpsert in a file of its own.
+func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*opened, error) {
+	t, err := s.openFile(ctx, s.newFile(), l)
+	if err != nil {
+		return nil, err
+	}
+	return t.upserting(l)
+}
+
+// upserting prepares the statement that writes a row.
+func (t *table) upserting(l limit) (*opened, error) {
+	upsert, err := t.prepareUpsert()
+	if err != nil {
+		t.end()
+		return nil, err
+	}
+	return &opened{
+		ask: func(ctx context.Context, key string) (bool, error) {
+			_, err := upsert.ExecContext(ctx, l.name, key, 0, 1.0, time.Now().UnixNano(), 0.0)
+			return err == nil, err
+		},
+		close: t.end,
+	}, nil
+}
+
+// bucket is a token bucket as it is written by hand: a row is locked, read, decided upon and written in a
+// transaction of four statements.
+type bucket struct {
+	*table
+	limit
+	read, update, insert *sql.Stmt
+}
+
+// selectForUpdate opens a bucket on a server.
+func selectForUpdate(of server) opener {
+	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+		t, err := s.openTable(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		b := &bucket{table: t, limit: l}
+		if err := b.prepare(); err != nil {
+			t.end()
+			return nil, err
+		}
+		return &opened{ask: b.ask, close: t.end}, nil
+	}
+}
+
+func (b *bucket) prepare() (err error) {
+	b.read, err = b.table.prepare("SELECT value, ts FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
+	if err != nil {
+		return err
+	}
+	b.update, err = b.table.prepare("UPDATE {table} SET value = ?, ts = ? WHERE name = ? AND {key} = ?")
+	if err != nil {
+		return err
+	}
+	b.insert, err = b.prepareUpsert()
+	return err
+}
+
+// ask takes a token.
+func (b *bucket) ask(ctx context.Context, key string) (bool, error) {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback()
+	now := time.Now().UnixNano()
+	value, ts := float64(b.capacity), now
+	err = tx.StmtContext(ctx, b.read).QueryRowContext(ctx, b.limit.name, key).Scan(&value, &ts)
+	isNew := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isNew {
+		return false, err
+	}
+	value += float64(now-ts) * float64(b.rate) / float64(b.period)
+	value = min(value, float64(b.capacity)) - 1
+	switch {
+	case value < 0:
+		return false, nil
+	case isNew:
+		_, err = tx.StmtContext(ctx, b.insert).ExecContext(ctx, b.limit.name, key, 0, value, now, 0.0)
+	default:
+		_, err = tx.StmtContext(ctx, b.update).ExecContext(ctx, value, now, b.limit.name, key)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
 }

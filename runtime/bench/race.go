@@ -1,6 +1,16 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // race runs the heats of the plan, in which every call is allowed.
 func (r *report) race(ctx context.Context, s *site, p plan) error {
@@ -39,4 +49,221 @@ func (r *report) heat(ctx context.Context, h heat, open field, l load, p plan) {
 			say("%s: %v", name, err)
 		}
 	}
+}
+
+// heat is a race of contenders under the same load, in turns: in each turn every one of them runs a short
+// round, so that whatever else the machine does hits all.
+type heat struct {
+	callers, keys int
+	// names are the contenders who run.
+	names []string
+}
+
+// cell is what one contender did in a heat.
+type cell struct {
+	Contender string `json:"contender"`
+	Callers   int    `json:"callers"`
+	Keys      int    `json:"keys"`
+	// Denied says that every decision was a denial.
+	Denied bool `json:"denied,omitempty"`
+	// PerSecond, P50, P99 and Failed are the medians of the rounds. Latencies are in nanoseconds.
+	PerSecond float64       `json:"perSecond"`
+	P50       time.Duration `json:"p50"`
+	P99       time.Duration `json:"p99"`
+	Failed    float64       `json:"failed"`
+	// Error is one of the errors of those that failed.
+	Error string `json:"error,omitempty"`
+	// Turns are the decisions per second of each turn.
+	Turns []float64 `json:"turns"`
+}
+
+// run runs the heat, with the contenders that are open. The next turn begins with the next contender. The
+// second result has the reasons of those that could not go on.
+func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[string]error) {
+	rounds, out := map[string][]round{}, map[string]error{}
+	for turn := range p.turns {
+		for i := range h.names {
+			name := h.names[(turn+i)%len(h.names)]
+			o, ok := open[name]
+			if !ok || out[name] != nil || ctx.Err() != nil {
+				continue
+			}
+			r, err := measure(o.ask, l, p.paceOf(name))
+			rounds[name], out[name] = append(rounds[name], r), err
+		}
+	}
+	var cells []cell
+	for _, name := range h.names {
+		if out[name] == nil && len(rounds[name]) == p.turns {
+			cells = append(cells, newCell(name, l, rounds[name]))
+		}
+	}
+	return cells, out
+}
+
+// newCell returns the medians of rounds.
+func newCell(name string, l load, rounds []round) cell {
+	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys), Denied: !l.allowed}
+	var p50, p99 []time.Duration
+	var failed []float64
+	for _, r := range rounds {
+		c.Turns = append(c.Turns, r.perSecond)
+		p50, p99, failed = append(p50, r.p50), append(p99, r.p99), append(failed, r.failed)
+		if r.err != nil {
+			c.Error = r.err.Error()
+		}
+	}
+	c.PerSecond, c.P50, c.P99, c.Failed = median(c.Turns), median(p50), median(p99), median(failed)
+	return c
+}
+
+// load is what is asked of a contender: by how many callers, each of whom asks again as soon as it is
+// answered, for which of the keys, at random.
+type load struct {
+	callers int
+	keys    []string
+	// allowed is what every answer must be.
+	allowed bool
+}
+
+// pace is how long a round is.
+type pace struct {
+	// leadIn comes first and is not measured: caches, connections and queues fill.
+	leadIn, length time.Duration
+	// stride is of how many calls one is timed. It is more than 1 where reading the clock would cost as
+	// much as the call.
+	stride int
+}
+
+// round is what was measured in one.
+type round struct {
+	// perSecond is how many decisions were made.
+	perSecond float64
+	p50, p99  time.Duration
+	// failed is the part of the calls that returned an error, which are no decisions; err is one of them.
+	failed float64
+	err    error
+}
+
+// samplesInAll bounds the memory for latencies; the last of each caller are kept.
+const samplesInAll = 1 << 20
+
+// measure runs a round.
+func measure(ask askFunc, l load, p pace) (round, error) {
+	callers := make([]*caller, l.callers)
+	for i := range callers {
+		callers[i] = &caller{
+			load: l, ask: ask, stride: p.stride,
+			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
+			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
+		}
+	}
+	runtime.GC()
+	var all sync.WaitGroup
+	began := time.Now()
+	for _, c := range callers {
+		c.began, c.from, c.to = began, p.leadIn, p.leadIn+p.length
+		all.Go(c.run)
+	}
+	all.Wait()
+	return sum(callers, p.length)
+}
+
+// sum puts together what the callers have seen.
+func sum(callers []*caller, length time.Duration) (round, error) {
+	var calls, failed, wrong int
+	var r round
+	var samples []time.Duration
+	for _, c := range callers {
+		calls, failed, wrong = calls+c.calls, failed+c.failed, wrong+c.wrong
+		samples = append(samples, c.samples[:min(c.taken, len(c.samples))]...)
+		if c.err != nil {
+			r.err = c.err
+		}
+	}
+	if wrong > 0 {
+		return round{}, fmt.Errorf("%d of %d calls were decided wrongly", wrong, calls)
+	}
+	if calls == failed {
+		return round{}, errors.Join(errors.New("no call was answered in time"), r.err)
+	}
+	slices.Sort(samples)
+	r.perSecond = float64(calls-failed) / length.Seconds()
+	r.failed = float64(failed) / float64(calls)
+	r.p50, r.p99 = percentile(samples, 50), percentile(samples, 99)
+	return r, nil
+}
+
+// caller asks again and again.
+type caller struct {
+	load
+	ask    askFunc
+	stride int
+	random *rand.Rand
+	// began is when the round began; what ends between from and to is measured.
+	began    time.Time
+	from, to time.Duration
+
+	calls, failed, wrong int
+	samples              []time.Duration
+	taken                int
+	err                  error
+}
+
+// run asks until the round is over. It allocates nothing.
+func (c *caller) run() {
+	ctx := context.Background()
+	for {
+		failed := 0
+		for range c.stride - 1 {
+			failed += c.once(ctx)
+		}
+		start := time.Since(c.began)
+		failed += c.once(ctx)
+		end := time.Since(c.began)
+		if end >= c.to {
+			return
+		}
+		if end < c.from {
+			continue
+		}
+		c.calls += c.stride
+		c.failed += failed
+		c.samples[c.taken%len(c.samples)] = end - start
+		c.taken++
+	}
+}
+
+// once asks for a key, and returns 1 if that fails.
+func (c *caller) once(ctx context.Context) (failed int) {
+	allowed, err := c.ask(ctx, c.keys[c.random.IntN(len(c.keys))])
+	if err != nil {
+		c.err = err
+		return 1
+	}
+	if allowed != c.allowed {
+		c.wrong++
+	}
+	return 0
+}
+
+// askEach asks once for each of n keys, by 64 callers, until ctx ends. It returns the error of one of those
+// that failed.
+func askEach(ctx context.Context, ask askFunc, n int, key func(int) string) error {
+	var next atomic.Int64
+	errs := make(chan error, 64)
+	var all sync.WaitGroup
+	for range cap(errs) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if _, err := ask(context.Background(), key(i)); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
 }

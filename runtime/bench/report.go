@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"time"
 )
 
 // report is what a run has measured.
@@ -82,4 +84,184 @@ func writeJSON(path string, what any) error {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// verdict says whether an aim was reached.
+type verdict struct {
+	What string `json:"what"`
+	Aim  string `json:"aim"`
+	// Figure is nil if there is none.
+	Figure  *float64 `json:"figure,omitempty"`
+	Reached bool     `json:"reached"`
+	// NotRun says why there is no figure.
+	NotRun string `json:"notRun,omitempty"`
+}
+
+func (v verdict) is(figure float64, reached bool) verdict {
+	v.Figure, v.Reached = &figure, reached
+	return v
+}
+
+func (v verdict) notRun(why string) verdict {
+	v.NotRun = why
+	return v
+}
+
+// String says it in words.
+func (v verdict) String() string {
+	switch {
+	case v.Figure == nil:
+		return "not run: " + v.NotRun
+	case v.Reached:
+		return "reached"
+	}
+	return "not reached"
+}
+
+// judge compares what was measured with every aim.
+func (r *report) judge() {
+	r.Verdicts = nil
+	for _, a := range tripAims {
+		r.Verdicts = append(r.Verdicts, a.judge(r))
+	}
+	for _, q := range ratios {
+		r.Verdicts = append(r.Verdicts, q.judge(r))
+	}
+	r.Verdicts = append(r.Verdicts, allocationAim.judge(r))
+	for _, name := range grown {
+		r.Verdicts = append(r.Verdicts, r.judgeGrowth(name))
+	}
+	for _, a := range memoryAims {
+		r.Verdicts = append(r.Verdicts, a.judge(r))
+	}
+}
+
+// countAim is an aim for what is counted.
+type countAim struct {
+	contender string
+	what      string
+	atMost    float64
+	// noise is what the figure may be more: what goes on beside the decisions is counted too.
+	noise float64
+	of    func(*tally) float64
+}
+
+var (
+	tripAims = []countAim{
+		{oursPostgres, "round trips of a decision", 1, 0.01, trips},
+		{oursMariaDB, "round trips of a decision", 1, 0.01, trips},
+		{oursSQLite, "statements of a decision", 1, 0.01, trips},
+		{oursMySQL, "round trips of a decision", 1, 0.01, trips},
+	}
+	allocationAim = countAim{oursLeased, "allocations of a decision", 0, 0.01, allocations}
+	// A key that is kept costs its text and more: what is less than a byte keeps none.
+	memoryAims = []countAim{
+		{oursSQLite, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
+		{oursPostgres, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
+		{oursMariaDB, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
+	}
+)
+
+func trips(t *tally) float64       { return t.Trips }
+func allocations(t *tally) float64 { return t.Allocations }
+func bytesPerKey(t *tally) float64 { return t.BytesPerKey }
+
+func (a countAim) judge(r *report) verdict {
+	v := verdict{What: a.contender + ", " + a.what, Aim: fmt.Sprintf("at most %g", a.atMost)}
+	t := r.Tallies[a.contender]
+	if t == nil || a.of(t) == -1 {
+		return v.notRun(r.whyNot(a.contender))
+	}
+	return v.is(a.of(t), a.of(t) <= a.atMost+a.noise)
+}
+
+// maxGrowth is how many times as long a decision may take in a large table.
+const maxGrowth = 1.3
+
+// judgeGrowth compares a decision in a large table with one in a small one.
+func (r *report) judgeGrowth(name string) verdict {
+	v := verdict{
+		What: fmt.Sprintf("%s, p50 in a table of %s rows against %s", name,
+			digits(cmp.Or(r.bigTable(), 10_000_000)), digits(smallRows)),
+		Aim: fmt.Sprintf("at most %g", maxGrowth),
+	}
+	for _, g := range r.Growth {
+		if g.Contender == name {
+			return v.is(g.Ratio, g.Ratio <= maxGrowth)
+		}
+	}
+	if r.NotRun[name] == "" {
+		return v.notRun("ask for it with -rows 10000000")
+	}
+	return v.notRun(r.NotRun[name])
+}
+
+// ratio is an aim: how many times as many decisions ours must make as theirs, under one load.
+type ratio struct {
+	ours, theirs  string
+	callers, keys int
+	atLeast       float64
+}
+
+// ratios are the aims. Both sides of each run in one heat.
+var ratios = []ratio{
+	{oursSQLite, redisRate, 64, 1000, 4},
+	{oursSQLite, redisRate, 512, 1, 30},
+	{oursPostgres, redisRate, 512, 10_000, 3},
+	{oursPostgres, naivePostgres, 64, 1, 40},
+	{oursSQLite, floorSQLite, 1, 1000, 0.9},
+	{oursPostgres, floorPostgres, 1, 1000, 0.9},
+	{oursMariaDB, floorMariaDB, 1, 1000, 0.9},
+	{oursMySQL, floorMySQL, 1, 1000, 0.9},
+	{oursLeased, xTimeRate, 1, 1000, 0.5},
+	{oursLeased, xTimeRate, 64, 1000, 0.5},
+}
+
+func (q ratio) String() string {
+	return fmt.Sprintf("%s against %s, %s", q.ours, q.theirs, under(q.callers, q.keys))
+}
+
+// under names a load.
+func under(callers, keys int) string {
+	return fmt.Sprintf("%s, %s", plural(callers, "caller"), plural(keys, "key"))
+}
+
+// judge returns the verdict on a ratio. It is the median of the ratios of the turns: in each turn, both
+// sides have run one soon after the other.
+func (q ratio) judge(r *report) verdict {
+	v := verdict{What: q.String(), Aim: fmt.Sprintf("at least %g", q.atLeast)}
+	ours, theirs := r.cell(q.ours, q.callers, q.keys), r.cell(q.theirs, q.callers, q.keys)
+	switch {
+	case ours == nil:
+		return v.notRun(r.whyNot(q.ours))
+	case theirs == nil:
+		return v.notRun(r.whyNot(q.theirs))
+	}
+	figure := median(quotients(ours.Turns, theirs.Turns))
+	return v.is(figure, figure >= q.atLeast)
+}
+
+// quotients divides the values of a by those of b, one by one.
+func quotients(a, b []float64) (q []float64) {
+	for i := range min(len(a), len(b)) {
+		q = append(q, a[i]/b[i])
+	}
+	return q
+}
+
+// percentile returns the smallest of sorted that p percent of them do not exceed, and 0 of none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+// median returns the middle of values, the lower one of two, and the zero value of none.
+func median[T cmp.Ordered](values []T) (m T) {
+	if len(values) == 0 {
+		return m
+	}
+	values = slices.Sorted(slices.Values(values))
+	return values[(len(values)-1)/2]
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -59,4 +60,45 @@ func TestCosts(t *testing.T) {
 	require.Len(t, read, 1)
 	require.Positive(t, read["sqlite"].PerRow)
 	require.Len(t, r.Costs["sqlite"].Batches, len(batchSizes))
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		rows, seconds []float64
+		want          line
+	}{
+		{"two points", []float64{1, 3}, []float64{5, 9}, line{3, 2}},
+		{"points on a line", []float64{1, 2, 8, 64, 512}, []float64{12, 14, 26, 138, 1034}, line{10, 2}},
+		{"only fixed", []float64{1, 100}, []float64{7, 7}, line{7, 0}},
+		{"only per row", []float64{1, 100}, []float64{7, 700}, line{0, 7}},
+	} {
+		got := fit(c.rows, c.seconds)
+		require.InDelta(t, c.want.Fixed, got.Fixed, 1e-6, c.what)
+		require.InDelta(t, c.want.PerRow, got.PerRow, 1e-6, c.what)
+	}
+}
+
+func TestWhatIsCheapCountsAsMuchAsWhatIsDear(t *testing.T) {
+	// The last point is 30 off, a thirty-fourth of its size; the first would be off by more than half of its.
+	got := fit([]float64{1, 2, 8, 512}, []float64{12, 14, 26, 1064})
+	require.InDelta(t, 12, got.Fixed+got.PerRow, 1)
+}
+
+func TestProcessorTimeIsReadFromStat(t *testing.T) {
+	busy, err := parseStat("2208 (a (name) of) S 1 2208 2208 0 -1 4194560 9 0 0 0 120 34 5 6 20 0 1 0 99 0 0\n")
+	require.NoError(t, err)
+	require.Equal(t, 1540*time.Millisecond, busy)
+	for _, text := range []string{"", "1 (sh) S 1 2 3", "1 (sh) S 1 2208 2208 0 -1 4194560 9 0 0 0 many 34 5"} {
+		_, err := parseStat(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestAProcessElsewhereHasNoKnownTime(t *testing.T) {
+	none := func(context.Context) (int, error) { return -1, nil }
+	usage, err := cpuOf(t.Context(), &opened{pid: none})
+	require.Error(t, err)
+	require.Nil(t, usage)
+	require.Zero(t, usage.now())
 }
