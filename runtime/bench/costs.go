@@ -13,25 +13,23 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// cost is what a statement costs that takes a token from each of some rows, with one caller. All times are in
-// seconds.
+// cost is the cost of a statement that takes a token from each of some rows, with one caller. All times are in seconds.
 type cost struct {
 	line
-	// CPU is what it costs the processor of the database, nil if that cannot be known. Of SQLite it is all
-	// that the process does.
+	// CPU is the time of the database's processor, nil if it cannot be measured. For SQLite it is that of this process.
 	CPU *line `json:"cpu,omitempty"`
-	// Batches are what was measured, and what the lines were drawn through.
+	// Batches are the measured points, through which the lines are fitted.
 	Batches []batchCost `json:"batches"`
 }
 
-// batchCost is what a statement costs of so many rows.
+// batchCost is the cost of a statement with so many rows.
 type batchCost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpu,omitempty"`
 }
 
-// costed are the contenders whose costs are measured, and how each is called in the results.
+// costed are the contenders whose costs are measured, with their names in the JSON results.
 var costed = []struct{ name, contender string }{
 	{"sqlite", oursSQLite},
 	{"postgres", oursPostgres},
@@ -40,14 +38,13 @@ var costed = []struct{ name, contender string }{
 	{"mysql", oursMySQL},
 }
 
-// batchSizes are the numbers of rows that are measured, and costRows how many rows the table has of which they
-// are.
+// batchSizes are the numbers of rows that are measured.
 var batchSizes = []int{1, 2, 8, 64, 512}
 
+// costRows is the size of the table.
 const costRows = 10_000
 
-// price measures the costs.
-func (r *report) price(ctx context.Context, s *site, p plan) error {
+func (r *report) measureCosts(ctx context.Context, s *site, p plan) error {
 	r.Costs = map[string]cost{}
 	alone := &site{servers: s.servers, dir: s.dir, rows: costRows, conns: 1}
 	for _, d := range costed {
@@ -55,8 +52,8 @@ func (r *report) price(ctx context.Context, s *site, p plan) error {
 		if r.NotRun[c.name] != "" || ctx.Err() != nil {
 			continue
 		}
-		say("%s: costs", c.name)
-		priced, err := priceOne(ctx, alone, c, p)
+		logf("%s: costs", c.name)
+		priced, err := costOf(ctx, alone, c, p)
 		if err != nil {
 			r.skip(c.name, err)
 			continue
@@ -66,8 +63,8 @@ func (r *report) price(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// priceOne measures the costs of a contender, in turns of all sizes.
-func priceOne(ctx context.Context, s *site, c contender, p plan) (cost, error) {
+// costOf measures a contender, in turns of all sizes.
+func costOf(ctx context.Context, s *site, c contender, p plan) (cost, error) {
 	o, err := c.open(ctx, s, plenty)
 	if err != nil {
 		return cost{}, err
@@ -75,7 +72,7 @@ func priceOne(ctx context.Context, s *site, c contender, p plan) (cost, error) {
 	defer o.close()
 	usage, err := cpuOf(ctx, o)
 	if err != nil {
-		say("%s: no CPU times: %v", c.name, err)
+		logf("%s: no CPU times: %v", c.name, err)
 	}
 	meters := make([]meter, len(batchSizes))
 	for turn := range p.turns {
@@ -89,17 +86,17 @@ func priceOne(ctx context.Context, s *site, c contender, p plan) (cost, error) {
 	return newCost(meters, usage != nil), nil
 }
 
-// meter sums up what statements of one size have cost.
+// meter adds up the costs of statements of one size.
 type meter struct {
-	// seconds are those of a statement, in each turn.
+	// seconds is the time of a statement, in each turn.
 	seconds []float64
-	// cpu is the processor's time of all statements, which are so many.
+	// cpu is the processor time of all statements.
 	cpu        time.Duration
 	statements int
 }
 
-// run runs statements for a turn, and one at least.
-func (m *meter) run(ctx context.Context, o *opened, rows int, p pace, usage cpuTime) error {
+// run runs statements for a turn, at least one.
+func (m *meter) run(ctx context.Context, o *instance, rows int, p pace, usage cpuTime) error {
 	var done int
 	var began time.Time
 	var before time.Duration
@@ -107,7 +104,7 @@ func (m *meter) run(ctx context.Context, o *opened, rows int, p pace, usage cpuT
 		if began.IsZero() && time.Since(start) >= p.leadIn {
 			began, before = time.Now(), usage.now()
 		}
-		if err := o.askAll(ctx, anyKeys(rows)); err != nil {
+		if err := o.takeAll(ctx, anyKeys(rows)); err != nil {
 			return err
 		}
 		if !began.IsZero() {
@@ -129,13 +126,13 @@ func anyKeys(n int) []string {
 	return keys
 }
 
-// newCost draws the lines through what the meters of all sizes show.
+// newCost fits the lines through the measurements of all sizes.
 func newCost(meters []meter, hasCPU bool) (c cost) {
 	var rows, seconds, cpu []float64
 	for i, m := range meters {
 		b := batchCost{Rows: batchSizes[i], Seconds: median(m.seconds)}
 		if hasCPU {
-			// Less than a tick of the kernel's clock was not seen.
+			// The kernel counts in ticks: a total below one is estimated as half of it, because a fit cannot use 0.
 			b.CPU = max(m.cpu, tick/2).Seconds() / float64(m.statements)
 			cpu = append(cpu, b.CPU)
 		}
@@ -150,14 +147,14 @@ func newCost(meters []meter, hasCPU bool) (c cost) {
 	return c
 }
 
-// line is what something costs that is done to a number of rows, in seconds: Fixed, and PerRow more for each.
+// line is a cost that is linear in the number of rows: Fixed + rows*PerRow, in seconds.
 type line struct {
 	Fixed  float64 `json:"fixed"`
 	PerRow float64 `json:"perRow"`
 }
 
-// fit returns the line with the least squares of the errors, each as a part of what was measured: so what is
-// cheap counts as much as what is dear. Two different numbers of rows are the least that it needs.
+// fit returns the line with the least squares of the relative errors, so that small statements count as much as large
+// ones. It needs at least two different numbers of rows.
 func fit(rows, seconds []float64) line {
 	var w, x, y, xx, xy float64
 	for i, n := range rows {
@@ -172,27 +169,26 @@ func fit(rows, seconds []float64) line {
 	return line{Fixed: (y - perRow*x) / w, PerRow: perRow}
 }
 
-// tick is the unit of processor time in /proc, a hundredth of a second on every Linux.
+// tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// cpuTime returns how long a processor has been busy for a process; nil is not known.
+// cpuTime returns the processor time of a process so far. It is nil if that cannot be measured.
 type cpuTime func() (time.Duration, error)
 
-// now returns the time, 0 if it is not known.
+// now returns the time, or 0 if it cannot be measured.
 func (c cpuTime) now() time.Duration {
 	if c == nil {
 		return 0
 	}
 	busy, err := c()
 	if err != nil {
-		say("no CPU time: %v", err)
+		logf("no CPU time: %v", err)
 	}
 	return busy
 }
 
-// cpuOf returns the processor time of the process that works for a contender: it must run on this machine,
-// which must be Linux.
-func cpuOf(ctx context.Context, o *opened) (cpuTime, error) {
+// cpuOf returns the processor time of the process that works for a contender. It must run on this machine, under Linux.
+func cpuOf(ctx context.Context, o *instance) (cpuTime, error) {
 	pid, err := o.pid(ctx)
 	if err != nil {
 		return nil, err
@@ -205,7 +201,7 @@ func cpuOf(ctx context.Context, o *opened) (cpuTime, error) {
 	return usage, nil
 }
 
-// busyTime returns how long a processor has been busy for a process, itself and in the kernel.
+// busyTime returns the user and system time of a process.
 func busyTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -214,9 +210,9 @@ func busyTime(pid int) (time.Duration, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads /proc/PID/stat. The name of the process, in parentheses, may have spaces; utime and stime are
-// the 12th and 13th fields after it.
+// parseStat returns the sum of utime and stime in /proc/PID/stat.
 func parseStat(text string) (time.Duration, error) {
+	// The name of the process, in parentheses, may have spaces and parentheses, so the fields are counted after it.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, errors.New("/proc/PID/stat has too few fields")
@@ -229,8 +225,7 @@ func parseStat(text string) (time.Duration, error) {
 	return time.Duration(user+kernel) * tick, err
 }
 
-// pid returns the process of the server that works for the table: in Postgres that of its one connection, and
-// otherwise the server itself.
+// pid returns the process that works for the table: in Postgres that of its only connection, otherwise the server.
 func (t *table) pid(ctx context.Context) (pid int, err error) {
 	if t.dialect.Name == sqlstore.Postgres.Name {
 		err = t.db.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
@@ -250,7 +245,8 @@ func (t *table) pid(ctx context.Context) (pid int, err error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// isCalled returns an error unless a process has a name: a server elsewhere has numbers of its own.
+// isCalled returns an error unless the process has this name. A server on another machine returns an id that belongs to
+// another process here.
 func isCalled(pid int, name string) error {
 	found, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnyKeysAreDifferentKeysOfTheTable(t *testing.T) {
+func TestAnyKeysAreDistinctKeysOfTheTable(t *testing.T) {
 	all := map[string]bool{}
 	for _, key := range keysOf(costRows, costRows) {
 		all[key] = true
@@ -26,7 +26,7 @@ func TestAnyKeysAreDifferentKeysOfTheTable(t *testing.T) {
 	}
 }
 
-func TestALineIsDrawnThroughTheMedians(t *testing.T) {
+func TestCostIsFittedThroughTheMedians(t *testing.T) {
 	var meters []meter
 	for _, n := range batchSizes {
 		seconds := 100 + 2*float64(n)
@@ -44,11 +44,11 @@ func TestALineIsDrawnThroughTheMedians(t *testing.T) {
 	require.Nil(t, newCost(meters, false).CPU)
 }
 
-// TestCosts measures those that need no server, and reads them as a simulation does.
-func TestCosts(t *testing.T) {
+// The costs of SQLite need no server. They are read as the tests of package capacity do.
+func TestCostsArePublishedAsJSON(t *testing.T) {
 	r := report{NotRun: map[string]string{}}
 	p := plan{turns: 2, pace: pace{leadIn: time.Millisecond, length: 5 * time.Millisecond}}
-	require.NoError(t, r.price(t.Context(), &site{servers: nowhere, dir: t.TempDir()}, p))
+	require.NoError(t, r.measureCosts(t.Context(), &site{servers: nowhere, dir: t.TempDir()}, p))
 	require.NotEmpty(t, r.NotRun[oursPostgres])
 
 	path := filepath.Join(t.TempDir(), "costs.json")
@@ -62,7 +62,7 @@ func TestCosts(t *testing.T) {
 	require.Len(t, r.Costs["sqlite"].Batches, len(batchSizes))
 }
 
-func TestFit(t *testing.T) {
+func TestFitIsExactOnALine(t *testing.T) {
 	for _, c := range []struct {
 		what          string
 		rows, seconds []float64
@@ -79,13 +79,13 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestWhatIsCheapCountsAsMuchAsWhatIsDear(t *testing.T) {
-	// The last point is 30 off, a thirty-fourth of its size; the first would be off by more than half of its.
+func TestFitMinimizesRelativeErrors(t *testing.T) {
+	// The last point is off by 30, which is 3 %. With absolute errors, the first point would be off by half of its size.
 	got := fit([]float64{1, 2, 8, 512}, []float64{12, 14, 26, 1064})
 	require.InDelta(t, 12, got.Fixed+got.PerRow, 1)
 }
 
-func TestProcessorTimeIsReadFromStat(t *testing.T) {
+func TestProcessorTimeIsReadFromProcStat(t *testing.T) {
 	busy, err := parseStat("2208 (a (name) of) S 1 2208 2208 0 -1 4194560 9 0 0 0 120 34 5 6 20 0 1 0 99 0 0\n")
 	require.NoError(t, err)
 	require.Equal(t, 1540*time.Millisecond, busy)
@@ -95,9 +95,9 @@ func TestProcessorTimeIsReadFromStat(t *testing.T) {
 	}
 }
 
-func TestAProcessElsewhereHasNoKnownTime(t *testing.T) {
+func TestProcessOnAnotherMachineHasNoProcessorTime(t *testing.T) {
 	none := func(context.Context) (int, error) { return -1, nil }
-	usage, err := cpuOf(t.Context(), &opened{pid: none})
+	usage, err := cpuOf(t.Context(), &instance{pid: none})
 	require.Error(t, err)
 	require.Nil(t, usage)
 	require.Zero(t, usage.now())

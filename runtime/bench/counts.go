@@ -17,33 +17,32 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// tally is what is counted of a contender, not timed: it is the same on every machine.
+// tally is the counts of a contender, which are the same on every machine.
 type tally struct {
-	// Trips is round trips to the server for a decision, or statements of SQLite; -1 if there is neither.
+	// Trips is the round trips to the server for a decision, or the statements of SQLite; -1 without a database.
 	Trips float64 `json:"trips"`
 	// Allocations is how many objects a decision allocates.
 	Allocations float64 `json:"allocations"`
-	// BytesPerKey is what a key that was asked for once leaves in the memory of the process; -1 if that
-	// was not measured.
+	// BytesPerKey is the memory that a key uses after a single call; -1 if that was not measured.
 	BytesPerKey float64 `json:"bytesPerKey"`
 }
 
-// Before count counts, unhurried asks make connections, prepared statements and measured clocks. It counts
-// those of counted asks, or of as many as are answered in a second, if they are more than the first.
+// The first warmUpCalls open connections, prepare statements and measure clocks. The counts are those of countedCalls, or
+// of as many as return in a second, but at least warmUpCalls.
 const (
-	unhurried = 100
-	counted   = 1000
+	warmUpCalls  = 100
+	countedCalls = 1000
 )
 
-// count counts the round trips and allocations of every contender, by one caller for one key.
-func (r *report) count(ctx context.Context, s *site, _ plan) error {
-	say("round trips and allocations")
+// measureCounts counts the round trips and allocations of every contender, with one caller and one key.
+func (r *report) measureCounts(ctx context.Context, s *site, _ plan) error {
+	logf("round trips and allocations")
 	r.Tallies = map[string]*tally{}
 	for _, c := range contenders {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		t, err := countOne(ctx, s, c)
+		t, err := tallyOf(ctx, s, c)
 		if err != nil {
 			r.skip(c.name, err)
 			continue
@@ -53,8 +52,8 @@ func (r *report) count(ctx context.Context, s *site, _ plan) error {
 	return nil
 }
 
-// countOne counts what one decision of a contender takes.
-func countOne(ctx context.Context, s *site, c contender) (*tally, error) {
+// tallyOf returns the counts of a decision of a contender.
+func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	small := &site{servers: s.servers, dir: s.dir, rows: 1, conns: 1}
 	trips, stop, err := small.watch(c)
 	if err != nil {
@@ -66,23 +65,22 @@ func countOne(ctx context.Context, s *site, c contender) (*tally, error) {
 		return nil, err
 	}
 	defer o.close()
-	if _, err := askTimes(ctx, o.ask, unhurried); err != nil {
+	if _, err := takeTimes(ctx, o.take, warmUpCalls); err != nil {
 		return nil, err
 	}
 	before, objects := trips(), allocated()
-	asked, err := askTimes(ctx, o.ask, counted)
+	calls, err := takeTimes(ctx, o.take, countedCalls)
 	if err != nil {
 		return nil, err
 	}
-	t := &tally{Trips: -1, BytesPerKey: -1, Allocations: float64(allocated()-objects) / asked}
+	t := &tally{Trips: -1, BytesPerKey: -1, Allocations: float64(allocated()-objects) / calls}
 	if c.kind != memory {
-		t.Trips = float64(trips()-before) / asked
+		t.Trips = float64(trips()-before) / calls
 	}
 	return t, nil
 }
 
-// watch returns how many round trips a contender has made, or statements, from when it is opened at the
-// site.
+// watch counts the round trips, or the statements, of a contender that is opened at the site afterwards.
 func (s *site) watch(c contender) (trips func() int64, stop io.Closer, err error) {
 	if c.server == "" {
 		statements.traced.Store(true)
@@ -102,20 +100,20 @@ func (s *site) watch(c contender) (trips func() int64, stop io.Closer, err error
 	return p.trips.Load, p, nil
 }
 
-// closer is a function that is an io.Closer.
+// closer makes an io.Closer of a function.
 type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// askTimes asks for one key, at most n times, and returns how often it did.
-func askTimes(ctx context.Context, ask askFunc, n int) (asked float64, err error) {
+// takeTimes makes up to n calls for one key, and returns how many it made.
+func takeTimes(ctx context.Context, take takeFunc, n int) (calls float64, err error) {
 	key := keyOf(0)
 	start := time.Now()
 	for i := range n {
-		if i >= unhurried && time.Since(start) > time.Second {
+		if i >= warmUpCalls && time.Since(start) > time.Second {
 			return float64(i), nil
 		}
-		if _, err := ask(ctx, key); err != nil {
+		if _, err := take(ctx, key); err != nil {
 			return 0, err
 		}
 	}
@@ -129,17 +127,17 @@ func allocated() uint64 {
 	return m.Mallocs
 }
 
-// proxy stands between a contender and its server, and counts round trips: how often a client begins to
-// speak after the server has.
+// proxy forwards the connections of a contender to its server, and counts round trips: how often a client begins to send
+// after the server has sent.
 type proxy struct {
 	listener net.Listener
 	target   string
 	trips    atomic.Int64
 }
 
-// newProxy returns a proxy before the server at an address, if there is one.
+// newProxy returns a proxy for the server at an address. The error says that the server cannot be reached.
 func newProxy(target string) (*proxy, error) {
-	server, err := net.DialTimeout("tcp", target, patience)
+	server, err := net.DialTimeout("tcp", target, setupTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +153,7 @@ func newProxy(target string) (*proxy, error) {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// Close lets no more clients in. Those that are there go on.
+// Close refuses new clients. The connections of others stay open.
 func (p *proxy) Close() error { return p.listener.Close() }
 
 // serve accepts clients until the listener is closed.
@@ -169,31 +167,32 @@ func (p *proxy) serve() {
 	}
 }
 
-// connect connects a client with the server, until either ends the connection.
+// connect forwards in both directions until either side closes its connection.
 func (p *proxy) connect(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		client.Close()
 		return
 	}
-	var asking atomic.Bool
-	go pass(client, server, func() { asking.Store(false) })
-	pass(server, client, func() {
-		if !asking.Swap(true) {
+	var sending atomic.Bool
+	go forward(client, server, func() { sending.Store(false) })
+	forward(server, client, func() {
+		if !sending.Swap(true) {
 			p.trips.Add(1)
 		}
 	})
 }
 
-// pass passes on what from sends. It tells each time before it does: an answer cannot come before that.
-func pass(to, from net.Conn, tell func()) {
+// forward copies from one connection to another, and calls before each time before it writes.
+func forward(to, from net.Conn, before func()) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			tell()
+			// After the write, the answer could come before the request is counted.
+			before()
 		}
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
@@ -201,8 +200,8 @@ func pass(to, from net.Conn, tell func()) {
 	}
 }
 
-// statements counts the statements that SQLite begins to run in the databases that are opened while it is
-// traced, BEGIN and COMMIT among them. SQLite itself tells, by sqlite3_trace_v2.
+// statements counts the statements of SQLite, including BEGIN and COMMIT, on connections that are opened while traced is
+// set. It uses sqlite3_trace_v2.
 var statements struct {
 	count  atomic.Int64
 	traced atomic.Bool
@@ -217,12 +216,12 @@ func init() {
 	})
 }
 
-// trace has SQLite tell of every statement of a connection. The driver has no function for it, so the
-// handle of the connection is read from its field db.
+// trace makes SQLite call onStatement for every statement of a connection.
 func trace(conn sqlite.ExecQuerierContext) error {
+	// The driver has no function for it, so the handle of the connection is read from an unexported field.
 	db := reflect.Indirect(reflect.ValueOf(conn)).FieldByName("db")
 	if db.Kind() != reflect.Uintptr {
-		return fmt.Errorf("%T has no field db with SQLite's handle", conn)
+		return fmt.Errorf("%T has no field db with SQLite's handle: adapt trace to the driver", conn)
 	}
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -233,11 +232,11 @@ func trace(conn sqlite.ExecQuerierContext) error {
 	return nil
 }
 
-// traceFunc is what SQLite calls: with the kind of event, a context, the statement and its text.
+// traceFunc is the callback of sqlite3_trace_v2.
 type traceFunc = func(tls *libc.TLS, event uint32, context, statement, text uintptr) int32
 
-// onStatement counts a statement. What begins with "--" is a trigger, part of the statement before.
 func onStatement(_ *libc.TLS, _ uint32, _, _, text uintptr) int32 {
+	// A text that begins with "--" is a trigger, which is part of the statement before.
 	if !strings.HasPrefix(libc.GoString(text), "--") {
 		statements.count.Add(1)
 	}

@@ -37,7 +37,7 @@ func echo(t *testing.T) (address string) {
 	return listener.Addr().String()
 }
 
-// client speaks to the echo through a proxy.
+// client is a connection to the echo server through a proxy.
 type client struct {
 	t *testing.T
 	net.Conn
@@ -51,45 +51,44 @@ func dial(t *testing.T, p *proxy) client {
 	return client{t, conn, bufio.NewReader(conn)}
 }
 
-// say sends text.
-func (c client) say(text string) {
+func (c client) send(text string) {
 	_, err := io.WriteString(c, text)
 	require.NoError(c.t, err)
 }
 
-// hear waits for lines.
-func (c client) hear(n int) {
+// receive waits for n lines.
+func (c client) receive(n int) {
 	for range n {
 		_, err := c.lines.ReadString('\n')
 		require.NoError(c.t, err)
 	}
 }
 
-func TestTheProxyCountsRoundTrips(t *testing.T) {
+func TestProxyCountsRoundTrips(t *testing.T) {
 	p, err := newProxy(echo(t))
 	require.NoError(t, err)
 	defer p.Close()
 	a, b := dial(t, p), dial(t, p)
-	require.Zero(t, p.trips.Load(), "to connect is none")
+	require.Zero(t, p.trips.Load(), "connecting is not a round trip")
 
 	for _, step := range []struct {
 		what string
 		do   func()
 		want int64
 	}{
-		{"a question and its answer", func() { a.say("one\n"); a.hear(1) }, 1},
-		{"another", func() { a.say("two\n"); a.hear(1) }, 2},
-		{"a question in pieces", func() { a.say("th"); a.say("ree"); a.say("\n"); a.hear(1) }, 3},
-		{"several questions at once", func() { a.say("four\nfive\n"); a.hear(2) }, 4},
-		{"another client", func() { b.say("six\n"); b.hear(1) }, 5},
-		{"two clients at once", func() { a.say("seven\n"); b.say("eight\n"); a.hear(1); b.hear(1) }, 7},
+		{"a request and its answer", func() { a.send("one\n"); a.receive(1) }, 1},
+		{"another", func() { a.send("two\n"); a.receive(1) }, 2},
+		{"a request in pieces", func() { a.send("th"); a.send("ree"); a.send("\n"); a.receive(1) }, 3},
+		{"several requests at once", func() { a.send("four\nfive\n"); a.receive(2) }, 4},
+		{"another client", func() { b.send("six\n"); b.receive(1) }, 5},
+		{"two clients at once", func() { a.send("seven\n"); b.send("eight\n"); a.receive(1); b.receive(1) }, 7},
 	} {
 		step.do()
 		require.Equal(t, step.want, p.trips.Load(), step.what)
 	}
 }
 
-func TestAProxyNeedsAServer(t *testing.T) {
+func TestProxyWithoutServerIsAnError(t *testing.T) {
 	_, err := newProxy("127.0.0.1:1")
 	require.ErrorContains(t, err, "refused")
 }

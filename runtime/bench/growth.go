@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// weigh measures what keys that nobody asks for any more leave in the memory of the process, for the
-// contenders that have an aim for it or have nothing but memory.
-func (r *report) weigh(ctx context.Context, s *site, p plan) error {
-	say("memory per idle key, %d keys", p.idleKeys)
+// measureMemory measures the memory of keys that are no longer used, for contenders that have an aim for it and those in
+// memory.
+func (r *report) measureMemory(ctx context.Context, s *site, p plan) error {
+	logf("memory per idle key, %d keys", p.idleKeys)
 	empty := &site{servers: s.servers, dir: s.dir}
 	for _, c := range contenders {
 		t := r.Tallies[c.name]
@@ -18,7 +18,7 @@ func (r *report) weigh(ctx context.Context, s *site, p plan) error {
 		if t == nil || r.NotRun[c.name] != "" || !hasAim && c.kind != memory {
 			continue
 		}
-		bytes, err := weighOne(ctx, empty, c, p.idleKeys)
+		bytes, err := memoryPerKey(ctx, empty, c, p.idleKeys)
 		if err != nil {
 			r.skip(c.name, err)
 			continue
@@ -28,27 +28,27 @@ func (r *report) weigh(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// weighOne returns the bytes that each of n keys leaves, after others have made the contender as large as it
-// is in use.
-func weighOne(ctx context.Context, s *site, c contender, n int) (float64, error) {
+// memoryPerKey returns the bytes of memory that each of n keys leaves.
+func memoryPerKey(ctx context.Context, s *site, c contender, n int) (float64, error) {
 	o, err := c.open(ctx, s, plenty)
 	if err != nil {
 		return 0, err
 	}
 	defer o.close()
-	if err := askEach(ctx, o.ask, n/10, keyOf); err != nil {
+	// Other keys come first, so that buffers and pools have the size that they have in use.
+	if err := takeEach(ctx, o.take, n/10, keyOf); err != nil {
 		return 0, err
 	}
-	before := live()
-	if err := askEach(ctx, o.ask, n, func(i int) string { return keyOf(n/10 + i) }); err != nil {
+	before := liveBytes()
+	if err := takeEach(ctx, o.take, n, func(i int) string { return keyOf(n/10 + i) }); err != nil {
 		return 0, err
 	}
-	// Other objects may have gone meanwhile.
-	return max(0, float64(live()-before)/float64(n)), nil
+	// Below 0 if other objects have been freed meanwhile.
+	return max(0, float64(liveBytes()-before)/float64(n)), nil
 }
 
-// live returns the bytes of the objects that are in use.
-func live() int64 {
+func liveBytes() int64 {
+	// Twice, because objects with finalizers and pools survive the first collection.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -56,35 +56,33 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// growth is what many rows cost: decisions for keys all over a table of many rows, against a table of 1,000.
+// growth compares decisions in a table of many rows, for keys all over it, with those in a table of 1,000.
 type growth struct {
 	Contender string `json:"contender"`
 	Rows      int    `json:"rows"`
-	// Fill is how long it took to fill the large table, in seconds.
+	// Fill is the time to fill the large table, in seconds.
 	Fill float64 `json:"fill"`
-	// Ratio is how many times as long a decision takes in the large table: the median of the ratios of the
-	// p50 of the turns.
+	// Ratio is the latency in the large table divided by that in the small one: the median over the turns of the ratio of
+	// their p50.
 	Ratio float64 `json:"ratio"`
 	// Small and Big are the rounds of the two tables.
 	Small cell `json:"small"`
 	Big   cell `json:"big"`
 }
 
-// grown are the contenders whose growth is measured.
-var grown = []string{oursSQLite, oursPostgres}
+var growthContenders = []string{oursSQLite, oursPostgres}
 
-// compareRows measures the growth, by one caller.
-func (r *report) compareRows(ctx context.Context, s *site, p plan) error {
+func (r *report) measureGrowth(ctx context.Context, s *site, p plan) error {
 	if p.bigTable == 0 {
 		return nil
 	}
-	for _, name := range grown {
+	for _, name := range growthContenders {
 		c, _ := find(name)
 		if r.NotRun[c.name] != "" || ctx.Err() != nil {
 			continue
 		}
-		say("%s: a table of %d rows", c.name, p.bigTable)
-		g, err := grow(ctx, s, p, c)
+		logf("%s: a table of %d rows", c.name, p.bigTable)
+		g, err := growthOf(ctx, s, p, c)
 		if err != nil {
 			r.skip(c.name, err)
 			continue
@@ -94,18 +92,17 @@ func (r *report) compareRows(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// The small table has smallRows rows. Of the large one, at most askedRows are asked for, spread evenly: they
-// are on as many pages as all of them, or nearly, and fit into the memory of the run.
-const (
-	smallRows = 1000
-	askedRows = 100_000
-)
+// smallRows is the size of the small table.
+const smallRows = 1000
 
-// grow fills two tables, asks for every key once, so that what is in memory is what is in use, and measures
-// them in turns.
-func grow(ctx context.Context, s *site, p plan, c contender) (growth, error) {
+// usedRows is how many rows of the large table are used at most, spread evenly: their keys fit into memory, and they are on
+// nearly as many pages as all rows.
+const usedRows = 100_000
+
+// growthOf fills two tables and measures them in turns, with one caller.
+func growthOf(ctx context.Context, s *site, p plan, c contender) (growth, error) {
 	g := growth{Contender: c.name, Rows: p.bigTable}
-	var tables [2]*opened
+	var tables [2]*instance
 	var loads [2]load
 	for i, rows := range []int{smallRows, p.bigTable} {
 		began := time.Now()
@@ -115,13 +112,14 @@ func grow(ctx context.Context, s *site, p plan, c contender) (growth, error) {
 		}
 		defer o.close()
 		g.Fill = time.Since(began).Seconds()
-		tables[i], loads[i] = o, load{1, keysOf(min(rows, askedRows), rows), true}
+		tables[i], loads[i] = o, load{1, keysOf(min(rows, usedRows), rows), true}
+		// Each key is used once, so that the caches of the database hold the pages in use, not the last ones filled.
 		keys := loads[i].keys
-		if err := askEach(ctx, o.ask, len(keys), func(i int) string { return keys[i] }); err != nil {
+		if err := takeEach(ctx, o.take, len(keys), func(i int) string { return keys[i] }); err != nil {
 			return growth{}, err
 		}
 	}
-	say("%s: filled in %.1fs", c.name, g.Fill)
+	logf("%s: filled in %.1fs", c.name, g.Fill)
 	var rounds [2][]round
 	for turn := range 2 * p.turns {
 		for i := range tables {
@@ -129,7 +127,7 @@ func grow(ctx context.Context, s *site, p plan, c contender) (growth, error) {
 				return growth{}, ctx.Err()
 			}
 			i = (i + turn) % len(tables)
-			r, err := measure(tables[i].ask, loads[i], p.pace)
+			r, err := measure(tables[i].take, loads[i], p.pace)
 			if err != nil {
 				return growth{}, err
 			}
@@ -141,7 +139,6 @@ func grow(ctx context.Context, s *site, p plan, c contender) (growth, error) {
 	return g, nil
 }
 
-// p50s returns the median latencies of rounds.
 func p50s(rounds []round) (all []float64) {
 	for _, r := range rounds {
 		all = append(all, float64(r.p50))

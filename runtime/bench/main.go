@@ -1,9 +1,8 @@
-// Command bench compares the stores of this module with other rate limiters, and with the least that their
-// databases can do, in one run on one machine.
+// Command bench compares the stores of this module with other rate limiters, and with a bare write to the same database, in
+// one run on one machine.
 //
-// It prints Markdown tables: the ratios that matter with the aim of each, what each contender did, and what a
-// statement costs.
-// README.md says how it measures and what each column means.
+// It prints Markdown tables: the ratios that have an aim, the figures of each contender, and the costs of a statement.
+// README.md describes how it measures, and the columns.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// options are what the program can be told.
+// options are the flags of the program.
 type options struct {
 	quick, all, costs bool
 	json, readme      string
@@ -37,29 +36,29 @@ type options struct {
 }
 
 func parseFlags() (o options) {
-	flag.BoolVar(&o.quick, "quick", false, "measure only what the ratios need, in under two minutes")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the ratios, in under two minutes")
 	flag.BoolVar(&o.all, "all", false, "measure every number of callers with every number of keys")
-	flag.BoolVar(&o.costs, "costs", false, "measure only what a statement costs, fixed and for each row")
-	flag.StringVar(&o.json, "json", "", "write the results to this `file` too, as JSON")
-	flag.StringVar(&o.readme, "readme", "", "put the tables into this `file` too, between its lines <!-- tables --> and <!-- /tables -->")
-	flag.IntVar(&o.rows, "rows", 0, "also compare a table of so many rows with one of 1,000, such as 10000000")
+	flag.BoolVar(&o.costs, "costs", false, "measure only the fixed costs of a statement, and those of each row")
+	flag.StringVar(&o.json, "json", "", "also write the results to this `file`, as JSON")
+	flag.StringVar(&o.readme, "readme", "", "also write the tables to this `file`, between its lines <!-- tables --> and <!-- /tables -->")
+	flag.IntVar(&o.rows, "rows", 0, "also compare a table of this many rows, such as 10000000, with one of 1,000")
 	flag.Parse()
 	return o
 }
 
-// plan is what a run measures.
+// plan is a list of measurements.
 type plan struct {
 	heats []heat
-	// turns is how many rounds each contender runs in a heat, and pace how long they are.
+	// turns is how many rounds each contender runs in a heat, and pace the length of a round.
 	turns int
 	pace  pace
-	// idleKeys is how many keys are asked for once to see what they leave in memory.
+	// idleKeys is how many keys are used once to measure the memory that they leave.
 	idleKeys int
-	// bigTable is how many rows the large table has that is compared with one of 1,000, if not 0.
+	// bigTable is how many rows the table has that is compared with one of 1,000. 0 leaves the comparison out.
 	bigTable int
 }
 
-// planOf returns the plan that the options ask for.
+// planOf returns the plan for the options.
 func planOf(o options) plan {
 	p := plan{
 		heats: usual(), turns: 15, idleKeys: 100_000, bigTable: o.rows,
@@ -67,7 +66,7 @@ func planOf(o options) plan {
 	}
 	switch {
 	case o.quick:
-		p.heats, p.idleKeys = []heat{{64, 1000, namesOf(anyone)}}, 20_000
+		p.heats, p.idleKeys = []heat{{64, 1000, allNames()}}, 20_000
 		p.turns, p.pace.leadIn, p.pace.length = 7, 30*time.Millisecond, 120*time.Millisecond
 	case o.all:
 		p.heats = everything()
@@ -78,9 +77,9 @@ func planOf(o options) plan {
 	return p
 }
 
-// usual returns the heats of a run without options.
+// usual returns the heats of a run without flags.
 func usual() []heat {
-	all := namesOf(anyone)
+	all := allNames()
 	return []heat{
 		{1, 1000, all}, {2, 1000, all}, {64, 1, all}, {64, 1000, all}, {512, 1, all}, {512, 1000, all},
 		{512, 10_000, all}, {512, 100_000, all},
@@ -89,7 +88,7 @@ func usual() []heat {
 
 // everything returns a heat of all contenders for every number of callers and keys.
 func everything() (heats []heat) {
-	all := namesOf(anyone)
+	all := allNames()
 	for _, callers := range []int{1, 2, 64, 512} {
 		for _, keys := range []int{1, 1000, 10_000, 100_000} {
 			heats = append(heats, heat{callers, keys, all})
@@ -98,7 +97,7 @@ func everything() (heats []heat) {
 	return heats
 }
 
-// with returns heats in which both sides of a ratio run.
+// with adds to heats so that both sides of a ratio run in one of them.
 func with(heats []heat, r ratio) []heat {
 	i := slices.IndexFunc(heats, func(h heat) bool { return h.callers == r.callers && h.keys == r.keys })
 	if i < 0 {
@@ -128,8 +127,7 @@ func (p plan) paceOf(name string) pace {
 	return p.pace
 }
 
-// run measures, and prints what it has measured. When ctx ends it stops after the round that it is in, and
-// drops its tables.
+// run measures, and prints the results. When ctx ends it stops after the current round, and drops its tables.
 func run(ctx context.Context, o options, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -144,7 +142,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	r := report{Machine: describeMachine(), NotRun: map[string]string{}}
 	r.Machine.Servers = settingsOf(ctx, s)
 	if o.costs {
-		err = r.price(ctx, s, p)
+		err = r.measureCosts(ctx, s, p)
 	} else {
 		err = r.measure(ctx, s, p)
 	}
@@ -154,7 +152,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return r.publish(o, out)
 }
 
-// publish prints the tables, and writes the files that were asked for.
+// publish prints the tables, and writes the files named by flags.
 func (r *report) publish(o options, out io.Writer) error {
 	var results any = r
 	if o.costs {
@@ -174,13 +172,13 @@ func (r *report) publish(o options, out io.Writer) error {
 	return err
 }
 
-// check returns an error for what would come to light only after a long run.
+// check returns the errors that would otherwise come only after a long run.
 func (o options) check() error {
 	if o.readme == "" {
 		return nil
 	}
 	if o.costs {
-		return errors.New("-readme wants the tables of a whole run, not of -costs")
+		return errors.New("-readme needs the tables of a whole run: leave out -costs")
 	}
 	text, err := os.ReadFile(o.readme)
 	if err != nil {
@@ -190,10 +188,10 @@ func (o options) check() error {
 	return err
 }
 
-// measure measures all that the plan has, and compares it with the aims.
+// measure runs the plan, and compares the results with the aims.
 func (r *report) measure(ctx context.Context, s *site, p plan) error {
 	for _, step := range []func(context.Context, *site, plan) error{
-		r.count, r.race, r.deny, r.weigh, r.price, r.compareRows,
+		r.measureCounts, r.race, r.raceDenied, r.measureMemory, r.measureCosts, r.measureGrowth,
 	} {
 		if err := step(ctx, s, p); err != nil {
 			return err
@@ -203,15 +201,15 @@ func (r *report) measure(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// skip notes why a contender has not run. Only the first reason counts.
+// skip records why a contender has not run. Later reasons are dropped, because they follow from the first.
 func (r *report) skip(name string, err error) {
-	if _, known := r.NotRun[name]; !known {
+	if _, ok := r.NotRun[name]; !ok {
 		r.NotRun[name] = err.Error()
-		say("%s: not run: %v", name, err)
+		logf("%s: not run: %v", name, err)
 	}
 }
 
-// say tells the person who waits what is going on, and when.
-func say(format string, args ...any) {
+// logf prints a line of progress with the time.
+func logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", slices.Insert(args, 0, any(time.Now().Format(time.TimeOnly)))...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nowhere is servers that are not there.
+// nowhere is servers that do not answer.
 var nowhere = servers{
 	postgres: "postgres://postgres@127.0.0.1:1/test?sslmode=disable",
 	mariadb:  "root@tcp(127.0.0.1:1)/test",
@@ -36,28 +36,28 @@ func TestContendersInTheProcessDecide(t *testing.T) {
 	}
 }
 
-// verdictsOf asks a contender three times for one key.
+// verdictsOf takes three tokens of one key.
 func verdictsOf(t *testing.T, c contender, s *site, l limit) (allowed []bool) {
 	o, err := c.open(t.Context(), s, l)
 	require.NoError(t, err)
 	defer o.close()
 	for range 3 {
-		ok, err := o.ask(t.Context(), keyOf(3))
+		ok, err := o.take(t.Context(), keyOf(3))
 		require.NoError(t, err)
 		allowed = append(allowed, ok)
 	}
 	return allowed
 }
 
-// brieflyOf is a plan of one heat of all contenders, as short as can be.
+// brieflyOf is a plan of one short heat of all contenders.
 func brieflyOf(turns int) plan {
 	return plan{
-		heats: []heat{{2, 10, namesOf(anyone)}}, turns: turns, idleKeys: 1000, bigTable: 2000,
+		heats: []heat{{2, 10, allNames()}}, turns: turns, idleKeys: 1000, bigTable: 2000,
 		pace: pace{leadIn: time.Millisecond, length: 50 * time.Millisecond, stride: 1},
 	}
 }
 
-func TestWhatIsMissingIsNamedAndTheOthersRun(t *testing.T) {
+func TestContendersWithoutServerAreReportedAndOthersRun(t *testing.T) {
 	r := report{NotRun: map[string]string{}}
 	p := brieflyOf(3)
 	require.NoError(t, r.measure(t.Context(), &site{servers: nowhere, dir: t.TempDir(), rows: p.maxKeys()}, p))
@@ -76,7 +76,7 @@ func TestWhatIsMissingIsNamedAndTheOthersRun(t *testing.T) {
 		require.Zero(t, cell.Failed)
 	}
 	require.Equal(t, 1.0, r.Tallies[floorSQLite].Trips, "a bare upsert is one statement")
-	require.Greater(t, r.Tallies[xTimeRate].BytesPerKey, float64(len(keyOf(0))), "its map has the keys")
+	require.Greater(t, r.Tallies[xTimeRate].BytesPerKey, float64(len(keyOf(0))), "its map keeps the keys")
 	require.Len(t, r.Growth, 1)
 
 	path := filepath.Join(t.TempDir(), "bench.json")
@@ -89,7 +89,7 @@ func TestWhatIsMissingIsNamedAndTheOthersRun(t *testing.T) {
 	require.Contains(t, r.markdown(), "| redis_rate | not run: ")
 }
 
-func TestTheEndOfTheContextIsTheEnd(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := report{NotRun: map[string]string{}}
@@ -118,11 +118,11 @@ func TestServersAreMovedToAnotherAddress(t *testing.T) {
 		moved, err := s.through(c.of, "127.0.0.1:1")
 		require.NoError(t, err)
 		require.Equal(t, c.moved, moved[c.of])
-		require.NotEqual(t, s[c.of], moved[c.of], "the servers themselves are as they were")
+		require.NotEqual(t, s[c.of], moved[c.of], "the original is not changed")
 	}
 }
 
-func TestAServerThatIsNotNamedIsNotThere(t *testing.T) {
+func TestServerWithoutDataSourceNameIsAnError(t *testing.T) {
 	_, err := servers{}.address(mysqlDB)
 	require.EqualError(t, err, "MySQL has no data source name")
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// variant is a way to use a store of this module. The zero variant is the usual one: with group commit, and
-// with neither leases nor a deny cache.
+// variant configures a store of this module. The zero variant is the default: with group commit, and with neither leases
+// nor a deny cache.
 type variant struct {
-	// batch is that of [sqlstore.Options].
+	// batch is the field of [sqlstore.Options].
 	batch int
-	// lease, denyCache and durability are those of the policy.
+	// lease, denyCache and durability are fields of the policy.
 	lease      runtime.Lease
 	denyCache  time.Duration
 	durability runtime.Durability
 }
 
-// oursOnSQLite opens a store in a file of its own.
+// oursOnSQLite opens a store in a new file.
 func oursOnSQLite(as variant) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		path := s.newFile()
 		t, err := s.openFile(ctx, path, l)
 		if err != nil {
@@ -45,59 +45,55 @@ func oursOnSQLite(as variant) opener {
 	}
 }
 
-// oursOn opens a store in a table of a server.
+// oursOn opens a store in a new table of a server.
 func oursOn(of server, as variant) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
 		if err != nil {
 			return nil, err
 		}
 		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name, Batch: as.batch})
 		if err != nil {
-			t.end()
+			t.drop()
 			return nil, err
 		}
-		o := ourStore(store, as, l, t.end)
+		o := ourStore(store, as, l, t.drop)
 		o.pid = t.pid
 		return o, nil
 	}
 }
 
-// closingStore is a store that is closed after use.
 type closingStore interface {
 	runtime.Store
 	io.Closer
 }
 
-// ourStore returns how a store is asked: as the code does that is generated from limits.yaml. What is behind
-// the store ends after it.
-func ourStore(store closingStore, as variant, l limit, end func()) *opened {
+// ourStore takes tokens like code that is generated from limits.yaml. end runs after the store is closed.
+func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 	limiter := runtime.NewLimiter(store)
 	policy := &runtime.Policy{
 		Name: l.name, Kind: runtime.TokenBucket, Rate: int64(l.rate), Period: l.period, Capacity: int64(l.capacity),
 		Lease: as.lease, DenyCache: as.denyCache, Durability: as.durability,
 	}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			d, err := limiter.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
-		askAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
+		takeAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
 		close: func() {
-			closeIt(store)
+			closeAndLog(store)
 			end()
 		},
 	}
 }
 
-// takeOfAll takes a token of each of several keys, in calls that go together.
+// takeOfAll takes a token of each of several keys, in one Do.
 func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy, keys []string) error {
 	calls := make([]runtime.Call, len(keys))
 	for i, key := range keys {
-		take := runtime.Request{Op: runtime.Take, Count: 1}
-		q := take
-		q.Policy, q.Key = policy, runtime.KeyOf(runtime.String(key)).String()
-		calls[i].Requests = []runtime.Request{q}
+		key := runtime.KeyOf(runtime.String(key)).String()
+		calls[i].Requests = []runtime.Request{{Op: runtime.Take, Count: 1, Policy: policy, Key: key}}
 	}
 	answers, err := store.Do(ctx, calls)
 	if err != nil {
@@ -111,16 +107,15 @@ func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy,
 	return nil
 }
 
-// closeIt closes what has nothing more to say.
-func closeIt(c io.Closer) {
+func closeAndLog(c io.Closer) {
 	if err := c.Close(); err != nil {
-		say("close: %v", err)
+		logf("close: %v", err)
 	}
 }
 
-// bareUpsert opens the least that a count in a server can cost: one row written, and nothing decided.
+// bareUpsert opens a contender on a server that writes one row without a decision.
 func bareUpsert(of server) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
 		if err != nil {
 			return nil, err
@@ -129,8 +124,8 @@ func bareUpsert(of server) opener {
 	}
 }
 
-// bareUpsertOnSQLite is bareUpsert in a file of its own.
-func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*opened, error) {
+// bareUpsertOnSQLite is bareUpsert in a new file.
+func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
 	t, err := s.openFile(ctx, s.newFile(), l)
 	if err != nil {
 		return nil, err
@@ -138,43 +133,40 @@ func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*opened, error) 
 	return t.upserting(l)
 }
 
-// upserting prepares the statement that writes a row.
-func (t *table) upserting(l limit) (*opened, error) {
+func (t *table) upserting(l limit) (*instance, error) {
 	upsert, err := t.prepareUpsert()
 	if err != nil {
-		t.end()
+		t.drop()
 		return nil, err
 	}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			_, err := upsert.ExecContext(ctx, l.name, key, 0, 1.0, time.Now().UnixNano(), 0.0)
 			return err == nil, err
 		},
-		close: t.end,
+		close: t.drop,
 	}, nil
 }
 
-// bucket is a token bucket as it is written by hand: a row is locked, read, decided upon and written in a
-// transaction of four statements.
+// bucket is a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
 type bucket struct {
 	*table
 	limit
 	read, update, insert *sql.Stmt
 }
 
-// selectForUpdate opens a bucket on a server.
 func selectForUpdate(of server) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
 		if err != nil {
 			return nil, err
 		}
 		b := &bucket{table: t, limit: l}
 		if err := b.prepare(); err != nil {
-			t.end()
+			t.drop()
 			return nil, err
 		}
-		return &opened{ask: b.ask, close: t.end}, nil
+		return &instance{take: b.take, close: t.drop}, nil
 	}
 }
 
@@ -191,8 +183,7 @@ func (b *bucket) prepare() (err error) {
 	return err
 }
 
-// ask takes a token.
-func (b *bucket) ask(ctx context.Context, key string) (bool, error) {
+func (b *bucket) take(ctx context.Context, key string) (bool, error) {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// openXTimeRate opens a map from keys to limiters of golang.org/x/time/rate, which has none of its own.
-func openXTimeRate(_ context.Context, _ *site, l limit) (*opened, error) {
+// openXTimeRate opens a map from keys to limiters of golang.org/x/time/rate, which has no keys of its own.
+func openXTimeRate(_ context.Context, _ *site, l limit) (*instance, error) {
 	var limiters sync.Map
 	perSecond := rate.Limit(float64(l.rate) / l.period.Seconds())
-	return &opened{
-		ask: func(_ context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(_ context.Context, key string) (bool, error) {
 			limiter, ok := limiters.Load(key)
 			if !ok {
 				limiter, _ = limiters.LoadOrStore(key, rate.NewLimiter(perSecond, l.capacity))
@@ -29,26 +29,25 @@ func openXTimeRate(_ context.Context, _ *site, l limit) (*opened, error) {
 	}, nil
 }
 
-// openGoLimiter opens the memory store of sethvargo/go-limiter. After its first interval it grants fewer
-// tokens than it was told, so that is longer than any run.
-func openGoLimiter(_ context.Context, _ *site, l limit) (*opened, error) {
+// openGoLimiter opens the memory store of sethvargo/go-limiter.
+func openGoLimiter(_ context.Context, _ *site, l limit) (*instance, error) {
+	// After its first interval it grants fewer tokens than configured, so the interval is longer than any run.
 	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(l.capacity), Interval: 24 * time.Hour})
 	if err != nil {
 		return nil, err
 	}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			_, _, _, ok, err := store.Take(ctx, key)
 			return ok, err
 		},
-		close: func() { patiently(store.Close) },
+		close: func() { withSetupTimeout(store.Close) },
 	}, nil
 }
 
-// redisConns is how many connections the contenders on Redis have.
+// redisConns is how many connections a contender has to Redis.
 const redisConns = 64
 
-// openRedis returns a client of Redis that answers.
 func (s *site) openRedis() (*redis.Client, error) {
 	dsn, err := s.servers.dsn(redisDB)
 	if err != nil {
@@ -59,34 +58,34 @@ func (s *site) openRedis() (*redis.Client, error) {
 		return nil, err
 	}
 	o.PoolSize = s.connections(redisConns)
-	o.PoolTimeout = patience
+	o.PoolTimeout = setupTimeout
 	client := redis.NewClient(o)
-	if err := patiently(func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
+	if err := withSetupTimeout(func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
 		client.Close()
 		return nil, err
 	}
 	return client, nil
 }
 
-// openRedisRate opens go-redis/redis_rate, a script in Redis.
-func openRedisRate(_ context.Context, s *site, l limit) (*opened, error) {
+// openRedisRate opens go-redis/redis_rate, which runs a script in Redis.
+func openRedisRate(_ context.Context, s *site, l limit) (*instance, error) {
 	client, err := s.openRedis()
 	if err != nil {
 		return nil, err
 	}
 	limiter := redis_rate.NewLimiter(client)
 	rule := redis_rate.Limit{Rate: l.rate, Burst: l.capacity, Period: l.period}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			r, err := limiter.Allow(ctx, key, rule)
 			return err == nil && r.Allowed > 0, err
 		},
-		close: forgetting(client, "rate:"),
+		close: deleteAndClose(client, "rate:"),
 	}, nil
 }
 
-// openThrottled opens throttled, which reads, decides and writes if nobody else has.
-func openThrottled(_ context.Context, s *site, l limit) (*opened, error) {
+// openThrottled opens throttled, which reads, decides, and writes by compare-and-swap.
+func openThrottled(_ context.Context, s *site, l limit) (*instance, error) {
 	client, err := s.openRedis()
 	if err != nil {
 		return nil, err
@@ -104,28 +103,27 @@ func openThrottled(_ context.Context, s *site, l limit) (*opened, error) {
 		client.Close()
 		return nil, err
 	}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
 			return err == nil && !limited, err
 		},
-		close: forgetting(client, prefix),
+		close: deleteAndClose(client, prefix),
 	}, nil
 }
 
-// forgetting closes a client after it has deleted the keys with a prefix.
-func forgetting(client *redis.Client, prefix string) func() {
+// deleteAndClose returns a function that deletes the keys with a prefix and closes the client.
+func deleteAndClose(client *redis.Client, prefix string) func() {
 	return func() {
-		defer closeIt(client)
-		err := patiently(func(ctx context.Context) error { return forget(ctx, client, prefix+keyPrefix+"*") })
+		defer closeAndLog(client)
+		err := withSetupTimeout(func(ctx context.Context) error { return deleteKeys(ctx, client, prefix+keyPrefix+"*") })
 		if err != nil {
-			say("keys %s%s* are still in Redis: %v", prefix, keyPrefix, err)
+			logf("keys %s%s* were not deleted from Redis: %v", prefix, keyPrefix, err)
 		}
 	}
 }
 
-// forget deletes the keys that match a pattern.
-func forget(ctx context.Context, client *redis.Client, pattern string) error {
+func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error {
 	keys := client.Scan(ctx, 0, pattern, 1000).Iterator()
 	for keys.Next(ctx) {
 		if err := client.Unlink(ctx, keys.Val()).Err(); err != nil {

@@ -14,81 +14,80 @@ import (
 
 // race runs the heats of the plan, in which every call is allowed.
 func (r *report) race(ctx context.Context, s *site, p plan) error {
-	open := r.enter(ctx, s, plenty, namesOf(anyone))
+	open := r.openAll(ctx, s, plenty, allNames())
 	defer open.close()
 	for _, h := range p.heats {
-		say("%s", under(h.callers, h.keys))
-		r.heat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
+		logf("%s", loadName(h.callers, h.keys))
+		r.runHeat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
 	}
 	return ctx.Err()
 }
 
-// deny runs a heat in which every call is denied: what it costs when somebody goes on asking.
-func (r *report) deny(ctx context.Context, s *site, p plan) error {
-	// A floor denies nothing, and a limit of one token has no blocks to lease.
+// raceDenied runs a heat in which every call is denied: the cost of callers that retry too early.
+func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
+	// A floor cannot deny, and a limit of one token has no blocks to lease.
 	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory })}
-	say("%s, all denied", under(h.callers, h.keys))
-	open := r.enter(ctx, s, exhausted, h.names)
+	logf("%s, all denied", loadName(h.callers, h.keys))
+	open := r.openAll(ctx, s, exhausted, h.names)
 	defer open.close()
 	for name, o := range open {
-		if _, err := o.ask(ctx, keyOf(0)); err != nil {
+		if _, err := o.take(ctx, keyOf(0)); err != nil {
 			r.skip(name, err)
 		}
 	}
-	r.heat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
+	r.runHeat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
 	return ctx.Err()
 }
 
-// heat runs a heat and keeps what it shows.
-func (r *report) heat(ctx context.Context, h heat, open field, l load, p plan) {
+func (r *report) runHeat(ctx context.Context, h heat, open field, l load, p plan) {
 	open.warm(ctx, h.names, l.keys)
 	cells, out := h.run(ctx, open, l, p)
 	r.Cells = append(r.Cells, cells...)
 	for name, err := range out {
 		if err != nil {
-			say("%s: %v", name, err)
+			logf("%s: %v", name, err)
 		}
 	}
 }
 
-// heat is a race of contenders under the same load, in turns: in each turn every one of them runs a short
-// round, so that whatever else the machine does hits all.
+// heat is a race of contenders under the same load, in turns. In each turn every contender runs a short round, so that
+// whatever else the machine does affects all of them.
 type heat struct {
 	callers, keys int
-	// names are the contenders who run.
+	// names are the contenders that run.
 	names []string
 }
 
-// cell is what one contender did in a heat.
+// cell is the result of a contender in a heat.
 type cell struct {
 	Contender string `json:"contender"`
 	Callers   int    `json:"callers"`
 	Keys      int    `json:"keys"`
-	// Denied says that every decision was a denial.
+	// Denied: every decision was a denial.
 	Denied bool `json:"denied,omitempty"`
 	// PerSecond, P50, P99 and Failed are the medians of the rounds. Latencies are in nanoseconds.
 	PerSecond float64       `json:"perSecond"`
 	P50       time.Duration `json:"p50"`
 	P99       time.Duration `json:"p99"`
 	Failed    float64       `json:"failed"`
-	// Error is one of the errors of those that failed.
+	// Error is the error of a failed call.
 	Error string `json:"error,omitempty"`
 	// Turns are the decisions per second of each turn.
 	Turns []float64 `json:"turns"`
 }
 
-// run runs the heat, with the contenders that are open. The next turn begins with the next contender. The
-// second result has the reasons of those that could not go on.
+// run runs the heat with the open contenders, and returns the errors of those that could not go on.
 func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[string]error) {
 	rounds, out := map[string][]round{}, map[string]error{}
 	for turn := range p.turns {
 		for i := range h.names {
+			// Each turn begins with another contender, because the first and the last may have a warmer or colder machine.
 			name := h.names[(turn+i)%len(h.names)]
 			o, ok := open[name]
 			if !ok || out[name] != nil || ctx.Err() != nil {
 				continue
 			}
-			r, err := measure(o.ask, l, p.paceOf(name))
+			r, err := measure(o.take, l, p.paceOf(name))
 			rounds[name], out[name] = append(rounds[name], r), err
 		}
 	}
@@ -117,43 +116,40 @@ func newCell(name string, l load, rounds []round) cell {
 	return c
 }
 
-// load is what is asked of a contender: by how many callers, each of whom asks again as soon as it is
-// answered, for which of the keys, at random.
+// load is callers that take a token of a random key, each again as soon as it has a decision.
 type load struct {
 	callers int
 	keys    []string
-	// allowed is what every answer must be.
+	// allowed is the expected decision.
 	allowed bool
 }
 
-// pace is how long a round is.
+// pace is the timing of a round.
 type pace struct {
 	// leadIn comes first and is not measured: caches, connections and queues fill.
 	leadIn, length time.Duration
-	// stride is of how many calls one is timed. It is more than 1 where reading the clock would cost as
-	// much as the call.
+	// stride: one call in so many is timed. It is more than 1 where reading the clock costs as much as the call.
 	stride int
 }
 
-// round is what was measured in one.
+// round is the result of a round.
 type round struct {
-	// perSecond is how many decisions were made.
+	// perSecond is the number of decisions per second.
 	perSecond float64
 	p50, p99  time.Duration
-	// failed is the part of the calls that returned an error, which are no decisions; err is one of them.
+	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
 	failed float64
 	err    error
 }
 
-// samplesInAll bounds the memory for latencies; the last of each caller are kept.
+// samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
 const samplesInAll = 1 << 20
 
-// measure runs a round.
-func measure(ask askFunc, l load, p pace) (round, error) {
+func measure(take takeFunc, l load, p pace) (round, error) {
 	callers := make([]*caller, l.callers)
 	for i := range callers {
 		callers[i] = &caller{
-			load: l, ask: ask, stride: p.stride,
+			load: l, take: take, stride: p.stride,
 			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
@@ -169,7 +165,7 @@ func measure(ask askFunc, l load, p pace) (round, error) {
 	return sum(callers, p.length)
 }
 
-// sum puts together what the callers have seen.
+// sum combines the results of the callers.
 func sum(callers []*caller, length time.Duration) (round, error) {
 	var calls, failed, wrong int
 	var r round
@@ -194,13 +190,13 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 	return r, nil
 }
 
-// caller asks again and again.
+// caller is one of the concurrent callers of a load.
 type caller struct {
 	load
-	ask    askFunc
+	take   takeFunc
 	stride int
 	random *rand.Rand
-	// began is when the round began; what ends between from and to is measured.
+	// began is when the round began. Calls that end between from and to are measured.
 	began    time.Time
 	from, to time.Duration
 
@@ -210,7 +206,7 @@ type caller struct {
 	err                  error
 }
 
-// run asks until the round is over. It allocates nothing.
+// run calls until the round is over. It does not allocate, because the garbage collector would slow the contender.
 func (c *caller) run() {
 	ctx := context.Background()
 	for {
@@ -234,9 +230,9 @@ func (c *caller) run() {
 	}
 }
 
-// once asks for a key, and returns 1 if that fails.
+// once makes a call, and returns 1 if it fails.
 func (c *caller) once(ctx context.Context) (failed int) {
-	allowed, err := c.ask(ctx, c.keys[c.random.IntN(len(c.keys))])
+	allowed, err := c.take(ctx, c.keys[c.random.IntN(len(c.keys))])
 	if err != nil {
 		c.err = err
 		return 1
@@ -247,16 +243,15 @@ func (c *caller) once(ctx context.Context) (failed int) {
 	return 0
 }
 
-// askEach asks once for each of n keys, by 64 callers, until ctx ends. It returns the error of one of those
-// that failed.
-func askEach(ctx context.Context, ask askFunc, n int, key func(int) string) error {
+// takeEach takes a token of each of n keys, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
+func takeEach(ctx context.Context, take takeFunc, n int, key func(int) string) error {
 	var next atomic.Int64
 	errs := make(chan error, 64)
 	var all sync.WaitGroup
 	for range cap(errs) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				if _, err := ask(context.Background(), key(i)); err != nil {
+				if _, err := take(context.Background(), key(i)); err != nil {
 					errs <- err
 					return
 				}

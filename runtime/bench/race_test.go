@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tenth is a round of 100ms, after as long that is not measured.
+// tenth is a round of 100ms, after a lead-in of 100ms.
 var tenth = pace{leadIn: 100 * time.Millisecond, length: 100 * time.Millisecond, stride: 1}
 
-// measureInBubble runs a round in which time passes only as the contender sleeps.
-func measureInBubble(t *testing.T, ask askFunc, l load, p pace) (r round, err error) {
-	synctest.Test(t, func(*testing.T) { r, err = measure(ask, l, p) })
+// measureInBubble runs a round with fake time, which passes only while the contender sleeps.
+func measureInBubble(t *testing.T, take takeFunc, l load, p pace) (r round, err error) {
+	synctest.Test(t, func(*testing.T) { r, err = measure(take, l, p) })
 	return r, err
 }
 
@@ -29,20 +29,20 @@ func slow(_ context.Context, key string) (bool, error) {
 	return true, nil
 }
 
-func TestARoundCountsWhatEndsInIt(t *testing.T) {
+func TestRoundCountsCallsThatEndInIt(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{3, keysOf(1, 1), true}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond}, r)
 }
 
-func TestARoundAsksForEveryKey(t *testing.T) {
+func TestRoundUsesEveryKey(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{64, keysOf(2, 2), true}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Millisecond, r.p99)
 	require.InDelta(t, 64_000/5.5, r.perSecond, 1000, "half of the calls take 1ms and half 10ms")
 }
 
-func TestARoundTimesOneOfAStride(t *testing.T) {
+func TestRoundTimesOneCallPerStride(t *testing.T) {
 	p := tenth
 	p.stride = 10
 	r, err := measureInBubble(t, slow, load{1, keysOf(1, 1), true}, p)
@@ -50,7 +50,7 @@ func TestARoundTimesOneOfAStride(t *testing.T) {
 	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond}, r)
 }
 
-func TestFailedCallsAreNoDecisions(t *testing.T) {
+func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
 	down := errors.New("the server is down")
 	calls := 0
 	r, err := measureInBubble(t, func(ctx context.Context, key string) (bool, error) {
@@ -73,12 +73,12 @@ func TestFailedCallsAreNoDecisions(t *testing.T) {
 	require.ErrorIs(t, err, down)
 }
 
-func TestAWrongAnswerIsNoRound(t *testing.T) {
+func TestWrongDecisionFailsTheRound(t *testing.T) {
 	_, err := measureInBubble(t, slow, load{1, keysOf(1, 1), false}, tenth)
 	require.ErrorContains(t, err, "decided wrongly")
 }
 
-func TestALongCallIsNotAnswered(t *testing.T) {
+func TestRoundWithoutAnswerIsAnError(t *testing.T) {
 	_, err := measureInBubble(t, func(context.Context, string) (bool, error) {
 		time.Sleep(time.Second)
 		return true, nil
@@ -86,7 +86,7 @@ func TestALongCallIsNotAnswered(t *testing.T) {
 	require.ErrorContains(t, err, "no call was answered in time")
 }
 
-func TestTheLastSamplesAreKept(t *testing.T) {
+func TestSamplesBeyondTheBufferOverwriteOldOnes(t *testing.T) {
 	c := newTestCaller(1000)
 	c.samples = make([]time.Duration, 10)
 	c.run()
@@ -96,7 +96,7 @@ func TestTheLastSamplesAreKept(t *testing.T) {
 	require.Equal(t, 999.0, r.perSecond)
 }
 
-func TestACallerAllocatesNothing(t *testing.T) {
+func TestCallerDoesNotAllocate(t *testing.T) {
 	c := newTestCaller(1000)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		c.began = time.Now()
@@ -105,7 +105,7 @@ func TestACallerAllocatesNothing(t *testing.T) {
 	require.Greater(t, c.calls, 10*900)
 }
 
-// newTestCaller returns a caller whose round is over after every n calls.
+// newTestCaller returns a caller whose round ends after every n calls.
 func newTestCaller(n int) *caller {
 	c := &caller{
 		load: load{keys: keysOf(10, 10), allowed: true}, stride: 1,
@@ -113,7 +113,7 @@ func newTestCaller(n int) *caller {
 		began: time.Now(), to: time.Hour,
 	}
 	calls := 0
-	c.ask = func(context.Context, string) (bool, error) {
+	c.take = func(context.Context, string) (bool, error) {
 		if calls++; calls%n == 0 {
 			c.began = c.began.Add(-time.Hour)
 		}

@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// report is what a run has measured.
+// report is the results of a run.
 type report struct {
 	Machine machine `json:"machine"`
 	Cells   []cell  `json:"cells"`
-	// Tallies are by contender.
+	// Tallies is by contender.
 	Tallies map[string]*tally `json:"tallies"`
 	Growth  []growth          `json:"growth,omitempty"`
-	// Costs are by database.
+	// Costs is by database: the names in costed.
 	Costs map[string]cost `json:"costs,omitempty"`
-	// NotRun has the reasons of contenders that have not run.
+	// NotRun is why contenders have not run.
 	NotRun   map[string]string `json:"notRun"`
 	Verdicts []verdict         `json:"verdicts"`
 }
 
-// machine is where it was measured.
+// machine describes the machine of the run.
 type machine struct {
 	Go   string `json:"go"`
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
 	CPUs int    `json:"cpus"`
-	// Modules are the versions of the drivers and of the peers, by module.
+	// Modules is the version of each module, such as the drivers and the peers.
 	Modules map[string]string `json:"modules"`
-	// Servers are the settings of the servers.
-	Servers settings `json:"servers"`
+	Servers settings          `json:"servers"`
 }
 
 func describeMachine() machine {
@@ -50,7 +49,7 @@ func describeMachine() machine {
 	return m
 }
 
-// cell returns what a contender did under a load that allows all, or nil.
+// cell returns the result of a contender under a load that is allowed, or nil.
 func (r *report) cell(name string, callers, keys int) *cell {
 	i := slices.IndexFunc(r.Cells, func(c cell) bool {
 		return c.Contender == name && c.Callers == callers && c.Keys == keys && !c.Denied
@@ -61,15 +60,15 @@ func (r *report) cell(name string, callers, keys int) *cell {
 	return &r.Cells[i]
 }
 
-// whyNot returns why there is no figure of a contender.
-func (r *report) whyNot(name string) string {
+// reasonNotRun returns why there is no figure for a contender.
+func (r *report) reasonNotRun(name string) string {
 	if _, ok := find(name); !ok {
-		return "there is no such contender"
+		return "no contender has this name"
 	}
 	return cmp.Or(r.NotRun[name], "it was not measured")
 }
 
-// bigTable returns how many rows the large table had, 0 if there was none.
+// bigTable returns how many rows the large table had, or 0.
 func (r *report) bigTable() int {
 	if len(r.Growth) == 0 {
 		return 0
@@ -77,7 +76,6 @@ func (r *report) bigTable() int {
 	return r.Growth[0].Rows
 }
 
-// writeJSON writes what has been measured to a file.
 func writeJSON(path string, what any) error {
 	text, err := json.MarshalIndent(what, "", "\t")
 	if err != nil {
@@ -86,14 +84,14 @@ func writeJSON(path string, what any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// verdict says whether an aim was reached.
+// verdict is whether an aim was reached.
 type verdict struct {
 	What string `json:"what"`
 	Aim  string `json:"aim"`
-	// Figure is nil if there is none.
+	// Figure is nil if it was not measured.
 	Figure  *float64 `json:"figure,omitempty"`
 	Reached bool     `json:"reached"`
-	// NotRun says why there is no figure.
+	// NotRun is why there is no figure.
 	NotRun string `json:"notRun,omitempty"`
 }
 
@@ -107,7 +105,6 @@ func (v verdict) notRun(why string) verdict {
 	return v
 }
 
-// String says it in words.
 func (v verdict) String() string {
 	switch {
 	case v.Figure == nil:
@@ -118,7 +115,7 @@ func (v verdict) String() string {
 	return "not reached"
 }
 
-// judge compares what was measured with every aim.
+// judge compares the results with every aim.
 func (r *report) judge() {
 	r.Verdicts = nil
 	for _, a := range tripAims {
@@ -128,7 +125,7 @@ func (r *report) judge() {
 		r.Verdicts = append(r.Verdicts, q.judge(r))
 	}
 	r.Verdicts = append(r.Verdicts, allocationAim.judge(r))
-	for _, name := range grown {
+	for _, name := range growthContenders {
 		r.Verdicts = append(r.Verdicts, r.judgeGrowth(name))
 	}
 	for _, a := range memoryAims {
@@ -136,12 +133,12 @@ func (r *report) judge() {
 	}
 }
 
-// countAim is an aim for what is counted.
+// countAim is an aim for a count.
 type countAim struct {
 	contender string
 	what      string
 	atMost    float64
-	// noise is what the figure may be more: what goes on beside the decisions is counted too.
+	// noise is added to atMost, because background work is counted too.
 	noise float64
 	of    func(*tally) float64
 }
@@ -154,7 +151,7 @@ var (
 		{oursMySQL, "round trips of a decision", 1, 0.01, trips},
 	}
 	allocationAim = countAim{oursLeased, "allocations of a decision", 0, 0.01, allocations}
-	// A key that is kept costs its text and more: what is less than a byte keeps none.
+	// A key in memory needs at least the bytes of its text, so less than a byte means that none is kept.
 	memoryAims = []countAim{
 		{oursSQLite, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
 		{oursPostgres, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
@@ -170,15 +167,14 @@ func (a countAim) judge(r *report) verdict {
 	v := verdict{What: a.contender + ", " + a.what, Aim: fmt.Sprintf("at most %g", a.atMost)}
 	t := r.Tallies[a.contender]
 	if t == nil || a.of(t) == -1 {
-		return v.notRun(r.whyNot(a.contender))
+		return v.notRun(r.reasonNotRun(a.contender))
 	}
 	return v.is(a.of(t), a.of(t) <= a.atMost+a.noise)
 }
 
-// maxGrowth is how many times as long a decision may take in a large table.
+// maxGrowth is the aim for [growth.Ratio].
 const maxGrowth = 1.3
 
-// judgeGrowth compares a decision in a large table with one in a small one.
 func (r *report) judgeGrowth(name string) verdict {
 	v := verdict{
 		What: fmt.Sprintf("%s, p50 in a table of %s rows against %s", name,
@@ -191,19 +187,19 @@ func (r *report) judgeGrowth(name string) verdict {
 		}
 	}
 	if r.NotRun[name] == "" {
-		return v.notRun("ask for it with -rows 10000000")
+		return v.notRun("measure it with -rows 10000000")
 	}
 	return v.notRun(r.NotRun[name])
 }
 
-// ratio is an aim: how many times as many decisions ours must make as theirs, under one load.
+// ratio is an aim: decisions per second of ours divided by those of theirs, under one load.
 type ratio struct {
 	ours, theirs  string
 	callers, keys int
 	atLeast       float64
 }
 
-// ratios are the aims. Both sides of each run in one heat.
+// ratios are the aims. Both sides of a ratio run in one heat.
 var ratios = []ratio{
 	{oursSQLite, redisRate, 64, 1000, 4},
 	{oursSQLite, redisRate, 512, 1, 30},
@@ -218,30 +214,28 @@ var ratios = []ratio{
 }
 
 func (q ratio) String() string {
-	return fmt.Sprintf("%s against %s, %s", q.ours, q.theirs, under(q.callers, q.keys))
+	return fmt.Sprintf("%s against %s, %s", q.ours, q.theirs, loadName(q.callers, q.keys))
 }
 
-// under names a load.
-func under(callers, keys int) string {
+func loadName(callers, keys int) string {
 	return fmt.Sprintf("%s, %s", plural(callers, "caller"), plural(keys, "key"))
 }
 
-// judge returns the verdict on a ratio. It is the median of the ratios of the turns: in each turn, both
-// sides have run one soon after the other.
 func (q ratio) judge(r *report) verdict {
 	v := verdict{What: q.String(), Aim: fmt.Sprintf("at least %g", q.atLeast)}
 	ours, theirs := r.cell(q.ours, q.callers, q.keys), r.cell(q.theirs, q.callers, q.keys)
 	switch {
 	case ours == nil:
-		return v.notRun(r.whyNot(q.ours))
+		return v.notRun(r.reasonNotRun(q.ours))
 	case theirs == nil:
-		return v.notRun(r.whyNot(q.theirs))
+		return v.notRun(r.reasonNotRun(q.theirs))
 	}
+	// The median over the turns, because both sides of a turn ran shortly after each other.
 	figure := median(quotients(ours.Turns, theirs.Turns))
 	return v.is(figure, figure >= q.atLeast)
 }
 
-// quotients divides the values of a by those of b, one by one.
+// quotients divides the values of a by those of b, pairwise.
 func quotients(a, b []float64) (q []float64) {
 	for i := range min(len(a), len(b)) {
 		q = append(q, a[i]/b[i])
@@ -249,7 +243,7 @@ func quotients(a, b []float64) (q []float64) {
 	return q
 }
 
-// percentile returns the smallest of sorted that p percent of them do not exceed, and 0 of none.
+// percentile returns the smallest value that at least p percent of sorted do not exceed, and 0 if sorted is empty.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -257,7 +251,7 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }
 
-// median returns the middle of values, the lower one of two, and the zero value of none.
+// median returns the middle value, the lower one of two, and the zero value if there are no values.
 func median[T cmp.Ordered](values []T) (m T) {
 	if len(values) == 0 {
 		return m

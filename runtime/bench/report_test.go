@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ran returns what a contender did in a heat, by the decisions per second of its turns.
+// ran returns the result of a contender with these decisions per second in its turns.
 func ran(name string, q ratio, turns ...float64) cell {
 	return cell{Contender: name, Callers: q.callers, Keys: q.keys, PerSecond: median(turns), Turns: turns}
 }
 
-func TestRatios(t *testing.T) {
+func TestRatioIsTheMedianOfTheTurns(t *testing.T) {
 	q := ratio{oursSQLite, redisRate, 64, 1000, 4}
 	other := ratio{oursSQLite, redisRate, 64, 1, 4}
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "SQLite against redis_rate, 64 callers, 1,000 keys", q.String())
 }
 
-func TestCounts(t *testing.T) {
+func TestCountsAreJudgedWithNoise(t *testing.T) {
 	aim := countAim{oursPostgres, "round trips of a decision", 1, 0.01, trips}
 	for trips, want := range map[float64]string{
 		1: "reached", 1.009: "reached", 1.02: "not reached", 4: "not reached", -1: "not run: it was not measured",
@@ -65,19 +65,19 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, "not run: connection refused", aim.judge(&r).String())
 }
 
-func TestGrowth(t *testing.T) {
+func TestGrowthIsJudged(t *testing.T) {
 	r := report{Growth: []growth{{Contender: oursSQLite, Rows: 5000, Ratio: 1.3}}}
 	v := r.judgeGrowth(oursSQLite)
 	require.Equal(t, "SQLite, p50 in a table of 5,000 rows against 1,000", v.What)
 	require.Equal(t, "reached", v.String())
 	r.Growth[0].Ratio = 1.31
 	require.Equal(t, "not reached", r.judgeGrowth(oursSQLite).String())
-	require.Equal(t, "not run: ask for it with -rows 10000000", r.judgeGrowth(oursPostgres).String())
+	require.Equal(t, "not run: measure it with -rows 10000000", r.judgeGrowth(oursPostgres).String())
 }
 
-// TestAims keeps the aims from losing those whom they are about.
-func TestAims(t *testing.T) {
-	names := namesOf(anyone)
+// A renamed contender must not silently lose its aim.
+func TestAimsNameContendersThatRun(t *testing.T) {
+	names := allNames()
 	for _, q := range ratios {
 		require.Contains(t, names, q.ours)
 		require.Contains(t, names, q.theirs)
@@ -85,7 +85,7 @@ func TestAims(t *testing.T) {
 			require.True(t, runsTogether(planOf(o).heats, q), "%v with %+v", q, o)
 		}
 	}
-	for _, name := range grown {
+	for _, name := range growthContenders {
 		require.Contains(t, names, name)
 	}
 	for _, d := range costed {
@@ -110,7 +110,7 @@ func runsTogether(heats []heat, q ratio) bool {
 	return false
 }
 
-func TestPercentile(t *testing.T) {
+func TestPercentileOfSortedValues(t *testing.T) {
 	hundred := make([]time.Duration, 100)
 	for i := range hundred {
 		hundred[i] = time.Duration(i + 1)
@@ -134,7 +134,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
+func TestMedianKeepsItsArgument(t *testing.T) {
 	require.Zero(t, median[float64](nil))
 	values := []float64{5, 1, 3}
 	require.Equal(t, 3.0, median(values))

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is one of the servers that contenders need. The empty server is none.
+// server names a server that contenders use.
 type server string
 
 const (
@@ -24,7 +24,7 @@ const (
 	redisDB  server = "Redis"
 )
 
-// servers are the data source names of the servers.
+// servers holds the data source name of each server.
 type servers map[server]string
 
 func serversFromEnv() servers {
@@ -36,7 +36,6 @@ func serversFromEnv() servers {
 	}
 }
 
-// dsn returns the data source name of a server.
 func (s servers) dsn(name server) (string, error) {
 	if s[name] == "" {
 		return "", fmt.Errorf("%s has no data source name", name)
@@ -71,7 +70,7 @@ func (s servers) address(name server) (string, error) {
 	return fmt.Sprintf("%s:%s", u.Hostname(), cmp.Or(u.Port(), "5432")), nil
 }
 
-// through returns the servers with one of them at another address.
+// through returns the servers with one of them moved to another address, that of a proxy.
 func (s servers) through(name server, address string) (servers, error) {
 	moved := servers{}
 	for n, dsn := range s {
@@ -96,13 +95,12 @@ func (s servers) through(name server, address string) (servers, error) {
 	return moved, nil
 }
 
-// settings are what a server is and what it keeps through a crash, in its own words, by name: figures mean
-// nothing without them.
+// settings are the versions of the servers, and their settings for durability. Figures mean nothing without them.
 type settings map[server]string
 
-// settingsOf asks each server for its settings. One that does not answer has none.
+// settingsOf reads the settings of each server that answers.
 func settingsOf(ctx context.Context, s *site) settings {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
 	found := settings{}
 	for name, query := range map[server]string{
@@ -111,11 +109,11 @@ func settingsOf(ctx context.Context, s *site) settings {
 		mariadb: mysqlSettings,
 		mysqlDB: mysqlSettings,
 	} {
-		if text, err := s.askServer(ctx, name, query); err == nil {
+		if text, err := s.selectText(ctx, name, query); err == nil {
 			found[name] = strings.Replace(text, "server ", string(name)+" ", 1)
 		}
 	}
-	if text, err := s.askRedis(ctx); err == nil {
+	if text, err := s.redisSettings(ctx); err == nil {
 		found[redisDB] = text
 	}
 	return found
@@ -124,8 +122,8 @@ func settingsOf(ctx context.Context, s *site) settings {
 const mysqlSettings = `SELECT CONCAT('server ', version(), ', innodb_flush_log_at_trx_commit ',
 	@@innodb_flush_log_at_trx_commit, ', log_bin ', @@log_bin, ', sync_binlog ', @@sync_binlog)`
 
-// askServer returns the text that a query selects.
-func (s *site) askServer(ctx context.Context, of server, query string) (text string, err error) {
+// selectText returns the text that a query selects.
+func (s *site) selectText(ctx context.Context, of server, query string) (text string, err error) {
 	dsn, err := s.servers.dsn(of)
 	if err != nil {
 		return "", err
@@ -139,13 +137,12 @@ func (s *site) askServer(ctx context.Context, of server, query string) (text str
 	return text, err
 }
 
-// askRedis returns the settings of Redis.
-func (s *site) askRedis(ctx context.Context) (string, error) {
+func (s *site) redisSettings(ctx context.Context) (string, error) {
 	client, err := s.openRedis()
 	if err != nil {
 		return "", err
 	}
-	defer closeIt(client)
+	defer closeAndLog(client)
 	info, err := client.InfoMap(ctx, "server").Result()
 	if err != nil {
 		return "", err

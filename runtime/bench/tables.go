@@ -16,19 +16,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// table is a table for counts, as the store makes it, in a database that has been opened for it.
+// table is a table as the store creates it, with a *sql.DB of its own.
 type table struct {
 	db      *sql.DB
 	dialect sqlstore.Dialect
 	name    string
 }
 
-// dialects are what the servers speak.
 var dialects = map[server]sqlstore.Dialect{
 	postgres: sqlstore.Postgres, mariadb: sqlstore.MariaDB, mysqlDB: sqlstore.MySQL,
 }
 
-// driverOf returns the driver for a server.
 func driverOf(of server) string {
 	if of == postgres {
 		return "pgx"
@@ -36,11 +34,11 @@ func driverOf(of server) string {
 	return "mysql"
 }
 
-// serverConns is how many connections everybody has in a database server. It is more than a machine with two
-// processors can use, and more than group commit has batches under way.
+// serverConns is how many connections a contender has to a database server. It is more than a machine with two
+// processors can use, and more than group commit has batches in flight.
 const serverConns = 16
 
-// openTable opens the database of a server, and creates a table in it, with rows.
+// openTable creates a table with rows in the database of a server.
 func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error) {
 	dsn, err := s.servers.dsn(of)
 	if err != nil {
@@ -50,10 +48,10 @@ func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error
 	if t.db, err = sql.Open(driverOf(of), dsn); err != nil {
 		return nil, err
 	}
-	return t, t.begin(ctx, l, s.rows, s.connections(serverConns))
+	return t, t.setUp(ctx, l, s.rows, s.connections(serverConns))
 }
 
-// openFile opens a new SQLite database with the settings of package sqlite, and creates a table with rows.
+// openFile creates a table with rows in a new SQLite database, which has the settings of package sqlite.
 func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, err error) {
 	options := url.Values{
 		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(2048)", "journal_size_limit(16777216)"},
@@ -63,18 +61,18 @@ func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, er
 	if t.db, err = sql.Open("sqlite", "file:"+path+"?"+options.Encode()); err != nil {
 		return nil, err
 	}
-	return t, t.begin(ctx, l, s.rows, 1)
+	return t, t.setUp(ctx, l, s.rows, 1)
 }
 
-// begin creates the table and its rows, or leaves nothing behind.
-func (t *table) begin(ctx context.Context, l limit, rows, conns int) error {
+// setUp creates the table and its rows. If it fails, it drops the table and closes the database.
+func (t *table) setUp(ctx context.Context, l limit, rows, conns int) error {
 	t.db.SetMaxOpenConns(conns)
 	t.db.SetMaxIdleConns(conns)
-	if err := patiently(t.create); err != nil {
+	if err := withSetupTimeout(t.create); err != nil {
 		return errors.Join(err, t.db.Close())
 	}
 	if err := t.fill(ctx, l, rows); err != nil {
-		t.end()
+		t.drop()
 		return err
 	}
 	return nil
@@ -89,19 +87,19 @@ func (t *table) create(ctx context.Context) error {
 	return err
 }
 
-// end drops the table and closes the database. A file goes with its folder.
-func (t *table) end() {
-	err := patiently(func(ctx context.Context) error {
+// drop drops the table and closes the database. SQLite files are removed with their directory.
+func (t *table) drop() {
+	err := withSetupTimeout(func(ctx context.Context) error {
 		_, err := t.db.ExecContext(ctx, "DROP TABLE "+t.name)
 		return err
 	})
 	if err := errors.Join(err, t.db.Close()); err != nil {
-		say("table %s is still there: %v", t.name, err)
+		logf("table %s was not dropped: %v", t.name, err)
 	}
 }
 
-// prepareUpsert prepares the statement that inserts or updates one row; its parameters are name, key, shard,
-// value, ts and prev.
+// prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and
+// prev.
 func (t *table) prepareUpsert() (*sql.Stmt, error) {
 	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?) "
 	if t.dialect.Quote == "`" {
@@ -111,7 +109,7 @@ func (t *table) prepareUpsert() (*sql.Stmt, error) {
 		DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev`)
 }
 
-// prepare prepares a statement for the table, whose parameters are written "?".
+// prepare prepares a statement whose parameters are written "?".
 func (t *table) prepare(statement string) (*sql.Stmt, error) {
 	text, err := t.dialect.Text(statement, t.name)
 	if err != nil {
@@ -123,7 +121,7 @@ func (t *table) prepare(statement string) (*sql.Stmt, error) {
 	return t.db.Prepare(text)
 }
 
-// numbered returns a statement with its parameters written $1, $2 and so on.
+// numbered replaces the parameters "?" by $1, $2 and so on.
 func numbered(text string) string {
 	parts := strings.Split(text, "?")
 	for i := range parts[1:] {
@@ -132,8 +130,8 @@ func numbered(text string) string {
 	return strings.Join(parts, "")
 }
 
-// fill gives the table the rows of the first keys of a limit, each full, by a statement of the database's
-// own. What is exhausted has none: it begins with the first call.
+// fill inserts full rows for the first keys of a limit. A table of the exhausted limit stays empty, because its first call
+// creates the row.
 func (t *table) fill(ctx context.Context, l limit, rows int) error {
 	if l != plenty || rows == 0 {
 		return nil
@@ -149,7 +147,7 @@ func (t *table) fill(ctx context.Context, l limit, rows int) error {
 	return nil
 }
 
-// fillTexts returns the statements that insert rows, in the order of their keys.
+// fillTexts returns the statements that insert rows in the order of their keys.
 func fillTexts(dialect string, rows int) []string {
 	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) "
 	switch dialect {
@@ -170,7 +168,7 @@ func fillTexts(dialect string, rows int) []string {
 		FROM (%s) numbers WHERE n < %d`, numbers(rows), rows)}
 }
 
-// numbers returns a query for the numbers n from 0 to at least rows - 1, for a database that has no
+// numbers returns a query for the numbers n from 0 to at least rows - 1, for MySQL and MariaDB, which have no common
 // function for it: a product of tables of ten digits.
 func numbers(rows int) string {
 	const digits = `SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4

@@ -13,11 +13,11 @@ func TestKeysAreSpreadOverTheTable(t *testing.T) {
 	require.Equal(t, []string{"bench-user-00000000", "bench-user-00000250"}, keysOf(2, 500))
 }
 
-func TestATableIsFilledWithTheKeysOfALimit(t *testing.T) {
+func TestTableIsFilledWithTheKeysOfTheLimit(t *testing.T) {
 	s := &site{dir: t.TempDir(), rows: 1234}
 	table, err := s.openFile(t.Context(), s.newFile(), plenty)
 	require.NoError(t, err)
-	defer table.end()
+	defer table.drop()
 	var keys []string
 	rows, err := table.db.Query("SELECT key FROM rate_limits WHERE name = 'plenty' AND shard = 0 AND value = 1e9 ORDER BY key")
 	require.NoError(t, err)
@@ -31,17 +31,17 @@ func TestATableIsFilledWithTheKeysOfALimit(t *testing.T) {
 	require.Equal(t, keysOf(1234, 1234), keys)
 }
 
-func TestAnExhaustedLimitBeginsEmpty(t *testing.T) {
+func TestTableOfTheExhaustedLimitIsEmpty(t *testing.T) {
 	s := &site{dir: t.TempDir(), rows: 1000}
 	table, err := s.openFile(t.Context(), s.newFile(), exhausted)
 	require.NoError(t, err)
-	defer table.end()
+	defer table.drop()
 	var n int
 	require.NoError(t, table.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
 	require.Zero(t, n)
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersAreConsecutive(t *testing.T) {
 	db := openSQLite(t, &site{dir: t.TempDir()})
 	for _, n := range []int{1, 9, 10, 11, 1000, 2345} {
 		var count, distinct, least, most int
