@@ -96,3 +96,45 @@ func waitsForStandby(t *testing.T, db *sql.DB, store runtime.TxStore) {
 	})
 	assert.Error(t, err, "the owner of the transaction waits")
 }
+
+// TestDurabilityNeverLowers has servers that wait for less or more than full asks for when they commit: with full the
+// store waits for the disk of a standby at least, and otherwise as the server does.
+func TestDurabilityNeverLowers(t *testing.T) {
+	db := servers[0].open(t)
+	table := newTable()
+	servers[0].storeIn(t, db, table, nil)
+	for _, text := range []string{
+		"CREATE TABLE %[1]s_log (setting text)",
+		"CREATE FUNCTION %[1]s_f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO %[1]s_log VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END'",
+		"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE OR DELETE ON %[1]s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %[1]s_f()",
+	} {
+		_, err := db.Exec(fmt.Sprintf(text, table))
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { db.Exec(fmt.Sprintf("DROP TABLE %[1]s_log; DROP FUNCTION %[1]s_f() CASCADE", table)) })
+	for _, s := range servers[:2] {
+		for is, full := range map[string]string{
+			"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply",
+		} {
+			store := s.with("synchronous_commit="+is).visit(t, table)
+			for durability, want := range map[runtime.Durability]string{
+				runtime.DurabilityDefault: is, runtime.DurabilityRelaxed: "off", runtime.DurabilityFull: full,
+			} {
+				for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.SlidingWindow} {
+					p := once(fmt.Sprint(s.name, is, durability, kind), 9)
+					p.Kind, p.Rate, p.Durability = kind, 9, durability
+					limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+					for range 2 {
+						require.NoError(t, limit.Require(t.Context()))
+					}
+					require.NoError(t, limit.Reset(t.Context()))
+					var settings string
+					require.NoError(t, db.QueryRow("SELECT string_agg(DISTINCT setting, ', ') FROM "+table+"_log").Scan(&settings))
+					assert.Equal(t, want, settings, "%s, durability %v, %v", is, durability, kind)
+					_, err := db.Exec("TRUNCATE " + table + "_log")
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
+}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,3 +142,147 @@ func TestReadOnlyTransactions(t *testing.T) {
 
 // readOnly is what is said of a server that only reads.
 const readOnly = "is read-only: to take tokens is to write, so connect to the primary server"
+
+// user creates a user, who is dropped when the test ends, and grants a right.
+func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
+	t.Helper()
+	name, create := newTable(), "CREATE ROLE %s LOGIN PASSWORD 'secret'"
+	drop := []string{"DROP OWNED BY " + name, "DROP ROLE " + name}
+	if s.driver == "mysql" {
+		create, drop = "CREATE USER %s IDENTIFIED BY 'secret'", []string{"DROP USER " + name}
+	}
+	_, err := db.Exec(fmt.Sprintf(create, name))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, text := range drop {
+			_, err := db.Exec(text)
+			require.NoError(t, err)
+		}
+	})
+	for _, grant := range grants {
+		_, err := db.Exec(fmt.Sprintf("GRANT %s TO %s", grant, name))
+		require.NoError(t, err)
+	}
+	return s.as(t, name, "secret")
+}
+
+// TestMissingPrivilege says what a user must be granted, and that it is enough.
+func TestMissingPrivilege(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		schema := s.schema(t, db)
+		table := schema + ".quotas"
+		s.storeIn(t, db, table, nil)
+		use := []string{"USAGE ON SCHEMA " + schema}
+		if s.driver == "mysql" {
+			s, use = s.database(t, schema), nil
+		}
+		says := fmt.Sprintf("lacks a privilege: on table %q it needs SELECT, INSERT, UPDATE and DELETE", table)
+		for _, granted := range []string{"SELECT", "INSERT, UPDATE, DELETE", "SELECT, UPDATE, DELETE", "SELECT, INSERT, DELETE", "SELECT, INSERT, UPDATE"} {
+			t.Run(granted, func(t *testing.T) {
+				user := s.user(t, db, append(use, granted+" ON "+table)...)
+				store := user.visit(t, table)
+				said(t, store.Ready(t.Context()), says)
+				if granted == "SELECT" {
+					said(t, store.Migrate(t.Context()), "lacks a privilege")
+					said(t, take(t.Context(), store), `limit "limit": the database user `+says)
+				}
+			})
+		}
+		store := s.user(t, db, append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table)...).visit(t, table)
+		require.NoError(t, store.Ready(t.Context()))
+		require.NoError(t, take(t.Context(), store))
+		require.NoError(t, sweep(t.Context(), store))
+	})
+}
+
+// TestPostgresReplica asks a replica, and one that is asked for a password gives a wrong one.
+func TestPostgresReplica(t *testing.T) {
+	postgres := own{script: "./postgres.sh", offset: 17}
+	defer postgres.remove()
+	needOwn(t, postgres.start())
+	require.NoError(t, postgres.run("standby", strconv.Itoa(postgres.port(0))))
+	for _, driver := range []string{"pgx", "postgres"} {
+		t.Run(driver, func(t *testing.T) {
+			at := func(i int) server {
+				dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(i))
+				return server{"own postgres", driver, dsn, sqlstore.Postgres}
+			}
+			primary, replica := at(0), at(1)
+			db, table := primary.open(t), newTable()
+			primary.storeIn(t, db, table, nil)
+			looking := replica.visit(t, table)
+			require.Eventually(t, func() bool {
+				return !strings.Contains(fmt.Sprint(looking.Ready(t.Context())), "there is no table")
+			}, 10*time.Second, 10*time.Millisecond, "the replica has no table")
+			replica.refuses(t, table, "connect to the primary server")
+
+			_, err := db.Exec("CREATE ROLE guarded LOGIN PASSWORD 'secret'")
+			require.NoError(t, err)
+			defer db.Exec("DROP ROLE guarded")
+			primary.as(t, "guarded", "wrong").refuses(t, table, "the server refuses the database user: check user and password")
+			said(t, primary.as(t, "guarded", "secret").visit(t, table).Ready(t.Context()), "lacks a privilege")
+		})
+	}
+}
+
+// TestMySQLReplica asks a node that is read-only, as replicas are, and gives a wrong password.
+func TestMySQLReplica(t *testing.T) {
+	node := galeraServers(t)[0]
+	db, table := node.open(t), newTable()
+	node.storeIn(t, db, table, nil)
+	user := node.user(t, db, "SELECT, INSERT, UPDATE, DELETE ON "+table)
+	require.NoError(t, user.visit(t, table).Ready(t.Context()))
+	set := func(on int) {
+		_, err := db.Exec(fmt.Sprintf("SET GLOBAL read_only = %d", on))
+		require.NoError(t, err)
+	}
+	set(1)
+	defer set(0)
+	user.refuses(t, table, readOnly)
+	c, err := mysql.ParseDSN(user.dsn)
+	require.NoError(t, err)
+	node.as(t, c.User, "wrong").refuses(t, table, "the server refuses the database user: check user and password")
+}
+
+// faults is what goes wrong.
+type faults struct {
+	// odds are those at which a [proxy] cuts a connection.
+	odds int
+	// hurried is one in how many calls has a timeout, at random below patience.
+	hurried  int
+	patience time.Duration
+}
+
+// timeout returns the context of a call.
+func (f *faults) timeout(random *rand.Rand) (context.Context, context.CancelFunc) {
+	if f == nil || random.IntN(f.hurried) > 0 {
+		return context.WithTimeout(context.Background(), time.Minute)
+	}
+	return context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(f.patience))))
+}
+
+// faulty returns stores that reach the nodes through proxies, and how many connections those have cut.
+func faulty(t *testing.T, nodes []server, table string, clock func() time.Time, odds int) ([]runtime.Store, func() int64) {
+	t.Helper()
+	var stores []runtime.Store
+	var proxies []*proxy
+	for _, s := range nodes {
+		s, p := s.through(t, odds)
+		db, err := sql.Open(s.driver, s.dsn)
+		require.NoError(t, err)
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			store.Close()
+			db.Close()
+		})
+		stores, proxies = append(stores, store), append(proxies, p)
+	}
+	return stores, func() (cuts int64) {
+		for _, p := range proxies {
+			cuts += p.cuts.Load()
+		}
+		return cuts
+	}
+}

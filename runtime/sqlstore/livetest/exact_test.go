@@ -2,7 +2,12 @@ package livetest
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // granting returns limits of every kind that grant their capacity and, for years, nothing more. Limits of
@@ -116,3 +122,193 @@ func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 }
 
 func keyOf(i int) runtime.Key { return runtime.KeyOf(runtime.Int(i)) }
+
+// How many race: processes, goroutines in each, and connections of each to each node. The connections are
+// few enough for a server that allows 100 and has other clients.
+const (
+	racers         = 4
+	goroutinesEach = 16
+	connections    = 8
+)
+
+// heat is a limit to race for: so many keys of it, and so many calls by every goroutine, spread over the keys.
+type heat struct {
+	policy      *runtime.Policy
+	keys, calls int
+	// long says that it takes a while.
+	long bool
+}
+
+// heats lists the races of TestExact. In each of them more is asked for than there is.
+func heats() []heat {
+	var all []heat
+	for _, p := range granting(200) {
+		all = append(all, heat{policy: p, keys: 1, calls: 6})
+	}
+	for _, p := range granting(20) {
+		all = append(all, heat{policy: p, keys: 16, calls: 16})
+	}
+	for i, p := range granting(5) {
+		all = append(all, heat{policy: p, keys: 1000, calls: 125, long: i > 0})
+	}
+	return all
+}
+
+// course says where a process races: in a table that it reaches by several nodes.
+type course struct {
+	Driver  string
+	DSNs    []string
+	Dialect sqlstore.Dialect
+	Table   string
+}
+
+// courseEnv is set in a process that races.
+const courseEnv = "RATELIMITGEN_TEST_COURSE"
+
+// result is what came of a heat: how many were admitted by each key, and what went wrong.
+type result struct {
+	Admitted []int64
+	Errors   []string
+}
+
+// sum returns how many were admitted.
+func (r result) sum() (sum int64) {
+	for _, n := range r.Admitted {
+		sum += n
+	}
+	return sum
+}
+
+// raceOn races on a course, given as JSON. It says that it is ready by a first, empty result, and then runs
+// each heat whose number it is sent.
+func raceOn(text string) error {
+	var c course
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	limiters, err := c.limiters()
+	if err != nil {
+		return err
+	}
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	all, next := heats(), result{}
+	for {
+		if err := out.Encode(next); err != nil {
+			return err
+		}
+		var number int
+		if err := in.Decode(&number); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		next = all[number].run(limiters)
+	}
+}
+
+// limiters returns a limiter by each node.
+func (c course) limiters() (limiters []*runtime.Limiter, err error) {
+	for _, dsn := range c.DSNs {
+		db, err := sql.Open(c.Driver, dsn)
+		if err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table})
+		if err == nil {
+			err = store.Ready(context.Background())
+		}
+		if err != nil {
+			return nil, err
+		}
+		limiters = append(limiters, runtime.NewLimiter(store))
+	}
+	return limiters, nil
+}
+
+// run has goroutines race, spread over the limiters and over the keys.
+func (h heat) run(limiters []*runtime.Limiter) result {
+	total := result{Admitted: make([]int64, h.keys)}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for g := range goroutinesEach {
+		all.Go(func() {
+			for i := range h.calls {
+				key := (g*h.calls + i) % h.keys
+				d, err := limiters[g%len(limiters)].Limit(h.policy, keyOf(key)).Allow(context.Background())
+				mu.Lock()
+				if err != nil {
+					total.Errors = append(total.Errors, err.Error())
+				} else if d.Allowed {
+					total.Admitted[key]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return total
+}
+
+// racer is another process that races.
+type racer struct {
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// startRacers starts processes on a course, and waits until they are ready. They end with the test.
+func startRacers(t *testing.T, c course) []racer {
+	t.Helper()
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	all := make([]racer, racers)
+	for i := range all {
+		all[i] = startRacer(t, courseEnv, string(text))
+	}
+	for _, r := range all {
+		require.Zero(t, r.result(t))
+	}
+	return all
+}
+
+func startRacer(t *testing.T, env, course string) racer {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env+"="+course)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		require.NoError(t, cmd.Wait())
+	})
+	return racer{json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// result returns what the racer says next.
+func (r racer) result(t *testing.T) (said result) {
+	t.Helper()
+	require.NoError(t, r.out.Decode(&said))
+	return said
+}
+
+// raceAll has all racers run a heat at once, and adds up what came of it.
+func raceAll(t *testing.T, all []racer, number, keys int) result {
+	t.Helper()
+	for _, r := range all {
+		require.NoError(t, r.in.Encode(number))
+	}
+	total := result{Admitted: make([]int64, keys)}
+	for _, r := range all {
+		each := r.result(t)
+		for key, n := range each.Admitted {
+			total.Admitted[key] += n
+		}
+		total.Errors = append(total.Errors, each.Errors...)
+	}
+	return total
+}

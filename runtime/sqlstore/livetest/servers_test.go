@@ -4,20 +4,46 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "github.com/lib/pq"              // the driver "postgres"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
+
+// long asks for the tests that take minutes, and for ten times as many histories.
+var long = flag.Bool("long", false, "run the long tests too")
+
+// TestMain runs the tests, or races in another process of them; see [course] and [leasedHeat].
+func TestMain(m *testing.M) {
+	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage} {
+		if course, ok := os.LookupEnv(env); ok {
+			if err := race(course); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
+	code := m.Run()
+	galera.remove()
+	mysqlGroup.remove()
+	os.Exit(code)
+}
 
 // server is a database, by one of the drivers for it.
 type server struct {
@@ -104,3 +130,65 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 }
 
 var _ runtime.TxStore = (*sqlstore.Store)(nil)
+
+// with returns the server with a parameter of its connections.
+func (s server) with(parameter string) server {
+	joint := "?"
+	if strings.Contains(s.dsn, "?") {
+		joint = "&"
+	}
+	s.dsn += joint + parameter
+	return s
+}
+
+// as returns the server as another user reaches it.
+func (s server) as(t *testing.T, user, password string) server {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		c.User, c.Passwd = user, password
+		s.dsn = c.FormatDSN()
+		return s
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	u.User = url.UserPassword(user, password)
+	s.dsn = u.String()
+	return s
+}
+
+// database returns the server with another database.
+func (s server) database(t *testing.T, name string) server {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		c.DBName = name
+		s.dsn = c.FormatDSN()
+		return s
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	s.dsn = u.String()
+	return s
+}
+
+// TestMalformedNameHidesPassword has drivers that cannot parse a data source name, and quote it.
+func TestMalformedNameHidesPassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://user:hunter2 x@127.0.0.1/test", "postgres://user:hunter2%zz@127.0.0.1/test", "postgres://user:hunter2/x@127.0.0.1/test",
+		"postgres://user:hunter2@127.0.0.1:54x/test", "user=x password=a hunter2 sslmode=disable", "user=x password='hunter2",
+		"password=a port=hunter2", "hunter2",
+	} {
+		for _, s := range servers[:2] {
+			s.dsn = dsn
+			store := s.visit(t, "")
+			for _, err := range []error{store.Ready(t.Context()), store.Migrate(t.Context()), take(t.Context(), store), sweep(t.Context(), store)} {
+				assert.ErrorContains(t, err, "the data source name cannot be parsed")
+				assert.NotContains(t, err.Error(), "hunter2")
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -159,4 +160,135 @@ func TestNeighbours(t *testing.T) {
 	require.Len(t, answers, 2)
 	assert.True(t, answers[0].Allowed())
 	assert.False(t, answers[1].Given())
+}
+
+// TestEncodings has databases that are not UTF8: they convert names and keys, or refuse some, and so are refused. One
+// without an encoding keeps the bytes, which are the same by every driver.
+func TestEncodings(t *testing.T) {
+	admin := servers[0].open(t)
+	create := func(t *testing.T, encoding string) (name string) {
+		name = newTable()
+		_, err := admin.Exec(fmt.Sprintf("CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", name, encoding))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
+			require.NoError(t, err)
+		})
+		return name
+	}
+	for _, encoding := range []string{"LATIN1", "EUC_JP"} {
+		t.Run(encoding, func(t *testing.T) {
+			name := create(t, encoding)
+			for _, s := range servers[:2] {
+				for _, s := range []server{s, s.with("client_encoding=UTF8")} {
+					store := s.database(t, name).visit(t, "")
+					says := fmt.Sprintf(`keep table "rate_limits" in a database whose encoding is UTF8, such as "CREATE DATABASE ... `+
+						`ENCODING 'UTF8' TEMPLATE template0" makes: server_encoding is %q instead of "UTF8"`, encoding)
+					assert.ErrorContains(t, store.Migrate(t.Context()), says)
+					assert.ErrorContains(t, store.Ready(t.Context()), says)
+					refuses(t, store, says)
+				}
+			}
+		})
+	}
+	t.Run("SQL_ASCII", func(t *testing.T) {
+		name := create(t, "SQL_ASCII")
+		limit := once("limit", 3)
+		for i, s := range []server{servers[0], servers[1], servers[0].with("client_encoding=UTF8")} {
+			store := s.database(t, name).visit(t, "")
+			require.NoError(t, store.Migrate(t.Context()))
+			require.NoError(t, store.Ready(t.Context()))
+			d, err := runtime.NewLimiter(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context())
+			require.NoError(t, err)
+			assert.True(t, d.Allowed)
+			assert.EqualValues(t, 2-i, d.Remaining, "one row, whoever writes it")
+		}
+	})
+	t.Run("client", func(t *testing.T) {
+		s := servers[0].with("client_encoding=LATIN1") // lib/pq refuses it by itself
+		refuses(t, s.visit(t, ""), `change the settings of the connections, in the data source name or in the server: `+
+			`client_encoding is "LATIN1" instead of "UTF8"`)
+	})
+}
+
+// TestDigitsBeforePostgres12 has a server that says that it is of version 11, where one more digit than usual is not
+// enough to read a double as it was written.
+func TestDigitsBeforePostgres12(t *testing.T) {
+	db := servers[0].open(t)
+	schema, table := servers[0].schema(t, db), newTable()
+	servers[0].storeIn(t, db, table, nil)
+	_, err := db.Exec("CREATE FUNCTION " + schema + ".current_setting(text) RETURNS text LANGUAGE sql AS " +
+		"'SELECT CASE $1 WHEN ''server_version_num'' THEN ''110022'' ELSE pg_catalog.current_setting($1) END'")
+	require.NoError(t, err)
+	defer db.Exec("DROP FUNCTION " + schema + ".current_setting(text)")
+	for _, s := range servers[:2] {
+		s = s.with("search_path=" + schema + ",pg_catalog,public")
+		for digits, says := range map[int]string{0: "0 before Postgres 12", 1: "1 before Postgres 12", 2: "", 3: ""} {
+			store := s.with(fmt.Sprint("extra_float_digits=", digits)).visit(t, table)
+			if says == "" {
+				require.NoError(t, store.Ready(t.Context()))
+				require.NoError(t, take(t.Context(), store))
+				continue
+			}
+			refuses(t, store, fmt.Sprintf(`extra_float_digits is %q instead of "3"`, says))
+		}
+	}
+}
+
+// TestConnectionsClosedWhileIdle has the server close all idle connections of a pool: the next calls begin again on
+// others, by a driver with which they run in transactions.
+func TestConnectionsClosedWhileIdle(t *testing.T) {
+	const connections, rounds = 10, 10
+	admin := servers[1].open(t)
+	table := newTable()
+	p, truth := once("limit", 2*rounds), servers[1].storeIn(t, admin, table, nil)
+	s := servers[1].with("application_name=" + table)
+	failed := 0
+	for range rounds {
+		db := s.open(t)
+		db.SetMaxIdleConns(connections)
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		require.NoError(t, store.Ready(t.Context()))
+		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		for _, ask := range []func() error{
+			func() error { return limit.Require(t.Context()) },
+			func() error { _, err := limit.Peek(t.Context()); return err },
+		} {
+			beIdle(t, db, connections)
+			var closed int
+			require.NoError(t, admin.QueryRow(
+				"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", table).Scan(&closed))
+			require.GreaterOrEqual(t, closed, connections)
+			require.Eventually(t, func() bool {
+				err := admin.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", table).Scan(&closed)
+				return err == nil && closed == 0
+			}, 10*time.Second, time.Millisecond)
+			if !assert.NoError(t, ask()) {
+				failed++
+			}
+		}
+		require.NoError(t, store.Close())
+		db.Close()
+	}
+	assert.EqualValues(t, rounds, left(t, truth, p))
+	t.Logf("%d of %d calls failed", failed, 2*rounds)
+}
+
+// beIdle has a pool hold so many connections that are idle and work.
+func beIdle(t *testing.T, db *sql.DB, connections int) {
+	t.Helper()
+	var all []*sql.Conn
+	for len(all) < connections {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		if conn.PingContext(t.Context()) == nil {
+			all = append(all, conn)
+		} else {
+			conn.Close() // one that the server has closed
+		}
+	}
+	for _, conn := range all {
+		require.NoError(t, conn.Close())
+	}
 }
