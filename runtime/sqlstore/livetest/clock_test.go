@@ -17,13 +17,13 @@ import (
 // hourly grants six tokens at once, and one every ten minutes.
 var hourly = &runtime.Policy{Name: "hourly", Kind: runtime.TokenBucket, Rate: 6, Period: time.Hour, Capacity: 6}
 
-// asked is an answer, and the time by the database's clock before and after the question.
+// asked is a decision, and the time by the database's clock before and after the call.
 type asked struct {
 	runtime.Decision
 	before, after time.Time
 }
 
-// askHourly asks a store for a token.
+// askHourly takes a token of a store.
 func (s server) askHourly(t *testing.T, db *sql.DB, store runtime.Store) (a asked) {
 	t.Helper()
 	var err error
@@ -42,8 +42,8 @@ func (s server) now(t *testing.T, db *sql.DB) time.Time {
 	return time.UnixMicro(micros)
 }
 
-// askOffHost asks a few times from a host whose clock is off, and jumps on by ten minutes before each question.
-// It is the clock of a synctest bubble, which stands still unless the host sleeps.
+// askOffHost takes tokens on a host whose clock is off, and jumps ahead by ten minutes before each. It is the clock of
+// a synctest bubble, which stops unless the host sleeps.
 func (s server) askOffHost(t *testing.T, table string, off time.Duration, times int) (all []asked) {
 	t.Helper()
 	const jump = 10 * time.Minute
@@ -65,9 +65,8 @@ func (s server) askOffHost(t *testing.T, table string, off time.Duration, times 
 	return all
 }
 
-// TestClocks has hosts take from one key whose clocks are minutes ahead or behind and jump to and fro,
-// and one whose clock is right. No token is granted early, and every wait is as long as it is by the
-// database's clock, to within the time that it took to ask.
+// Hosts whose clocks are minutes ahead or behind, and jump, share a key with a host whose clock is right. No token is
+// granted early, and every RetryAfter is right by the database's clock, to within a round trip.
 func TestClocks(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -101,7 +100,7 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// dueTime returns when the next token is due, by what is stored.
+// dueTime returns when the next token is due according to the row.
 func dueTime(t *testing.T, db *sql.DB, table string) time.Time {
 	t.Helper()
 	var value float64

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// visit returns a store in a table that there may be.
+// visit returns a store for a table that may be missing.
 func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)
@@ -36,7 +36,7 @@ func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	return store
 }
 
-// refuses requires that each way to begin to use a server says what is wrong and what to do.
+// refuses requires that each way to start using the server returns an error that contains says.
 func (s server) refuses(t *testing.T, table, says string) {
 	t.Helper()
 	store := s.visit(t, table)
@@ -47,7 +47,7 @@ func (s server) refuses(t *testing.T, table, says string) {
 	said(t, take(ctx, store), `limit "limit": `)
 }
 
-// said requires that an error says something, and keeps what the driver has said.
+// said requires that an error contains says, and wraps an error of the driver.
 func said(t *testing.T, err error, says string) {
 	t.Helper()
 	assert.ErrorContains(t, err, says)
@@ -64,14 +64,13 @@ func sweep(ctx context.Context, store *sqlstore.Store) error {
 	return err
 }
 
-// fromDriver reports whether there is an error of a driver, or of the network, behind an error.
+// fromDriver reports whether err wraps an error of a driver or of the network.
 func fromDriver(err error) bool {
 	return errors.As(err, new(*pgconn.PgError)) || errors.As(err, new(*pq.Error)) ||
 		errors.As(err, new(*mysql.MySQLError)) || errors.As(err, new(*net.OpError)) ||
 		errors.As(err, new(*net.DNSError))
 }
 
-// TestWrongAddress says that there is no server.
 func TestWrongAddress(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,21 +84,18 @@ func TestWrongAddress(t *testing.T) {
 	})
 }
 
-// TestWrongDatabase says that there is no such database.
 func TestWrongDatabase(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.database(t, "rl_no_such").refuses(t, "", "there is no such database: create it, or name another")
 	})
 }
 
-// TestWrongUser says that the server does not know the user.
 func TestWrongUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.as(t, "rl_nobody", "secret").refuses(t, "", "the server refuses the database user: check user and password")
 	})
 }
 
-// TestWrongDialect says that a store was given the dialect of another database.
 func TestWrongDialect(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
@@ -108,7 +104,7 @@ func TestWrongDialect(t *testing.T) {
 	})
 }
 
-// TestMissingSchema says that Migrate creates no schema.
+// Migrate creates tables, not schemas.
 func TestMissingSchema(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"})
@@ -124,8 +120,8 @@ func TestMissingSchema(t *testing.T) {
 	})
 }
 
-// TestReadOnlyTransactions has connections whose transactions only read, as some hosts set them when a disk is
-// full. (By lib/pq, those that the store begins write nevertheless.)
+// Some hosting providers make transactions read-only by default when a disk is full. (lib/pq begins the store's own
+// transactions as read-write nevertheless.)
 func TestReadOnlyTransactions(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -140,10 +136,10 @@ func TestReadOnlyTransactions(t *testing.T) {
 	})
 }
 
-// readOnly is what is said of a server that only reads.
+// readOnly is part of the error of a read-only server.
 const readOnly = "is read-only: to take tokens is to write, so connect to the primary server"
 
-// user creates a user, who is dropped when the test ends, and grants a right.
+// user creates a user with these grants, and drops it when the test ends.
 func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 	t.Helper()
 	name, create := newTable(), "CREATE ROLE %s LOGIN PASSWORD 'secret'"
@@ -166,7 +162,7 @@ func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 	return s.as(t, name, "secret")
 }
 
-// TestMissingPrivilege says what a user must be granted, and that it is enough.
+// The privileges that the error names are sufficient.
 func TestMissingPrivilege(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -196,7 +192,7 @@ func TestMissingPrivilege(t *testing.T) {
 	})
 }
 
-// TestPostgresReplica asks a replica, and one that is asked for a password gives a wrong one.
+// A replica is read-only. A server that requires passwords gets a wrong one.
 func TestPostgresReplica(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 17}
 	defer postgres.remove()
@@ -226,7 +222,7 @@ func TestPostgresReplica(t *testing.T) {
 	}
 }
 
-// TestMySQLReplica asks a node that is read-only, as replicas are, and gives a wrong password.
+// A node with read_only set behaves like a replica. Then a user gives a wrong password.
 func TestMySQLReplica(t *testing.T) {
 	node := galeraServers(t)[0]
 	db, table := node.open(t), newTable()
@@ -245,11 +241,11 @@ func TestMySQLReplica(t *testing.T) {
 	node.as(t, c.User, "wrong").refuses(t, table, "the server refuses the database user: check user and password")
 }
 
-// faults is what goes wrong.
+// faults are the faults of a test of histories.
 type faults struct {
-	// odds are those at which a [proxy] cuts a connection.
+	// odds is that of [proxy].
 	odds int
-	// hurried is one in how many calls has a timeout, at random below patience.
+	// One call in hurried has a timeout, at random below patience.
 	hurried  int
 	patience time.Duration
 }
@@ -262,7 +258,7 @@ func (f *faults) timeout(random *rand.Rand) (context.Context, context.CancelFunc
 	return context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(f.patience))))
 }
 
-// faulty returns stores that reach the nodes through proxies, and how many connections those have cut.
+// faulty returns stores that connect to the nodes through proxies, and a function that counts the connections cut.
 func faulty(t *testing.T, nodes []server, table string, clock func() time.Time, odds int) ([]runtime.Store, func() int64) {
 	t.Helper()
 	var stores []runtime.Store

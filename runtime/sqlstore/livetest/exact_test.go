@@ -19,8 +19,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// granting returns limits of every kind that grant their capacity and, for years, nothing more. Limits of
-// different capacity have different names.
+// granting returns limits of every kind whose tokens do not accrue for years. Limits of different capacity have
+// different names.
 func granting(capacity int64) []*runtime.Policy {
 	bucket := runtime.Policy{Name: "bucket", Kind: runtime.TokenBucket, Rate: 4}
 	window := runtime.Policy{Name: "window", Kind: runtime.FixedWindow, Rate: capacity,
@@ -44,8 +44,7 @@ func granting(capacity int64) []*runtime.Policy {
 	return all
 }
 
-// TestExact has processes race for the tokens of limits, on one key and on many: as many are admitted as
-// fit, not one more or less, and no error reaches a caller.
+// Several processes take tokens of one key and of many. No error is returned, and exactly the capacity is granted.
 func TestExact(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		table, stores := shared(t, nodes, nil)
@@ -69,7 +68,7 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// check requires that of each key all tokens were taken, and not one more.
+// check requires that all tokens of each key were taken, and not one more.
 func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
 	t.Helper()
 	assert.Empty(t, total.Errors, h.policy.Name)
@@ -81,8 +80,7 @@ func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
 	}
 }
 
-// TestFirstUse has many callers each use a key of their own for the first time, all at once: they do not
-// stand in each other's way.
+// Callers that use different keys for the first time at once do not conflict.
 func TestFirstUse(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		_, stores := shared(t, nodes, nil)
@@ -97,7 +95,7 @@ func TestFirstUse(t *testing.T) {
 // firstUses is how many keys are used at once.
 const firstUses = 64
 
-// useAtOnce takes a token of each of the keys, at once, and returns how many were admitted.
+// useAtOnce takes a token of each of the keys at once, and returns how many were allowed.
 func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 	decisions := make([]runtime.Decision, firstUses)
 	start := make(chan struct{})
@@ -123,23 +121,23 @@ func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 
 func keyOf(i int) runtime.Key { return runtime.KeyOf(runtime.Int(i)) }
 
-// How many race: processes, goroutines in each, and connections of each to each node. The connections are
-// few enough for a server that allows 100 and has other clients.
+// The number of processes, of goroutines in each, and of connections from each to each node. The connections are few
+// enough for a server that allows 100 and has other clients.
 const (
 	racers         = 4
 	goroutinesEach = 16
 	connections    = 8
 )
 
-// heat is a limit to race for: so many keys of it, and so many calls by every goroutine, spread over the keys.
+// heat is a limit with so many keys, and so many calls by every goroutine, spread over the keys.
 type heat struct {
 	policy      *runtime.Policy
 	keys, calls int
-	// long says that it takes a while.
+	// long: it runs only with -long.
 	long bool
 }
 
-// heats lists the races of TestExact. In each of them more is asked for than there is.
+// heats are those of TestExact. Each has more calls than tokens.
 func heats() []heat {
 	var all []heat
 	for _, p := range granting(200) {
@@ -154,7 +152,7 @@ func heats() []heat {
 	return all
 }
 
-// course says where a process races: in a table that it reaches by several nodes.
+// course is a table that a process reaches through several nodes.
 type course struct {
 	Driver  string
 	DSNs    []string
@@ -162,16 +160,15 @@ type course struct {
 	Table   string
 }
 
-// courseEnv is set in a process that races.
+// courseEnv is the environment variable that makes this program a racer.
 const courseEnv = "RATELIMITGEN_TEST_COURSE"
 
-// result is what came of a heat: how many were admitted by each key, and what went wrong.
+// result is the outcome of a heat: how many tokens of each key were taken, and the errors.
 type result struct {
 	Admitted []int64
 	Errors   []string
 }
 
-// sum returns how many were admitted.
 func (r result) sum() (sum int64) {
 	for _, n := range r.Admitted {
 		sum += n
@@ -179,8 +176,8 @@ func (r result) sum() (sum int64) {
 	return sum
 }
 
-// raceOn races on a course, given as JSON. It says that it is ready by a first, empty result, and then runs
-// each heat whose number it is sent.
+// raceOn is the main function of a racer on a course in JSON. It prints an empty result when it is ready, and then runs
+// each heat whose number it reads.
 func raceOn(text string) error {
 	var c course
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -206,7 +203,7 @@ func raceOn(text string) error {
 	}
 }
 
-// limiters returns a limiter by each node.
+// limiters returns a limiter for each node.
 func (c course) limiters() (limiters []*runtime.Limiter, err error) {
 	for _, dsn := range c.DSNs {
 		db, err := sql.Open(c.Driver, dsn)
@@ -227,7 +224,7 @@ func (c course) limiters() (limiters []*runtime.Limiter, err error) {
 	return limiters, nil
 }
 
-// run has goroutines race, spread over the limiters and over the keys.
+// run runs goroutines that are spread over the limiters and over the keys.
 func (h heat) run(limiters []*runtime.Limiter) result {
 	total := result{Admitted: make([]int64, h.keys)}
 	var mu sync.Mutex
@@ -251,7 +248,7 @@ func (h heat) run(limiters []*runtime.Limiter) result {
 	return total
 }
 
-// racer is another process that races.
+// racer is a process that takes tokens.
 type racer struct {
 	in  *json.Encoder
 	out *json.Decoder
@@ -289,14 +286,14 @@ func startRacer(t *testing.T, env, course string) racer {
 	return racer{json.NewEncoder(in), json.NewDecoder(out)}
 }
 
-// result returns what the racer says next.
+// result returns the next result that the racer prints.
 func (r racer) result(t *testing.T) (said result) {
 	t.Helper()
 	require.NoError(t, r.out.Decode(&said))
 	return said
 }
 
-// raceAll has all racers run a heat at once, and adds up what came of it.
+// raceAll runs a heat in all racers at once, and adds up the results.
 func raceAll(t *testing.T, all []racer, number, keys int) result {
 	t.Helper()
 	for _, r := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestPostgresRestarts restarts a server under load, several times and without any preparation.
+// The server restarts under load.
 func TestPostgresRestarts(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 15}
 	defer postgres.remove()
@@ -40,7 +40,7 @@ func TestPostgresRestarts(t *testing.T) {
 	}
 }
 
-// TestGaleraNodeKilled kills a node of a cluster under load with SIGKILL, and has it rejoin.
+// A node is killed with SIGKILL under load, and rejoins.
 func TestGaleraNodeKilled(t *testing.T) {
 	if !*long {
 		t.Skip("a node takes 20 s to rejoin: run it with -long")
@@ -61,7 +61,7 @@ func TestGaleraNodeKilled(t *testing.T) {
 	l.finish(t, stores[0])
 }
 
-// await waits until what was expected has come about.
+// await waits for a condition, and ends the test if it does not come.
 func (l *load) await(t *testing.T, expected string, come func() bool) {
 	t.Helper()
 	if !assert.Eventually(t, come, time.Minute, 5*time.Millisecond, expected) {
@@ -70,8 +70,8 @@ func (l *load) await(t *testing.T, expected string, come func() bool) {
 	}
 }
 
-// finish stops the load and compares what the callers were told with what there was, and with what is
-// stored: a call that ended with an error may have taken its token, but no other.
+// finish stops the load and compares the decisions with the stored row. A call that returned an error may have taken
+// its token.
 func (l *load) finish(t *testing.T, store runtime.Store) {
 	t.Helper()
 	l.stop()
@@ -91,29 +91,28 @@ func (l *load) finish(t *testing.T, store runtime.Store) {
 // load is callers that take from one key of a limit, one token after the other, until they are stopped.
 type load struct {
 	policy *runtime.Policy
-	// perNode counts what the callers of each node were told.
+	// perNode counts the results of the callers of each node.
 	perNode []told
 	stopped chan struct{}
 	all     sync.WaitGroup
 }
 
-// told counts the answers to calls.
+// told counts the results of calls.
 type told struct {
 	admitted, denied, errors atomic.Int64
 
 	mu sync.Mutex
-	// slowest is how long the slowest call took.
+	// slowest is the longest duration of a call.
 	slowest time.Duration
 }
 
-// took takes note of how long a call took.
 func (n *told) took(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slowest = max(n.slowest, d)
 }
 
-// answers returns how many calls were answered.
+// answers returns how many calls returned a decision.
 func (n *told) answers() int64 { return n.admitted.Load() + n.denied.Load() }
 
 // callers is how many take at once.
@@ -136,8 +135,7 @@ func (l *load) stop() {
 	l.all.Wait()
 }
 
-// call takes until the load is stopped. What is not answered within a few seconds is an error, as it is to
-// those who have somebody waiting.
+// call takes until the load is stopped. A call that takes longer than a few seconds is an error.
 func (l *load) call(limit runtime.Limit, count *told) {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
 	for !l.isStopped() {
@@ -149,7 +147,7 @@ func (l *load) call(limit runtime.Limit, count *told) {
 		switch {
 		case err != nil:
 			count.errors.Add(1)
-			<-time.After(pause) // a server that is down is not to be stormed
+			<-time.After(pause) // without it, a server that is down would be flooded with connections
 		case d.Allowed:
 			count.admitted.Add(1)
 		default:
@@ -167,7 +165,7 @@ func (l *load) isStopped() bool {
 	}
 }
 
-// sums returns what the callers of all nodes were told.
+// sums returns the results of all nodes.
 func (l *load) sums() (admitted, denied, errors int64) {
 	for i := range l.perNode {
 		n := &l.perNode[i]
@@ -176,7 +174,7 @@ func (l *load) sums() (admitted, denied, errors int64) {
 	return admitted, denied, errors
 }
 
-// admitted returns how many callers were told that they were admitted.
+// admitted returns how many calls were allowed.
 func (l *load) admitted() int64 {
 	admitted, _, _ := l.sums()
 	return admitted

@@ -20,8 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// impatient returns the server with a setting by which it ends, after a second, a session that is silent while it has
-// rows locked: otherwise a client that is gone holds them until the server hears of it.
+// impatient returns the server with a setting that ends a session after a second, if it is silent while it holds locks.
+// Without it, a lost client keeps its rows locked until the server notices.
 func (s server) impatient(t *testing.T) server {
 	t.Helper()
 	if s.driver == "mysql" {
@@ -43,7 +43,7 @@ func (s server) impatient(t *testing.T) server {
 	return s
 }
 
-// lateness is how late the timers of this machine are, at most: it may be busy with other things.
+// lateness is how late the timers of this machine fire at most, because it may be busy.
 type lateness struct {
 	stopped chan struct{}
 	most    chan time.Duration
@@ -73,9 +73,9 @@ func (l *lateness) stop() time.Duration {
 	return <-l.most
 }
 
-// TestSilentConnections has the connections of a store under load fall silent, again and again, as if packets were
-// dropped. No call waits longer than its limit's timeout, new connections are used soon, tokens reported as taken are
-// stored, and Close returns in time.
+// The connections of a store under load fall silent again and again, as if packets were dropped. No call waits longer
+// than its limit's timeout, new connections are used soon, tokens reported as taken are stored, and Close returns in
+// time.
 func TestSilentConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, batch := range []int{0, 1} {
@@ -113,7 +113,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 		l.await(t, "progress", func() bool { return count.answers() > before+100 })
 		proxy.silence()
 		silenced, answered := time.Now(), count.answers()
-		// What was on its way is answered, but no more than a call of each caller.
+		// Calls that were in flight may return, at most one of each caller.
 		l.await(t, "service by new connections", func() bool { return count.answers() > answered+callers })
 		resumed := time.Since(silenced)
 		t.Logf("service resumed after %v", resumed.Round(10*time.Millisecond))
@@ -129,7 +129,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+lag)
 }
 
-// TestShortTimeoutFarAway has a timeout of five round trips: fewer than it takes to connect and to prepare.
+// The timeout is five round trips, fewer than are needed to connect and prepare.
 func TestShortTimeoutFarAway(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
@@ -154,26 +154,25 @@ func TestShortTimeoutFarAway(t *testing.T) {
 	})
 }
 
-// proxy stands between clients and a server, and cuts connections at random: before it passes on what a
-// client asks, or, worse, what the server answers.
+// proxy forwards connections to a server, and cuts them at random: before it forwards a request or, worse, an answer.
 type proxy struct {
 	listener net.Listener
 	target   string
-	// odds are one in how many pieces of the traffic is cut off instead of being passed on, 0 for none.
+	// One read in odds ends the connection instead of being forwarded; 0 is none.
 	odds int
 	cuts atomic.Int64
-	// delay is how long each piece of the traffic takes.
+	// delay is the latency that each read gets.
 	delay time.Duration
-	// accepted counts the connections, of which the first silent ones pass nothing on any more, as if packets were dropped:
-	// neither side hears of the end of the other. They are closed when the test has ended.
+	// accepted counts the connections. The first so many as silent forward nothing any more, not even the end of the other
+	// side, as if packets were dropped. They are closed when the test has ended.
 	accepted, silent atomic.Int64
 	ended            chan struct{}
 }
 
-// silence has the connections that there are pass nothing on any more. New ones do.
+// silence makes all present connections forward nothing any more. New ones do.
 func (p *proxy) silence() { p.silent.Store(p.accepted.Load()) }
 
-// through returns the server as it is reached through a proxy, which is closed when the test ends.
+// through returns the server behind a proxy, which is closed when the test ends.
 func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,7 +187,7 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 	return s, p
 }
 
-// redirect returns the server's DSN with another address, and the address that it had.
+// redirect returns the server's data source name with another address, and its own address.
 func redirect(t *testing.T, s server, address string) (dsn, was string) {
 	t.Helper()
 	if s.driver == "mysql" {
@@ -217,7 +216,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// connect connects a client with the server. It is the client with a number, counted from 1.
+// connect forwards the connection of a client. number counts connections from 1.
 func (p *proxy) connect(client net.Conn, number int64) {
 	upstream, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -228,7 +227,7 @@ func (p *proxy) connect(client net.Conn, number int64) {
 	p.pass(client, upstream, number)
 }
 
-// pass passes on what from sends, until either side ends the connection or it is cut.
+// pass forwards from one connection to the other, until either is closed or it cuts them.
 func (p *proxy) pass(to, from net.Conn, number int64) {
 	defer to.Close()
 	defer from.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// changes are what an owner may add to a table, and how MySQL's dialect describes that.
+// changes are changes that an owner may make to a table, and part of the error on MySQL.
 var changes = []struct{ name, statement, says string }{
 	{"numbered", "ALTER TABLE %s ADD COLUMN id BIGINT NOT NULL AUTO_INCREMENT UNIQUE", `auto_increment is "id" instead of "none"`},
 	{"before insert", "CREATE TRIGGER %[1]s_t BEFORE INSERT ON %[1]s FOR EACH ROW SET @x = new.value", `triggers is "rl_`},
@@ -23,9 +23,8 @@ var changes = []struct{ name, statement, says string }{
 	{"after update", "CREATE TRIGGER %[1]s_t AFTER UPDATE ON %[1]s FOR EACH ROW INSERT INTO %[1]s_log (v) VALUES (new.value)", `triggers is "rl_`},
 }
 
-// TestTableTellsNothing changes a table so that MySQL forgets the id by which it tells what was taken, or has another:
-// before a store uses it, and while it does. No answer is wrong: what is not told is an error, and a store
-// that starts says what is in the way.
+// These changes make MySQL lose the insert id from which the store decodes the number of tokens taken, or replace it. A
+// lost id is an error and never a wrong decision, and a store that starts refuses the table.
 func TestTableTellsNothing(t *testing.T) {
 	for _, parameter := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
 		s := servers[3].with(parameter)
@@ -36,7 +35,7 @@ func TestTableTellsNothing(t *testing.T) {
 				require.NoError(t, store.Ready(t.Context()))
 				alter(t, db, table, change.statement)
 				admitted, failed := admits(t, store, db, table)
-				t.Log(admitted, "admitted,", failed, "not told")
+				t.Log(admitted, "admitted,", failed, "failed")
 				assert.NotZero(t, failed)
 
 				fresh, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
@@ -49,7 +48,7 @@ func TestTableTellsNothing(t *testing.T) {
 	}
 }
 
-// alter changes a table, beside which there is a log.
+// alter changes a table, after creating the log table that some changes need.
 func alter(t *testing.T, db *sql.DB, table string, statement string) {
 	t.Helper()
 	_, err := db.Exec("CREATE TABLE " + table + "_log (id BIGINT AUTO_INCREMENT PRIMARY KEY, v DOUBLE)")
@@ -59,9 +58,8 @@ func alter(t *testing.T, db *sql.DB, table string, statement string) {
 	require.NoError(t, err)
 }
 
-// admits takes from a limit of 3 until it has nothing, and requires that each call took one token and was told so, or
-// took at most one and failed, or took none and was told that. It returns how many were told to have taken, and how
-// many have failed.
+// admits takes from a limit of 3 until it has nothing. It requires that each call took one token and returned so, took
+// at most one and failed, or took none and was denied. It returns how many calls were allowed and how many failed.
 func admits(t *testing.T, store *sqlstore.Store, db *sql.DB, table string) (admitted, failed int) {
 	t.Helper()
 	limit := runtime.NewLimiter(store).Limit(once("limit", 3), runtime.Key{})
@@ -87,7 +85,7 @@ func admits(t *testing.T, store *sqlstore.Store, db *sql.DB, table string) (admi
 	return admitted, failed
 }
 
-// TestChangedTableAgrees has MariaDB, which selects what it has written, take from tables with the same changes.
+// MariaDB returns the rows that it has written, so the same changes do not affect it.
 func TestChangedTableAgrees(t *testing.T) {
 	s := servers[2]
 	for _, change := range changes {
@@ -103,8 +101,8 @@ func TestChangedTableAgrees(t *testing.T) {
 	}
 }
 
-// TestRefusedKeyFailsOnlyItsCall has a table that refuses one key, and calls for it among many others: only those fail,
-// whether statements take or a transaction does.
+// A constraint of the table refuses one key. Of many calls in one Do, only those for that key fail, by single
+// statements and in transactions.
 func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table := s.open(t), newTable()
@@ -118,7 +116,7 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	})
 }
 
-// TestRefusedKeyInTriggers does so with errors that a trigger of Postgres raises.
+// On Postgres, a trigger that raises an error refuses the key.
 func TestRefusedKeyInTriggers(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
