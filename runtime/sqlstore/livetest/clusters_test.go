@@ -17,7 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// galera is a cluster of three nodes, started when the first test asks for it.
+// galera is a cluster of three nodes. The first test that needs it starts it.
 var (
 	galera      = own{script: "./galera.sh"}
 	startGalera = sync.OnceValue(galera.start)
@@ -25,7 +25,7 @@ var (
 
 const galeraNodes = 3
 
-// galeraServers returns the nodes of the cluster.
+// galeraServers returns the nodes of the Galera cluster.
 func galeraServers(t *testing.T) []server {
 	t.Helper()
 	needOwn(t, startGalera())
@@ -35,13 +35,13 @@ func galeraServers(t *testing.T) []server {
 		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, sqlstore.MariaDB}
 		db, err := sql.Open(nodes[i].driver, nodes[i].dsn)
 		require.NoError(t, err)
-		require.NoError(t, db.Ping(), "the cluster is not there")
+		require.NoError(t, db.Ping(), "the cluster does not answer")
 		require.NoError(t, db.Close())
 	}
 	return nodes
 }
 
-// onAll runs a test on each database: a server on its own, or the nodes of the cluster.
+// onAll runs a test on each database: each single server, and the Galera cluster.
 func onAll(t *testing.T, test func(t *testing.T, nodes []server)) {
 	onEach(t, func(t *testing.T, s server) { test(t, []server{s}) })
 	t.Run("galera", func(t *testing.T) { test(t, galeraServers(t)) })
@@ -58,7 +58,7 @@ func shared(t *testing.T, nodes []server, clock func() time.Time) (table string,
 	return table, stores
 }
 
-// join returns a store in a table that another node has created, once it has come here.
+// join returns a store in a table that another node has created, as soon as the table is replicated.
 func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
 	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
@@ -69,7 +69,7 @@ func (s server) join(t *testing.T, db *sql.DB, table string, clock func() time.T
 	return store
 }
 
-// mysqlGroup is three primaries of MySQL Group Replication, started when the first test asks for them.
+// mysqlGroup is three primaries of MySQL Group Replication. The first test that needs them starts them.
 var (
 	mysqlGroup      = own{script: "./mysqlgroup.sh", offset: 24}
 	startMySQLGroup = sync.OnceValue(mysqlGroup.start)
@@ -77,7 +77,8 @@ var (
 
 const groupNodes = 3
 
-// groupServers returns the nodes of the group, and the first as a reader that waits for what the others have committed.
+// groupServers returns the nodes of the group, and the first again as a reader that waits for the commits of the
+// others.
 func groupServers(t *testing.T) (nodes []server, reader server) {
 	t.Helper()
 	needOwn(t, startMySQLGroup())
@@ -88,8 +89,8 @@ func groupServers(t *testing.T) (nodes []server, reader server) {
 	return nodes, nodes[0].with("group_replication_consistency='BEFORE'")
 }
 
-// TestMySQLGroup has callers take on all nodes at once, by single statements and in transactions. A conflict with another
-// node shows itself at the commit, as an error of its own: it reaches no caller, and the counts are exact.
+// Callers take on all nodes at once, by single statements and in transactions. A conflict between nodes is an error at
+// the commit. No caller sees it, and the counts are exact.
 func TestMySQLGroup(t *testing.T) {
 	nodes, reader := groupServers(t)
 	table, stores := shared(t, nodes, nil)
@@ -107,7 +108,7 @@ func TestMySQLGroup(t *testing.T) {
 	}
 }
 
-// TestMySQLGroupTx takes in transactions of the callers.
+// The same in transactions of the callers.
 func TestMySQLGroupTx(t *testing.T) {
 	nodes, reader := groupServers(t)
 	for _, style := range txStyles {
@@ -119,7 +120,7 @@ func TestMySQLGroupTx(t *testing.T) {
 	}
 }
 
-// TestMySQLGroupTxFaults does so again and again, also while a node is killed or frozen.
+// The same while a node is killed or frozen, several times.
 func TestMySQLGroupTxFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -128,7 +129,7 @@ func TestMySQLGroupTxFaults(t *testing.T) {
 	testTxFaults(t, &mysqlGroup, nodes, reader)
 }
 
-// TestMySQLGroupFaults freezes and kills a node while stores take tokens on all of them.
+// A node is frozen and killed while stores take tokens on all nodes.
 func TestMySQLGroupFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -137,7 +138,7 @@ func TestMySQLGroupFaults(t *testing.T) {
 	testFaults(t, &mysqlGroup, nodes)
 }
 
-// TestGaleraFaults does the same on a Galera cluster.
+// The same on a Galera cluster.
 func TestGaleraFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -145,8 +146,8 @@ func TestGaleraFaults(t *testing.T) {
 	testFaults(t, &galera, galeraServers(t))
 }
 
-// testFaults freezes the last node of a cluster for a moment, and for so long that the others go on without it, and
-// kills it, while stores take tokens on all nodes.
+// testFaults freezes the last node of a cluster for a moment, then until the others have expelled it, and kills it,
+// while stores take tokens on all nodes.
 func testFaults(t *testing.T, cluster *own, nodes []server) {
 	victim := strconv.Itoa(len(nodes))
 	_, stores := shared(t, nodes, nil)
@@ -170,8 +171,7 @@ func testFaults(t *testing.T, cluster *own, nodes []server) {
 	l.finish(t, stores[0])
 }
 
-// TestGaleraClocks has a node whose clock is 10 minutes ahead of the others'. What it has written shows that to a store
-// that starts on another node.
+// The clock of a node is 10 minutes ahead. Stores that start on other nodes detect it by the rows that it has written.
 func TestGaleraClocks(t *testing.T) {
 	if !*long {
 		t.Skip("a node takes 20 s to rejoin: run it with -long")

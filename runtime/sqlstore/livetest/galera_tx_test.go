@@ -20,9 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestGaleraTx has callers on all nodes take in transactions of their own until nothing is left. Nodes abort each
-// other's transactions all the time, also while those are idle: no token of a committed transaction is lost, and each
-// transaction is committed as a whole.
+// Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
+// the time, even idle ones. No token of a committed transaction is lost, and each transaction is committed as a whole.
 func TestGaleraTx(t *testing.T) {
 	nodes := galeraServers(t)
 	for _, style := range txStyles {
@@ -34,7 +33,7 @@ func TestGaleraTx(t *testing.T) {
 	}
 }
 
-// interpolated returns the nodes with a driver that prepares no statements by itself.
+// interpolated returns the nodes with a driver setting that avoids prepared statements.
 func interpolated(nodes []server) []server {
 	all := slices.Clone(nodes)
 	for i := range all {
@@ -43,7 +42,7 @@ func interpolated(nodes []server) []server {
 	return all
 }
 
-// exhaust runs the load until nothing is left.
+// exhaust runs the load until all calls are denied.
 func (l *txLoad) exhaust(t *testing.T) {
 	t.Helper()
 	stop := l.start()
@@ -52,7 +51,7 @@ func (l *txLoad) exhaust(t *testing.T) {
 	l.finish(t)
 }
 
-// TestGaleraTxFaults is TestGaleraTx again and again, also while a node is killed or frozen.
+// TestGaleraTx several times, also while a node is killed or frozen.
 func TestGaleraTxFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -61,7 +60,7 @@ func TestGaleraTxFaults(t *testing.T) {
 	testTxFaults(t, &galera, interpolated(nodes), nodes[0].with("wsrep_sync_wait=1"))
 }
 
-// testTxFaults runs loads on a cluster, of which some have a fault of the last node.
+// testTxFaults runs several loads on a cluster. During some of them, the last node is killed or frozen.
 func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	const runs = 50
 	victim := strconv.Itoa(len(nodes))
@@ -74,7 +73,7 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	}
 	faults := map[int]func(t *testing.T){
 		2: freeze(time.Second),
-		4: freeze(12 * time.Second), // so that the others go on without it
+		4: freeze(12 * time.Second), // longer than the others wait for it
 		6: func(t *testing.T) {
 			assert.NoError(t, cluster.run("kill", victim))
 			assert.NoError(t, cluster.run("rejoin", victim))
@@ -103,7 +102,7 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	}
 }
 
-// TestGaleraTxPrepares refuses transactions in which the driver prepares statements.
+// Transactions in which the driver prepares statements are refused.
 func TestGaleraTxPrepares(t *testing.T) {
 	nodes := galeraServers(t)
 	db := nodes[0].open(t)
@@ -117,8 +116,8 @@ func TestGaleraTxPrepares(t *testing.T) {
 	assert.EqualValues(t, 1, left(t, store, p))
 }
 
-// TestGaleraTxAborted has transactions end without an error, as when another node aborts one while the server prepares or
-// closes a statement. That is a matter of microseconds, so a ROLLBACK stands in for it.
+// Another node may abort a transaction while the server prepares or closes a statement, and the transaction then ends
+// without an error. That takes only microseconds, so the test uses a ROLLBACK instead.
 func TestGaleraTxAborted(t *testing.T) {
 	nodes := interpolated(galeraServers(t))
 	db := nodes[0].open(t)
@@ -150,7 +149,7 @@ func TestGaleraTxAborted(t *testing.T) {
 	abort(tx)
 	assert.ErrorAs(t, take(tx), new(*sqlstore.RetryTxError))
 	require.NoError(t, tx.Commit())
-	assert.EqualValues(t, 9, left(t, store, p), "noticed by the next call, which takes nothing")
+	assert.EqualValues(t, 9, left(t, store, p), "the next call detects it and takes nothing")
 
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
@@ -159,8 +158,8 @@ func TestGaleraTxAborted(t *testing.T) {
 	assert.EqualValues(t, 9, left(t, store, p))
 }
 
-// TestGaleraOwnTxAborted does so with a transaction of the store's own, after it has read a row, when it prepares the
-// statement that writes it: what others have taken meanwhile stays taken.
+// The same in a transaction of the store, after it has read a row, when it prepares the statement that writes the row.
+// Tokens that others have taken meanwhile are not lost.
 func TestGaleraOwnTxAborted(t *testing.T) {
 	node := galeraServers(t)[0]
 	table := newTable()
@@ -190,7 +189,7 @@ func TestGaleraOwnTxAborted(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))
-	conn, err := db.Conn(t.Context()) // the one that has all statements prepared
+	conn, err := db.Conn(t.Context()) // the connection that has prepared all statements
 	require.NoError(t, err)
 	defer conn.Close()
 	armed.Store(true)
@@ -213,7 +212,7 @@ func (c hookedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return hookedConn{conn.(mysqlConn), c.hook}, nil
 }
 
-// mysqlConn is what a connection of the driver can do.
+// mysqlConn is the interfaces of the driver's connections.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -235,9 +234,9 @@ func (c hookedConn) PrepareContext(ctx context.Context, query string) (driver.St
 	return c.mysqlConn.PrepareContext(ctx, query)
 }
 
-// TestGaleraTxRefused has a node that refuses all queries, as one does that has lost the others, when a transaction is
-// to end. It stays open on the connection, which is not used again: neither do later transactions fail to begin on it,
-// nor do they commit what is left of it.
+// A node that has lost the others refuses all queries, also the end of a transaction. The transaction then stays open
+// on its connection, which must not be used again: later transactions could not begin on it, or would commit the old
+// one.
 func TestGaleraTxRefused(t *testing.T) {
 	node := interpolated(galeraServers(t))[0]
 	admin, db := node.open(t), node.open(t)

@@ -24,10 +24,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// long asks for the tests that take minutes, and for ten times as many histories.
+// long enables the tests that take minutes, and ten times as many histories.
 var long = flag.Bool("long", false, "run the long tests too")
 
-// TestMain runs the tests, or races in another process of them; see [course] and [leasedHeat].
+// TestMain runs the tests or, in a process that a test has started, the main function for its environment variable.
 func TestMain(m *testing.M) {
 	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage} {
 		if course, ok := os.LookupEnv(env); ok {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is a database, by one of the drivers for it.
+// server is a database with one of its drivers.
 type server struct {
 	name    string
 	driver  string
@@ -53,7 +53,7 @@ type server struct {
 	dialect sqlstore.Dialect
 }
 
-// protocol returns what the server speaks: "postgres" or "mysql".
+// protocol returns "postgres" or "mysql".
 func (s server) protocol() string {
 	if s.driver == "mysql" {
 		return "mysql"
@@ -61,14 +61,13 @@ func (s server) protocol() string {
 	return "postgres"
 }
 
-// words are what servers call the settings of a session that tests change.
+// words are the names of session settings that tests change.
 var words = map[string]map[string]string{
 	"postgres": {"isolation": "default_transaction_isolation", "readOnly": "default_transaction_read_only"},
 	"mariadb":  {"isolation": "tx_isolation", "readOnly": "tx_read_only"},
 	"mysql":    {"isolation": "transaction_isolation", "readOnly": "transaction_read_only"},
 }
 
-// word returns what the server calls a setting.
 func (s server) word(setting string) string { return words[s.dialect.Name][setting] }
 
 var (
@@ -106,7 +105,7 @@ func (s server) open(t testing.TB) *sql.DB {
 
 var tables atomic.Int64
 
-// newTable returns the name of a table that no other test has.
+// newTable returns the name of a new table.
 func newTable() string { return fmt.Sprintf("rl_%d_%d", os.Getpid(), tables.Add(1)) }
 
 // store returns a store in a new table, which is dropped when the test ends.
@@ -115,7 +114,7 @@ func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 	return s.storeIn(t, db, newTable(), clock)
 }
 
-// storeIn is store with a table of a name.
+// storeIn is store with the name of the table.
 func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
 	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
@@ -141,7 +140,7 @@ func (s server) with(parameter string) server {
 	return s
 }
 
-// as returns the server as another user reaches it.
+// as returns the server with another user.
 func (s server) as(t *testing.T, user, password string) server {
 	t.Helper()
 	if s.driver == "mysql" {
@@ -175,7 +174,7 @@ func (s server) database(t *testing.T, name string) server {
 	return s
 }
 
-// TestMalformedNameHidesPassword has drivers that cannot parse a data source name, and quote it.
+// Drivers quote a data source name that they cannot parse. The errors of the store do not.
 func TestMalformedNameHidesPassword(t *testing.T) {
 	for _, dsn := range []string{
 		"postgres://user:hunter2 x@127.0.0.1/test", "postgres://user:hunter2%zz@127.0.0.1/test", "postgres://user:hunter2/x@127.0.0.1/test",

@@ -15,8 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestSessionSettings has connections that would not commit what a statement has written, or would write keys in
-// two ways.
+// Connections that would not commit single statements, or would convert keys, are refused.
 func TestSessionSettings(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		if s.protocol() != "mysql" {
@@ -35,7 +34,7 @@ func TestSessionSettings(t *testing.T) {
 	})
 }
 
-// TestMigrateAtOnce has many processes, as it were, create the table at once.
+// Concurrent calls of Migrate succeed.
 func TestMigrateAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -60,7 +59,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	})
 }
 
-// TestClockOfABusyPool waits for a connection: that is no part of the way to the database's clock.
+// The wait for a free connection is not part of the measured round trip to the database's clock.
 func TestClockOfABusyPool(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -77,7 +76,7 @@ func TestClockOfABusyPool(t *testing.T) {
 	})
 }
 
-// TestAlteredTable changes a column to another type that the store can use, while it is used.
+// A column gets another usable type while the store has prepared statements.
 func TestAlteredTable(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
@@ -98,8 +97,7 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestAlteredTableAmidCalls does so while many ask: some of them have taken when others learn of it, and some find
-// their statements closed.
+// The same during calls: some calls of a batch have taken when others fail, and some find their statements closed.
 func TestAlteredTableAmidCalls(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
@@ -134,8 +132,8 @@ func TestAlteredTableAmidCalls(t *testing.T) {
 	}
 }
 
-// TestNeighbours asks of two limits at once, of which the row of one is locked for too long: of the other, what is
-// told is taken, is.
+// A Do has calls for two limits, and the row of one is locked until a timeout. The answer to the other call is returned
+// with the error.
 func TestNeighbours(t *testing.T) {
 	s := servers[0].with("statement_timeout=300")
 	db := s.open(t)
@@ -162,8 +160,8 @@ func TestNeighbours(t *testing.T) {
 	assert.False(t, answers[1].Given())
 }
 
-// TestEncodings has databases that are not UTF8: they convert names and keys, or refuse some, and so are refused. One
-// without an encoding keeps the bytes, which are the same by every driver.
+// Databases whose encoding is not UTF8 convert or refuse some names and keys, so they are refused. SQL_ASCII keeps the
+// bytes, which are the same for every driver.
 func TestEncodings(t *testing.T) {
 	admin := servers[0].open(t)
 	create := func(t *testing.T, encoding string) (name string) {
@@ -211,8 +209,7 @@ func TestEncodings(t *testing.T) {
 	})
 }
 
-// TestDigitsBeforePostgres12 has a server that says that it is of version 11, where one more digit than usual is not
-// enough to read a double as it was written.
+// Before version 12, extra_float_digits must be higher for doubles to be read as they were written.
 func TestDigitsBeforePostgres12(t *testing.T) {
 	db := servers[0].open(t)
 	schema, table := servers[0].schema(t, db), newTable()
@@ -235,8 +232,8 @@ func TestDigitsBeforePostgres12(t *testing.T) {
 	}
 }
 
-// TestConnectionsClosedWhileIdle has the server close all idle connections of a pool: the next calls begin again on
-// others, by a driver with which they run in transactions.
+// The server closes all idle connections of a pool. The next calls succeed on new ones, with a driver that runs them in
+// transactions.
 func TestConnectionsClosedWhileIdle(t *testing.T) {
 	const connections, rounds = 10, 10
 	admin := servers[1].open(t)
@@ -275,7 +272,7 @@ func TestConnectionsClosedWhileIdle(t *testing.T) {
 	t.Logf("%d of %d calls failed", failed, 2*rounds)
 }
 
-// beIdle has a pool hold so many connections that are idle and work.
+// beIdle makes a pool hold so many idle connections that work.
 func beIdle(t *testing.T, db *sql.DB, connections int) {
 	t.Helper()
 	var all []*sql.Conn

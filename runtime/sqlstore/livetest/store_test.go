@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// TestStore runs the contract of all stores.
+// TestStore runs the conformance suite of all stores.
 func TestStore(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestTakeAgrees compares what is decided in SQL with the pure step, bit for bit.
+// Statements that decide in SQL must agree with the Go step bit for bit.
 func TestTakeAgrees(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table, clock := s.open(t), newTable(), storetest.NewClock()
@@ -38,7 +38,7 @@ func TestTakeAgrees(t *testing.T) {
 	})
 }
 
-// isolated returns the server with a default isolation of its connections.
+// isolated returns the server with a default isolation level of its connections.
 func (s server) isolated(level string) server {
 	if s.protocol() == "mysql" {
 		level = "'" + strings.ToUpper(strings.ReplaceAll(level, " ", "-")) + "'"
@@ -46,7 +46,7 @@ func (s server) isolated(level string) server {
 	return s.with(s.word("isolation") + "=" + url.PathEscape(level))
 }
 
-// TestIsolation runs the contract at every isolation that connections may have by default.
+// The conformance suite passes at every isolation level that connections may have by default.
 func TestIsolation(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, level := range []string{"read uncommitted", "read committed", "repeatable read", "serializable"} {
@@ -58,7 +58,7 @@ func TestIsolation(t *testing.T) {
 	})
 }
 
-// modes are parameters of connections under which the store must work as it does without.
+// modes are parameters of connections that must not change a decision.
 var modes = map[string][]string{
 	"pgx": {
 		"default_query_exec_mode=simple_protocol", "default_query_exec_mode=exec", "default_query_exec_mode=describe_exec",
@@ -71,8 +71,7 @@ var modes = map[string][]string{
 	},
 }
 
-// TestModes compares the store with the pure step, and uses it in a transaction, over connections that are set up in
-// other ways.
+// With each of the modes, the store agrees with the Go step, also in transactions.
 func TestModes(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, mode := range modes[s.driver] {
@@ -86,7 +85,7 @@ func TestModes(t *testing.T) {
 				}
 				table, clock := newTable(), storetest.NewClock()
 				store := s.storeIn(t, db, table, clock.Now)
-				// First, for pgx finds what is prepared by its text.
+				// Before Ready, because pgx reuses prepared statements that have the same text.
 				takesInTx(t, db, store)
 				require.NoError(t, store.Ready(t.Context()))
 				subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
@@ -119,7 +118,7 @@ func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	}
 }
 
-// TestDoublesInJSON has the server read numbers that are texts in JSON, as in the statements for many rows, bit for bit.
+// Statements for many rows send doubles as texts in JSON. The server must read them bit for bit.
 func TestDoublesInJSON(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		if s.protocol() != "mysql" {
@@ -141,7 +140,7 @@ func TestDoublesInJSON(t *testing.T) {
 	})
 }
 
-// TestSessionsThatChangeData refuses sessions that round the doubles that they send, or do not keep texts as they are.
+// Sessions that round doubles, or convert texts, are refused.
 func TestSessionsThatChangeData(t *testing.T) {
 	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "3"`}
 	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}

@@ -18,25 +18,25 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// txLoad is callers on all nodes of a cluster that each take a token and insert a row of their own in one transaction.
+// txLoad is callers on all nodes of a cluster. Each transaction takes a token and inserts a row.
 type txLoad struct {
 	nodes []txNode
-	// reader is a node that answers once it has all that the others had committed before.
+	// reader is a node whose reads wait for the commits of the others.
 	reader server
 	policy *runtime.Policy
-	// table is the store's, and log that of the callers' own rows.
+	// table is the table of the store, and log that of the callers' rows.
 	table, log string
 	style      txStyle
-	// patience is how long a transaction may take.
+	// patience is the timeout of a transaction.
 	patience time.Duration
 
 	mu sync.Mutex
-	// committed counts the transactions whose commit was reported, unknown those that failed and may be committed.
+	// committed counts the transactions whose commit has succeeded, unknown those that failed and may be committed.
 	committed, unknown, denied int64
 	failures                   map[string]int
 }
 
-// txNode is a node, as its callers reach it.
+// txNode is a node and its store.
 type txNode struct {
 	db    *sql.DB
 	store *sqlstore.Store
@@ -45,7 +45,7 @@ type txNode struct {
 // txKeys is how many keys the callers share, and txCallers how many callers a node has.
 const txKeys, txCallers = 3, 4
 
-// newTxLoad returns a load on the nodes, in new tables, of a limit that grants capacity tokens to each key.
+// newTxLoad returns a load on the nodes, in new tables, with a limit of capacity tokens for each key.
 func newTxLoad(t *testing.T, nodes []server, reader server, style txStyle, capacity int64) *txLoad {
 	t.Helper()
 	table := newTable()
@@ -75,7 +75,7 @@ func (l *txLoad) start() (stop func()) {
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				if !l.record(l.transact(l.nodes[i%len(l.nodes)], fmt.Sprint(i, "-", n))) {
-					<-time.After(10 * time.Millisecond) // a node that is down is not to be stormed
+					<-time.After(10 * time.Millisecond) // without it, a node that is down would be flooded with connections
 				}
 			}
 		})
@@ -132,7 +132,7 @@ func (l *txLoad) transact(n txNode, id string) error {
 	return tx.Commit()
 }
 
-// record counts what came of a transaction, and reports whether the node has answered.
+// record counts the outcome of a transaction, and reports whether the node has answered.
 func (l *txLoad) record(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,21 +150,21 @@ func (l *txLoad) record(err error) bool {
 	return true
 }
 
-// conflicts reports whether the transaction is to be run again: it has done nothing.
+// conflicts reports whether the transaction was aborted because of a conflict, without an effect.
 func conflicts(err error) bool {
 	var said *mysql.MySQLError
 	return errors.As(err, new(*sqlstore.RetryTxError)) ||
 		errors.As(err, &said) && (said.Number == 1213 || said.Number == 1180 || said.Number == 3101)
 }
 
-// count returns how many transactions are committed, as far as their callers know.
+// count returns how many transactions are committed, may be committed, and were denied.
 func (l *txLoad) count() (committed, unknown, denied int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.committed, l.unknown, l.denied
 }
 
-// finish requires that the tokens that are stored as taken are those of the transactions that are committed.
+// finish requires that the tokens stored as taken are those of the committed transactions.
 func (l *txLoad) finish(t *testing.T) {
 	t.Helper()
 	committed, unknown, denied := l.count()
@@ -179,7 +179,7 @@ func (l *txLoad) finish(t *testing.T) {
 	for text, n := range l.failures {
 		t.Logf("%s: %d times: %s", label, n, text)
 	}
-	if l.style.prepare { // after an abort, the row alone may have been inserted
+	if l.style.prepare { // after an abort, only the row may have been inserted
 		assert.LessOrEqual(t, tokens, rows)
 	} else {
 		assert.Equal(t, rows, tokens, "each row has its token")
@@ -189,7 +189,7 @@ func (l *txLoad) finish(t *testing.T) {
 	assert.LessOrEqual(t, tokens, l.policy.Capacity*txKeys)
 }
 
-// left returns how many tokens a key has, by what is stored.
+// left returns how many tokens a key has according to its row.
 func (l *txLoad) left(t *testing.T, key runtime.Key) (value float64) {
 	t.Helper()
 	row := l.reader.open(t).QueryRow("SELECT value FROM "+l.table+" WHERE name = ? AND `key` = ?", l.policy.Name, key.String())
@@ -201,10 +201,10 @@ func (l *txLoad) left(t *testing.T, key runtime.Key) (value float64) {
 	return value
 }
 
-// txStyle is how callers run their transactions.
+// txStyle is a way to write a transaction.
 type txStyle struct {
 	name string
-	// runInTx: by RunInTx. takeFirst: they take before they insert. prepare: they prepare the insert.
+	// runInTx: by RunInTx. takeFirst: take before the insert. prepare: prepare the insert.
 	runInTx, takeFirst, prepare bool
 }
 

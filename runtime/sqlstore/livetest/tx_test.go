@@ -16,12 +16,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// once grants its capacity, and nothing more for ten years.
+// once returns a limit of capacity tokens that accrue over ten years.
 func once(name string, capacity int64) *runtime.Policy {
 	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: capacity}
 }
 
-// left returns how many tokens of a limit are left, as others see it.
+// left returns how many tokens of a limit are left, as another transaction sees it.
 func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	t.Helper()
 	b, err := runtime.NewLimiter(store).Limit(p, runtime.Key{}).Peek(t.Context())
@@ -29,7 +29,7 @@ func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	return b.Remaining
 }
 
-// TestTx takes in the caller's transaction: if and only if it commits.
+// Tokens are taken if and only if the caller's transaction commits.
 func TestTx(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -73,7 +73,7 @@ func TestTx(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, tx.Commit())
-		assert.Equal(t, int64(5), left(t, store, p), "what came after the savepoint was rolled back")
+		assert.Equal(t, int64(5), left(t, store, p), "the take after the savepoint was rolled back")
 
 		tx = begin()
 		in := limiter.WithTx(tx)
@@ -89,7 +89,7 @@ func TestTx(t *testing.T) {
 	})
 }
 
-// TestTxOfConn takes in a transaction that the caller has begun on a connection of theirs.
+// The caller begins the transaction by a statement on a *sql.Conn.
 func TestTxOfConn(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -108,7 +108,7 @@ func TestTxOfConn(t *testing.T) {
 	})
 }
 
-// TestTxLeavesNoMarks denies a key that was never seen: no row is left of it.
+// A denied first use of a key leaves no row.
 func TestTxLeavesNoMarks(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -128,9 +128,8 @@ func TestTxLeavesNoMarks(t *testing.T) {
 	})
 }
 
-// TestRunInTx has transactions take from two limits one after the other, in opposite orders: some are
-// chosen to be run again, and all end well. They are few, because Postgres looks for a deadlock only when
-// it has lasted for a second.
+// Transactions take from two limits in opposite orders, so some are aborted and run again, and all succeed. They are
+// few, because Postgres looks for a deadlock only after a second.
 func TestRunInTx(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -172,7 +171,7 @@ func TestRunInTx(t *testing.T) {
 	})
 }
 
-// TestRetryTxError shows two transactions that wait for each other: one of them is told to begin again.
+// Of two transactions that wait for each other, one is aborted with an error that says to run it again.
 func TestRetryTxError(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -204,8 +203,7 @@ func TestRetryTxError(t *testing.T) {
 	})
 }
 
-// TestTxFirstUse has many transactions use a key each for the first time, at the isolation that the
-// database has of itself.
+// Concurrent transactions use different keys for the first time, at the database's default isolation level.
 func TestTxFirstUse(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
@@ -222,9 +220,8 @@ func TestTxFirstUse(t *testing.T) {
 	})
 }
 
-// TestPostgresHasNoDeadlocks has many use sharded keys for the first time at once, of which some shards are there
-// and some are not yet. Locked in any other order than that of the rows, they would wait for each other until the
-// server notices, a second later, in which nobody learns why.
+// Concurrent calls use sharded keys, some of whose rows exist. In any other order than that of the rows they would
+// deadlock, which the server resolves only after a second.
 func TestPostgresHasNoDeadlocks(t *testing.T) {
 	s := servers[0]
 	admin := s.open(t)
@@ -237,7 +234,7 @@ func TestPostgresHasNoDeadlocks(t *testing.T) {
 	})
 	useShards(t, s.database(t, name))
 
-	require.Eventually(t, func() bool { // its sessions have ended, and told what they have seen
+	require.Eventually(t, func() bool { // sessions report their statistics when they end
 		var sessions int
 		err := admin.QueryRow("SELECT numbackends FROM pg_stat_database WHERE datname = $1", name).Scan(&sessions)
 		return err == nil && sessions == 0
@@ -245,10 +242,10 @@ func TestPostgresHasNoDeadlocks(t *testing.T) {
 	var deadlocks, commits int
 	require.NoError(t, admin.QueryRow("SELECT deadlocks, xact_commit FROM pg_stat_database WHERE datname = $1", name).Scan(&deadlocks, &commits))
 	assert.Zero(t, deadlocks)
-	assert.Greater(t, commits, 100, "it was this database")
+	assert.Greater(t, commits, 100, "these are the statistics of the test")
 }
 
-// useShards has callers without group commit take from sharded keys, each of several at once.
+// useShards takes from several sharded keys in one call, by concurrent callers without group commit.
 func useShards(t *testing.T, s server) {
 	db, err := sql.Open(s.driver, s.dsn)
 	require.NoError(t, err)
