@@ -24,16 +24,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// leasedHeat is a race for a leased limit.
+// leasedHeat is a heat of a leased limit.
 type leasedHeat struct {
 	heat
 	// batch is the store's option.
 	batch int
 }
 
-// leasedHeats lists the races of processes that each have a lease of their own: limits of all kinds, with
-// blocks that last longer than the race or not, and calls that go together without bound, a few at a time, or not
-// at all.
+// leasedHeats returns heats of limits of all kinds, with blocks that last longer than the race and shorter ones, with
+// group commit, with small batches, and without.
 func leasedHeats() (all []leasedHeat) {
 	leases := []runtime.Lease{{Tokens: 7, For: time.Hour}, {Tokens: 15, For: 3 * time.Millisecond}}
 	batches := []int{0, 1, 3}
@@ -53,7 +52,7 @@ func leasedHeats() (all []leasedHeat) {
 	return all
 }
 
-// run opens a host, races, and closes it: what it has not spent goes back.
+// run opens a host, takes, and closes it, which refunds its blocks.
 func (l leasedHeat) run(at address) (result, error) {
 	h, err := at.open(sqlstore.Options{Batch: l.batch})
 	if err != nil {
@@ -63,7 +62,7 @@ func (l leasedHeat) run(at address) (result, error) {
 	return total, h.Close()
 }
 
-// peek returns what is left of a key.
+// peek returns how many tokens of a key are left.
 func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store, key int) float64 {
 	t.Helper()
 	b, err := runtime.NewLimiter(store).Limit(l.policy, keyOf(key)).Peek(ctx)
@@ -71,8 +70,8 @@ func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store,
 	return b.Value
 }
 
-// TestLeasesAreExact has processes race for the tokens of leased limits, each with blocks of its own: what they were
-// granted and what is left when all have given back the rest is what there was.
+// Several processes take tokens of leased limits, each with blocks of its own. When all have refunded their blocks, the
+// granted tokens and those left add up to the capacity.
 func TestLeasesAreExact(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		processes := make([]racer, racers)
@@ -96,11 +95,12 @@ func TestLeasesAreExact(t *testing.T) {
 	})
 }
 
-// leaseEnv is set in a process that races with a lease, to the address of the counts.
+// leaseEnv is the environment variable that makes this program a racer with leases. Its value is the address of the
+// table.
 const leaseEnv = "RATELIMITGEN_TEST_LEASE"
 
-// raceLeased runs each heat whose number it is sent, at an address given as JSON. Number killed is the one that
-// has no end.
+// raceLeased is the main function of a racer with leases at an address in JSON. It runs each heat whose number it
+// reads. The number killed makes it take tokens without an end.
 func raceLeased(text string) error {
 	var at address
 	if err := json.Unmarshal([]byte(text), &at); err != nil {
@@ -129,7 +129,7 @@ func raceLeased(text string) error {
 
 const killed = -1
 
-// spent is the limit of which a process spends until it is killed.
+// spent is the limit of processes that are killed.
 var spent = &runtime.Policy{
 	Name: "spent", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1_000_000,
 	Lease: runtime.Lease{Tokens: 25, For: time.Hour},
@@ -153,8 +153,8 @@ func spendUntilKilled(at address) error {
 	}
 }
 
-// TestKilledWithALease kills processes in the middle of spending. What they held is lost, at most a block each; what
-// is left for others is no more than what they have not spent.
+// Processes are killed while they spend blocks. At most a block of each is lost, and no more is left than they have not
+// spent.
 func TestKilledWithALease(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		text, err := json.Marshal(at[0])
@@ -184,8 +184,8 @@ func TestKilledWithALease(t *testing.T) {
 	})
 }
 
-// spendAndBeKilled has a process spend until it has printed so many tokens, kills it, and returns how many it has
-// printed in all.
+// spendAndBeKilled starts a process, kills it when it has printed so many tokens, and returns how many it has printed
+// in all.
 func spendAndBeKilled(t *testing.T, at string, tokens int) (printed int) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), leaseEnv+"="+at)
@@ -208,23 +208,23 @@ func spendAndBeKilled(t *testing.T, at string, tokens int) (printed int) {
 	return printed + strings.Count(string(rest), "\n")
 }
 
-// address says where a host finds the counts. It can be told to another process.
+// address is a table on a database. It can be passed to another process as JSON.
 type address struct {
 	Driver, DSN, Dialect, Table string
 }
 
-// host is a store of one host's own, with the tokens that it has leased and the denials that it remembers.
+// host is a store with its own database handle, blocks and denials.
 type host struct {
 	*sqlstore.Store
 	close func() error
 }
 
-// Close gives back what the host has leased, and closes its database.
+// Close refunds the blocks of the host, and closes its database handle.
 func (h host) Close() error { return h.close() }
 
 const onFile = "sqlite"
 
-// open opens a host's store.
+// open opens a host.
 func (a address) open(o sqlstore.Options) (host, error) {
 	o.Table = a.Table
 	if a.Driver == onFile {
@@ -256,7 +256,7 @@ func (a address) dialect() sqlstore.Dialect {
 	return sqlstore.SQLite
 }
 
-// hosts opens a host at each address, and more in turn until there are n.
+// hosts opens n hosts, at the addresses in turn.
 func hosts(t *testing.T, at []address, n int, o sqlstore.Options) []host {
 	t.Helper()
 	all := make([]host, n)
@@ -268,7 +268,6 @@ func hosts(t *testing.T, at []address, n int, o sqlstore.Options) []host {
 	return all
 }
 
-// closeAll closes hosts.
 func closeAll(t *testing.T, all []host) {
 	t.Helper()
 	for _, h := range all {
@@ -276,9 +275,9 @@ func closeAll(t *testing.T, all []host) {
 	}
 }
 
-// onHosts runs a test on each database that hosts, or processes, can share: a file of SQLite, the servers, and the
-// nodes of the cluster. Which driver it is matters little to what a host keeps: without -long, one is enough for a
-// server. The table is a new one, which is dropped when the test ends.
+// onHosts runs a test on each database that processes can share: a file of SQLite, the servers, and the Galera cluster.
+// Without -long it uses one driver for each server, because the driver does not matter to blocks and denials. The table
+// is new, and dropped when the test ends.
 func onHosts(t *testing.T, test func(t *testing.T, at []address)) {
 	t.Run("sqlite", func(t *testing.T) {
 		test(t, []address{{Driver: onFile, DSN: filepath.Join(t.TempDir(), "limits.db"), Table: newTable()}})
@@ -298,7 +297,7 @@ func onHosts(t *testing.T, test func(t *testing.T, at []address)) {
 	onNodes("galera", galeraServers)
 }
 
-// addresses returns where hosts find a table on each node.
+// addresses returns the address of a table on each node.
 func addresses(nodes []server, table string) (all []address) {
 	for _, s := range nodes {
 		all = append(all, address{s.driver, s.dsn, s.dialect.Name, table})
@@ -306,7 +305,7 @@ func addresses(nodes []server, table string) (all []address) {
 	return all
 }
 
-// left returns what is left of each of so many keys of a limit, as a host sees it that has nothing leased.
+// left returns how many tokens of each key are left, as seen by a host without blocks.
 func (a address) left(t *testing.T, l leasedHeat, clock func() time.Time) []float64 {
 	t.Helper()
 	h, err := a.open(sqlstore.Options{Clock: clock})
