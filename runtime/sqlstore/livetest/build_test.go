@@ -44,7 +44,7 @@ func main() {
 `
 
 // A program that uses Postgres compiles no other database, has a short go.sum, and works.
-func TestPostgresOnly(t *testing.T) {
+func TestPostgresProgramCompilesNoOtherDatabase(t *testing.T) {
 	for _, row := range []struct {
 		server     server
 		importPath string

@@ -91,7 +91,7 @@ func groupServers(t *testing.T) (nodes []server, reader server) {
 
 // Callers take on all nodes at once, by single statements and in transactions. A conflict between nodes is an error at
 // the commit. No caller sees it, and the counts are exact.
-func TestMySQLGroup(t *testing.T) {
+func TestMySQLGroupGrantsExactlyTheCapacity(t *testing.T) {
 	nodes, reader := groupServers(t)
 	table, stores := shared(t, nodes, nil)
 	const capacity = 200
@@ -109,7 +109,7 @@ func TestMySQLGroup(t *testing.T) {
 }
 
 // The same in transactions of the callers.
-func TestMySQLGroupTx(t *testing.T) {
+func TestMySQLGroupTxCommitsTokensWithRows(t *testing.T) {
 	nodes, reader := groupServers(t)
 	for _, style := range txStyles {
 		t.Run(style.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func testFaults(t *testing.T, cluster *own, nodes []server) {
 }
 
 // The clock of a node is 10 minutes ahead. Stores that start on other nodes detect it by the rows that it has written.
-func TestGaleraClocks(t *testing.T) {
+func TestGaleraClockAheadIsExplained(t *testing.T) {
 	if !*long {
 		t.Skip("a node takes 20 s to rejoin: run it with -long")
 	}

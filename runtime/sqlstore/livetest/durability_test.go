@@ -16,7 +16,7 @@ import (
 
 // The server waits at each durable commit for a standby that does not exist. Only relaxed limits can write, and a
 // transaction of the caller is as durable as its owner has chosen.
-func TestPostgresRelaxed(t *testing.T) {
+func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 19}
 	defer postgres.remove()
 	needOwn(t, postgres.start())

@@ -42,13 +42,13 @@ func (s server) refuses(t *testing.T, table, says string) {
 	store := s.visit(t, table)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	said(t, store.Ready(ctx), says)
-	said(t, take(ctx, store), says)
-	said(t, take(ctx, store), `limit "limit": `)
+	failsWith(t, store.Ready(ctx), says)
+	failsWith(t, take(ctx, store), says)
+	failsWith(t, take(ctx, store), `limit "limit": `)
 }
 
-// said requires that an error contains says, and wraps an error of the driver.
-func said(t *testing.T, err error, says string) {
+// failsWith requires that an error contains says, and wraps an error of the driver.
+func failsWith(t *testing.T, err error, says string) {
 	t.Helper()
 	assert.ErrorContains(t, err, says)
 	assert.True(t, fromDriver(err), "%v", err)
@@ -71,7 +71,7 @@ func fromDriver(err error) bool {
 		errors.As(err, new(*net.DNSError))
 }
 
-func TestWrongAddress(t *testing.T) {
+func TestWrongAddressIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -84,19 +84,19 @@ func TestWrongAddress(t *testing.T) {
 	})
 }
 
-func TestWrongDatabase(t *testing.T) {
+func TestWrongDatabaseIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.database(t, "rl_no_such").refuses(t, "", "there is no such database: create it, or name another")
 	})
 }
 
-func TestWrongUser(t *testing.T) {
+func TestWrongUserIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.as(t, "rl_nobody", "secret").refuses(t, "", "the server refuses the database user: check user and password")
 	})
 }
 
-func TestWrongDialect(t *testing.T) {
+func TestWrongDialectIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
 		s.dialect = wrong[s.protocol()]
@@ -105,7 +105,7 @@ func TestWrongDialect(t *testing.T) {
 }
 
 // Migrate creates tables, not schemas.
-func TestMissingSchema(t *testing.T) {
+func TestMissingSchemaIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"})
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestMissingSchema(t *testing.T) {
 
 // Some hosting providers make transactions read-only by default when a disk is full. (lib/pq begins the store's own
 // transactions as read-write nevertheless.)
-func TestReadOnlyTransactions(t *testing.T) {
+func TestReadOnlyTransactionsAreExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -163,7 +163,7 @@ func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
 }
 
 // The privileges that the error names are sufficient.
-func TestMissingPrivilege(t *testing.T) {
+func TestMissingPrivilegeIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		schema := s.schema(t, db)
@@ -178,10 +178,10 @@ func TestMissingPrivilege(t *testing.T) {
 			t.Run(granted, func(t *testing.T) {
 				user := s.user(t, db, append(use, granted+" ON "+table)...)
 				store := user.visit(t, table)
-				said(t, store.Ready(t.Context()), says)
+				failsWith(t, store.Ready(t.Context()), says)
 				if granted == "SELECT" {
-					said(t, store.Migrate(t.Context()), "lacks a privilege")
-					said(t, take(t.Context(), store), `limit "limit": the database user `+says)
+					failsWith(t, store.Migrate(t.Context()), "lacks a privilege")
+					failsWith(t, take(t.Context(), store), `limit "limit": the database user `+says)
 				}
 			})
 		}
@@ -193,7 +193,7 @@ func TestMissingPrivilege(t *testing.T) {
 }
 
 // A replica is read-only. A server that requires passwords gets a wrong one.
-func TestPostgresReplica(t *testing.T) {
+func TestPostgresReplicaIsExplained(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 17}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
@@ -217,13 +217,13 @@ func TestPostgresReplica(t *testing.T) {
 			require.NoError(t, err)
 			defer db.Exec("DROP ROLE guarded")
 			primary.as(t, "guarded", "wrong").refuses(t, table, "the server refuses the database user: check user and password")
-			said(t, primary.as(t, "guarded", "secret").visit(t, table).Ready(t.Context()), "lacks a privilege")
+			failsWith(t, primary.as(t, "guarded", "secret").visit(t, table).Ready(t.Context()), "lacks a privilege")
 		})
 	}
 }
 
 // A node with read_only set behaves like a replica. Then a user gives a wrong password.
-func TestMySQLReplica(t *testing.T) {
+func TestMySQLReplicaIsExplained(t *testing.T) {
 	node := galeraServers(t)[0]
 	db, table := node.open(t), newTable()
 	node.storeIn(t, db, table, nil)

@@ -45,7 +45,7 @@ func granting(capacity int64) []*runtime.Policy {
 }
 
 // Several processes take tokens of one key and of many. No error is returned, and exactly the capacity is granted.
-func TestExact(t *testing.T) {
+func TestProcessesGetExactlyTheCapacity(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		table, stores := shared(t, nodes, nil)
 		course := course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table}
@@ -81,7 +81,7 @@ func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
 }
 
 // Callers that use different keys for the first time at once do not conflict.
-func TestFirstUse(t *testing.T) {
+func TestConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		_, stores := shared(t, nodes, nil)
 		for _, p := range granting(8) {
@@ -137,7 +137,7 @@ type heat struct {
 	long bool
 }
 
-// heats are those of TestExact. Each has more calls than tokens.
+// heats are those of TestProcessesGetExactlyTheCapacity. Each has more calls than tokens.
 func heats() []heat {
 	var all []heat
 	for _, p := range granting(200) {

@@ -22,7 +22,7 @@ import (
 
 // Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
 // the time, even idle ones. No token of a committed transaction is lost, and each transaction is committed as a whole.
-func TestGaleraTx(t *testing.T) {
+func TestGaleraTxCommitsTokensWithRows(t *testing.T) {
 	nodes := galeraServers(t)
 	for _, style := range txStyles {
 		t.Run(style.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func (l *txLoad) exhaust(t *testing.T) {
 	l.finish(t)
 }
 
-// TestGaleraTx several times, also while a node is killed or frozen.
+// TestGaleraTxCommitsTokensWithRows several times, also while a node is killed or frozen.
 func TestGaleraTxFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -103,7 +103,7 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 }
 
 // Transactions in which the driver prepares statements are refused.
-func TestGaleraTxPrepares(t *testing.T) {
+func TestGaleraTxWithPreparedStatementsIsRefused(t *testing.T) {
 	nodes := galeraServers(t)
 	db := nodes[0].open(t)
 	store, p := nodes[0].store(t, db, nil), once("limit", 1)
@@ -118,7 +118,7 @@ func TestGaleraTxPrepares(t *testing.T) {
 
 // Another node may abort a transaction while the server prepares or closes a statement, and the transaction then ends
 // without an error. That takes only microseconds, so the test uses a ROLLBACK instead.
-func TestGaleraTxAborted(t *testing.T) {
+func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 	nodes := interpolated(galeraServers(t))
 	db := nodes[0].open(t)
 	store, p := nodes[0].store(t, db, nil), once("limit", 10)
@@ -160,7 +160,7 @@ func TestGaleraTxAborted(t *testing.T) {
 
 // The same in a transaction of the store, after it has read a row, when it prepares the statement that writes the row.
 // Tokens that others have taken meanwhile are not lost.
-func TestGaleraOwnTxAborted(t *testing.T) {
+func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 	node := galeraServers(t)[0]
 	table := newTable()
 	others := node.storeIn(t, node.open(t), table, nil)
@@ -237,7 +237,7 @@ func (c hookedConn) PrepareContext(ctx context.Context, query string) (driver.St
 // A node that has lost the others refuses all queries, also the end of a transaction. The transaction then stays open
 // on its connection, which must not be used again: later transactions could not begin on it, or would commit the old
 // one.
-func TestGaleraTxRefused(t *testing.T) {
+func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 	node := interpolated(galeraServers(t))[0]
 	admin, db := node.open(t), node.open(t)
 	db.SetMaxOpenConns(1)

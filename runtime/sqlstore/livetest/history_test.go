@@ -30,8 +30,8 @@ type history struct {
 
 // A history has so many clients, and each makes so many calls.
 const (
-	clients = 4
-	asks    = 8
+	clients   = 4
+	callsEach = 8
 )
 
 // historic returns the limits of histories: small ones, so that denials are frequent.
@@ -64,14 +64,14 @@ func withoutShardedDebt(limits []*runtime.Policy) []*runtime.Policy {
 
 // Clients call concurrently while the clock stands still. Their results must be those of sequential calls, in an order
 // that the times of the calls permit.
-func TestHistories(t *testing.T) {
+func TestHistoriesAreLinearizable(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		checkHistories(t, upToDate(nodes), nil)
 	})
 }
 
 // The same while connections are cut and calls time out. A call with an error has happened once, or not at all.
-func TestHistoriesWithFaults(t *testing.T) {
+func TestHistoriesWithFaultsAreLinearizable(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		checkHistories(t, upToDate(nodes), &faults{odds: 80, hurried: 10, patience: 3 * time.Millisecond})
 	})
@@ -112,7 +112,7 @@ func checkHistories(t *testing.T, nodes []server, f *faults) {
 	for i := range count {
 		h := &history{policy: limits[i%len(limits)], key: keyOf(i).String(), begun: time.Now()}
 		h.record(stores, f, uint64(i))
-		h.ask(context.Background(), healthy[0], clients, runtime.Request{Op: runtime.Peek})
+		h.do(context.Background(), healthy[0], clients, runtime.Request{Op: runtime.Peek})
 		calls, lost = calls+len(h.operations), lost+h.lost
 		h.check(t, clock.Now().UnixNano())
 	}
@@ -131,9 +131,9 @@ func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 	for client := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
-			for range asks {
+			for range callsEach {
 				ctx, cancel := f.timeout(random)
-				h.ask(ctx, stores[client%len(stores)], client, question(h.policy, random))
+				h.do(ctx, stores[client%len(stores)], client, randomRequest(h.policy, random))
 				cancel()
 			}
 		})
@@ -141,8 +141,8 @@ func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 	all.Wait()
 }
 
-// question returns a random request.
-func question(p *runtime.Policy, random *rand.Rand) runtime.Request {
+// randomRequest returns a random request.
+func randomRequest(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	switch n := random.IntN(20); {
 	case n < 10:
 		return runtime.Request{Count: 1 + random.Int64N(3)}
@@ -156,8 +156,8 @@ func question(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	return runtime.Request{Op: runtime.Reset}
 }
 
-// ask makes a call and records it.
-func (h *history) ask(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
+// do makes a call and records it.
+func (h *history) do(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
 	call := time.Since(h.begun).Nanoseconds()
 	q.Policy, q.Key = h.policy, h.key
 	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
@@ -262,21 +262,21 @@ func (r reply) agrees(p *runtime.Policy, q runtime.Request, want runtime.Decisio
 }
 
 // The model accepts a store that works, and detects a lost or an additional token.
-func TestModel(t *testing.T) {
+func TestModelDetectsLostTokens(t *testing.T) {
 	clock := storetest.NewClock()
 	for _, p := range historic() {
 		h := &history{policy: p, key: "k", begun: time.Now()}
 		store := &runtime.MemStore{Clock: clock.Now}
 		h.record([]runtime.Store{store}, nil, 1)
-		h.ask(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
+		h.do(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
 		assert.Equal(t, porcupine.Ok, h.explained(clock.Now().UnixNano()), p.Name)
 
 		last := &h.operations[len(h.operations)-1]
 		right := last.Output.(reply)
 		for _, wrong := range []float64{-1, 1} {
-			told := right
-			told.decision.Value += wrong
-			last.Output = told
+			changed := right
+			changed.decision.Value += wrong
+			last.Output = changed
 			assert.Equal(t, porcupine.Illegal, h.explained(clock.Now().UnixNano()), "%s, %+v tokens", p.Name, wrong)
 		}
 	}

@@ -72,7 +72,7 @@ func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store,
 
 // Several processes take tokens of leased limits, each with blocks of its own. When all have refunded their blocks, the
 // granted tokens and those left add up to the capacity.
-func TestLeasesAreExact(t *testing.T) {
+func TestLeasesAddUpToTheCapacity(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		processes := make([]racer, racers)
 		for i := range processes {
@@ -155,7 +155,7 @@ func spendUntilKilled(at address) error {
 
 // Processes are killed while they spend blocks. At most a block of each is lost, and no more is left than they have not
 // spent.
-func TestKilledWithALease(t *testing.T) {
+func TestKilledProcessLosesAtMostABlock(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		text, err := json.Marshal(at[0])
 		require.NoError(t, err)

@@ -39,14 +39,14 @@ func keeping() (all []*runtime.Policy) {
 }
 
 // Clients call hosts with leases and deny caches while the clock stands still. Their results must be possible for a
-// [machine]; see [keptHistory.told].
-func TestHistoriesOfHosts(t *testing.T) {
+// [machine]; see [keptHistory.observed].
+func TestHistoriesOfHostsFitTheModel(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) { checkKept(t, at, nil) })
 }
 
 // The same while connections are cut and calls time out. Hosts may then lose blocks, so that less is granted, never
 // more.
-func TestHistoriesOfHostsWithFaults(t *testing.T) {
+func TestHistoriesOfHostsWithFaultsFitTheModel(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		if at[0].Driver == onFile {
 			checkKept(t, at, &faults{hurried: 10, patience: 100 * time.Microsecond})
@@ -89,19 +89,19 @@ func checkKept(t *testing.T, at []address, f *faults) {
 // recordKept records a history of each limit. Then it closes the hosts, and adds a Peek.
 func recordKept(t *testing.T, at []address, limits []*runtime.Policy, o sqlstore.Options, f *faults, round int) (all []*keptHistory) {
 	t.Helper()
-	asked := hosts(t, cut(t, at, f), leaseHosts, o)
+	opened := hosts(t, cut(t, at, f), leaseHosts, o)
 	for i, p := range limits {
 		number := round*len(limits) + i
 		h := &keptHistory{history: history{policy: p, key: keyOf(number).String(), begun: time.Now()}}
-		h.record(asked, f, uint64(number))
+		h.record(opened, f, uint64(number))
 		all = append(all, h)
 	}
 	h, err := at[0].open(o)
 	require.NoError(t, err)
-	closing := closeHosts(t, asked, f == nil)
+	closing := closeHosts(t, opened, f == nil)
 	for _, kept := range all {
 		kept.closing = closing.since(kept.begun)
-		kept.ask(context.Background(), h, clients, runtime.Request{Op: runtime.Peek})
+		kept.do(context.Background(), h, clients, runtime.Request{Op: runtime.Peek})
 	}
 	require.NoError(t, h.Close())
 	return all
@@ -151,19 +151,19 @@ func cut(t *testing.T, at []address, f *faults) []address {
 	return all
 }
 
-// keptAsks is how many calls each client makes. They are few, because an old denial can be in many places of an order,
+// keptCalls is how many calls each client makes. They are few, because an old denial can be in many places of an order,
 // which makes the search long.
-const keptAsks = 5
+const keptCalls = 5
 
 // record makes the calls of all clients, each by one of the hosts.
-func (h *keptHistory) record(asked []host, f *faults, seed uint64) {
+func (h *keptHistory) record(hosts []host, f *faults, seed uint64) {
 	var all sync.WaitGroup
 	for client := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
-			for range keptAsks {
+			for range keptCalls {
 				ctx, cancel := f.timeout(random)
-				h.ask(ctx, asked[client%leaseHosts], client, question(h.policy, random))
+				h.do(ctx, hosts[client%leaseHosts], client, randomRequest(h.policy, random))
 				cancel()
 			}
 		})
@@ -171,9 +171,9 @@ func (h *keptHistory) record(asked []host, f *faults, seed uint64) {
 	all.Wait()
 }
 
-// told returns the operations for the model. A cached denial may have been decided at any time since the host last saw
+// observed returns the operations for the model. A cached denial may have been decided at any time since the host last saw
 // a refund or a reset, because the clock stands still. So the calls of denials are moved back to that time.
-func (h *keptHistory) told() []porcupine.Operation {
+func (h *keptHistory) observed() []porcupine.Operation {
 	all := []porcupine.Operation{h.closing}
 	for _, o := range h.operations {
 		host := o.ClientId % leaseHosts
@@ -188,8 +188,8 @@ func (h *keptHistory) told() []porcupine.Operation {
 
 // remembered reports whether a call may have been denied by the cache.
 func (h *keptHistory) remembered(o porcupine.Operation) bool {
-	told := o.Output.(reply)
-	return h.policy.DenyCache > 0 && !told.lost && !told.decision.Allowed && !o.Input.(runtime.Request).Reserve
+	got := o.Output.(reply)
+	return h.policy.DenyCache > 0 && !got.lost && !got.decision.Allowed && !o.Input.(runtime.Request).Reserve
 }
 
 // givenBefore returns when the host last saw a refund or a reset before a call.
@@ -207,7 +207,7 @@ func (h *keptHistory) givenBefore(host int, call int64) (at int64) {
 func (h *keptHistory) check(t *testing.T, now int64, lossy bool) {
 	t.Helper()
 	m := leasedModel(h.policy, h.key, now, lossy)
-	if got := porcupine.CheckOperationsTimeout(m, h.told(), time.Minute); got != porcupine.Ok {
+	if got := porcupine.CheckOperationsTimeout(m, h.observed(), time.Minute); got != porcupine.Ok {
 		assert.Fail(t, "no order explains this history", "%s: %+v, key %s\n%s", got, *h.policy, h.key, &h.history)
 	}
 }

@@ -140,7 +140,7 @@ func (l *leased) give(row runtime.State, n int64) runtime.State {
 }
 
 // answer returns the machines that a machine can become by a call with this result.
-func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) {
+func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 	if in.close {
 		for host, left := range m.left {
 			m.row, m.left[host] = l.give(m.row, left), 0
@@ -148,22 +148,22 @@ func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) 
 		m.closed = true
 		return []machine{m}
 	}
-	if told.lost {
+	if got.lost {
 		next = append(next, m)
 	}
 	after := m
 	row, d, err := l.rule.Step(m.row, l.now, in.Request)
-	if err == nil && told.agrees(l.policy, in.Request, d) {
+	if err == nil && got.agrees(l.policy, in.Request, d) {
 		after.row = row
 		if in.Op == runtime.Reset {
 			after.left[in.host] = 0
 		}
 		next = append(next, after)
 	}
-	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !told.lost {
+	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !got.lost {
 		// The model does not have the time at which the block was taken.
-		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: told.decision.TakenAt}
-		if told.agrees(l.policy, in.Request, spent) {
+		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: got.decision.TakenAt}
+		if got.agrees(l.policy, in.Request, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
 		}
@@ -172,7 +172,7 @@ func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) 
 }
 
 // The model accepts hosts that work, and detects a lost or an additional token.
-func TestLeasedModel(t *testing.T) {
+func TestLeasedModelDetectsLostTokens(t *testing.T) {
 	p := &runtime.Policy{
 		Name: "bucket", Kind: runtime.TokenBucket, Rate: 6, Capacity: 6, Period: time.Minute,
 		Lease: runtime.Lease{Tokens: 3, For: time.Hour},
@@ -190,7 +190,7 @@ func TestLeasedModel(t *testing.T) {
 	one, look := runtime.Request{Count: 1}, runtime.Request{Op: runtime.Peek}
 	type step struct {
 		hostRequest
-		told runtime.Decision
+		got runtime.Decision
 	}
 	closed := step{hostRequest{close: true}, runtime.Decision{}}
 	for _, row := range []struct {
@@ -214,7 +214,7 @@ func TestLeasedModel(t *testing.T) {
 		var operations []porcupine.Operation
 		for i, s := range row.steps {
 			at := int64(2 * i)
-			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.told}, Call: at, Return: at + 1})
+			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.got}, Call: at, Return: at + 1})
 		}
 		for lossy, want := range map[bool]porcupine.CheckResult{false: row.right, true: row.lost} {
 			got := porcupine.CheckOperationsTimeout(leasedModel(p, "", now, lossy), operations, time.Minute)

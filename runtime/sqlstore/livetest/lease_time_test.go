@@ -87,7 +87,7 @@ func surged() (all []*runtime.Policy) {
 
 // The grants of all hosts stay within the bounds of package lease: for a bucket, capacity + maxReserved +
 // rate*(t+for)/period in any time t; for a window, its capacity, and none of its tokens in the next window.
-func TestLeasesInTime(t *testing.T) {
+func TestLeasesStayWithinTheirBounds(t *testing.T) {
 	rounds := 8
 	if *long {
 		rounds = 200
@@ -131,7 +131,7 @@ func mostInWindow(p *runtime.Policy, granted []grant) (most int64) {
 }
 
 // Tokens are refunded through one host after another host has cached a denial.
-func TestDenialsAreStaleForSoLong(t *testing.T) {
+func TestDenialsAreStaleUntilDenyCacheEnds(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		clock := storetest.NewClock()
 		p := once("remembered", 5)
@@ -182,7 +182,7 @@ func (r remembersAll) Do(ctx context.Context, calls []runtime.Call) ([]runtime.A
 }
 
 // The conformance suite passes with a DenyCache.
-func TestStoreThatRemembers(t *testing.T) {
+func TestStoreWithDenyCache(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {

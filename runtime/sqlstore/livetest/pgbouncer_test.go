@@ -70,7 +70,7 @@ const ignoreDigits = "ignore_startup_parameters=extra_float_digits"
 
 // Through the installed PgBouncer, which does not track prepared statements before version 1.21, in each pool mode:
 // either exactly the capacity is granted, or Ready returns an error that says what to change.
-func TestPgBouncer(t *testing.T) {
+func TestPgBouncerIsExactOrExplained(t *testing.T) {
 	p := startPooler(t, 16, "installed", ignoreDigits)
 	for _, w := range unnamed {
 		for _, mode := range []string{"transaction", "single", "session"} {
@@ -97,12 +97,12 @@ func TestPgBouncer(t *testing.T) {
 }
 
 // Ready says what to set in a PgBouncer that refuses a parameter, does not reach its server, or has no free connection.
-func TestPgBouncerSettings(t *testing.T) {
+func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	p := startPooler(t, 12, "installed", "query_wait_timeout=1", "server_round_robin=1")
 	db, table := servers[0].open(t), newTable()
 	servers[0].storeIn(t, db, table, nil)
 	for _, w := range unnamed[len(unnamed)-2:] {
-		said(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
+		failsWith(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
 	}
 	exec := unnamed[0].parameter
 	exactBehind(t, p.server("pgx", "transaction", exec))
@@ -114,14 +114,14 @@ func TestPgBouncerSettings(t *testing.T) {
 	defer tx.Rollback()
 	_, err = tx.Exec("SELECT 1")
 	require.NoError(t, err)
-	said(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
+	failsWith(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
 
-	said(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
-	said(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
+	failsWith(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
+	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
 }
 
 // A PgBouncer that tracks prepared statements works with every driver in every mode.
-func TestPgBouncerTracking(t *testing.T) {
+func TestPgBouncerTrackingIsExact(t *testing.T) {
 	if !*long {
 		t.Skip("it gets a newer PgBouncer from Debian: run it with -long")
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // The server restarts under load.
-func TestPostgresRestarts(t *testing.T) {
+func TestPostgresRestartLosesNoTokens(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 15}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
@@ -41,7 +41,7 @@ func TestPostgresRestarts(t *testing.T) {
 }
 
 // A node is killed with SIGKILL under load, and rejoins.
-func TestGaleraNodeKilled(t *testing.T) {
+func TestGaleraNodeKilledLosesNoTokens(t *testing.T) {
 	if !*long {
 		t.Skip("a node takes 20 s to rejoin: run it with -long")
 	}
@@ -92,13 +92,13 @@ func (l *load) finish(t *testing.T, store runtime.Store) {
 type load struct {
 	policy *runtime.Policy
 	// perNode counts the results of the callers of each node.
-	perNode []told
+	perNode []counts
 	stopped chan struct{}
 	all     sync.WaitGroup
 }
 
-// told counts the results of calls.
-type told struct {
+// counts counts the results of calls.
+type counts struct {
 	admitted, denied, errors atomic.Int64
 
 	mu sync.Mutex
@@ -106,21 +106,21 @@ type told struct {
 	slowest time.Duration
 }
 
-func (n *told) took(d time.Duration) {
+func (n *counts) took(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slowest = max(n.slowest, d)
 }
 
 // answers returns how many calls returned a decision.
-func (n *told) answers() int64 { return n.admitted.Load() + n.denied.Load() }
+func (n *counts) answers() int64 { return n.admitted.Load() + n.denied.Load() }
 
 // callers is how many take at once.
 const callers = 16
 
 // startLoad starts the callers, spread over the nodes.
 func startLoad(p *runtime.Policy, nodes []runtime.Store) *load {
-	l := &load{policy: p, perNode: make([]told, len(nodes)), stopped: make(chan struct{})}
+	l := &load{policy: p, perNode: make([]counts, len(nodes)), stopped: make(chan struct{})}
 	for i := range callers {
 		n := i % len(nodes)
 		limit := runtime.NewLimiter(nodes[n]).Limit(p, runtime.Key{})
@@ -136,13 +136,13 @@ func (l *load) stop() {
 }
 
 // call takes until the load is stopped. A call that takes longer than a few seconds is an error.
-func (l *load) call(limit runtime.Limit, count *told) {
+func (l *load) call(limit runtime.Limit, count *counts) {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
 	for !l.isStopped() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		asked := time.Now()
+		began := time.Now()
 		d, err := limit.Allow(ctx)
-		count.took(time.Since(asked))
+		count.took(time.Since(began))
 		cancel()
 		switch {
 		case err != nil:

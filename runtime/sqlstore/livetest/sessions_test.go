@@ -16,7 +16,7 @@ import (
 )
 
 // Connections that would not commit single statements, or would convert keys, are refused.
-func TestSessionSettings(t *testing.T) {
+func TestSessionSettingsThatLoseWritesAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		if s.protocol() != "mysql" {
 			return
@@ -35,7 +35,7 @@ func TestSessionSettings(t *testing.T) {
 }
 
 // Concurrent calls of Migrate succeed.
-func TestMigrateAtOnce(t *testing.T) {
+func TestConcurrentMigratesSucceed(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		for range 5 {
@@ -60,7 +60,7 @@ func TestMigrateAtOnce(t *testing.T) {
 }
 
 // The wait for a free connection is not part of the measured round trip to the database's clock.
-func TestClockOfABusyPool(t *testing.T) {
+func TestBusyPoolDoesNotSkewTheClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, nil)
@@ -77,7 +77,7 @@ func TestClockOfABusyPool(t *testing.T) {
 }
 
 // A column gets another usable type while the store has prepared statements.
-func TestAlteredTable(t *testing.T) {
+func TestAlteredTableRemainsUsable(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
@@ -98,7 +98,7 @@ func TestAlteredTable(t *testing.T) {
 }
 
 // The same during calls: some calls of a batch have taken when others fail, and some find their statements closed.
-func TestAlteredTableAmidCalls(t *testing.T) {
+func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
@@ -134,7 +134,7 @@ func TestAlteredTableAmidCalls(t *testing.T) {
 
 // A Do has calls for two limits, and the row of one is locked until a timeout. The answer to the other call is returned
 // with the error.
-func TestNeighbours(t *testing.T) {
+func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	s := servers[0].with("statement_timeout=300")
 	db := s.open(t)
 	table := newTable()
@@ -150,10 +150,10 @@ func TestNeighbours(t *testing.T) {
 	defer tx.Rollback()
 	require.NoError(t, limiter.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
 
-	ask := func(p *runtime.Policy) runtime.Call {
+	takeOf := func(p *runtime.Policy) runtime.Call {
 		return runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}}
 	}
-	answers, err := store.Do(t.Context(), []runtime.Call{ask(free), ask(locked)})
+	answers, err := store.Do(t.Context(), []runtime.Call{takeOf(free), takeOf(locked)})
 	require.ErrorContains(t, err, "57014", "canceling statement due to statement timeout")
 	require.Len(t, answers, 2)
 	assert.True(t, answers[0].Allowed())
@@ -162,7 +162,7 @@ func TestNeighbours(t *testing.T) {
 
 // Databases whose encoding is not UTF8 convert or refuse some names and keys, so they are refused. SQL_ASCII keeps the
 // bytes, which are the same for every driver.
-func TestEncodings(t *testing.T) {
+func TestOnlyUTF8AndBytesAreAccepted(t *testing.T) {
 	admin := servers[0].open(t)
 	create := func(t *testing.T, encoding string) (name string) {
 		name = newTable()
@@ -210,7 +210,7 @@ func TestEncodings(t *testing.T) {
 }
 
 // Before version 12, extra_float_digits must be higher for doubles to be read as they were written.
-func TestDigitsBeforePostgres12(t *testing.T) {
+func TestDigitsBeforePostgres12AreRefused(t *testing.T) {
 	db := servers[0].open(t)
 	schema, table := servers[0].schema(t, db), newTable()
 	servers[0].storeIn(t, db, table, nil)
@@ -234,7 +234,7 @@ func TestDigitsBeforePostgres12(t *testing.T) {
 
 // The server closes all idle connections of a pool. The next calls succeed on new ones, with a driver that runs them in
 // transactions.
-func TestConnectionsClosedWhileIdle(t *testing.T) {
+func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 	const connections, rounds = 10, 10
 	admin := servers[1].open(t)
 	table := newTable()
@@ -248,7 +248,7 @@ func TestConnectionsClosedWhileIdle(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, store.Ready(t.Context()))
 		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
-		for _, ask := range []func() error{
+		for _, call := range []func() error{
 			func() error { return limit.Require(t.Context()) },
 			func() error { _, err := limit.Peek(t.Context()); return err },
 		} {
@@ -261,7 +261,7 @@ func TestConnectionsClosedWhileIdle(t *testing.T) {
 				err := admin.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", table).Scan(&closed)
 				return err == nil && closed == 0
 			}, 10*time.Second, time.Millisecond)
-			if !assert.NoError(t, ask()) {
+			if !assert.NoError(t, call()) {
 				failed++
 			}
 		}

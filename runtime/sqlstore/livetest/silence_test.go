@@ -76,7 +76,7 @@ func (l *lateness) stop() time.Duration {
 // The connections of a store under load fall silent again and again, as if packets were dropped. No call waits longer
 // than its limit's timeout, new connections are used soon, tokens reported as taken are stored, and Close returns in
 // time.
-func TestSilentConnections(t *testing.T) {
+func TestSilentConnectionsDoNotBlockCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, batch := range []int{0, 1} {
 			t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
@@ -130,7 +130,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 }
 
 // The timeout is five round trips, fewer than are needed to connect and prepare.
-func TestShortTimeoutFarAway(t *testing.T) {
+func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)

@@ -28,7 +28,7 @@ func TestStore(t *testing.T) {
 }
 
 // Statements that decide in SQL must agree with the Go step bit for bit.
-func TestTakeAgrees(t *testing.T) {
+func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, table, clock := s.open(t), newTable(), storetest.NewClock()
 		store := s.storeIn(t, db, table, clock.Now)
@@ -47,7 +47,7 @@ func (s server) isolated(level string) server {
 }
 
 // The conformance suite passes at every isolation level that connections may have by default.
-func TestIsolation(t *testing.T) {
+func TestEveryIsolationLevelPassesTheSuite(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, level := range []string{"read uncommitted", "read committed", "repeatable read", "serializable"} {
 			t.Run(level, func(t *testing.T) {
@@ -72,7 +72,7 @@ var modes = map[string][]string{
 }
 
 // With each of the modes, the store agrees with the Go step, also in transactions.
-func TestModes(t *testing.T) {
+func TestConnectionModesAgreeWithTheGoStep(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, mode := range modes[s.driver] {
 			t.Run(mode, func(t *testing.T) {
@@ -119,7 +119,7 @@ func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 }
 
 // Statements for many rows send doubles as texts in JSON. The server must read them bit for bit.
-func TestDoublesInJSON(t *testing.T) {
+func TestDoublesInJSONAreExact(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		if s.protocol() != "mysql" {
 			return
@@ -141,7 +141,7 @@ func TestDoublesInJSON(t *testing.T) {
 }
 
 // Sessions that round doubles, or convert texts, are refused.
-func TestSessionsThatChangeData(t *testing.T) {
+func TestSessionsThatChangeDataAreRefused(t *testing.T) {
 	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "3"`}
 	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}
 	utf16 := [2]string{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`}

@@ -30,7 +30,7 @@ func refilled() []*runtime.Policy {
 }
 
 // A sweep deletes only rows that have been full for an hour, and only rows of the given limits.
-func TestSweep(t *testing.T) {
+func TestSweepDeletesOnlyFullRows(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		clock := storetest.NewClock()
 		_, stores := shared(t, upToDate(nodes), clock.Now)
@@ -73,7 +73,7 @@ func TestSweep(t *testing.T) {
 }
 
 // Rows are swept while tokens are taken from them. Exactly the capacity is granted.
-func TestSweepUnderLoad(t *testing.T) {
+func TestSweepUnderLoadGrantsExactlyTheCapacity(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		clock := storetest.NewClock()
 		_, stores := shared(t, upToDate(nodes), clock.Now)

@@ -66,7 +66,7 @@ func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 
 // Tables in which counts would not be exact, or could not be stored, are refused: by Ready, and otherwise by the first
 // call, also in a transaction of the caller.
-func TestTableDiffers(t *testing.T) {
+func TestTableThatDiffersIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		require.NotEmpty(t, spoiledTables[s.protocol()])
@@ -99,7 +99,7 @@ func refuses(t *testing.T, store runtime.Store, says string) {
 }
 
 // Ready accepts tables that Migrate has created, with and without a schema, and tables with additional columns.
-func TestTableIsThere(t *testing.T) {
+func TestUsableTableIsAccepted(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		own := s.schema(t, db)
@@ -131,7 +131,7 @@ func (s server) schema(t *testing.T, db *sql.DB) string {
 }
 
 // The error says what to do, and the store works as soon as that is done.
-func TestMissingTable(t *testing.T) {
+func TestMissingTableIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -155,7 +155,7 @@ func TestMissingTable(t *testing.T) {
 }
 
 // Hosts that start at the same time disturb neither each other nor the callers.
-func TestReadyAtOnce(t *testing.T) {
+func TestConcurrentReadysSucceed(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		_, stores := shared(t, nodes, nil)
 		var all sync.WaitGroup

@@ -25,7 +25,7 @@ var changes = []struct{ name, statement, says string }{
 
 // These changes make MySQL lose the insert id from which the store decodes the number of tokens taken, or replace it. A
 // lost id is an error and never a wrong decision, and a store that starts refuses the table.
-func TestTableTellsNothing(t *testing.T) {
+func TestLostInsertIDIsNeverAWrongDecision(t *testing.T) {
 	for _, parameter := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
 		s := servers[3].with(parameter)
 		for _, change := range changes {
@@ -86,7 +86,7 @@ func admits(t *testing.T, store *sqlstore.Store, db *sql.DB, table string) (admi
 }
 
 // MariaDB returns the rows that it has written, so the same changes do not affect it.
-func TestChangedTableAgrees(t *testing.T) {
+func TestMariaDBAgreesOnChangedTables(t *testing.T) {
 	s := servers[2]
 	for _, change := range changes {
 		t.Run(change.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 }
 
 // On Postgres, a trigger that raises an error refuses the key.
-func TestRefusedKeyInTriggers(t *testing.T) {
+func TestRefusedKeyInTriggersFailsOnlyItsCall(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()

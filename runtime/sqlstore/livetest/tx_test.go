@@ -30,7 +30,7 @@ func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 }
 
 // Tokens are taken if and only if the caller's transaction commits.
-func TestTx(t *testing.T) {
+func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, time.Now)
@@ -90,7 +90,7 @@ func TestTx(t *testing.T) {
 }
 
 // The caller begins the transaction by a statement on a *sql.Conn.
-func TestTxOfConn(t *testing.T) {
+func TestTxBegunOnConn(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, p := s.store(t, db, time.Now), once("limit", 10)
@@ -109,7 +109,7 @@ func TestTxOfConn(t *testing.T) {
 }
 
 // A denied first use of a key leaves no row.
-func TestTxLeavesNoMarks(t *testing.T) {
+func TestTxDeniedLeavesNoRow(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -130,7 +130,7 @@ func TestTxLeavesNoMarks(t *testing.T) {
 
 // Transactions take from two limits in opposite orders, so some are aborted and run again, and all succeed. They are
 // few, because Postgres looks for a deadlock only after a second.
-func TestRunInTx(t *testing.T) {
+func TestRunInTxRetriesDeadlocks(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, limits := s.store(t, db, time.Now), []*runtime.Policy{once("a", 6), once("b", 6)}
@@ -171,8 +171,8 @@ func TestRunInTx(t *testing.T) {
 	})
 }
 
-// Of two transactions that wait for each other, one is aborted with an error that says to run it again.
-func TestRetryTxError(t *testing.T) {
+// If two transactions wait for each other, one of them is aborted with an error that says to run it again.
+func TestDeadlockReturnsRetryTxError(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, time.Now)
@@ -204,7 +204,7 @@ func TestRetryTxError(t *testing.T) {
 }
 
 // Concurrent transactions use different keys for the first time, at the database's default isolation level.
-func TestTxFirstUse(t *testing.T) {
+func TestTxConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, p := s.store(t, db, time.Now), once("limit", 1)
