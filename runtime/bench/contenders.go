@@ -2,39 +2,44 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// contender is one of those who are compared.
+// contender is one of the limiters that are compared.
 type contender struct {
 	name string
-	// server is what it needs, if it is not in the process.
+	// server is empty for a contender without a server.
 	server server
 	kind   kind
-	// open returns it ready to be asked, with every key full.
+	// open returns an instance in which every key is full.
 	open opener
 }
 
-// opener opens a contender, which enforces a limit.
-type opener func(ctx context.Context, s *site, l limit) (*opened, error)
+// opener opens a contender that enforces a limit.
+type opener func(ctx context.Context, s *site, l limit) (*instance, error)
 
-// kind is what a contender is compared as.
+// kind is the role of a contender in the comparison.
 type kind int
 
 const (
 	// ours is a store of this module.
 	ours kind = iota
-	// naive is what is written in an afternoon.
+	// naive is a limiter as it is written in an afternoon.
 	naive
-	// floor decides nothing: it is the least that a decision can cost.
+	// floor writes without a decision: a decision cannot cost less.
 	floor
-	// peer is a limiter of others, with its counts in a server.
+	// peer is a limiter of another project, with its counts in a server.
 	peer
-	// memory is a limiter that shares its counts with nobody.
+	// memory is a limiter whose counts are in the memory of one process.
 	memory
-	// mostlyMemory is a store of this module that asks its database only now and then.
+	// mostlyMemory is a store of this module with leases, which rarely calls its database.
 	mostlyMemory
 )
 
@@ -55,11 +60,11 @@ const (
 	xTimeRate     = "x/time/rate"
 )
 
-// largeBlocks are so large that the database is asked as rarely as by a lease of 100 tokens for a limit of
-// some thousand a second.
+// largeBlocks makes the calls to the database as rare as with 100 tokens for a limit of some thousand per second. The
+// contenders decide much faster than that.
 var largeBlocks = runtime.Lease{Tokens: 1_000_000, For: time.Minute}
 
-// contenders are those who are compared.
+// contenders are in the order of the tables.
 var contenders = []contender{
 	{oursSQLite, "", ours, oursOnSQLite(variant{})},
 	{"SQLite, no group commit", "", ours, oursOnSQLite(variant{batch: 1})},
@@ -86,4 +91,146 @@ var contenders = []contender{
 	{"throttled", redisDB, peer, openThrottled},
 	{xTimeRate, "", memory, openXTimeRate},
 	{"go-limiter", "", memory, openGoLimiter},
+}
+
+// limit is enforced by every contender: rate tokens per period, capacity at once.
+type limit struct {
+	name           string
+	rate, capacity int
+	period         time.Duration
+}
+
+var (
+	// plenty allows every call, because no run uses up its capacity. The rate is small: with a large one, the tokens would
+	// accrue before the clock has moved, and redis_rate would write nothing.
+	plenty = limit{name: "plenty", rate: 1000, capacity: 1e9, period: time.Second}
+	// exhausted denies every call after the first.
+	exhausted = limit{name: "exhausted", rate: 1, capacity: 1, period: 24 * time.Hour}
+)
+
+// takeFunc takes a token of a key.
+type takeFunc func(ctx context.Context, key string) (allowed bool, err error)
+
+// keyPrefix is the prefix of every key.
+const keyPrefix = "bench-user-"
+
+// keyOf returns the nth key, from 0. Keys are in the order of their numbers.
+func keyOf(n int) string { return fmt.Sprintf("%s%08d", keyPrefix, n) }
+
+// keysOf returns n keys, spread evenly over the keys from 0 to of.
+func keysOf(n, of int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = keyOf(i * of / n)
+	}
+	return keys
+}
+
+// site is the servers and files of contenders.
+type site struct {
+	servers servers
+	// dir is the directory of SQLite's files.
+	dir string
+	// rows is how many keys a new table has.
+	rows int
+	// conns, if not 0, is how many connections a contender has to its server, instead of its default.
+	conns int
+}
+
+// instance is an open contender.
+type instance struct {
+	take takeFunc
+	// takeAll takes a token of each of several keys at once, and pid returns the process that works for the database. Only
+	// the stores of this module have them.
+	takeAll func(ctx context.Context, keys []string) error
+	pid     func(ctx context.Context) (int, error)
+	// close deletes the counts, and closes the connections.
+	close func()
+}
+
+var names atomic.Int64
+
+// newTable returns the name of a table that does not exist.
+func newTable() string { return fmt.Sprintf("rl_bench_%d_%d", os.Getpid(), names.Add(1)) }
+
+// newFile returns the path of an SQLite database that does not exist.
+func (s *site) newFile() string { return filepath.Join(s.dir, fmt.Sprintf("%d.db", names.Add(1))) }
+
+// connections returns how many connections a contender has.
+func (s *site) connections(usual int) int {
+	if s.conns > 0 {
+		return s.conns
+	}
+	return usual
+}
+
+// setupTimeout bounds server calls that are not measured, such as the creation of a table.
+const setupTimeout = 30 * time.Second
+
+func withSetupTimeout(fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	return fn(ctx)
+}
+
+// field is the open contenders, by name.
+type field map[string]*instance
+
+// openAll opens the named contenders, and records why some cannot be opened.
+func (r *report) openAll(ctx context.Context, s *site, l limit, names []string) field {
+	open := field{}
+	for _, c := range contenders {
+		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" {
+			continue
+		}
+		o, err := c.open(ctx, s, l)
+		if err != nil {
+			r.skip(c.name, err)
+			continue
+		}
+		open[c.name] = o
+	}
+	return open
+}
+
+// warmUp is how long a contender may take to use every key of a heat once.
+const warmUp = 2 * time.Second
+
+// warm uses every key once, because the first call for a key costs more. A slow contender uses as many as it can.
+func (f field) warm(ctx context.Context, names, keys []string) {
+	for _, name := range names {
+		if o := f[name]; o != nil {
+			ctx, cancel := context.WithTimeout(ctx, warmUp)
+			if err := takeEach(ctx, o.take, len(keys), func(i int) string { return keys[i] }); err != nil {
+				logf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	}
+}
+
+func (f field) close() {
+	for _, o := range f {
+		o.close()
+	}
+}
+
+func allNames() []string { return namesOf(func(contender) bool { return true }) }
+
+// namesOf returns the names of the contenders for which a condition holds, in their order.
+func namesOf(is func(contender) bool) (names []string) {
+	for _, c := range contenders {
+		if is(c) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func find(name string) (contender, bool) {
+	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		return contender{}, false
+	}
+	return contenders[i], true
 }

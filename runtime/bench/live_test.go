@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reach skips a test whose server is not there. Where CI is set, that is a failure.
+// reach skips a test whose server does not answer. If CI is set, it fails.
 func reach(t *testing.T, of server) {
 	t.Helper()
 	address, err := serversFromEnv().address(of)
@@ -20,9 +20,9 @@ func reach(t *testing.T, of server) {
 	case err == nil:
 		conn.Close()
 	case os.Getenv("CI") != "":
-		t.Fatalf("%s is not there: %v", of, err)
+		t.Fatalf("%s does not answer: %v", of, err)
 	default:
-		t.Skipf("%s is not there: %v", of, err)
+		t.Skipf("%s does not answer: %v", of, err)
 	}
 }
 
@@ -43,9 +43,8 @@ func TestContendersOnServersDecide(t *testing.T) {
 	}
 }
 
-// TestRoundTrips counts those of contenders that others have written, or that are simple enough to count by
-// hand: it is the proxy that is tested.
-func TestRoundTrips(t *testing.T) {
+// The round trips of these contenders are published or can be counted by hand, so this is a test of the proxy.
+func TestRoundTripsAreCountedCorrectly(t *testing.T) {
 	for name, want := range map[string]float64{
 		floorPostgres: 1, floorMariaDB: 1, floorMySQL: 1, naivePostgres: 4, redisRate: 1, "throttled": 2,
 	} {
@@ -53,17 +52,17 @@ func TestRoundTrips(t *testing.T) {
 			c, ok := find(name)
 			require.True(t, ok)
 			reach(t, c.server)
-			tally, err := countOne(t.Context(), &site{servers: serversFromEnv(), dir: t.TempDir()}, c)
+			tally, err := tallyOf(t.Context(), &site{servers: serversFromEnv(), dir: t.TempDir()}, c)
 			require.NoError(t, err)
 			require.InDelta(t, want, tally.Trips, 0.01)
 		})
 	}
 }
 
-// databases are where floors and naive ways write.
+// databases are those of floors and naive limiters; "" is SQLite.
 var databases = []server{"", postgres, mariadb, mysqlDB}
 
-// openEmpty opens a table of a database without rows, and drops it when the test ends.
+// openEmpty creates a table without rows, and drops it when the test ends.
 func openEmpty(t *testing.T, of server) *table {
 	t.Helper()
 	s := &site{servers: serversFromEnv(), dir: t.TempDir()}
@@ -74,11 +73,11 @@ func openEmpty(t *testing.T, of server) *table {
 	}
 	table, err := open(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(table.end)
+	t.Cleanup(table.drop)
 	return table
 }
 
-// value returns what stands in the only row.
+// value returns the value in the row of one key.
 func (t *table) value(test *testing.T) (value float64) {
 	test.Helper()
 	stmt, err := t.prepare("SELECT value FROM {table} WHERE name = ? AND {key} = ?")
@@ -88,7 +87,7 @@ func (t *table) value(test *testing.T) (value float64) {
 	return value
 }
 
-func TestAFloorWritesItsRow(t *testing.T) {
+func TestFloorWritesItsRow(t *testing.T) {
 	for _, of := range databases {
 		t.Run(string(of), func(t *testing.T) {
 			table := openEmpty(t, of)
@@ -97,7 +96,7 @@ func TestAFloorWritesItsRow(t *testing.T) {
 			for range 2 {
 				_, err = table.db.Exec("UPDATE " + table.name + " SET value = 7")
 				require.NoError(t, err)
-				allowed, err := o.ask(t.Context(), keyOf(3))
+				allowed, err := o.take(t.Context(), keyOf(3))
 				require.NoError(t, err)
 				require.True(t, allowed)
 				require.Equal(t, 1.0, table.value(t))
@@ -106,7 +105,7 @@ func TestAFloorWritesItsRow(t *testing.T) {
 	}
 }
 
-func TestANaiveBucketTakesItsTokens(t *testing.T) {
+func TestNaiveBucketTakesTokens(t *testing.T) {
 	for _, of := range databases[1:] {
 		t.Run(string(of), func(t *testing.T) {
 			b := &bucket{table: openEmpty(t, of), limit: plenty}
@@ -114,7 +113,7 @@ func TestANaiveBucketTakesItsTokens(t *testing.T) {
 			b.period = time.Hour
 			require.NoError(t, b.prepare())
 			for taken := range 3 {
-				allowed, err := b.ask(t.Context(), keyOf(3))
+				allowed, err := b.take(t.Context(), keyOf(3))
 				require.NoError(t, err)
 				require.True(t, allowed)
 				require.InDelta(t, float64(plenty.capacity-taken-1), b.value(t), 0.5)

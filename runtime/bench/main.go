@@ -1,17 +1,20 @@
-// Command bench compares the stores of this module with other rate limiters, and with the least that their
-// databases can do, in one run on one machine.
+// Command bench compares the stores of this module with other rate limiters, and with a bare write to the same database, in
+// one run on one machine.
 //
-// It prints Markdown tables: the ratios that matter with the aim of each, what each contender did, and what a
-// statement costs.
-// README.md says how it measures and what each column means.
+// It prints Markdown tables: the ratios that have an aim, the figures of each contender, and the costs of a statement.
+// README.md describes how it measures, and the columns.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"time"
 )
 
 func main() {
@@ -25,7 +28,7 @@ func main() {
 	}
 }
 
-// options are what the program can be told.
+// options are the flags of the program.
 type options struct {
 	quick, all, costs bool
 	json, readme      string
@@ -33,12 +36,180 @@ type options struct {
 }
 
 func parseFlags() (o options) {
-	flag.BoolVar(&o.quick, "quick", false, "measure only what the ratios need, in under two minutes")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the ratios, in under two minutes")
 	flag.BoolVar(&o.all, "all", false, "measure every number of callers with every number of keys")
-	flag.BoolVar(&o.costs, "costs", false, "measure only what a statement costs, fixed and for each row")
-	flag.StringVar(&o.json, "json", "", "write the results to this `file` too, as JSON")
-	flag.StringVar(&o.readme, "readme", "", "put the tables into this `file` too, between its lines <!-- tables --> and <!-- /tables -->")
-	flag.IntVar(&o.rows, "rows", 0, "also compare a table of so many rows with one of 1,000, such as 10000000")
+	flag.BoolVar(&o.costs, "costs", false, "measure only the fixed costs of a statement, and those of each row")
+	flag.StringVar(&o.json, "json", "", "also write the results to this `file`, as JSON")
+	flag.StringVar(&o.readme, "readme", "", "also write the tables to this `file`, between its lines <!-- tables --> and <!-- /tables -->")
+	flag.IntVar(&o.rows, "rows", 0, "also compare a table of this many rows, such as 10000000, with one of 1,000")
 	flag.Parse()
 	return o
+}
+
+// plan is a list of measurements.
+type plan struct {
+	heats []heat
+	// turns is how many rounds each contender runs in a heat, and pace the length of a round.
+	turns int
+	pace  pace
+	// idleKeys is how many keys are used once to measure the memory that they leave.
+	idleKeys int
+	// bigTable is how many rows the table has that is compared with one of 1,000. 0 leaves the comparison out.
+	bigTable int
+}
+
+// planOf returns the plan for the options.
+func planOf(o options) plan {
+	p := plan{
+		heats: usual(), turns: 15, idleKeys: 100_000, bigTable: o.rows,
+		pace: pace{leadIn: 50 * time.Millisecond, length: 200 * time.Millisecond, stride: 1},
+	}
+	switch {
+	case o.quick:
+		p.heats, p.idleKeys = []heat{{64, 1000, allNames()}}, 20_000
+		p.turns, p.pace.leadIn, p.pace.length = 7, 30*time.Millisecond, 120*time.Millisecond
+	case o.all:
+		p.heats = everything()
+	}
+	for _, r := range ratios {
+		p.heats = with(p.heats, r)
+	}
+	return p
+}
+
+// usual returns the heats of a run without flags.
+func usual() []heat {
+	all := allNames()
+	return []heat{
+		{1, 1000, all}, {2, 1000, all}, {64, 1, all}, {64, 1000, all}, {512, 1, all}, {512, 1000, all},
+		{512, 10_000, all}, {512, 100_000, all},
+	}
+}
+
+// everything returns a heat of all contenders for every number of callers and keys.
+func everything() (heats []heat) {
+	all := allNames()
+	for _, callers := range []int{1, 2, 64, 512} {
+		for _, keys := range []int{1, 1000, 10_000, 100_000} {
+			heats = append(heats, heat{callers, keys, all})
+		}
+	}
+	return heats
+}
+
+// with adds to heats so that both sides of a ratio run in one of them.
+func with(heats []heat, r ratio) []heat {
+	i := slices.IndexFunc(heats, func(h heat) bool { return h.callers == r.callers && h.keys == r.keys })
+	if i < 0 {
+		i, heats = len(heats), append(heats, heat{callers: r.callers, keys: r.keys})
+	}
+	for _, name := range []string{r.ours, r.theirs} {
+		if !slices.Contains(heats[i].names, name) {
+			heats[i].names = append(heats[i].names, name)
+		}
+	}
+	return heats
+}
+
+// maxKeys returns the largest number of keys of a heat.
+func (p plan) maxKeys() (most int) {
+	for _, h := range p.heats {
+		most = max(most, h.keys)
+	}
+	return most
+}
+
+// paceOf returns the pace for a contender.
+func (p plan) paceOf(name string) pace {
+	if c, _ := find(name); c.kind == memory || c.kind == mostlyMemory {
+		p.pace.stride = 64
+	}
+	return p.pace
+}
+
+// run measures, and prints the results. When ctx ends it stops after the current round, and drops its tables.
+func run(ctx context.Context, o options, out io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p := planOf(o)
+	s := &site{servers: serversFromEnv(), dir: dir, rows: p.maxKeys()}
+	r := report{Machine: describeMachine(), NotRun: map[string]string{}}
+	r.Machine.Servers = settingsOf(ctx, s)
+	if o.costs {
+		err = r.measureCosts(ctx, s, p)
+	} else {
+		err = r.measure(ctx, s, p)
+	}
+	if err != nil {
+		return err
+	}
+	return r.publish(o, out)
+}
+
+// publish prints the tables, and writes the files named by flags.
+func (r *report) publish(o options, out io.Writer) error {
+	var results any = r
+	if o.costs {
+		results = r.Costs
+	}
+	if o.json != "" {
+		if err := writeJSON(o.json, results); err != nil {
+			return err
+		}
+	}
+	if o.readme != "" {
+		if err := writeTables(o.readme, r.markdown()); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, r.markdown())
+	return err
+}
+
+// check returns the errors that would otherwise come only after a long run.
+func (o options) check() error {
+	if o.readme == "" {
+		return nil
+	}
+	if o.costs {
+		return errors.New("-readme needs the tables of a whole run: leave out -costs")
+	}
+	text, err := os.ReadFile(o.readme)
+	if err != nil {
+		return err
+	}
+	_, err = withTables(string(text), "")
+	return err
+}
+
+// measure runs the plan, and compares the results with the aims.
+func (r *report) measure(ctx context.Context, s *site, p plan) error {
+	for _, step := range []func(context.Context, *site, plan) error{
+		r.measureCounts, r.race, r.raceDenied, r.measureMemory, r.measureCosts, r.measureGrowth,
+	} {
+		if err := step(ctx, s, p); err != nil {
+			return err
+		}
+	}
+	r.judge()
+	return ctx.Err()
+}
+
+// skip records why a contender has not run. Later reasons are dropped, because they follow from the first.
+func (r *report) skip(name string, err error) {
+	if _, ok := r.NotRun[name]; !ok {
+		r.NotRun[name] = err.Error()
+		logf("%s: not run: %v", name, err)
+	}
+}
+
+// logf prints a line of progress with the time.
+func logf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s "+format+"\n", slices.Insert(args, 0, any(time.Now().Format(time.TimeOnly)))...)
 }

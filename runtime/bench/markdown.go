@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// markdown returns the report as tables.
+// markdown returns the report as Markdown tables.
 func (r *report) markdown() string {
 	var parts []string
 	for _, part := range []string{r.Machine.String(), r.verdictTable(), r.cellTable(), r.tallyTable(), r.costTable()} {
@@ -21,7 +22,6 @@ func (r *report) markdown() string {
 	return strings.Join(parts, "\n")
 }
 
-// String says where it was measured.
 func (m machine) String() string {
 	if m.Go == "" {
 		return ""
@@ -33,7 +33,7 @@ func (m machine) String() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// cellTable is what every contender did under every load.
+// cellTable is the results of every contender under every load.
 func (r *report) cellTable() string {
 	rows := [][]string{{"callers", "keys", "contender", "decisions/s", "p50", "p99", "failed"}}
 	for _, c := range r.Cells {
@@ -53,9 +53,9 @@ func (r *report) cellTable() string {
 	return markdownTable(rows)
 }
 
-// costTable is what a statement costs, in microseconds.
+// costTable is the costs of a statement, in microseconds.
 func (r *report) costTable() string {
-	rows := [][]string{{"statement", "fixed, µs", "a row, µs", "of it CPU of the database, fixed", "a row"}}
+	rows := [][]string{{"statement", "fixed, µs", "a row, µs", "database CPU, fixed", "database CPU, a row"}}
 	for _, d := range costed {
 		if c, ok := r.Costs[d.name]; ok {
 			row := []string{d.contender, micros(c.Fixed), micros(c.PerRow), "", ""}
@@ -68,10 +68,9 @@ func (r *report) costTable() string {
 	return markdownTable(rows)
 }
 
-// micros returns seconds in microseconds.
 func micros(seconds float64) string { return strconv.FormatFloat(seconds*1e6, 'f', 1, 64) }
 
-// tallyTable is what was counted of every contender.
+// tallyTable is the counts of every contender.
 func (r *report) tallyTable() string {
 	rows := [][]string{{"contender", "round trips", "allocations", "bytes per idle key"}}
 	for _, c := range contenders {
@@ -82,7 +81,7 @@ func (r *report) tallyTable() string {
 	return markdownTable(rows)
 }
 
-// verdictTable is the aims, and what came of them.
+// verdictTable is the aims and the verdicts.
 func (r *report) verdictTable() string {
 	rows := [][]string{{"ratio", "aim", "figure", "verdict"}}
 	for _, v := range r.Verdicts {
@@ -95,7 +94,7 @@ func (r *report) verdictTable() string {
 	return markdownTable(rows)
 }
 
-// markdownTable returns rows as a Markdown table, the first of them as its head, and nothing for no others.
+// markdownTable returns rows as a Markdown table whose head is the first row, or "" if there are no other rows.
 func markdownTable(rows [][]string) string {
 	if len(rows) == 1 {
 		return ""
@@ -113,7 +112,7 @@ func markdownTable(rows [][]string) string {
 	return b.String()
 }
 
-// digits returns a number with commas: 1,000.
+// digits returns a number with commas, as "1,000".
 func digits(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -122,7 +121,6 @@ func digits(n int) string {
 	return text
 }
 
-// plural returns a number of things.
 func plural(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -130,7 +128,7 @@ func plural(n int, thing string) string {
 	return digits(n) + " " + thing
 }
 
-// brief returns a duration with three digits.
+// brief returns a duration with three significant digits.
 func brief(d time.Duration) string {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
@@ -139,7 +137,7 @@ func brief(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// percent returns a part of 1, and nothing for none.
+// percent returns a fraction as a percentage, or "" for 0.
 func percent(part float64) string {
 	if part == 0 {
 		return ""
@@ -147,10 +145,39 @@ func percent(part float64) string {
 	return strconv.FormatFloat(100*part, 'f', 1, 64) + "%"
 }
 
-// count returns a count to two digits after the point, and nothing for -1.
+// count returns a count with up to two decimals, or "" for -1, which means not measured.
 func count(n float64) string {
 	if n == -1 {
 		return ""
 	}
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+}
+
+// The tables of a run are between these lines of README.md.
+const (
+	tablesBegin = "<!-- tables -->\n"
+	tablesEnd   = "<!-- /tables -->\n"
+)
+
+// withTables replaces the tables in a text.
+func withTables(text, tables string) (string, error) {
+	before, rest, begins := strings.Cut(text, tablesBegin)
+	_, after, ends := strings.Cut(rest, tablesEnd)
+	if !begins || !ends {
+		return "", fmt.Errorf("no line %q with a line %q after it",
+			strings.TrimSpace(tablesBegin), strings.TrimSpace(tablesEnd))
+	}
+	return before + tablesBegin + tables + tablesEnd + after, nil
+}
+
+func writeTables(path, tables string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	replaced, err := withTables(string(text), tables)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(replaced), 0o644)
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMarkdown(t *testing.T) {
+func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 	five := 5.125
 	r := report{
 		Machine: machine{
@@ -51,14 +54,14 @@ Redis 7, save "".
 | SQLite | 1 | 20 |  |
 | x/time/rate |  | 0 | 222.5 |
 
-| statement | fixed, µs | a row, µs | of it CPU of the database, fixed | a row |
+| statement | fixed, µs | a row, µs | database CPU, fixed | database CPU, a row |
 | --- | --- | --- | --- | --- |
 | SQLite | 50.0 | 7.5 |  |  |
 | Postgres | 100.0 | 9.0 | 60.0 | 8.0 |
 `), strings.TrimSpace(r.markdown()))
 }
 
-func TestDigits(t *testing.T) {
+func TestDigitsAreGroupedByCommas(t *testing.T) {
 	for n, want := range map[int]string{
 		0: "0", 7: "7", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567", -1000: "-1,000", -100: "-100",
 	} {
@@ -66,10 +69,52 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestDurationsHaveThreeDigits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 999: "999ns", 1004: "1µs", 15_349: "15.3µs", 1_999_999: "2ms", 12_345_678_901: "12.3s",
 	} {
 		require.Equal(t, want, brief(d))
 	}
+}
+
+var discard = io.Discard
+
+func TestTablesAreReplacedInAText(t *testing.T) {
+	const text = "# bench\n\n<!-- tables -->\nold\n<!-- /tables -->\n\nThe end.\n"
+	want := "# bench\n\n<!-- tables -->\n| new |\n<!-- /tables -->\n\nThe end.\n"
+	for _, from := range []string{text, want} {
+		got, err := withTables(from, "| new |\n")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, from := range []string{"", "<!-- tables -->\n", "<!-- /tables -->\n<!-- tables -->\n"} {
+		_, err := withTables(from, "| new |\n")
+		require.EqualError(t, err, `no line "<!-- tables -->" with a line "<!-- /tables -->" after it`)
+	}
+}
+
+func TestRunWritesItsTablesToTheReadme(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "README.md")
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o644))
+	o := options{readme: path}
+	require.NoError(t, o.check())
+
+	five := 5.0
+	r := report{Verdicts: []verdict{{What: "this", Aim: "at least 4", Figure: &five, Reached: true}}}
+	require.NoError(t, r.publish(o, discard))
+	filled, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(filled), "| this | at least 4 | 5.00 | reached |")
+	require.NotEqual(t, text, filled)
+}
+
+func TestReadmeWithoutPlaceForTablesFailsBeforeTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "README.md")
+	require.Error(t, options{readme: path}.check(), "there is no file")
+	require.NoError(t, os.WriteFile(path, []byte("# bench\n"), 0o644))
+	require.ErrorContains(t, run(t.Context(), options{readme: path}, discard), "no line \"<!-- tables -->\"")
+	require.ErrorContains(t, options{readme: path, costs: true}.check(), "leave out -costs")
+	require.NoError(t, options{costs: true}.check())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -12,20 +13,20 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// variant is a way to use a store of this module. The zero variant is the usual one: with group commit, and
-// with neither leases nor a deny cache.
+// variant configures a store of this module. The zero variant is the default: with group commit, and with neither leases
+// nor a deny cache.
 type variant struct {
-	// batch is that of [sqlstore.Options].
+	// batch is the field of [sqlstore.Options].
 	batch int
-	// lease, denyCache and durability are those of the policy.
+	// lease, denyCache and durability are fields of the policy.
 	lease      runtime.Lease
 	denyCache  time.Duration
 	durability runtime.Durability
 }
 
-// oursOnSQLite opens a store in a file of its own.
+// oursOnSQLite opens a store in a new file.
 func oursOnSQLite(as variant) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		path := s.newFile()
 		t, err := s.openFile(ctx, path, l)
 		if err != nil {
@@ -44,59 +45,55 @@ func oursOnSQLite(as variant) opener {
 	}
 }
 
-// oursOn opens a store in a table of a server.
+// oursOn opens a store in a new table of a server.
 func oursOn(of server, as variant) opener {
-	return func(ctx context.Context, s *site, l limit) (*opened, error) {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
 		if err != nil {
 			return nil, err
 		}
 		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name, Batch: as.batch})
 		if err != nil {
-			t.end()
+			t.drop()
 			return nil, err
 		}
-		o := ourStore(store, as, l, t.end)
+		o := ourStore(store, as, l, t.drop)
 		o.pid = t.pid
 		return o, nil
 	}
 }
 
-// closingStore is a store that is closed after use.
 type closingStore interface {
 	runtime.Store
 	io.Closer
 }
 
-// ourStore returns how a store is asked: as the code does that is generated from limits.yaml. What is behind
-// the store ends after it.
-func ourStore(store closingStore, as variant, l limit, end func()) *opened {
+// ourStore takes tokens like code that is generated from limits.yaml. end runs after the store is closed.
+func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 	limiter := runtime.NewLimiter(store)
 	policy := &runtime.Policy{
 		Name: l.name, Kind: runtime.TokenBucket, Rate: int64(l.rate), Period: l.period, Capacity: int64(l.capacity),
 		Lease: as.lease, DenyCache: as.denyCache, Durability: as.durability,
 	}
-	return &opened{
-		ask: func(ctx context.Context, key string) (bool, error) {
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
 			d, err := limiter.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
-		askAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
+		takeAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
 		close: func() {
-			closeIt(store)
+			closeAndLog(store)
 			end()
 		},
 	}
 }
 
-// takeOfAll takes a token of each of several keys, in calls that go together.
+// takeOfAll takes a token of each of several keys, in one Do.
 func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy, keys []string) error {
 	calls := make([]runtime.Call, len(keys))
 	for i, key := range keys {
-		take := runtime.Request{Op: runtime.Take, Count: 1}
-		q := take
-		q.Policy, q.Key = policy, runtime.KeyOf(runtime.String(key)).String()
-		calls[i].Requests = []runtime.Request{q}
+		key := runtime.KeyOf(runtime.String(key)).String()
+		calls[i].Requests = []runtime.Request{{Op: runtime.Take, Count: 1, Policy: policy, Key: key}}
 	}
 	answers, err := store.Do(ctx, calls)
 	if err != nil {
@@ -110,9 +107,107 @@ func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy,
 	return nil
 }
 
-// closeIt closes what has nothing more to say.
-func closeIt(c io.Closer) {
+func closeAndLog(c io.Closer) {
 	if err := c.Close(); err != nil {
-		say("close: %v", err)
+		logf("close: %v", err)
 	}
+}
+
+// bareUpsert opens a contender on a server that writes one row without a decision.
+func bareUpsert(of server) opener {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
+		t, err := s.openTable(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		return t.upserting(l)
+	}
+}
+
+// bareUpsertOnSQLite is bareUpsert in a new file.
+func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
+	t, err := s.openFile(ctx, s.newFile(), l)
+	if err != nil {
+		return nil, err
+	}
+	return t.upserting(l)
+}
+
+func (t *table) upserting(l limit) (*instance, error) {
+	upsert, err := t.prepareUpsert()
+	if err != nil {
+		t.drop()
+		return nil, err
+	}
+	return &instance{
+		take: func(ctx context.Context, key string) (bool, error) {
+			_, err := upsert.ExecContext(ctx, l.name, key, 0, 1.0, time.Now().UnixNano(), 0.0)
+			return err == nil, err
+		},
+		close: t.drop,
+	}, nil
+}
+
+// bucket is a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
+type bucket struct {
+	*table
+	limit
+	read, update, insert *sql.Stmt
+}
+
+func selectForUpdate(of server) opener {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
+		t, err := s.openTable(ctx, of, l)
+		if err != nil {
+			return nil, err
+		}
+		b := &bucket{table: t, limit: l}
+		if err := b.prepare(); err != nil {
+			t.drop()
+			return nil, err
+		}
+		return &instance{take: b.take, close: t.drop}, nil
+	}
+}
+
+func (b *bucket) prepare() (err error) {
+	b.read, err = b.table.prepare("SELECT value, ts FROM {table} WHERE name = ? AND {key} = ? FOR UPDATE")
+	if err != nil {
+		return err
+	}
+	b.update, err = b.table.prepare("UPDATE {table} SET value = ?, ts = ? WHERE name = ? AND {key} = ?")
+	if err != nil {
+		return err
+	}
+	b.insert, err = b.prepareUpsert()
+	return err
+}
+
+func (b *bucket) take(ctx context.Context, key string) (bool, error) {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback()
+	now := time.Now().UnixNano()
+	value, ts := float64(b.capacity), now
+	err = tx.StmtContext(ctx, b.read).QueryRowContext(ctx, b.limit.name, key).Scan(&value, &ts)
+	isNew := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isNew {
+		return false, err
+	}
+	value += float64(now-ts) * float64(b.rate) / float64(b.period)
+	value = min(value, float64(b.capacity)) - 1
+	switch {
+	case value < 0:
+		return false, nil
+	case isNew:
+		_, err = tx.StmtContext(ctx, b.insert).ExecContext(ctx, b.limit.name, key, 0, value, now, 0.0)
+	default:
+		_, err = tx.StmtContext(ctx, b.update).ExecContext(ctx, value, now, b.limit.name, key)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
 }

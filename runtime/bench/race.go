@@ -1,42 +1,264 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // race runs the heats of the plan, in which every call is allowed.
 func (r *report) race(ctx context.Context, s *site, p plan) error {
-	open := r.enter(ctx, s, plenty, namesOf(anyone))
+	open := r.openAll(ctx, s, plenty, allNames())
 	defer open.close()
 	for _, h := range p.heats {
-		say("%s", under(h.callers, h.keys))
-		r.heat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
+		logf("%s", loadName(h.callers, h.keys))
+		r.runHeat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
 	}
 	return ctx.Err()
 }
 
-// deny runs a heat in which every call is denied: what it costs when somebody goes on asking.
-func (r *report) deny(ctx context.Context, s *site, p plan) error {
-	// A floor denies nothing, and a limit of one token has no blocks to lease.
+// raceDenied runs a heat in which every call is denied: the cost of callers that retry too early.
+func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
+	// A floor cannot deny, and a limit of one token has no blocks to lease.
 	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory })}
-	say("%s, all denied", under(h.callers, h.keys))
-	open := r.enter(ctx, s, exhausted, h.names)
+	logf("%s, all denied", loadName(h.callers, h.keys))
+	open := r.openAll(ctx, s, exhausted, h.names)
 	defer open.close()
 	for name, o := range open {
-		if _, err := o.ask(ctx, keyOf(0)); err != nil {
+		if _, err := o.take(ctx, keyOf(0)); err != nil {
 			r.skip(name, err)
 		}
 	}
-	r.heat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
+	r.runHeat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
 	return ctx.Err()
 }
 
-// heat runs a heat and keeps what it shows.
-func (r *report) heat(ctx context.Context, h heat, open field, l load, p plan) {
+func (r *report) runHeat(ctx context.Context, h heat, open field, l load, p plan) {
 	open.warm(ctx, h.names, l.keys)
 	cells, out := h.run(ctx, open, l, p)
 	r.Cells = append(r.Cells, cells...)
 	for name, err := range out {
 		if err != nil {
-			say("%s: %v", name, err)
+			logf("%s: %v", name, err)
 		}
 	}
+}
+
+// heat is a race of contenders under the same load, in turns. In each turn every contender runs a short round, so that
+// whatever else the machine does affects all of them.
+type heat struct {
+	callers, keys int
+	// names are the contenders that run.
+	names []string
+}
+
+// cell is the result of a contender in a heat.
+type cell struct {
+	Contender string `json:"contender"`
+	Callers   int    `json:"callers"`
+	Keys      int    `json:"keys"`
+	// Denied: every decision was a denial.
+	Denied bool `json:"denied,omitempty"`
+	// PerSecond, P50, P99 and Failed are the medians of the rounds. Latencies are in nanoseconds.
+	PerSecond float64       `json:"perSecond"`
+	P50       time.Duration `json:"p50"`
+	P99       time.Duration `json:"p99"`
+	Failed    float64       `json:"failed"`
+	// Error is the error of a failed call.
+	Error string `json:"error,omitempty"`
+	// Turns are the decisions per second of each turn.
+	Turns []float64 `json:"turns"`
+}
+
+// run runs the heat with the open contenders, and returns the errors of those that could not go on.
+func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[string]error) {
+	rounds, out := map[string][]round{}, map[string]error{}
+	for turn := range p.turns {
+		for i := range h.names {
+			// Each turn begins with another contender, because the first and the last may have a warmer or colder machine.
+			name := h.names[(turn+i)%len(h.names)]
+			o, ok := open[name]
+			if !ok || out[name] != nil || ctx.Err() != nil {
+				continue
+			}
+			r, err := measure(o.take, l, p.paceOf(name))
+			rounds[name], out[name] = append(rounds[name], r), err
+		}
+	}
+	var cells []cell
+	for _, name := range h.names {
+		if out[name] == nil && len(rounds[name]) == p.turns {
+			cells = append(cells, newCell(name, l, rounds[name]))
+		}
+	}
+	return cells, out
+}
+
+// newCell returns the medians of rounds.
+func newCell(name string, l load, rounds []round) cell {
+	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys), Denied: !l.allowed}
+	var p50, p99 []time.Duration
+	var failed []float64
+	for _, r := range rounds {
+		c.Turns = append(c.Turns, r.perSecond)
+		p50, p99, failed = append(p50, r.p50), append(p99, r.p99), append(failed, r.failed)
+		if r.err != nil {
+			c.Error = r.err.Error()
+		}
+	}
+	c.PerSecond, c.P50, c.P99, c.Failed = median(c.Turns), median(p50), median(p99), median(failed)
+	return c
+}
+
+// load is callers that take a token of a random key, each again as soon as it has a decision.
+type load struct {
+	callers int
+	keys    []string
+	// allowed is the expected decision.
+	allowed bool
+}
+
+// pace is the timing of a round.
+type pace struct {
+	// leadIn comes first and is not measured: caches, connections and queues fill.
+	leadIn, length time.Duration
+	// stride: one call in so many is timed. It is more than 1 where reading the clock costs as much as the call.
+	stride int
+}
+
+// round is the result of a round.
+type round struct {
+	// perSecond is the number of decisions per second.
+	perSecond float64
+	p50, p99  time.Duration
+	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
+	failed float64
+	err    error
+}
+
+// samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
+const samplesInAll = 1 << 20
+
+func measure(take takeFunc, l load, p pace) (round, error) {
+	callers := make([]*caller, l.callers)
+	for i := range callers {
+		callers[i] = &caller{
+			load: l, take: take, stride: p.stride,
+			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
+			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
+		}
+	}
+	runtime.GC()
+	var all sync.WaitGroup
+	began := time.Now()
+	for _, c := range callers {
+		c.began, c.from, c.to = began, p.leadIn, p.leadIn+p.length
+		all.Go(c.run)
+	}
+	all.Wait()
+	return sum(callers, p.length)
+}
+
+// sum combines the results of the callers.
+func sum(callers []*caller, length time.Duration) (round, error) {
+	var calls, failed, wrong int
+	var r round
+	var samples []time.Duration
+	for _, c := range callers {
+		calls, failed, wrong = calls+c.calls, failed+c.failed, wrong+c.wrong
+		samples = append(samples, c.samples[:min(c.taken, len(c.samples))]...)
+		if c.err != nil {
+			r.err = c.err
+		}
+	}
+	if wrong > 0 {
+		return round{}, fmt.Errorf("%d of %d calls were decided wrongly", wrong, calls)
+	}
+	if calls == failed {
+		return round{}, errors.Join(errors.New("no call was answered in time"), r.err)
+	}
+	slices.Sort(samples)
+	r.perSecond = float64(calls-failed) / length.Seconds()
+	r.failed = float64(failed) / float64(calls)
+	r.p50, r.p99 = percentile(samples, 50), percentile(samples, 99)
+	return r, nil
+}
+
+// caller is one of the concurrent callers of a load.
+type caller struct {
+	load
+	take   takeFunc
+	stride int
+	random *rand.Rand
+	// began is when the round began. Calls that end between from and to are measured.
+	began    time.Time
+	from, to time.Duration
+
+	calls, failed, wrong int
+	samples              []time.Duration
+	taken                int
+	err                  error
+}
+
+// run calls until the round is over. It does not allocate, because the garbage collector would slow the contender.
+func (c *caller) run() {
+	ctx := context.Background()
+	for {
+		failed := 0
+		for range c.stride - 1 {
+			failed += c.once(ctx)
+		}
+		start := time.Since(c.began)
+		failed += c.once(ctx)
+		end := time.Since(c.began)
+		if end >= c.to {
+			return
+		}
+		if end < c.from {
+			continue
+		}
+		c.calls += c.stride
+		c.failed += failed
+		c.samples[c.taken%len(c.samples)] = end - start
+		c.taken++
+	}
+}
+
+// once makes a call, and returns 1 if it fails.
+func (c *caller) once(ctx context.Context) (failed int) {
+	allowed, err := c.take(ctx, c.keys[c.random.IntN(len(c.keys))])
+	if err != nil {
+		c.err = err
+		return 1
+	}
+	if allowed != c.allowed {
+		c.wrong++
+	}
+	return 0
+}
+
+// takeEach takes a token of each of n keys, by 64 callers, until ctx ends. It returns the error of one of the failed calls.
+func takeEach(ctx context.Context, take takeFunc, n int, key func(int) string) error {
+	var next atomic.Int64
+	errs := make(chan error, 64)
+	var all sync.WaitGroup
+	for range cap(errs) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if _, err := take(context.Background(), key(i)); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
 }

@@ -2,16 +2,19 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 )
 
-// server is one of the servers that contenders need. The empty server is none.
+// server names a server that contenders use.
 type server string
 
 const (
@@ -21,7 +24,7 @@ const (
 	redisDB  server = "Redis"
 )
 
-// servers are the data source names of the servers.
+// servers holds the data source name of each server.
 type servers map[server]string
 
 func serversFromEnv() servers {
@@ -33,7 +36,6 @@ func serversFromEnv() servers {
 	}
 }
 
-// dsn returns the data source name of a server.
 func (s servers) dsn(name server) (string, error) {
 	if s[name] == "" {
 		return "", fmt.Errorf("%s has no data source name", name)
@@ -68,7 +70,7 @@ func (s servers) address(name server) (string, error) {
 	return fmt.Sprintf("%s:%s", u.Hostname(), cmp.Or(u.Port(), "5432")), nil
 }
 
-// through returns the servers with one of them at another address.
+// through returns the servers with one of them moved to another address, that of a proxy.
 func (s servers) through(name server, address string) (servers, error) {
 	moved := servers{}
 	for n, dsn := range s {
@@ -91,4 +93,67 @@ func (s servers) through(name server, address string) (servers, error) {
 		moved[name] = u.String()
 	}
 	return moved, nil
+}
+
+// settings are the versions of the servers, and their settings for durability. Figures mean nothing without them.
+type settings map[server]string
+
+// settingsOf reads the settings of each server that answers.
+func settingsOf(ctx context.Context, s *site) settings {
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
+	defer cancel()
+	found := settings{}
+	for name, query := range map[server]string{
+		postgres: `SELECT 'Postgres ' || current_setting('server_version') || ', synchronous_commit '
+			|| current_setting('synchronous_commit') || ', fsync ' || current_setting('fsync')`,
+		mariadb: mysqlSettings,
+		mysqlDB: mysqlSettings,
+	} {
+		if text, err := s.selectText(ctx, name, query); err == nil {
+			found[name] = strings.Replace(text, "server ", string(name)+" ", 1)
+		}
+	}
+	if text, err := s.redisSettings(ctx); err == nil {
+		found[redisDB] = text
+	}
+	return found
+}
+
+const mysqlSettings = `SELECT CONCAT('server ', version(), ', innodb_flush_log_at_trx_commit ',
+	@@innodb_flush_log_at_trx_commit, ', log_bin ', @@log_bin, ', sync_binlog ', @@sync_binlog)`
+
+// selectText returns the text that a query selects.
+func (s *site) selectText(ctx context.Context, of server, query string) (text string, err error) {
+	dsn, err := s.servers.dsn(of)
+	if err != nil {
+		return "", err
+	}
+	db, err := sql.Open(driverOf(of), dsn)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, query).Scan(&text)
+	return text, err
+}
+
+func (s *site) redisSettings(ctx context.Context) (string, error) {
+	client, err := s.openRedis()
+	if err != nil {
+		return "", err
+	}
+	defer closeAndLog(client)
+	info, err := client.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	text := "Redis " + info["Server"]["redis_version"]
+	for _, name := range []string{"save", "appendonly"} {
+		value, err := client.ConfigGet(ctx, name).Result()
+		if err != nil {
+			return "", err
+		}
+		text += ", " + name + ` "` + value[name] + `"`
+	}
+	return text, nil
 }

@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/ratelimitgen/ratelimitgen"
 
-// app is a program with generated limits in a Postgres, which it reaches by DRIVER.
+// app is a program with generated limits that connects to Postgres by DRIVER.
 const app = `package main
 
 import (
@@ -43,14 +43,13 @@ func main() {
 }
 `
 
-// TestPostgresOnly builds a program that has its counts in a Postgres: it compiles no other database, its
-// go.sum is short, and it works.
-func TestPostgresOnly(t *testing.T) {
+// A program that uses Postgres compiles no other database, has a short go.sum, and works.
+func TestPostgresProgramCompilesNoOtherDatabase(t *testing.T) {
 	for _, row := range []struct {
 		server     server
 		importPath string
-		// sums bounds the lines of go.sum. A driver has two for each module that it needs, and one for each
-		// of which only the requirements are read.
+		// sums bounds the lines of go.sum: two for each module that a driver needs, and one for each module whose
+		// go.mod alone is read.
 		sums int
 	}{
 		{servers[0], "github.com/jackc/pgx/v5/stdlib", 30},
@@ -83,11 +82,11 @@ func TestPostgresOnly(t *testing.T) {
 	}
 }
 
-// folder is where a module is.
+// folder is the directory of a module.
 type folder string
 
-// newApp writes a module with a program and the limits of the example. The versions of what it needs are
-// those of this module.
+// newApp writes a module with a program and the limits of the example. Its requirements have the versions of this
+// module.
 func newApp(t *testing.T, program string) folder {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -106,7 +105,7 @@ func newApp(t *testing.T, program string) folder {
 	return folder(dir)
 }
 
-// run runs a command in the folder, and returns what it prints.
+// run runs a command in the folder, and returns its output.
 func (f folder) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var complaints bytes.Buffer

@@ -17,14 +17,14 @@ import (
 // hourly grants six tokens at once, and one every ten minutes.
 var hourly = &runtime.Policy{Name: "hourly", Kind: runtime.TokenBucket, Rate: 6, Period: time.Hour, Capacity: 6}
 
-// asked is an answer, and the time by the database's clock before and after the question.
-type asked struct {
+// timedDecision is a decision, and the time by the database's clock before and after the call.
+type timedDecision struct {
 	runtime.Decision
 	before, after time.Time
 }
 
-// askHourly asks a store for a token.
-func (s server) askHourly(t *testing.T, db *sql.DB, store runtime.Store) (a asked) {
+// takeHourly takes a token of a store.
+func (s server) takeHourly(t *testing.T, db *sql.DB, store runtime.Store) (a timedDecision) {
 	t.Helper()
 	var err error
 	a.before = s.now(t, db)
@@ -42,9 +42,9 @@ func (s server) now(t *testing.T, db *sql.DB) time.Time {
 	return time.UnixMicro(micros)
 }
 
-// askOffHost asks a few times from a host whose clock is off, and jumps on by ten minutes before each question.
-// It is the clock of a synctest bubble, which stands still unless the host sleeps.
-func (s server) askOffHost(t *testing.T, table string, off time.Duration, times int) (all []asked) {
+// takeOffHost takes tokens on a host whose clock is off, and jumps ahead by ten minutes before each. It is the clock of
+// a synctest bubble, which stops unless the host sleeps.
+func (s server) takeOffHost(t *testing.T, table string, off time.Duration, times int) (all []timedDecision) {
 	t.Helper()
 	const jump = 10 * time.Minute
 	start := time.Now().Add(off - jump)
@@ -58,27 +58,26 @@ func (s server) askOffHost(t *testing.T, table string, off time.Duration, times 
 		defer store.Close()
 		for range times {
 			time.Sleep(jump)
-			all = append(all, s.askHourly(t, db, store))
+			all = append(all, s.takeHourly(t, db, store))
 			assert.Greater(t, time.Since(all[0].before).Abs(), 4*time.Minute, "this host's clock is off")
 		}
 	})
 	return all
 }
 
-// TestClocks has hosts take from one key whose clocks are minutes ahead or behind and jump to and fro,
-// and one whose clock is right. No token is granted early, and every wait is as long as it is by the
-// database's clock, to within the time that it took to ask.
-func TestClocks(t *testing.T) {
+// Hosts whose clocks are minutes ahead or behind, and jump, share a key with a host whose clock is right. No token is
+// granted early, and every RetryAfter is right by the database's clock, to within a round trip.
+func TestClocksOfHostsDoNotGrantTokensEarly(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
 		right := s.storeIn(t, db, table, nil)
 		start := time.Now()
-		all := []asked{s.askHourly(t, db, right)}
+		all := []timedDecision{s.takeHourly(t, db, right)}
 		roundTrip := time.Since(start)
 		for _, off := range []time.Duration{10 * time.Minute, -15 * time.Minute, 20 * time.Minute, -time.Hour} {
-			all = append(all, s.askOffHost(t, table, off, 3)...)
-			all = append(all, s.askHourly(t, db, right))
+			all = append(all, s.takeOffHost(t, table, off, 3)...)
+			all = append(all, s.takeHourly(t, db, right))
 		}
 		admitted := int64(0)
 		for _, a := range all {
@@ -96,12 +95,12 @@ func TestClocks(t *testing.T) {
 			assert.False(t, due.After(a.after.Add(a.RetryAfter+roundTrip)), "%v is too short", a.RetryAfter)
 			furthest = max(furthest, due.Sub(a.before.Add(a.RetryAfter)).Abs())
 		}
-		t.Logf("%d asked, %d admitted of %d; waits are true to within %v, round trip at most %v",
+		t.Logf("%d timedDecision, %d admitted of %d; waits are true to within %v, round trip at most %v",
 			len(all), admitted, hourly.Capacity, furthest, roundTrip)
 	})
 }
 
-// dueTime returns when the next token is due, by what is stored.
+// dueTime returns when the next token is due according to the row.
 func dueTime(t *testing.T, db *sql.DB, table string) time.Time {
 	t.Helper()
 	var value float64

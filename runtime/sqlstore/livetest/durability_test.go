@@ -14,10 +14,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestPostgresRelaxed has a server wait, at each commit that is to be durable, for a standby that there is not:
-// only the counts of relaxed limits are written without it, and what a transaction of the caller writes is
-// as durable as its owner has chosen.
-func TestPostgresRelaxed(t *testing.T) {
+// The server waits at each durable commit for a standby that does not exist. Only relaxed limits can write, and a
+// transaction of the caller is as durable as its owner has chosen.
+func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
 	postgres := own{script: "./postgres.sh", offset: 19}
 	defer postgres.remove()
 	needOwn(t, postgres.start())
@@ -30,14 +29,14 @@ func TestPostgresRelaxed(t *testing.T) {
 			require.NoError(t, store.Ready(t.Context()))
 			awaitStandby(t, db, "nobody")
 			takesEveryWay(t, store)
-			if driver == "pgx" { // which lets go of a statement when a context ends
+			if driver == "pgx" { // lib/pq does not abort a statement when its context ends
 				waitsForStandby(t, db, store)
 			}
 		})
 	}
 }
 
-// awaitStandby has commits wait for a standby of a name, until the test ends.
+// awaitStandby makes commits wait for a standby of this name until the test ends.
 func awaitStandby(t *testing.T, db *sql.DB, name string) {
 	set := func(name string) {
 		for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + name + "'", "SELECT pg_reload_conf()"} {
@@ -53,7 +52,7 @@ func awaitStandby(t *testing.T, db *sql.DB, name string) {
 	t.Cleanup(func() { set("") })
 }
 
-// relaxed returns limits of every kind, and of one row and of more, whose durability is relaxed.
+// relaxed returns limits of every kind, with one row and with several, whose durability is relaxed.
 func relaxed() []*runtime.Policy {
 	all := granting(8)
 	for _, p := range all {
@@ -62,13 +61,13 @@ func relaxed() []*runtime.Policy {
 	return all
 }
 
-// takesEveryWay takes by each of the ways in which the store writes.
+// takesEveryWay takes tokens by each of the ways in which the store writes.
 func takesEveryWay(t *testing.T, store runtime.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	limiter := runtime.NewLimiter(store)
 	for _, p := range relaxed() {
-		for range 3 { // of a row that is not there yet, and of one that is
+		for range 3 { // the first creates the row
 			require.NoError(t, limiter.Limit(p, keyOf(0)).Require(ctx), p.Name)
 		}
 	}
@@ -80,7 +79,7 @@ func takesEveryWay(t *testing.T, store runtime.Store) {
 	require.NoError(t, bucket.Reset(ctx))
 }
 
-// waitsForStandby takes what is not relaxed, and must wait.
+// waitsForStandby requires that calls for other limits time out.
 func waitsForStandby(t *testing.T, db *sql.DB, store runtime.TxStore) {
 	const moment = 300 * time.Millisecond
 	for _, d := range []runtime.Durability{runtime.DurabilityDefault, runtime.DurabilityFull} {
@@ -94,5 +93,47 @@ func waitsForStandby(t *testing.T, db *sql.DB, store runtime.TxStore) {
 	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
 		return runtime.NewLimiter(store).WithTx(tx).Limit(relaxed()[0], keyOf(0)).Require(ctx)
 	})
-	assert.Error(t, err, "the owner of the transaction waits")
+	assert.Error(t, err, "the caller's transaction waits")
+}
+
+// Whatever synchronous_commit is by default: with full, the store waits at least for the disk of a standby, and
+// otherwise as long as the server waits by default.
+func TestDurabilityNeverLowers(t *testing.T) {
+	db := servers[0].open(t)
+	table := newTable()
+	servers[0].storeIn(t, db, table, nil)
+	for _, text := range []string{
+		"CREATE TABLE %[1]s_log (setting text)",
+		"CREATE FUNCTION %[1]s_f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO %[1]s_log VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END'",
+		"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE OR DELETE ON %[1]s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %[1]s_f()",
+	} {
+		_, err := db.Exec(fmt.Sprintf(text, table))
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { db.Exec(fmt.Sprintf("DROP TABLE %[1]s_log; DROP FUNCTION %[1]s_f() CASCADE", table)) })
+	for _, s := range servers[:2] {
+		for is, full := range map[string]string{
+			"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply",
+		} {
+			store := s.with("synchronous_commit="+is).visit(t, table)
+			for durability, want := range map[runtime.Durability]string{
+				runtime.DurabilityDefault: is, runtime.DurabilityRelaxed: "off", runtime.DurabilityFull: full,
+			} {
+				for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.SlidingWindow} {
+					p := once(fmt.Sprint(s.name, is, durability, kind), 9)
+					p.Kind, p.Rate, p.Durability = kind, 9, durability
+					limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+					for range 2 {
+						require.NoError(t, limit.Require(t.Context()))
+					}
+					require.NoError(t, limit.Reset(t.Context()))
+					var settings string
+					require.NoError(t, db.QueryRow("SELECT string_agg(DISTINCT setting, ', ') FROM "+table+"_log").Scan(&settings))
+					assert.Equal(t, want, settings, "%s, durability %v, %v", is, durability, kind)
+					_, err := db.Exec("TRUNCATE " + table + "_log")
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
 }

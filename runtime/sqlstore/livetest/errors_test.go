@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// visit returns a store in a table that there may be.
+// visit returns a store for a table that may be missing.
 func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)
@@ -32,19 +36,19 @@ func (s server) visit(t *testing.T, table string) *sqlstore.Store {
 	return store
 }
 
-// refuses requires that each way to begin to use a server says what is wrong and what to do.
+// refuses requires that each way to start using the server returns an error that contains says.
 func (s server) refuses(t *testing.T, table, says string) {
 	t.Helper()
 	store := s.visit(t, table)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	said(t, store.Ready(ctx), says)
-	said(t, take(ctx, store), says)
-	said(t, take(ctx, store), `limit "limit": `)
+	failsWith(t, store.Ready(ctx), says)
+	failsWith(t, take(ctx, store), says)
+	failsWith(t, take(ctx, store), `limit "limit": `)
 }
 
-// said requires that an error says something, and keeps what the driver has said.
-func said(t *testing.T, err error, says string) {
+// failsWith requires that an error contains says, and wraps an error of the driver.
+func failsWith(t *testing.T, err error, says string) {
 	t.Helper()
 	assert.ErrorContains(t, err, says)
 	assert.True(t, fromDriver(err), "%v", err)
@@ -60,15 +64,14 @@ func sweep(ctx context.Context, store *sqlstore.Store) error {
 	return err
 }
 
-// fromDriver reports whether there is an error of a driver, or of the network, behind an error.
+// fromDriver reports whether err wraps an error of a driver or of the network.
 func fromDriver(err error) bool {
 	return errors.As(err, new(*pgconn.PgError)) || errors.As(err, new(*pq.Error)) ||
 		errors.As(err, new(*mysql.MySQLError)) || errors.As(err, new(*net.OpError)) ||
 		errors.As(err, new(*net.DNSError))
 }
 
-// TestWrongAddress says that there is no server.
-func TestWrongAddress(t *testing.T) {
+func TestWrongAddressIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -81,22 +84,19 @@ func TestWrongAddress(t *testing.T) {
 	})
 }
 
-// TestWrongDatabase says that there is no such database.
-func TestWrongDatabase(t *testing.T) {
+func TestWrongDatabaseIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.database(t, "rl_no_such").refuses(t, "", "there is no such database: create it, or name another")
 	})
 }
 
-// TestWrongUser says that the server does not know the user.
-func TestWrongUser(t *testing.T) {
+func TestWrongUserIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		s.as(t, "rl_nobody", "secret").refuses(t, "", "the server refuses the database user: check user and password")
 	})
 }
 
-// TestWrongDialect says that a store was given the dialect of another database.
-func TestWrongDialect(t *testing.T) {
+func TestWrongDialectIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
 		s.dialect = wrong[s.protocol()]
@@ -104,8 +104,8 @@ func TestWrongDialect(t *testing.T) {
 	})
 }
 
-// TestMissingSchema says that Migrate creates no schema.
-func TestMissingSchema(t *testing.T) {
+// Migrate creates tables, not schemas.
+func TestMissingSchemaIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"})
 		require.NoError(t, err)
@@ -120,9 +120,9 @@ func TestMissingSchema(t *testing.T) {
 	})
 }
 
-// TestReadOnlyTransactions has connections whose transactions only read, as some hosts set them when a disk is
-// full. (By lib/pq, those that the store begins write nevertheless.)
-func TestReadOnlyTransactions(t *testing.T) {
+// Some hosting providers make transactions read-only by default when a disk is full. (lib/pq begins the store's own
+// transactions as read-write nevertheless.)
+func TestReadOnlyTransactionsAreExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -136,5 +136,149 @@ func TestReadOnlyTransactions(t *testing.T) {
 	})
 }
 
-// readOnly is what is said of a server that only reads.
+// readOnly is part of the error of a read-only server.
 const readOnly = "is read-only: to take tokens is to write, so connect to the primary server"
+
+// user creates a user with these grants, and drops it when the test ends.
+func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {
+	t.Helper()
+	name, create := newTable(), "CREATE ROLE %s LOGIN PASSWORD 'secret'"
+	drop := []string{"DROP OWNED BY " + name, "DROP ROLE " + name}
+	if s.driver == "mysql" {
+		create, drop = "CREATE USER %s IDENTIFIED BY 'secret'", []string{"DROP USER " + name}
+	}
+	_, err := db.Exec(fmt.Sprintf(create, name))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, text := range drop {
+			_, err := db.Exec(text)
+			require.NoError(t, err)
+		}
+	})
+	for _, grant := range grants {
+		_, err := db.Exec(fmt.Sprintf("GRANT %s TO %s", grant, name))
+		require.NoError(t, err)
+	}
+	return s.as(t, name, "secret")
+}
+
+// The privileges that the error names are sufficient.
+func TestMissingPrivilegeIsExplained(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		schema := s.schema(t, db)
+		table := schema + ".quotas"
+		s.storeIn(t, db, table, nil)
+		use := []string{"USAGE ON SCHEMA " + schema}
+		if s.driver == "mysql" {
+			s, use = s.database(t, schema), nil
+		}
+		says := fmt.Sprintf("lacks a privilege: on table %q it needs SELECT, INSERT, UPDATE and DELETE", table)
+		for _, granted := range []string{"SELECT", "INSERT, UPDATE, DELETE", "SELECT, UPDATE, DELETE", "SELECT, INSERT, DELETE", "SELECT, INSERT, UPDATE"} {
+			t.Run(granted, func(t *testing.T) {
+				user := s.user(t, db, append(use, granted+" ON "+table)...)
+				store := user.visit(t, table)
+				failsWith(t, store.Ready(t.Context()), says)
+				if granted == "SELECT" {
+					failsWith(t, store.Migrate(t.Context()), "lacks a privilege")
+					failsWith(t, take(t.Context(), store), `limit "limit": the database user `+says)
+				}
+			})
+		}
+		store := s.user(t, db, append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table)...).visit(t, table)
+		require.NoError(t, store.Ready(t.Context()))
+		require.NoError(t, take(t.Context(), store))
+		require.NoError(t, sweep(t.Context(), store))
+	})
+}
+
+// A replica is read-only. A server that requires passwords gets a wrong one.
+func TestPostgresReplicaIsExplained(t *testing.T) {
+	postgres := own{script: "./postgres.sh", offset: 17}
+	defer postgres.remove()
+	needOwn(t, postgres.start())
+	require.NoError(t, postgres.run("standby", strconv.Itoa(postgres.port(0))))
+	for _, driver := range []string{"pgx", "postgres"} {
+		t.Run(driver, func(t *testing.T) {
+			at := func(i int) server {
+				dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(i))
+				return server{"own postgres", driver, dsn, sqlstore.Postgres}
+			}
+			primary, replica := at(0), at(1)
+			db, table := primary.open(t), newTable()
+			primary.storeIn(t, db, table, nil)
+			looking := replica.visit(t, table)
+			require.Eventually(t, func() bool {
+				return !strings.Contains(fmt.Sprint(looking.Ready(t.Context())), "there is no table")
+			}, 10*time.Second, 10*time.Millisecond, "the replica has no table")
+			replica.refuses(t, table, "connect to the primary server")
+
+			_, err := db.Exec("CREATE ROLE guarded LOGIN PASSWORD 'secret'")
+			require.NoError(t, err)
+			defer db.Exec("DROP ROLE guarded")
+			primary.as(t, "guarded", "wrong").refuses(t, table, "the server refuses the database user: check user and password")
+			failsWith(t, primary.as(t, "guarded", "secret").visit(t, table).Ready(t.Context()), "lacks a privilege")
+		})
+	}
+}
+
+// A node with read_only set behaves like a replica. Then a user gives a wrong password.
+func TestMySQLReplicaIsExplained(t *testing.T) {
+	node := galeraServers(t)[0]
+	db, table := node.open(t), newTable()
+	node.storeIn(t, db, table, nil)
+	user := node.user(t, db, "SELECT, INSERT, UPDATE, DELETE ON "+table)
+	require.NoError(t, user.visit(t, table).Ready(t.Context()))
+	set := func(on int) {
+		_, err := db.Exec(fmt.Sprintf("SET GLOBAL read_only = %d", on))
+		require.NoError(t, err)
+	}
+	set(1)
+	defer set(0)
+	user.refuses(t, table, readOnly)
+	c, err := mysql.ParseDSN(user.dsn)
+	require.NoError(t, err)
+	node.as(t, c.User, "wrong").refuses(t, table, "the server refuses the database user: check user and password")
+}
+
+// faults are the faults of a test of histories.
+type faults struct {
+	// odds is that of [proxy].
+	odds int
+	// One call in hurried has a timeout, at random below patience.
+	hurried  int
+	patience time.Duration
+}
+
+// timeout returns the context of a call.
+func (f *faults) timeout(random *rand.Rand) (context.Context, context.CancelFunc) {
+	if f == nil || random.IntN(f.hurried) > 0 {
+		return context.WithTimeout(context.Background(), time.Minute)
+	}
+	return context.WithTimeout(context.Background(), time.Duration(random.Int64N(int64(f.patience))))
+}
+
+// faulty returns stores that connect to the nodes through proxies, and a function that counts the connections cut.
+func faulty(t *testing.T, nodes []server, table string, clock func() time.Time, odds int) ([]runtime.Store, func() int64) {
+	t.Helper()
+	var stores []runtime.Store
+	var proxies []*proxy
+	for _, s := range nodes {
+		s, p := s.through(t, odds)
+		db, err := sql.Open(s.driver, s.dsn)
+		require.NoError(t, err)
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			store.Close()
+			db.Close()
+		})
+		stores, proxies = append(stores, store), append(proxies, p)
+	}
+	return stores, func() (cuts int64) {
+		for _, p := range proxies {
+			cuts += p.cuts.Load()
+		}
+		return cuts
+	}
+}

@@ -2,7 +2,12 @@ package livetest
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -11,10 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// granting returns limits of every kind that grant their capacity and, for years, nothing more. Limits of
-// different capacity have different names.
+// granting returns limits of every kind whose tokens do not accrue for years. Limits of different capacity have
+// different names.
 func granting(capacity int64) []*runtime.Policy {
 	bucket := runtime.Policy{Name: "bucket", Kind: runtime.TokenBucket, Rate: 4}
 	window := runtime.Policy{Name: "window", Kind: runtime.FixedWindow, Rate: capacity,
@@ -38,9 +44,8 @@ func granting(capacity int64) []*runtime.Policy {
 	return all
 }
 
-// TestExact has processes race for the tokens of limits, on one key and on many: as many are admitted as
-// fit, not one more or less, and no error reaches a caller.
-func TestExact(t *testing.T) {
+// Several processes take tokens of one key and of many. No error is returned, and exactly the capacity is granted.
+func TestProcessesGetExactlyTheCapacity(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		table, stores := shared(t, nodes, nil)
 		course := course{Driver: nodes[0].driver, Dialect: nodes[0].dialect, Table: table}
@@ -63,7 +68,7 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// check requires that of each key all tokens were taken, and not one more.
+// check requires that all tokens of each key were taken, and not one more.
 func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
 	t.Helper()
 	assert.Empty(t, total.Errors, h.policy.Name)
@@ -75,9 +80,8 @@ func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
 	}
 }
 
-// TestFirstUse has many callers each use a key of their own for the first time, all at once: they do not
-// stand in each other's way.
-func TestFirstUse(t *testing.T) {
+// Callers that use different keys for the first time at once do not conflict.
+func TestConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		_, stores := shared(t, nodes, nil)
 		for _, p := range granting(8) {
@@ -91,7 +95,7 @@ func TestFirstUse(t *testing.T) {
 // firstUses is how many keys are used at once.
 const firstUses = 64
 
-// useAtOnce takes a token of each of the keys, at once, and returns how many were admitted.
+// useAtOnce takes a token of each of the keys at once, and returns how many were allowed.
 func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 	decisions := make([]runtime.Decision, firstUses)
 	start := make(chan struct{})
@@ -116,3 +120,192 @@ func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 }
 
 func keyOf(i int) runtime.Key { return runtime.KeyOf(runtime.Int(i)) }
+
+// The number of processes, of goroutines in each, and of connections from each to each node. The connections are few
+// enough for a server that allows 100 and has other clients.
+const (
+	racers         = 4
+	goroutinesEach = 16
+	connections    = 8
+)
+
+// heat is a limit with so many keys, and so many calls by every goroutine, spread over the keys.
+type heat struct {
+	policy      *runtime.Policy
+	keys, calls int
+	// long: it runs only with -long.
+	long bool
+}
+
+// heats are those of TestProcessesGetExactlyTheCapacity. Each has more calls than tokens.
+func heats() []heat {
+	var all []heat
+	for _, p := range granting(200) {
+		all = append(all, heat{policy: p, keys: 1, calls: 6})
+	}
+	for _, p := range granting(20) {
+		all = append(all, heat{policy: p, keys: 16, calls: 16})
+	}
+	for i, p := range granting(5) {
+		all = append(all, heat{policy: p, keys: 1000, calls: 125, long: i > 0})
+	}
+	return all
+}
+
+// course is a table that a process reaches through several nodes.
+type course struct {
+	Driver  string
+	DSNs    []string
+	Dialect sqlstore.Dialect
+	Table   string
+}
+
+// courseEnv is the environment variable that makes this program a racer.
+const courseEnv = "RATELIMITGEN_TEST_COURSE"
+
+// result is the outcome of a heat: how many tokens of each key were taken, and the errors.
+type result struct {
+	Admitted []int64
+	Errors   []string
+}
+
+func (r result) sum() (sum int64) {
+	for _, n := range r.Admitted {
+		sum += n
+	}
+	return sum
+}
+
+// raceOn is the main function of a racer on a course in JSON. It prints an empty result when it is ready, and then runs
+// each heat whose number it reads.
+func raceOn(text string) error {
+	var c course
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	limiters, err := c.limiters()
+	if err != nil {
+		return err
+	}
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	all, next := heats(), result{}
+	for {
+		if err := out.Encode(next); err != nil {
+			return err
+		}
+		var number int
+		if err := in.Decode(&number); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		next = all[number].run(limiters)
+	}
+}
+
+// limiters returns a limiter for each node.
+func (c course) limiters() (limiters []*runtime.Limiter, err error) {
+	for _, dsn := range c.DSNs {
+		db, err := sql.Open(c.Driver, dsn)
+		if err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+		store, err := sqlstore.New(db, c.Dialect, sqlstore.Options{Table: c.Table})
+		if err == nil {
+			err = store.Ready(context.Background())
+		}
+		if err != nil {
+			return nil, err
+		}
+		limiters = append(limiters, runtime.NewLimiter(store))
+	}
+	return limiters, nil
+}
+
+// run runs goroutines that are spread over the limiters and over the keys.
+func (h heat) run(limiters []*runtime.Limiter) result {
+	total := result{Admitted: make([]int64, h.keys)}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for g := range goroutinesEach {
+		all.Go(func() {
+			for i := range h.calls {
+				key := (g*h.calls + i) % h.keys
+				d, err := limiters[g%len(limiters)].Limit(h.policy, keyOf(key)).Allow(context.Background())
+				mu.Lock()
+				if err != nil {
+					total.Errors = append(total.Errors, err.Error())
+				} else if d.Allowed {
+					total.Admitted[key]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return total
+}
+
+// racer is a process that takes tokens.
+type racer struct {
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// startRacers starts processes on a course, and waits until they are ready. They end with the test.
+func startRacers(t *testing.T, c course) []racer {
+	t.Helper()
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	all := make([]racer, racers)
+	for i := range all {
+		all[i] = startRacer(t, courseEnv, string(text))
+	}
+	for _, r := range all {
+		require.Zero(t, r.result(t))
+	}
+	return all
+}
+
+func startRacer(t *testing.T, env, course string) racer {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env+"="+course)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		require.NoError(t, cmd.Wait())
+	})
+	return racer{json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// result returns the next result that the racer prints.
+func (r racer) result(t *testing.T) (said result) {
+	t.Helper()
+	require.NoError(t, r.out.Decode(&said))
+	return said
+}
+
+// raceAll runs a heat in all racers at once, and adds up the results.
+func raceAll(t *testing.T, all []racer, number, keys int) result {
+	t.Helper()
+	for _, r := range all {
+		require.NoError(t, r.in.Encode(number))
+	}
+	total := result{Admitted: make([]int64, keys)}
+	for _, r := range all {
+		each := r.result(t)
+		for key, n := range each.Admitted {
+			total.Admitted[key] += n
+		}
+		total.Errors = append(total.Errors, each.Errors...)
+	}
+	return total
+}

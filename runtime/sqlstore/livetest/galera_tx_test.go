@@ -4,13 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,208 +20,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// txLoad is callers on all nodes of a cluster that each take a token and insert a row of their own in one transaction.
-type txLoad struct {
-	nodes []txNode
-	// reader is a node that answers once it has all that the others had committed before.
-	reader server
-	policy *runtime.Policy
-	// table is the store's, and log that of the callers' own rows.
-	table, log string
-	style      txStyle
-	// patience is how long a transaction may take.
-	patience time.Duration
-
-	mu sync.Mutex
-	// committed counts the transactions whose commit was reported, unknown those that failed and may be committed.
-	committed, unknown, denied int64
-	failures                   map[string]int
-}
-
-// txNode is a node, as its callers reach it.
-type txNode struct {
-	db    *sql.DB
-	store *sqlstore.Store
-}
-
-// txKeys is how many keys the callers share, and txCallers how many callers a node has.
-const txKeys, txCallers = 3, 4
-
-// newTxLoad returns a load on the nodes, in new tables, of a limit that grants capacity tokens to each key.
-func newTxLoad(t *testing.T, nodes []server, reader server, style txStyle, capacity int64) *txLoad {
-	t.Helper()
-	table := newTable()
-	l := &txLoad{
-		reader: reader, policy: once("limit", capacity), table: table, log: table + "_log", style: style, patience: time.Minute,
-		failures: map[string]int{},
-	}
-	db := nodes[0].open(t)
-	l.nodes = []txNode{{db, nodes[0].storeIn(t, db, table, nil)}}
-	_, err := db.Exec("CREATE TABLE " + l.log + " (id VARCHAR(64) PRIMARY KEY)")
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Exec("DROP TABLE " + l.log) })
-	for _, s := range nodes[1:] {
-		db := s.open(t)
-		l.nodes = append(l.nodes, txNode{db, s.join(t, db, table, nil)})
-		require.Eventually(t, func() bool { return db.QueryRow("SELECT COUNT(*) FROM "+l.log).Scan(new(int)) == nil },
-			10*time.Second, 10*time.Millisecond)
-	}
-	return l
-}
-
-// start starts the callers, and returns a function that stops them.
-func (l *txLoad) start() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	for i := range txCallers * len(l.nodes) {
-		all.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				if !l.record(l.transact(l.nodes[i%len(l.nodes)], fmt.Sprint(i, "-", n))) {
-					<-time.After(10 * time.Millisecond) // a node that is down is not to be stormed
-				}
-			}
-		})
-	}
-	return func() {
-		cancel()
-		all.Wait()
-	}
-}
-
-// transact runs one transaction.
-func (l *txLoad) transact(n txNode, id string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
-	defer cancel()
-	attempt := 0
-	steps := []func(tx *sql.Tx) error{
-		func(tx *sql.Tx) error {
-			text, row := "INSERT INTO "+l.log+" VALUES (?)", fmt.Sprint(id, ".", attempt)
-			if !l.style.prepare {
-				_, err := tx.ExecContext(ctx, text, row)
-				return err
-			}
-			stmt, err := tx.PrepareContext(ctx, text)
-			if err == nil {
-				_, err = stmt.ExecContext(ctx, row)
-			}
-			return err
-		},
-		func(tx *sql.Tx) error {
-			return runtime.NewLimiter(n.store).WithTx(tx).Limit(l.policy, keyOf(rand.IntN(txKeys))).Require(ctx)
-		},
-	}
-	if l.style.takeFirst {
-		steps[0], steps[1] = steps[1], steps[0]
-	}
-	all := func(tx *sql.Tx) error {
-		attempt++
-		if err := steps[0](tx); err != nil {
-			return err
-		}
-		return steps[1](tx)
-	}
-	if l.style.runInTx {
-		return sqlstore.RunInTx(ctx, n.db, all)
-	}
-	tx, err := n.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := all(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// record counts what came of a transaction, and reports whether the node has answered.
-func (l *txLoad) record(err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case err == nil:
-		l.committed++
-	case errors.Is(err, runtime.ErrLimited):
-		l.denied++
-	case conflicts(err):
-	default:
-		l.unknown++
-		l.failures[err.Error()]++
-		return false
-	}
-	return true
-}
-
-// conflicts reports whether the transaction is to be run again: it has done nothing.
-func conflicts(err error) bool {
-	var said *mysql.MySQLError
-	return errors.As(err, new(*sqlstore.RetryTxError)) ||
-		errors.As(err, &said) && (said.Number == 1213 || said.Number == 1180 || said.Number == 3101)
-}
-
-// count returns how many transactions are committed, as far as their callers know.
-func (l *txLoad) count() (committed, unknown, denied int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.committed, l.unknown, l.denied
-}
-
-// finish requires that the tokens that are stored as taken are those of the transactions that are committed.
-func (l *txLoad) finish(t *testing.T) {
-	t.Helper()
-	committed, unknown, denied := l.count()
-	var tokens, rows int64
-	for k := range txKeys {
-		tokens += l.policy.Capacity - int64(l.left(t, keyOf(k)))
-	}
-	require.NoError(t, l.reader.open(t).QueryRow("SELECT COUNT(*) FROM "+l.log).Scan(&rows))
-	label := l.style.name
-	t.Logf("%s: %d committed, %d unknown, %d denied; %d tokens of %d and %d rows stored",
-		label, committed, unknown, denied, tokens, l.policy.Capacity*txKeys, rows)
-	for text, n := range l.failures {
-		t.Logf("%s: %d times: %s", label, n, text)
-	}
-	if l.style.prepare { // after an abort, the row alone may have been inserted
-		assert.LessOrEqual(t, tokens, rows)
-	} else {
-		assert.Equal(t, rows, tokens, "each row has its token")
-	}
-	assert.LessOrEqual(t, committed, tokens, "tokens of committed transactions are stored")
-	assert.LessOrEqual(t, tokens, committed+unknown)
-	assert.LessOrEqual(t, tokens, l.policy.Capacity*txKeys)
-}
-
-// left returns how many tokens a key has, by what is stored.
-func (l *txLoad) left(t *testing.T, key runtime.Key) (value float64) {
-	t.Helper()
-	row := l.reader.open(t).QueryRow("SELECT value FROM "+l.table+" WHERE name = ? AND `key` = ?", l.policy.Name, key.String())
-	err := row.Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return float64(l.policy.Capacity)
-	}
-	require.NoError(t, err)
-	return value
-}
-
-// txStyle is how callers run their transactions.
-type txStyle struct {
-	name string
-	// runInTx: by RunInTx. takeFirst: they take before they insert. prepare: they prepare the insert.
-	runInTx, takeFirst, prepare bool
-}
-
-var txStyles = []txStyle{
-	{"RunInTx, take last", true, false, false},
-	{"RunInTx, take first", true, true, false},
-	{"RunInTx, take first, prepare", true, true, true},
-	{"own commit, take last", false, false, false},
-	{"own commit, take first", false, true, false},
-}
-
-// TestGaleraTx has callers on all nodes take in transactions of their own until nothing is left. Nodes abort each
-// other's transactions all the time, also while those are idle: no token of a committed transaction is lost, and each
-// transaction is committed as a whole.
-func TestGaleraTx(t *testing.T) {
+// Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
+// the time, even idle ones. No token of a committed transaction is lost, and each transaction is committed as a whole.
+func TestGaleraTxCommitsTokensWithRows(t *testing.T) {
 	nodes := galeraServers(t)
 	for _, style := range txStyles {
 		t.Run(style.name, func(t *testing.T) {
@@ -235,7 +33,7 @@ func TestGaleraTx(t *testing.T) {
 	}
 }
 
-// interpolated returns the nodes with a driver that prepares no statements by itself.
+// interpolated returns the nodes with a driver setting that avoids prepared statements.
 func interpolated(nodes []server) []server {
 	all := slices.Clone(nodes)
 	for i := range all {
@@ -244,7 +42,7 @@ func interpolated(nodes []server) []server {
 	return all
 }
 
-// exhaust runs the load until nothing is left.
+// exhaust runs the load until all calls are denied.
 func (l *txLoad) exhaust(t *testing.T) {
 	t.Helper()
 	stop := l.start()
@@ -253,7 +51,7 @@ func (l *txLoad) exhaust(t *testing.T) {
 	l.finish(t)
 }
 
-// TestGaleraTxFaults is TestGaleraTx again and again, also while a node is killed or frozen.
+// TestGaleraTxCommitsTokensWithRows several times, also while a node is killed or frozen.
 func TestGaleraTxFaults(t *testing.T) {
 	if !*long {
 		t.Skip("nodes take 20 s to rejoin: run it with -long")
@@ -262,7 +60,7 @@ func TestGaleraTxFaults(t *testing.T) {
 	testTxFaults(t, &galera, interpolated(nodes), nodes[0].with("wsrep_sync_wait=1"))
 }
 
-// testTxFaults runs loads on a cluster, of which some have a fault of the last node.
+// testTxFaults runs several loads on a cluster. During some of them, the last node is killed or frozen.
 func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	const runs = 50
 	victim := strconv.Itoa(len(nodes))
@@ -275,7 +73,7 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	}
 	faults := map[int]func(t *testing.T){
 		2: freeze(time.Second),
-		4: freeze(12 * time.Second), // so that the others go on without it
+		4: freeze(12 * time.Second), // longer than the others wait for it
 		6: func(t *testing.T) {
 			assert.NoError(t, cluster.run("kill", victim))
 			assert.NoError(t, cluster.run("rejoin", victim))
@@ -304,8 +102,8 @@ func testTxFaults(t *testing.T, cluster *own, nodes []server, reader server) {
 	}
 }
 
-// TestGaleraTxPrepares refuses transactions in which the driver prepares statements.
-func TestGaleraTxPrepares(t *testing.T) {
+// Transactions in which the driver prepares statements are refused.
+func TestGaleraTxWithPreparedStatementsIsRefused(t *testing.T) {
 	nodes := galeraServers(t)
 	db := nodes[0].open(t)
 	store, p := nodes[0].store(t, db, nil), once("limit", 1)
@@ -318,9 +116,9 @@ func TestGaleraTxPrepares(t *testing.T) {
 	assert.EqualValues(t, 1, left(t, store, p))
 }
 
-// TestGaleraTxAborted has transactions end without an error, as when another node aborts one while the server prepares or
-// closes a statement. That is a matter of microseconds, so a ROLLBACK stands in for it.
-func TestGaleraTxAborted(t *testing.T) {
+// Another node may abort a transaction while the server prepares or closes a statement, and the transaction then ends
+// without an error. That takes only microseconds, so the test uses a ROLLBACK instead.
+func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 	nodes := interpolated(galeraServers(t))
 	db := nodes[0].open(t)
 	store, p := nodes[0].store(t, db, nil), once("limit", 10)
@@ -351,7 +149,7 @@ func TestGaleraTxAborted(t *testing.T) {
 	abort(tx)
 	assert.ErrorAs(t, take(tx), new(*sqlstore.RetryTxError))
 	require.NoError(t, tx.Commit())
-	assert.EqualValues(t, 9, left(t, store, p), "noticed by the next call, which takes nothing")
+	assert.EqualValues(t, 9, left(t, store, p), "the next call detects it and takes nothing")
 
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
@@ -360,9 +158,9 @@ func TestGaleraTxAborted(t *testing.T) {
 	assert.EqualValues(t, 9, left(t, store, p))
 }
 
-// TestGaleraOwnTxAborted does so with a transaction of the store's own, after it has read a row, when it prepares the
-// statement that writes it: what others have taken meanwhile stays taken.
-func TestGaleraOwnTxAborted(t *testing.T) {
+// The same in a transaction of the store, after it has read a row, when it prepares the statement that writes the row.
+// Tokens that others have taken meanwhile are not lost.
+func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 	node := galeraServers(t)[0]
 	table := newTable()
 	others := node.storeIn(t, node.open(t), table, nil)
@@ -391,7 +189,7 @@ func TestGaleraOwnTxAborted(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))
-	conn, err := db.Conn(t.Context()) // the one that has all statements prepared
+	conn, err := db.Conn(t.Context()) // the connection that has prepared all statements
 	require.NoError(t, err)
 	defer conn.Close()
 	armed.Store(true)
@@ -414,7 +212,7 @@ func (c hookedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return hookedConn{conn.(mysqlConn), c.hook}, nil
 }
 
-// mysqlConn is what a connection of the driver can do.
+// mysqlConn is the interfaces of the driver's connections.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -436,10 +234,10 @@ func (c hookedConn) PrepareContext(ctx context.Context, query string) (driver.St
 	return c.mysqlConn.PrepareContext(ctx, query)
 }
 
-// TestGaleraTxRefused has a node that refuses all queries, as one does that has lost the others, when a transaction is
-// to end. It stays open on the connection, which is not used again: neither do later transactions fail to begin on it,
-// nor do they commit what is left of it.
-func TestGaleraTxRefused(t *testing.T) {
+// A node that has lost the others refuses all queries, also the end of a transaction. The transaction then stays open
+// on its connection, which must not be used again: later transactions could not begin on it, or would commit the old
+// one.
+func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 	node := interpolated(galeraServers(t))[0]
 	admin, db := node.open(t), node.open(t)
 	db.SetMaxOpenConns(1)

@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -16,7 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// history is what clients asked of one key of a limit, and when, and what they were told.
+// history is the concurrent calls for one key of a limit, with their times and results.
 type history struct {
 	policy *runtime.Policy
 	key    string
@@ -27,13 +28,13 @@ type history struct {
 	lost       int
 }
 
-// clients is how many clients a history has, and asks how often each of them asks.
+// A history has so many clients, and each makes so many calls.
 const (
-	clients = 4
-	asks    = 8
+	clients   = 4
+	callsEach = 8
 )
 
-// historic returns the limits that histories are about: small ones, so that denials are frequent.
+// historic returns the limits of histories: small ones, so that denials are frequent.
 func historic() []*runtime.Policy {
 	all := []*runtime.Policy{
 		{Name: "bucket", Kind: runtime.TokenBucket, MaxReserved: 4},
@@ -48,10 +49,10 @@ func historic() []*runtime.Policy {
 	return all
 }
 
-// withoutShardedDebt takes the reserving from limits with shards. The nodes of a cluster compare the rows
-// that were changed, not those that were only read: a refund on one and a reservation on another, which
-// change different shards, can both pass, and leave a debt in one shard and tokens in another. No more than
-// capacity and maxReserved is admitted then, but a plain call may be let into debt.
+// withoutShardedDebt sets MaxReserved of sharded limits to 0. The nodes of a cluster compare the rows that were
+// written, not those that were only read. A refund on one node and a reservation on another, which write different
+// shards, can both commit, and leave a debt in one shard and tokens in another. No more than capacity and maxReserved
+// is granted then, but a plain call may be allowed into debt.
 func withoutShardedDebt(limits []*runtime.Policy) []*runtime.Policy {
 	for _, p := range limits {
 		if p.Shards > 1 {
@@ -61,24 +62,23 @@ func withoutShardedDebt(limits []*runtime.Policy) []*runtime.Policy {
 	return limits
 }
 
-// TestHistories has clients ask at once, while the clock stands still, and looks whether what they were
-// told is what one would be told who asks alone, in some order that their calls can have had.
-func TestHistories(t *testing.T) {
+// Clients call concurrently while the clock stands still. Their results must be those of sequential calls, in an order
+// that the times of the calls permit.
+func TestHistoriesAreLinearizable(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		checkHistories(t, upToDate(nodes), nil)
 	})
 }
 
-// TestHistoriesWithFaults does so while connections are cut and calls time out: what a call was told holds,
-// and one that was told nothing has happened once, or not at all.
-func TestHistoriesWithFaults(t *testing.T) {
+// The same while connections are cut and calls time out. A call with an error has happened once, or not at all.
+func TestHistoriesWithFaultsAreLinearizable(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		checkHistories(t, upToDate(nodes), &faults{odds: 80, hurried: 10, patience: 3 * time.Millisecond})
 	})
 }
 
-// upToDate has the nodes of a cluster wait, before they read, for what others have committed. Without it,
-// no more is admitted; but a call that changes nothing may be answered by what was true a moment ago.
+// upToDate makes the nodes of a cluster wait for the commits of others before they read. Without it no more is granted,
+// but a call that changes nothing may be answered from an older state.
 func upToDate(nodes []server) []server {
 	if len(nodes) == 1 {
 		return nodes
@@ -91,7 +91,7 @@ func upToDate(nodes []server) []server {
 	return waiting
 }
 
-// checkHistories checks a number of histories on a database.
+// checkHistories records and checks histories on a database.
 func checkHistories(t *testing.T, nodes []server, f *faults) {
 	t.Helper()
 	count := 100
@@ -112,7 +112,7 @@ func checkHistories(t *testing.T, nodes []server, f *faults) {
 	for i := range count {
 		h := &history{policy: limits[i%len(limits)], key: keyOf(i).String(), begun: time.Now()}
 		h.record(stores, f, uint64(i))
-		h.ask(context.Background(), healthy[0], clients, runtime.Request{Op: runtime.Peek})
+		h.do(context.Background(), healthy[0], clients, runtime.Request{Op: runtime.Peek})
 		calls, lost = calls+len(h.operations), lost+h.lost
 		h.check(t, clock.Now().UnixNano())
 	}
@@ -125,15 +125,15 @@ func checkHistories(t *testing.T, nodes []server, f *faults) {
 	}
 }
 
-// record has the clients ask, each by one of the stores.
+// record makes the calls of all clients, each by one of the stores.
 func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 	var all sync.WaitGroup
 	for client := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
-			for range asks {
+			for range callsEach {
 				ctx, cancel := f.timeout(random)
-				h.ask(ctx, stores[client%len(stores)], client, question(h.policy, random))
+				h.do(ctx, stores[client%len(stores)], client, randomRequest(h.policy, random))
 				cancel()
 			}
 		})
@@ -141,8 +141,8 @@ func (h *history) record(stores []runtime.Store, f *faults, seed uint64) {
 	all.Wait()
 }
 
-// question returns a question at random.
-func question(p *runtime.Policy, random *rand.Rand) runtime.Request {
+// randomRequest returns a random request.
+func randomRequest(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	switch n := random.IntN(20); {
 	case n < 10:
 		return runtime.Request{Count: 1 + random.Int64N(3)}
@@ -156,8 +156,8 @@ func question(p *runtime.Policy, random *rand.Rand) runtime.Request {
 	return runtime.Request{Op: runtime.Reset}
 }
 
-// ask asks one question, and writes down what came of it.
-func (h *history) ask(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
+// do makes a call and records it.
+func (h *history) do(ctx context.Context, store runtime.Store, client int, q runtime.Request) {
 	call := time.Since(h.begun).Nanoseconds()
 	q.Policy, q.Key = h.policy, h.key
 	answers, err := store.Do(ctx, []runtime.Call{{Requests: []runtime.Request{q}}})
@@ -175,9 +175,8 @@ func (h *history) ask(ctx context.Context, store runtime.Store, client int, q ru
 	}
 }
 
-// explained looks for an order in which the calls could have been answered one after the other. Those that were lost
-// can always have come last, and the more of them there are in between, the longer it takes: so it looks first for an
-// order in which none did, or only some of the last.
+// explained searches for an order of sequential calls. Lost calls can always come last, and the search is longer the
+// more of them come in between, so it first tries orders with none of them in between, or only some of the last.
 func (h *history) explained(now int64) porcupine.CheckResult {
 	m := model(h.policy, h.key, now)
 	for _, lost := range []int{0, 4, 12} {
@@ -188,7 +187,7 @@ func (h *history) explained(now int64) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(m, h.operations, time.Minute)
 }
 
-// withLost returns the calls without those that were lost, but for the last n of them.
+// withLost returns the calls without the lost ones, except for the last n of those.
 func (h *history) withLost(n int) []porcupine.Operation {
 	passing := h.lost - n
 	return slices.DeleteFunc(slices.Clone(h.operations), func(o porcupine.Operation) bool {
@@ -200,7 +199,7 @@ func (h *history) withLost(n int) []porcupine.Operation {
 	})
 }
 
-// check requires that there is such an order.
+// check requires that such an order exists.
 func (h *history) check(t *testing.T, now int64) {
 	t.Helper()
 	switch h.explained(now) {
@@ -211,10 +210,74 @@ func (h *history) check(t *testing.T, now int64) {
 	}
 }
 
-// String returns one line a call.
+// String returns a line for each call.
 func (h *history) String() (lines string) {
 	for _, o := range h.operations {
 		lines += fmt.Sprintf("client %d, %d to %d: %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
 	}
 	return lines
+}
+
+// never is the return time of a call whose answer was lost. It may have happened at any later time, which includes not
+// at all.
+const never = math.MaxInt64
+
+// reply is the result of a call.
+type reply struct {
+	decision runtime.Decision
+	// lost: the call returned an error.
+	lost bool
+}
+
+// model returns the sequential behaviour of a key: calls are answered one after the other, each at an instant between
+// its call and its return.
+func model(p *runtime.Policy, key string, now int64) porcupine.Model {
+	rule := p.Rule(key)
+	return porcupine.Model{
+		Init: func() any { return runtime.State{} },
+		Step: func(state, input, output any) (bool, any) {
+			q := input.(runtime.Request)
+			next, d, err := rule.Step(state.(runtime.State), now, q)
+			if err != nil {
+				return false, state
+			}
+			return output.(reply).agrees(p, q, d), next
+		},
+	}
+}
+
+// agrees reports whether a reply equals the expected decision. For sharded limits the rest of the decision is an
+// estimate.
+func (r reply) agrees(p *runtime.Policy, q runtime.Request, want runtime.Decision) bool {
+	want.Limit = p.Name
+	switch {
+	case r.lost:
+		return true
+	case p.Shards > 1 && q.Op == runtime.Peek:
+		return r.decision.Value == want.Value
+	case p.Shards > 1:
+		return r.decision.Allowed == want.Allowed
+	}
+	return r.decision == want
+}
+
+// The model accepts a store that works, and detects a lost or an additional token.
+func TestModelDetectsLostTokens(t *testing.T) {
+	clock := storetest.NewClock()
+	for _, p := range historic() {
+		h := &history{policy: p, key: "k", begun: time.Now()}
+		store := &runtime.MemStore{Clock: clock.Now}
+		h.record([]runtime.Store{store}, nil, 1)
+		h.do(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
+		assert.Equal(t, porcupine.Ok, h.explained(clock.Now().UnixNano()), p.Name)
+
+		last := &h.operations[len(h.operations)-1]
+		right := last.Output.(reply)
+		for _, wrong := range []float64{-1, 1} {
+			changed := right
+			changed.decision.Value += wrong
+			last.Output = changed
+			assert.Equal(t, porcupine.Illegal, h.explained(clock.Now().UnixNano()), "%s, %+v tokens", p.Name, wrong)
+		}
+	}
 }

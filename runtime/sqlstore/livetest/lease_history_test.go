@@ -16,15 +16,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// keptHistory is a history of a limit of which hosts keep something: tokens that they have leased, or denials that
-// they remember, or both.
+// keptHistory is a history of hosts with blocks of tokens, cached denials, or both.
 type keptHistory struct {
 	history
-	// closing is the closing of the hosts, after which everything is back that was not spent.
+	// closing is when the hosts are closed, after which all unspent tokens are refunded.
 	closing porcupine.Operation
 }
 
-// keeping returns the limits that such histories are about.
+// keeping returns the limits of such histories.
 func keeping() (all []*runtime.Policy) {
 	for i, p := range historic() {
 		leased := *p
@@ -39,15 +38,15 @@ func keeping() (all []*runtime.Policy) {
 	return all
 }
 
-// TestHistoriesOfHosts has clients ask hosts that lease and remember, while the clock stands still, and looks whether
-// what they were told is what hosts may say; see [machine] and [keptHistory.told].
-func TestHistoriesOfHosts(t *testing.T) {
+// Clients call hosts with leases and deny caches while the clock stands still. Their results must be possible for a
+// [machine]; see [keptHistory.observed].
+func TestHistoriesOfHostsFitTheModel(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) { checkKept(t, at, nil) })
 }
 
-// TestHistoriesOfHostsWithFaults does so while connections are cut and calls time out. Then hosts may lose what they
-// hold, so that fewer are admitted, and never more.
-func TestHistoriesOfHostsWithFaults(t *testing.T) {
+// The same while connections are cut and calls time out. Hosts may then lose blocks, so that less is granted, never
+// more.
+func TestHistoriesOfHostsWithFaultsFitTheModel(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		if at[0].Driver == onFile {
 			checkKept(t, at, &faults{hurried: 10, patience: 100 * time.Microsecond})
@@ -57,8 +56,8 @@ func TestHistoriesOfHostsWithFaults(t *testing.T) {
 	})
 }
 
-// checkKept checks a number of histories on a database. Limits that have both shards and reservations are not
-// linearizable on a cluster: see [withoutShardedDebt].
+// checkKept records and checks histories on a database. On a cluster, limits with both shards and reservations are not
+// linearizable: see [withoutShardedDebt].
 func checkKept(t *testing.T, at []address, f *faults) {
 	t.Helper()
 	rounds := 3
@@ -87,28 +86,28 @@ func checkKept(t *testing.T, at []address, f *faults) {
 	}
 }
 
-// recordKept records a history of each limit, by hosts that are then closed, and adds what is left.
+// recordKept records a history of each limit. Then it closes the hosts, and adds a Peek.
 func recordKept(t *testing.T, at []address, limits []*runtime.Policy, o sqlstore.Options, f *faults, round int) (all []*keptHistory) {
 	t.Helper()
-	asked := hosts(t, cut(t, at, f), leaseHosts, o)
+	opened := hosts(t, cut(t, at, f), leaseHosts, o)
 	for i, p := range limits {
 		number := round*len(limits) + i
 		h := &keptHistory{history: history{policy: p, key: keyOf(number).String(), begun: time.Now()}}
-		h.record(asked, f, uint64(number))
+		h.record(opened, f, uint64(number))
 		all = append(all, h)
 	}
 	h, err := at[0].open(o)
 	require.NoError(t, err)
-	closing := closeHosts(t, asked, f == nil)
+	closing := closeHosts(t, opened, f == nil)
 	for _, kept := range all {
 		kept.closing = closing.since(kept.begun)
-		kept.ask(context.Background(), h, clients, runtime.Request{Op: runtime.Peek})
+		kept.do(context.Background(), h, clients, runtime.Request{Op: runtime.Peek})
 	}
 	require.NoError(t, h.Close())
 	return all
 }
 
-// interval is when something was begun and done.
+// interval is when the hosts were closed.
 type interval struct {
 	begun, done time.Time
 	failed      bool
@@ -129,7 +128,7 @@ func closeHosts(t *testing.T, all []host, healthy bool) interval {
 	return when
 }
 
-// since returns the closing as an operation in a history.
+// since returns the closing as an operation of a history.
 func (i interval) since(begun time.Time) porcupine.Operation {
 	o := porcupine.Operation{ClientId: clients + 1, Input: hostRequest{close: true}, Output: reply{}, Call: i.begun.Sub(begun).Nanoseconds(), Return: i.done.Sub(begun).Nanoseconds()}
 	if i.failed {
@@ -138,7 +137,7 @@ func (i interval) since(begun time.Time) porcupine.Operation {
 	return o
 }
 
-// cut returns addresses by which connections are cut, if there are to be faults.
+// cut returns addresses of proxies that cut connections, or the addresses themselves without faults.
 func cut(t *testing.T, at []address, f *faults) []address {
 	if f == nil || f.odds == 0 {
 		return at
@@ -152,18 +151,19 @@ func cut(t *testing.T, at []address, f *faults) []address {
 	return all
 }
 
-// keptAsks is how often each client asks: seldom, for a denial that may be stale can stand in many places.
-const keptAsks = 5
+// keptCalls is how many calls each client makes. They are few, because an old denial can be in many places of an order,
+// which makes the search long.
+const keptCalls = 5
 
-// record has the clients ask, each by one of the hosts.
-func (h *keptHistory) record(asked []host, f *faults, seed uint64) {
+// record makes the calls of all clients, each by one of the hosts.
+func (h *keptHistory) record(hosts []host, f *faults, seed uint64) {
 	var all sync.WaitGroup
 	for client := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
-			for range keptAsks {
+			for range keptCalls {
 				ctx, cancel := f.timeout(random)
-				h.ask(ctx, asked[client%leaseHosts], client, question(h.policy, random))
+				h.do(ctx, hosts[client%leaseHosts], client, randomRequest(h.policy, random))
 				cancel()
 			}
 		})
@@ -171,10 +171,9 @@ func (h *keptHistory) record(asked []host, f *faults, seed uint64) {
 	all.Wait()
 }
 
-// told returns the operations as the model has them: of the host that was asked. The calls of denials are set back: a
-// host that remembers may deny what was denied at any time since something was given back through it, for here the
-// clock stands still.
-func (h *keptHistory) told() []porcupine.Operation {
+// observed returns the operations for the model. A cached denial may have been decided at any time since the host last saw
+// a refund or a reset, because the clock stands still. So the calls of denials are moved back to that time.
+func (h *keptHistory) observed() []porcupine.Operation {
 	all := []porcupine.Operation{h.closing}
 	for _, o := range h.operations {
 		host := o.ClientId % leaseHosts
@@ -187,13 +186,13 @@ func (h *keptHistory) told() []porcupine.Operation {
 	return all
 }
 
-// remembered reports whether an operation may have been a denial from memory.
+// remembered reports whether a call may have been denied by the cache.
 func (h *keptHistory) remembered(o porcupine.Operation) bool {
-	told := o.Output.(reply)
-	return h.policy.DenyCache > 0 && !told.lost && !told.decision.Allowed && !o.Input.(runtime.Request).Reserve
+	got := o.Output.(reply)
+	return h.policy.DenyCache > 0 && !got.lost && !got.decision.Allowed && !o.Input.(runtime.Request).Reserve
 }
 
-// givenBefore returns when something was last given back through a host before a call.
+// givenBefore returns when the host last saw a refund or a reset before a call.
 func (h *keptHistory) givenBefore(host int, call int64) (at int64) {
 	for _, o := range h.operations {
 		op := o.Input.(runtime.Request).Op
@@ -204,11 +203,11 @@ func (h *keptHistory) givenBefore(host int, call int64) (at int64) {
 	return at
 }
 
-// check requires that what clients were told is what the hosts may say.
+// check requires that the results are possible for the model.
 func (h *keptHistory) check(t *testing.T, now int64, lossy bool) {
 	t.Helper()
 	m := leasedModel(h.policy, h.key, now, lossy)
-	if got := porcupine.CheckOperationsTimeout(m, h.told(), time.Minute); got != porcupine.Ok {
+	if got := porcupine.CheckOperationsTimeout(m, h.observed(), time.Minute); got != porcupine.Ok {
 		assert.Fail(t, "no order explains this history", "%s: %+v, key %s\n%s", got, *h.policy, h.key, &h.history)
 	}
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// leaseHosts is how many hosts ask in a history of a leased limit.
+// leaseHosts is how many hosts call in a history of a leased limit.
 const leaseHosts = 2
 
-// machine is what hosts with leases must together seem to be: one row, and what is left of the block that each host
-// has taken from it. It answers one question after the other, each at some instant between its call and its
-// return, from the row or from the block of the host that is asked. Between two questions hosts take blocks and give
-// back what is left of them.
+// machine is the sequential behaviour of hosts with leases: a row, and the rest of the block that each host has taken
+// from it. It answers one call after the other, each at an instant between its call and its return, from the row or
+// from the block of the host that is called. Between two calls hosts take blocks and refund them.
 //
-// So a denial that comes of what others hold is right, and so is a take from a block: the tokens were taken
-// before, and are not taken again. If the store behind fails, what a host holds, or was about to, may be lost.
+// So a denial is right while the tokens are in the block of another host, and a take from a block does not change the
+// row. If the database fails, a block may be lost.
 type machine struct {
 	row  runtime.State
 	left [leaseHosts]int64
-	// closed says that the hosts have given everything back, and take no more.
+	// closed: the hosts have refunded their blocks, and take no more.
 	closed bool
 }
 
@@ -33,16 +32,16 @@ type machine struct {
 type hostRequest struct {
 	runtime.Request
 	host int
-	// close has all hosts give back what they hold; nothing is asked.
+	// close: all hosts refund their blocks. There is no request.
 	close bool
 }
 
-// leased is the rules that machines follow, and the machines that have been seen.
+// leased is the transitions of machines, and the machines that have been reached.
 type leased struct {
 	policy *runtime.Policy
 	rule   runtime.Rule
 	now    int64
-	// lossy says that connections are cut.
+	// lossy: connections are cut.
 	lossy bool
 
 	numbers  map[machine]int
@@ -50,8 +49,8 @@ type leased struct {
 	reaches  map[int][]int
 }
 
-// leasedModel returns what hosts with leases must seem to be, for a key of a limit. Nobody can tell which machine it
-// is: a state is all those that it can be, one a bit.
+// leasedModel returns the model of a key. Its state is a bit set of all machines that the calls so far permit, because
+// the blocks of the hosts cannot be observed.
 func leasedModel(p *runtime.Policy, key string, now int64, lossy bool) porcupine.Model {
 	l := &leased{policy: p, rule: p.Rule(key), now: now, lossy: lossy, numbers: map[machine]int{}, reaches: map[int][]int{}}
 	return porcupine.Model{
@@ -69,7 +68,7 @@ func leasedModel(p *runtime.Policy, key string, now int64, lossy bool) porcupine
 	}
 }
 
-// state returns machines, and what they can become before the next question, as a state of the model.
+// state returns the state of machines, and of those that they can become before the next call.
 func (l *leased) state(all ...machine) string {
 	set := new(big.Int)
 	for _, m := range all {
@@ -80,7 +79,7 @@ func (l *leased) state(all ...machine) string {
 	return string(set.Bytes())
 }
 
-// number returns the number of a machine.
+// number returns the bit of a machine.
 func (l *leased) number(m machine) int {
 	i, ok := l.numbers[m]
 	if !ok {
@@ -91,7 +90,7 @@ func (l *leased) number(m machine) int {
 	return i
 }
 
-// reach returns a machine and all that it can become before the next question.
+// reach returns a machine and all that it can become before the next call.
 func (l *leased) reach(from int) []int {
 	if all := l.reaches[from]; all != nil {
 		return all
@@ -110,7 +109,7 @@ func (l *leased) reach(from int) []int {
 	return all
 }
 
-// moves returns what a host can do by itself: give back what is left of its block, and take the next one.
+// moves returns the machines after a host has, without a call, refunded its block or taken the next one.
 func (l *leased) moves(m machine, host int) (next []machine) {
 	back := m
 	back.row, back.left[host] = l.give(m.row, m.left[host]), 0
@@ -132,7 +131,7 @@ func (l *leased) moves(m machine, host int) (next []machine) {
 	return next
 }
 
-// give returns a row that tokens were given back to.
+// give returns a row after a refund.
 func (l *leased) give(row runtime.State, n int64) runtime.State {
 	if n > 0 {
 		row, _, _ = l.rule.Step(row, l.now, runtime.Request{Op: runtime.Refund, Count: n})
@@ -140,8 +139,8 @@ func (l *leased) give(row runtime.State, n int64) runtime.State {
 	return row
 }
 
-// answer returns what a machine can be after a question that was answered so.
-func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) {
+// answer returns the machines that a machine can become by a call with this result.
+func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 	if in.close {
 		for host, left := range m.left {
 			m.row, m.left[host] = l.give(m.row, left), 0
@@ -149,22 +148,22 @@ func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) 
 		m.closed = true
 		return []machine{m}
 	}
-	if told.lost {
+	if got.lost {
 		next = append(next, m)
 	}
 	after := m
 	row, d, err := l.rule.Step(m.row, l.now, in.Request)
-	if err == nil && told.agrees(l.policy, in.Request, d) {
+	if err == nil && got.agrees(l.policy, in.Request, d) {
 		after.row = row
 		if in.Op == runtime.Reset {
 			after.left[in.host] = 0
 		}
 		next = append(next, after)
 	}
-	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !told.lost {
-		// When the block was taken is not in the model.
-		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: told.decision.TakenAt}
-		if told.agrees(l.policy, in.Request, spent) {
+	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !got.lost {
+		// The model does not have the time at which the block was taken.
+		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: got.decision.TakenAt}
+		if got.agrees(l.policy, in.Request, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
 		}
@@ -172,8 +171,8 @@ func (l *leased) answer(m machine, in hostRequest, told reply) (next []machine) 
 	return next
 }
 
-// TestLeasedModel shows that the model tells hosts that keep to it from some that lose or invent a token.
-func TestLeasedModel(t *testing.T) {
+// The model accepts hosts that work, and detects a lost or an additional token.
+func TestLeasedModelDetectsLostTokens(t *testing.T) {
 	p := &runtime.Policy{
 		Name: "bucket", Kind: runtime.TokenBucket, Rate: 6, Capacity: 6, Period: time.Minute,
 		Lease: runtime.Lease{Tokens: 3, For: time.Hour},
@@ -191,7 +190,7 @@ func TestLeasedModel(t *testing.T) {
 	one, look := runtime.Request{Count: 1}, runtime.Request{Op: runtime.Peek}
 	type step struct {
 		hostRequest
-		told runtime.Decision
+		got runtime.Decision
 	}
 	closed := step{hostRequest{close: true}, runtime.Decision{}}
 	for _, row := range []struct {
@@ -202,20 +201,20 @@ func TestLeasedModel(t *testing.T) {
 		{"each host spends from a block, and a third block would be too many",
 			[]step{{hostRequest{one, 0, false}, allowed(2)}, {hostRequest{one, 1, false}, allowed(2)}, {hostRequest{one, 0, false}, allowed(1)},
 				{hostRequest{one, 1, false}, allowed(1)}, {hostRequest{runtime.Request{Count: 3}, 0, false}, allowed(0)}}, porcupine.Illegal, porcupine.Illegal},
-		{"a host is denied what the other one holds",
+		{"a host is denied tokens in the block of the other",
 			[]step{{hostRequest{one, 0, false}, allowed(2)}, {hostRequest{runtime.Request{Count: 3}, 1, false}, allowed(0)},
 				{hostRequest{one, 1, false}, denied}, {hostRequest{one, 0, false}, allowed(1)}}, porcupine.Ok, porcupine.Ok},
-		{"what is not spent is there again",
+		{"tokens that were not spent are refunded",
 			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(5)}}, porcupine.Ok, porcupine.Ok},
 		{"a token is lost",
 			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(3)}}, porcupine.Illegal, porcupine.Ok},
-		{"a token is invented",
+		{"there is an additional token",
 			[]step{{hostRequest{one, 0, false}, allowed(2)}, closed, {hostRequest{look, 1, false}, peek(6)}}, porcupine.Illegal, porcupine.Illegal},
 	} {
 		var operations []porcupine.Operation
 		for i, s := range row.steps {
 			at := int64(2 * i)
-			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.told}, Call: at, Return: at + 1})
+			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.got}, Call: at, Return: at + 1})
 		}
 		for lossy, want := range map[bool]porcupine.CheckResult{false: row.right, true: row.lost} {
 			got := porcupine.CheckOperationsTimeout(leasedModel(p, "", now, lossy), operations, time.Minute)

@@ -15,14 +15,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// grant is tokens that a host was granted at an instant.
+// grant is tokens granted to a host at an instant.
 type grant struct {
 	at     time.Time
 	tokens int64
 }
 
-// surge has hosts take a little, wait, and then all that they can get, again and again: what they have in hand is
-// spent as late as it can be. It returns what they were granted. The time is that of a synctest bubble.
+// surge makes hosts take a little, wait, and then take all that they can get, again and again, so that blocks are spent
+// as late as possible. It returns the grants. It runs in a synctest bubble.
 func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (granted []grant) {
 	synctest.Test(t, func(t *testing.T) {
 		all := hosts(t, at, 3, sqlstore.Options{Clock: time.Now, Batch: batch})
@@ -52,7 +52,7 @@ func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (gr
 	return granted
 }
 
-// takes takes n tokens, ahead of their time if it is to reserve them, and reports whether it was granted them.
+// takes takes or reserves n tokens, and reports whether they were granted.
 func takes(t *testing.T, l runtime.ReservableLimit, n int64, reserve bool) bool {
 	t.Helper()
 	if reserve {
@@ -78,16 +78,16 @@ func surged() (all []*runtime.Policy) {
 		p.Name = "surged " + p.Name
 		p.Rate, p.Period, p.Lease = 20, 10*time.Second, runtime.Lease{Tokens: 8, For: 1500 * time.Millisecond}
 		if p.Kind != runtime.TokenBucket {
-			p.Lease.For = p.Period // it is the window's end that counts
+			p.Lease.For = p.Period // so that blocks end with the window
 		}
 		all = append(all, &p)
 	}
 	return all
 }
 
-// TestLeasesInTime holds what hosts are granted against what may be granted in any time: of a bucket, capacity +
-// maxReserved + rate*(t+for)/period; of a window, its capacity, and nothing of it in the next.
-func TestLeasesInTime(t *testing.T) {
+// The grants of all hosts stay within the bounds of package lease: for a bucket, capacity + maxReserved +
+// rate*(t+for)/period in any time t; for a window, its capacity, and none of its tokens in the next window.
+func TestLeasesStayWithinTheirBounds(t *testing.T) {
 	rounds := 8
 	if *long {
 		rounds = 200
@@ -105,7 +105,7 @@ func TestLeasesInTime(t *testing.T) {
 	})
 }
 
-// mostOver returns by how much the grants of a bucket exceed its bound, in the interval in which they do most.
+// mostOver returns by how much the grants of a bucket exceed its bound, in the worst interval.
 func mostOver(p *runtime.Policy, granted []grant) float64 {
 	most := -float64(p.Capacity)
 	for i, first := range granted {
@@ -119,7 +119,7 @@ func mostOver(p *runtime.Policy, granted []grant) float64 {
 	return most
 }
 
-// mostInWindow returns how much was granted in the window in which it was most.
+// mostInWindow returns the largest sum of grants in a window.
 func mostInWindow(p *runtime.Policy, granted []grant) (most int64) {
 	perWindow := map[time.Time]int64{}
 	for _, g := range granted {
@@ -130,8 +130,8 @@ func mostInWindow(p *runtime.Policy, granted []grant) (most int64) {
 	return most
 }
 
-// TestDenialsAreStaleForSoLong gives back through one host what another has been denied, and remembers.
-func TestDenialsAreStaleForSoLong(t *testing.T) {
+// Tokens are refunded through one host after another host has cached a denial.
+func TestDenialsAreStaleUntilDenyCacheEnds(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		clock := storetest.NewClock()
 		p := once("remembered", 5)
@@ -162,14 +162,14 @@ func TestDenialsAreStaleForSoLong(t *testing.T) {
 	})
 }
 
-// remembersAll has every limit remember its denials, so that the contract is tested of what remembers.
+// remembersAll gives limits without a lease a DenyCache, so that the suite tests the cache.
 type remembersAll struct{ runtime.Store }
 
 func (r remembersAll) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	all := make([]runtime.Call, len(calls))
 	for i, c := range calls {
 		for _, q := range c.Requests {
-			// A lease is of the policy that it was taken for, and not of copies.
+			// A block belongs to the address of its policy, not to copies.
 			if q.Policy != nil && q.Policy.Lease.Tokens == 0 {
 				p := *q.Policy
 				p.DenyCache = time.Hour
@@ -181,8 +181,8 @@ func (r remembersAll) Do(ctx context.Context, calls []runtime.Call) ([]runtime.A
 	return r.Store.Do(ctx, all)
 }
 
-// TestStoreThatRemembers runs the contract of all stores with denials remembered of every limit that is not leased.
-func TestStoreThatRemembers(t *testing.T) {
+// The conformance suite passes with a DenyCache.
+func TestStoreWithDenyCache(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a MySQL group of three primaries (Group Replication in multi-primary mode) on loopback, of a test's own: nothing
-# outside DIR is touched, and nothing remains of it.
+# Runs a MySQL group of three primaries (Group Replication in multi-primary mode) on loopback for tests. All files are in
+# DIR, which guard removes.
 #
 #   mysqlgroup.sh start DIR PORT   start the nodes; their SQL ports are PORT+1, PORT+2 and PORT+3
 #   mysqlgroup.sh kill DIR N       kill node N with SIGKILL
@@ -9,13 +9,12 @@
 #   mysqlgroup.sh thaw DIR N       continue node N, and wait until it is in the group
 #   mysqlgroup.sh guard DIR        wait for the end of the standard input; then kill all nodes and remove DIR
 #
-# SQL is spoken as root, without a password, in the database test. The server is the one that mysql.sh has unpacked into
-# RATELIMITGEN_MYSQL_DIR, by default ~/.cache/ratelimitgen-mysql. The status is 3 if it is not there.
+# Clients connect as root, without a password, to the database test. mysql.sh must have unpacked the server into
+# RATELIMITGEN_MYSQL_DIR, by default ~/.cache/ratelimitgen-mysql. The status is 3 if it has not.
 set -eu
 
+. "$(dirname "$0")/cluster.sh"
 root=${RATELIMITGEN_MYSQL_DIR:-$HOME/.cache/ratelimitgen-mysql}/root
-verb=$1
-dir=$2
 
 # mysqld OPTION...: run the server, with its own loader and libraries.
 mysqld() {
@@ -25,17 +24,17 @@ mysqld() {
 		--secure-file-priv=NULL --mysqlx=OFF --innodb-buffer-pool-size=32M "$@"
 }
 
-# group_port N: the port by which node N speaks to the others.
+# group_port N: the port for the traffic between nodes.
 group_port() { echo $((port + 3 + $1)); }
 
-# start_node N BOOT: BOOT is ON if the node is to join the group by itself. Until it has, it accepts no writes, which
-# would be its own.
+# start_node N BOOT: BOOT is ON if the node joins the group by itself. Until then it is read-only, because its own writes
+# would keep it out of the group.
 start_node() {
 	n=$1
 	cd "$dir"
-	# Of a node that was killed; the number in it may be that of another process by now.
-	rm -f "$dir/$n.socket" "$dir/$n.socket.lock"
-	(mysqld --datadir="$dir/$n" --socket="$dir/$n.socket" --pid-file="$dir/$n.pid" --bind-address=127.0.0.1 --port=$((port + n)) \
+	# A killed node leaves them behind, and the process ID in the lock may be that of another process by now.
+	rm -f "$dir/$n/socket" "$dir/$n/socket.lock"
+	(mysqld --datadir="$dir/$n" --socket="$dir/$n/socket" --pid-file="$dir/$n/pid" --bind-address=127.0.0.1 --port=$((port + n)) \
 		--server-id="$n" --report-host=127.0.0.1 --gtid-mode=ON --enforce-gtid-consistency=ON --log-bin=binlog --skip-replica-start \
 		--innodb-flush-log-at-trx-commit=2 --sync-binlog=0 --plugin-load-add=group_replication.so \
 		--loose-group-replication-group-name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa --loose-group-replication-start-on-boot="$2" --super-read-only=ON \
@@ -50,14 +49,6 @@ start_node() {
 		sleep 0.5
 	done
 	fail "$n" "does not answer"
-}
-
-sql() { mariadb --no-defaults --user=root --socket="$dir/$1.socket" --batch --skip-column-names --execute="$2"; }
-
-fail() {
-	echo "mysqlgroup.sh: node $1 $2" >&2
-	tail -n 20 "$dir/$1.log" >&2
-	exit 1
 }
 
 state() {
@@ -83,9 +74,6 @@ await_node() {
 	fail "$1" "has not joined"
 }
 
-# signal_node SIGNAL N
-signal_node() { [ ! -f "$dir/$2.pid" ] || kill -s "$1" "$(cat "$dir/$2.pid")" 2>/dev/null || true; }
-
 case $verb in
 start)
 	[ -e "$root/usr/lib/mysql/plugin/group_replication.so" ] || { echo "mysqlgroup.sh: no server in $root: see mysql.sh" >&2; exit 3; }
@@ -108,32 +96,16 @@ start)
 		await_node $n
 	done
 	;;
-kill)
-	signal_node KILL "$3"
-	;;
 rejoin)
 	port=$(cat "$dir/port")
 	start_node "$3" ON
 	await_node "$3"
 	;;
-freeze)
-	signal_node STOP "$3"
-	;;
 thaw)
 	signal_node CONT "$3"
 	port=$(cat "$dir/port")
-	sleep 5 # until then, a node that was expelled may not know it
+	sleep 5 # a node that was expelled may not have noticed before
 	await_node "$3"
 	;;
-guard)
-	cat >/dev/null
-	for n in 1 2 3; do
-		signal_node KILL $n
-	done
-	rm -rf "$dir"
-	;;
-*)
-	sed -n 's/^# \{0,1\}//p' "$0" >&2
-	exit 2
-	;;
+*) common_verb "${3:-}" ;;
 esac

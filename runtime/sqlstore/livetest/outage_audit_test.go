@@ -22,17 +22,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// figures are what came of a part.
+// figures are the results of a part.
 type figures struct {
 	name                            string
 	calls, admitted, denied, errors int64
-	// tokens are those acknowledged, and stored those that are taken in the database.
+	// tokens counts the acknowledged tokens, and stored those taken according to the rows.
 	tokens, stored int64
 	over, lost     int64
-	// rows is by how many tokens the rows of transactions differ from what is stored.
+	// rows is the difference between the tokens in the callers' rows and those stored as taken.
 	rows int64
-	// longest are the calls that took longest, by method, lag is how late timers fired, and late how many calls took
-	// longer than they may without it.
+	// longest is the longest duration of a call by each method. lag is how late timers fired at most. late counts the calls
+	// that exceeded their timeout by more than the lag and the slack.
 	longest                   map[method]time.Duration
 	lag                       time.Duration
 	late                      map[method]int64
@@ -46,7 +46,7 @@ type figures struct {
 // spot is a key of a limit.
 type spot struct{ place, key int }
 
-// audit compares the records with what is stored.
+// audit compares the records with the stored rows.
 func (r *outageRun) audit(name string) *figures {
 	f := &figures{name: name, longest: map[method]time.Duration{}, late: map[method]int64{}, messages: map[string]int{},
 		acknowledged: map[spot]int64{}, transacted: map[spot]int64{}, outageNames: r.names, struck: r.struck}
@@ -85,7 +85,7 @@ func (r *outageRun) audit(name string) *figures {
 	return f
 }
 
-// read adds up what the processes recorded.
+// read adds up the records of all processes.
 func (f *figures) read(t *testing.T, dir string, limits []*outageLimit, repaired []time.Duration) {
 	places := map[*outageLimit]int{}
 	for i, l := range limits {
@@ -128,10 +128,9 @@ func (f *figures) read(t *testing.T, dir string, limits []*outageLimit, repaired
 	t.Log("first answers after: ", strings.Join(f.firstAnswers, ", "))
 }
 
-// particulars are what differs between errors of one cause.
+// particulars are the parts in which errors of the same cause differ.
 var particulars = regexp.MustCompile(`limit "[^"]*"|[0-9.]+:[0-9]+|\([0-9]+ms\)`)
 
-// add adds a call.
 func (f *figures) add(e entry, limits []*outageLimit, places map[*outageLimit]int) {
 	f.calls++
 	l := limits[e.place]
@@ -182,7 +181,7 @@ func (r *outageRun) balances(f *figures, limits []*outageLimit) map[spot]int64 {
 	return peekAll(r.t, runtime.NewLimiter(store), limits, slices.Collect(maps.Keys(f.acknowledged)))
 }
 
-// peekAll returns how many tokens are taken from each of many keys.
+// peekAll returns how many tokens are taken from each key.
 func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spots []spot) map[spot]int64 {
 	taken, queue := map[spot]int64{}, make(chan spot)
 	var failed error
@@ -196,7 +195,7 @@ func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spot
 				b, err := limiter.Limit(&p, keyOf(s.key)).Peek(context.Background())
 				mu.Lock()
 				failed = cmp.Or(failed, err)
-				// What has accrued since the beginning is far less than half a token.
+				// Since the beginning, far less than half a token has accrued.
 				taken[s] = int64(float64(p.Capacity) - b.Value + 0.5)
 				mu.Unlock()
 			}
@@ -211,7 +210,7 @@ func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spot
 	return taken
 }
 
-// tableOf returns the figures of all parts as a table.
+// tableOf formats the figures of all parts as a table.
 func tableOf(rows ...*figures) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -25,14 +25,14 @@ import (
 // be stored; one that was acknowledged to a process killed at that moment may be missing from the records.
 
 const (
-	// outageTimeout is how long a call may take, and outageSlack how much later its caller must have the answer.
+	// outageTimeout is the timeout of calls, and outageSlack how much later they may return.
 	outageTimeout = time.Second
 	outageSlack   = 100 * time.Millisecond
 	// closeTimeout is how long Close may take.
 	closeTimeout = 10 * time.Second
 	// outageResumes is how long it may take until calls are answered again after a fault.
 	outageResumes = 10 * time.Second
-	// generation is how long the load takes from one set of keys. One of them is hot: its tokens run out.
+	// generation is how long the load uses a set of keys. One of them is hot: its tokens run out.
 	generation     = time.Second
 	outageKeys     = 9
 	outageCapacity = 60
@@ -41,11 +41,11 @@ const (
 	perLimit = 2
 )
 
-// outageLimit is a limit that the load takes from, always by the same method.
+// outageLimit is a limit and the method by which the load takes from it.
 type outageLimit struct {
 	policy *runtime.Policy
 	method method
-	// with is taken from in the same call.
+	// with is a limit that is taken in the same call.
 	with *outageLimit
 }
 
@@ -87,24 +87,25 @@ func outageLimits() (all []*outageLimit) {
 	return all
 }
 
-// most is how many tokens of a key can be taken.
+// most is the largest number of tokens of a key that can be taken.
 func (l *outageLimit) most() int64 { return l.policy.Capacity + l.policy.MaxReserved }
 
-// outageCourse says where a process takes and where it records its calls.
+// outageCourse is the table of a process and the file for its records.
 type outageCourse struct {
 	Nodes []address
 	Log   string
-	// Start is when the first generation of keys began, for all processes.
+	// Start is when the first generation of keys begins, in all processes.
 	Start time.Time
 }
 
 // ownRows is the name of the table into which transactions write a row for each token they take.
 func (c outageCourse) ownRows() string { return c.Nodes[0].Table + "_own" }
 
-// outageEnv is set in a process of the load, to its course.
+// outageEnv is the environment variable that makes this program a process of the load. Its value is the course.
 const outageEnv = "RATELIMITGEN_TEST_OUTAGE"
 
-// takeInOutage takes until the standard input ends, and then closes the stores while calls are in flight.
+// takeInOutage is the main function of a process of the load. It takes tokens until the standard input ends, and then
+// closes the stores while calls are in flight.
 func takeInOutage(text string) error {
 	var c outageCourse
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -165,7 +166,7 @@ func (c outageCourse) clients(r *recorder) (all []*outageClient, err error) {
 	return all, nil
 }
 
-// takeUntil takes from a limit, one call after the other: mostly from the hot key.
+// takeUntil takes from a limit, one call after the other, mostly from the hot key.
 func (c *outageClient) takeUntil(stop *atomic.Bool, place int) {
 	for !stop.Load() {
 		key, n := int(time.Since(c.start)/generation)*outageKeys, int64(1)
@@ -183,7 +184,7 @@ func (c *outageClient) takeUntil(stop *atomic.Bool, place int) {
 	}
 }
 
-// take takes n tokens. The limit's timeout is the only bound of a call, and the context that of a transaction.
+// take takes n tokens. Its only timeout is that of the limit, or of the transaction.
 func (c *outageClient) take(place, key int, n int64) (taken bool, err error) {
 	ctx, l, k := context.Background(), c.limits[place], keyOf(key)
 	switch l.method {
@@ -214,7 +215,7 @@ func (c *outageClient) take(place, key int, n int64) (taken bool, err error) {
 	return d.Allowed, err
 }
 
-// close closes the store, and records how long that took.
+// close closes the store, and records the duration.
 func (c *outageClient) close() {
 	closed, begin := make(chan error, 1), time.Now()
 	go func() { closed <- c.store.Close() }()
@@ -242,7 +243,7 @@ type recorder struct {
 // lag is by how much a timer fired late, and when.
 type lag struct{ at, by time.Duration }
 
-// watchTimers notes how late timers fire: so late may be the end of a call that has timed out, too.
+// watchTimers records how late timers fire: the timeout of a call may fire as late.
 func (r *recorder) watchTimers() {
 	const tick, noticed = 5 * time.Millisecond, 5 * time.Millisecond
 	for {
@@ -256,7 +257,7 @@ func (r *recorder) watchTimers() {
 	}
 }
 
-// lagSinceLocked returns by how much a timer fired late at most since some time.
+// lagSinceLocked returns the largest lag since a time.
 func (r *recorder) lagSinceLocked(since time.Duration) (most time.Duration) {
 	for i := len(r.lags) - 1; i >= 0 && r.lags[i].at >= since; i-- {
 		most = max(most, r.lags[i].by)
@@ -269,14 +270,14 @@ func newRecorder(c outageCourse) (*recorder, error) {
 	return &recorder{limits: outageLimits(), start: c.Start, file: file, running: map[*entry]bool{}}, err
 }
 
-// outcome is what came of a call.
+// outcome is the result of a call.
 type outcome string
 
 const (
 	allowed outcome = "+"
 	denied  outcome = "-"
 	failed  outcome = "!"
-	// unended: the call had not ended when the process did.
+	// unended: the call did not return before the process ended.
 	unended outcome = "?"
 	// closing is a call of Close.
 	closing outcome = "."
@@ -295,7 +296,7 @@ type entry struct {
 	err   error
 }
 
-// answered reports whether the call was answered.
+// answered reports whether the call returned a decision.
 func (e entry) answered() bool { return e.outcome == allowed || e.outcome == denied }
 
 // record runs a call and records it.
@@ -339,7 +340,7 @@ func (r *recorder) write(e entry) {
 	}
 }
 
-// stuck waits for the calls in flight, and records those that do not end.
+// stuck waits for the calls in flight, and records those that do not return.
 func (r *recorder) stuck() {
 	deadline := time.Now().Add(closeTimeout)
 	for {
@@ -363,7 +364,7 @@ func (r *recorder) stuck() {
 	}
 }
 
-// parseEntry reads a line of a record, or returns false if the process was killed while it wrote it.
+// parseEntry parses a line. It returns false for a line that was not written completely because the process was killed.
 func parseEntry(line string) (e entry, ok bool) {
 	fields := strings.SplitN(line, " ", 8)
 	if len(fields) < 8 {

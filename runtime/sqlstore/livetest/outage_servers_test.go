@@ -15,41 +15,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// site is the servers of one part of TestFaults, which nobody else uses.
+// site is the servers of one part of TestFaults.
 type site struct {
 	own *own
-	// pooler is nil if clients reach the servers.
+	// pooler is nil if clients connect to the servers directly.
 	pooler  *own
 	driver  string
 	dialect string
-	// dsns are those of the nodes, and direct is that of the server behind a pooler.
+	// dsns has the data source name of each node, and direct is that of the server behind a pooler.
 	dsns   []string
 	direct string
-	// endpoints are where clients reach the nodes, and pids the files with the process ids of what answers there.
+	// endpoints are the addresses of the nodes for clients, and pids the files with the process ids of their servers.
 	endpoints []endpoint
 	pids      []string
 }
 
-// endpoint is an address and port of a server.
+// endpoint is the address and port of a server.
 type endpoint struct {
 	host string
 	port int
 }
 
-// fault is something that goes wrong.
+// fault is a failure of a server, the network or a client.
 type fault struct {
 	name string
-	// lasts is how long it goes on until it is repaired.
+	// lasts is the time from strike to repair.
 	lasts time.Duration
-	// strike begins the fault, and repair ends it. Without repair, it is repaired by itself or for good.
+	// strike begins the fault, and repair ends it. repair is nil if the fault ends by itself, or never.
 	strike, repair func() error
-	// permanent: clients must do without the server, and can.
+	// permanent: the server does not come back, and clients must use another.
 	permanent bool
-	// client is what happens to one of the processes of the load meanwhile.
+	// client is the fate of one of the processes of the load.
 	client clientFault
 }
 
-// clientFault is what happens to a process of the load.
+// clientFault is the fate of a process of the load during a fault.
 type clientFault int
 
 const (
@@ -58,10 +58,10 @@ const (
 	isClosed
 )
 
-// outages is how long faults last. If long is 0, there are no long ones.
+// outages is how long faults last. A long of 0 leaves the long ones out.
 type outages struct{ short, long time.Duration }
 
-// newPostgres starts a Postgres, with a standby if it is to fail over.
+// newPostgres starts a Postgres, with or without a standby.
 func newPostgres(t *testing.T, driver string, standby bool) *site {
 	s := startSite(t, "postgres")
 	s.driver, s.dialect = driver, "postgres"
@@ -78,8 +78,8 @@ func newPostgres(t *testing.T, driver string, standby bool) *site {
 	return s
 }
 
-// newPooled starts a Postgres behind a PgBouncer of a kind, in a pool mode. Clients reach the pooler, which is node 0; node
-// 1 is the server.
+// newPooled starts a Postgres behind a PgBouncer of a kind, in a pool mode. Clients connect to the pooler, which is
+// node 0; node 1 is the server.
 func newPooled(t *testing.T, driver, kind, mode string) *site {
 	s := newPostgres(t, driver, false)
 	s.pooler = &own{script: "./server.sh", offset: 2, args: []string{kind, strconv.Itoa(s.own.port(0)), mode}}
@@ -128,7 +128,7 @@ func startSite(t *testing.T, kind string) *site {
 	return s
 }
 
-// usual returns the faults of a client or of node i that every database has.
+// usual returns the faults of all databases, for a client or node i.
 func (s *site) usual(i int, o outages) []fault {
 	e := s.endpoints[i]
 	requests, answers := "-d %s --dport %d", "-s %s --sport %d"
@@ -146,7 +146,7 @@ func (s *site) usual(i int, o outages) []fault {
 	return all
 }
 
-// crashes kills the server, and the pooler if there is one, and starts them again.
+// crashes kills the server, and the pooler if there is one, and restarts them.
 func (s *site) crashes(o outages) (all []fault) {
 	crash := func(name string, of *own, i int) {
 		all = append(all, fault{name: name + " killed", lasts: o.short / 4, client: isKilled,
@@ -165,17 +165,17 @@ func (s *site) crashes(o outages) (all []fault) {
 	return all
 }
 
-// isolate cuts the standby off from its primary: commits wait for it.
+// isolate disconnects the standby from its primary, so that commits wait.
 func (s *site) isolate(o outages) fault {
 	e := endpoint{"127.0.0.1", s.own.port(0)}
 	return e.firewall("standby cut off", o.short, goesOn, "DROP", "-d %s --dport %d", "-s %s --sport %d")
 }
 
-// failOver makes the standby the primary after the old one was killed, or after it fell silent.
+// failOver promotes the standby after the primary was killed, or has fallen silent.
 func (s *site) failOver(o outages, silently bool) []fault {
 	cutOff := s.isolate(o)
 	repair := cutOff.repair
-	cutOff.repair = nil // it stays so until the primary is gone: what clients wait for is not on the standby
+	cutOff.repair = nil // not before the primary is killed: until then, commits must not reach the standby
 	e := s.endpoints[0]
 	silence := e.firewall("", 0, goesOn, "DROP", "-d %s --dport %d", "-s %s --sport %d")
 	return []fault{cutOff, {name: "failover", permanent: true, strike: func() error {
@@ -194,14 +194,14 @@ func (s *site) failOver(o outages, silently bool) []fault {
 	}}}
 }
 
-// rejoin kills a node of the cluster, and has it join again.
+// rejoin kills a node of the cluster, which then joins again.
 func (s *site) rejoin(node int) fault {
 	n := strconv.Itoa(node)
 	return fault{name: "node killed", strike: func() error { return s.own.run("kill", n) },
 		repair: func() error { return s.own.run("rejoin", n) }}
 }
 
-// firewall returns a fault in which packets to or from an endpoint meet a target of iptables.
+// firewall returns a fault that applies a target of iptables to packets that match.
 func (e endpoint) firewall(name string, lasts time.Duration, client clientFault, target string, matches ...string) fault {
 	change := func(command string) func() error {
 		return func() error {
@@ -224,7 +224,7 @@ func (s *site) signal(i int, name string) error {
 		return err
 	}
 	if name != "CONT" {
-		// It must start no more processes while they are signalled.
+		// Stopped first, so that it does not start processes meanwhile.
 		if err := exec.Command("kill", "-s", "STOP", leader).Run(); err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (s *site) signal(i int, name string) error {
 	return exec.Command("kill", "-s", name, leader).Run()
 }
 
-// logs returns the ends of what the servers have logged.
+// logs returns the ends of the servers' logs.
 func (s *site) logs() string {
 	var all strings.Builder
 	for _, pid := range s.pids {
@@ -258,7 +258,7 @@ func (s *site) logs() string {
 	return all.String()
 }
 
-// processIn returns the process id in a file that a server writes.
+// processIn reads a file with a process id.
 func processIn(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

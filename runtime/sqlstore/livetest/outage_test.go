@@ -21,17 +21,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestFaults takes tokens from several processes while servers, connections and processes fail. Of each database it
+// TestFaults takes tokens from several processes while servers, connections and processes fail. For each database it
 // requires that
 //
-//   - no key gives more tokens than it has: stored <= capacity, and so is what was acknowledged;
-//   - no token is lost: acknowledged <= stored, and of transactions also the rows of the caller's == stored;
-//   - no call takes longer than its timeout and 100 ms, and Close no longer than 10 s. On a busy machine, what timers of
-//     the same process fired late meanwhile is deducted, and printed as the lag;
+//   - no key grants more tokens than it has: stored <= capacity, and acknowledged <= capacity;
+//   - no token is lost: acknowledged <= stored, and the rows of the callers' transactions == stored;
+//   - no call takes longer than its timeout and 100 ms, and Close no longer than 10 s. On a busy machine, the lag of
+//     timers of the same process is deducted, and printed;
 //   - calls are answered again soon after each fault.
 //
-// It prints a table of the figures. The servers and the load run in a network namespace of their own, where packets can
-// be dropped, which takes root.
+// It prints a table of the figures. The servers and the load run in a network namespace of their own, in which packets
+// can be dropped. That requires root.
 func TestFaults(t *testing.T) {
 	if os.Getenv(namespaceEnv) == "" {
 		inNamespace(t)
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// outagePart is a database, and what fails there.
+// outagePart is a database and its faults.
 type outagePart struct {
 	name   string
 	start  func(t *testing.T) *site
@@ -84,7 +84,7 @@ func outageParts() (all []outagePart) {
 	return all
 }
 
-// namespaceEnv is set in a process that has a network of its own.
+// namespaceEnv is set in the process that runs in the network namespace.
 const namespaceEnv = "RATELIMITGEN_TEST_NAMESPACE"
 
 // inNamespace runs the test again in a network namespace.
@@ -116,7 +116,7 @@ func inNamespace(t *testing.T) {
 	}
 }
 
-// outageRun is a part that is running.
+// outageRun is the state of a part.
 type outageRun struct {
 	*site
 	t      *testing.T
@@ -124,7 +124,7 @@ type outageRun struct {
 	// started is how many processes of the load were started.
 	started   int
 	processes []*outageProcess
-	// struck is how many faults there were, and repaired when those were over that have an end, by their names.
+	// struck counts the faults. repaired is when faults were repaired, and names are the names of these.
 	struck   int
 	repaired []time.Duration
 	names    []string
@@ -138,13 +138,13 @@ type outageProcess struct {
 
 const outageProcesses = 3
 
-// runOutages runs the load on a site through its faults, and compares what it recorded with what is stored.
+// runOutages runs the load on a site through its faults, and compares the records with the rows.
 func runOutages(t *testing.T, p outagePart) *figures {
 	o := outages{short: 1300 * time.Millisecond}
 	if *long {
 		o = outages{short: 3 * time.Second, long: 15 * time.Second}
 	}
-	// A host that fell silent stays so until the end of its part.
+	// The rules for a silent host remain until the end of its part.
 	t.Cleanup(func() { assert.NoError(t, exec.Command("iptables", "-w", "-F", "INPUT").Run()) })
 	r := &outageRun{site: p.start(t), t: t}
 	t.Cleanup(func() {
@@ -201,7 +201,6 @@ func (r *outageRun) server(i int) server {
 	return server{r.dialect, a.Driver, a.DSN, a.dialect()}
 }
 
-// startProcess starts a process of the load.
 func (r *outageRun) startProcess() {
 	c := r.course
 	c.Log = filepath.Join(c.Log, fmt.Sprint(r.started))
@@ -217,14 +216,14 @@ func (r *outageRun) startProcess() {
 	r.processes = append(r.processes, &outageProcess{cmd, alive})
 }
 
-// wait waits for a process that was told to stop.
+// wait waits for a process whose standard input was closed.
 func (p *outageProcess) wait(t *testing.T) {
 	timer := time.AfterFunc(5*closeTimeout, func() { p.cmd.Process.Kill() })
 	defer timer.Stop()
 	assert.NoError(t, p.cmd.Wait(), "a process of the load")
 }
 
-// run has a fault strike, and one of the processes be killed or closed meanwhile and replaced by another.
+// run runs a fault. Meanwhile, one of the processes may be killed or closed, and replaced.
 func (r *outageRun) run(f fault) {
 	r.t.Logf("%v: %s", time.Since(r.course.Start).Round(time.Millisecond), f.name)
 	r.struck++
@@ -254,7 +253,7 @@ func (r *outageRun) run(f fault) {
 	}
 }
 
-// awaitAnswers waits until calls are answered again, or for as long as that may take.
+// awaitAnswers waits until calls are answered again, or the time for that is over.
 func (r *outageRun) awaitAnswers() {
 	since := time.Since(r.course.Start)
 	for time.Since(r.course.Start) < since+outageResumes+time.Second {
@@ -269,7 +268,7 @@ func (r *outageRun) awaitAnswers() {
 	}
 }
 
-// lastEntry returns the last whole entry of a file.
+// lastEntry returns the last complete entry of a file.
 func lastEntry(t *testing.T, name string) (entry, bool) {
 	file, err := os.Open(name)
 	require.NoError(t, err)
@@ -282,5 +281,5 @@ func lastEntry(t *testing.T, name string) (entry, bool) {
 	text, err := io.ReadAll(file)
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
-	return parseEntry(lines[max(0, len(lines)-2)]) // after the last newline is what is being written
+	return parseEntry(lines[max(0, len(lines)-2)]) // the text after the last newline is incomplete
 }

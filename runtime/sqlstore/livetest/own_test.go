@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own is servers of the tests' own, which can be killed: nobody else uses them. A script starts them, in a
-// directory and at ports of their own, and removes them when the tests end, however they end.
+// own is servers that only these tests use, so that they can be killed. A script starts them in their own directory
+// with their own ports, and removes them when the tests end, however they end.
 type own struct {
 	script string
-	// offset sets the ports apart from those of other scripts.
+	// offset separates the ports from those of other scripts.
 	offset int
-	// args are those of start after the port.
+	// args are the arguments of start after the port.
 	args []string
 
 	dir   string
@@ -26,12 +26,12 @@ type own struct {
 	alive io.Closer
 }
 
-// start starts the servers. The error is errNotInstalled if there are none to start.
+// start starts the servers. The error wraps errNotInstalled if their software is missing.
 func (o *own) start() (err error) {
 	if o.dir, err = os.MkdirTemp("", "ratelimitgen"); err != nil {
 		return err
 	}
-	// The servers may run as somebody else.
+	// The servers may run as another user.
 	if err := os.Chmod(o.dir, 0o755); err != nil {
 		return err
 	}
@@ -46,14 +46,13 @@ func (o *own) start() (err error) {
 	return err
 }
 
-// errNotInstalled: the servers' software is not there.
+// errNotInstalled: the software of a server is missing.
 var errNotInstalled = errors.New("not installed")
 
-// statusNotInstalled is how a script says so.
+// statusNotInstalled is the exit status of a script whose software is missing.
 const statusNotInstalled = 3
 
-// needOwn requires that servers have started. If they are not installed, the test is skipped, but fails in
-// continuous integration.
+// needOwn skips the test if the error is errNotInstalled, but fails it if CI is set, and for all other errors.
 func needOwn(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, errNotInstalled) && os.Getenv("CI") == "" {
@@ -62,7 +61,7 @@ func needOwn(t *testing.T, err error) {
 	require.NoError(t, err)
 }
 
-// watch starts the script's guard, which removes the servers as soon as this process is no more.
+// watch starts the guard of the script, which removes the servers when this process ends.
 func (o *own) watch() (err error) {
 	o.guard = exec.Command(o.script, "guard", o.dir)
 	if o.alive, err = o.guard.StdinPipe(); err != nil {
@@ -71,7 +70,7 @@ func (o *own) watch() (err error) {
 	return o.guard.Start()
 }
 
-// run has the script do something.
+// run runs a verb of the script.
 func (o *own) run(verb string, args ...string) error {
 	out, err := exec.Command(o.script, append([]string{verb, o.dir}, args...)...).CombinedOutput()
 	if err != nil {
@@ -80,7 +79,7 @@ func (o *own) run(verb string, args ...string) error {
 	return nil
 }
 
-// remove kills the servers, if they were started, and removes what they have stored.
+// remove kills the servers, if they were started, and removes their files.
 func (o *own) remove() {
 	if o.guard != nil {
 		o.alive.Close()
@@ -88,6 +87,6 @@ func (o *own) remove() {
 	}
 }
 
-// port returns the servers' port number i. Two runs of the tests at once have different ones, unless they
-// are out of luck.
+// port returns the ith port of the servers. It depends on the process id, so that concurrent runs of the tests rarely
+// collide.
 func (o *own) port(i int) int { return 20_000 + os.Getpid()%250*40 + o.offset + i }

@@ -18,10 +18,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// pooler is a PgBouncer before the Postgres server; see pgbouncer.sh.
+// pooler is a PgBouncer in front of the Postgres server; see pgbouncer.sh.
 type pooler struct{ own }
 
-// startPooler starts a PgBouncer of a release, with settings, which ends with the test.
+// startPooler starts a release of PgBouncer with settings. It is stopped when the test ends.
 func startPooler(t *testing.T, offset int, release string, settings ...string) *pooler {
 	t.Helper()
 	u, err := url.Parse(postgresDSN)
@@ -36,7 +36,7 @@ func startPooler(t *testing.T, offset int, release string, settings ...string) *
 	return p
 }
 
-// server returns a database of the pooler by a driver, with parameters of its connections.
+// server returns a database of the pooler with a driver and parameters of its connections.
 func (p *pooler) server(driver, database string, parameters ...string) server {
 	s := server{"pgbouncer", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", p.port(0), database), sqlstore.Postgres}
 	for _, parameter := range parameters {
@@ -55,22 +55,22 @@ func (w way) String() string {
 	return w.driver + " " + w.parameter
 }
 
-// unnamed are the ways that do not name prepared statements, so that a pooler may send each transaction to another
-// session.
+// unnamed are the ways without named prepared statements, for which a pooler may use another session for each
+// transaction.
 var unnamed = []way{
 	{"pgx", "default_query_exec_mode=exec"}, {"pgx", "default_query_exec_mode=simple_protocol"},
 	{"pgx", "default_query_exec_mode=cache_describe"},
 	{"postgres", ""}, {"postgres", "binary_parameters=yes"},
 }
 
-// named is the way that names prepared statements.
+// named is the way with named prepared statements.
 var named = way{"pgx", ""}
 
 const ignoreDigits = "ignore_startup_parameters=extra_float_digits"
 
-// TestPgBouncer takes by the installed PgBouncer, which does not track prepared statements if it is older than 1.21,
-// in each mode: exactly as many as fit, or Ready says what to change.
-func TestPgBouncer(t *testing.T) {
+// Through the installed PgBouncer, which does not track prepared statements before version 1.21, in each pool mode:
+// either exactly the capacity is granted, or Ready returns an error that says what to change.
+func TestPgBouncerIsExactOrExplained(t *testing.T) {
 	p := startPooler(t, 16, "installed", ignoreDigits)
 	for _, w := range unnamed {
 		for _, mode := range []string{"transaction", "single", "session"} {
@@ -96,14 +96,13 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// TestPgBouncerSettings says what must be set in a PgBouncer that refuses a parameter, does not reach its server,
-// or has no connection to spare.
-func TestPgBouncerSettings(t *testing.T) {
+// Ready says what to set in a PgBouncer that refuses a parameter, does not reach its server, or has no free connection.
+func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	p := startPooler(t, 12, "installed", "query_wait_timeout=1", "server_round_robin=1")
 	db, table := servers[0].open(t), newTable()
 	servers[0].storeIn(t, db, table, nil)
 	for _, w := range unnamed[len(unnamed)-2:] {
-		said(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
+		failsWith(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
 	}
 	exec := unnamed[0].parameter
 	exactBehind(t, p.server("pgx", "transaction", exec))
@@ -115,14 +114,14 @@ func TestPgBouncerSettings(t *testing.T) {
 	defer tx.Rollback()
 	_, err = tx.Exec("SELECT 1")
 	require.NoError(t, err)
-	said(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
+	failsWith(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
 
-	said(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
-	said(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
+	failsWith(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
+	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
 }
 
-// TestPgBouncerTracking has a PgBouncer that tracks prepared statements, with drivers of every way.
-func TestPgBouncerTracking(t *testing.T) {
+// A PgBouncer that tracks prepared statements works with every driver in every mode.
+func TestPgBouncerTrackingIsExact(t *testing.T) {
 	if !*long {
 		t.Skip("it gets a newer PgBouncer from Debian: run it with -long")
 	}
@@ -134,7 +133,8 @@ func TestPgBouncerTracking(t *testing.T) {
 	}
 }
 
-// refusesBehind requires that Ready of a store with so many connections says what to change, in bounded time.
+// refusesBehind requires that Ready of a store with so many connections returns an error that contains says, in bounded
+// time.
 func refusesBehind(t *testing.T, s server, table string, connections int, says ...string) {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)
@@ -155,11 +155,11 @@ func refusesBehind(t *testing.T, s server, table string, connections int, says .
 	t.Log(err)
 }
 
-// exactBehind has several programs, as it were, race for the tokens of one key of limits of two kinds, while others
-// run statements of their own: as many are admitted as fit, and are stored as taken.
+// exactBehind takes tokens of one key of two limits by several programs, while other clients run their own statements.
+// Exactly the capacity is granted, and stored as taken.
 func exactBehind(t *testing.T, s server) {
 	const programs, callersEach, capacity = 3, 8, 400
-	// Not by way of the pooler: the test looks at what is really there.
+	// Without the pooler, so that the test reads the rows themselves.
 	direct, table := servers[0].open(t), newTable()
 	truth := servers[0].storeIn(t, direct, table, nil)
 	bucket, sliding := once("bucket", capacity), once("sliding", capacity)
@@ -201,14 +201,14 @@ func exactBehind(t *testing.T, s server) {
 	t.Logf("%d admitted of %d that fit, %d errors", admitted.Load(), 2*capacity, failed.Load())
 }
 
-// behind returns a store of a program of its own, with few connections.
+// behind returns a store with few connections, like that of another program.
 func (s server) behind(t *testing.T, table string) *sqlstore.Store {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)
 	require.NoError(t, err)
 	db.SetMaxOpenConns(2)
 	if strings.Contains(s.dsn, "/session") {
-		db.SetMaxOpenConns(1) // as a program has a session for each
+		db.SetMaxOpenConns(1) // each needs a session of the pool
 	}
 	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Batch: 3})
 	require.NoError(t, err)
@@ -219,9 +219,9 @@ func (s server) behind(t *testing.T, table string) *sqlstore.Store {
 	return store
 }
 
-// others runs clients of the pooler that are not stores, until done is closed. Their statements have the parameters of
-// those that write and delete rows, and are sent as lib/pq sends them outside of transactions: a pooler may have them
-// run what another client has prepared. What they run must not be a store's.
+// others runs clients of the pooler that are not stores, until done is closed. Their statements have the same
+// parameters as those that write and delete rows, and lib/pq sends them without a transaction. A pooler may mix up the
+// prepared statements of its clients, and must not run one of a store.
 func (s server) others(t *testing.T, table string, p *runtime.Policy, done chan struct{}) *sync.WaitGroup {
 	var all sync.WaitGroup
 	u, err := url.Parse(s.dsn)
@@ -239,7 +239,7 @@ func (s server) others(t *testing.T, table string, p *runtime.Policy, done chan 
 					return
 				default:
 				}
-				// Errors are the pooler's mistake: one has fewer parameters than the other.
+				// It may fail if the pooler runs the other statement, which has fewer parameters.
 				db.Exec(`SELECT CAST($1 AS text), CAST($2 AS text), CAST($3 AS integer), CAST($4 AS double precision),
 					CAST($5 AS bigint), CAST($6 AS double precision), CAST($7 AS integer)`,
 					p.Name, "", 0, float64(p.Capacity), time.Now().UnixNano(), 0.0, 0)

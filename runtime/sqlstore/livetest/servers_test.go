@@ -4,22 +4,48 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "github.com/lib/pq"              // the driver "postgres"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// server is a database, by one of the drivers for it.
+// long enables the tests that take minutes, and ten times as many histories.
+var long = flag.Bool("long", false, "run the long tests too")
+
+// TestMain runs the tests or, in a process that a test has started, the main function for its environment variable.
+func TestMain(m *testing.M) {
+	for env, race := range map[string]func(string) error{courseEnv: raceOn, leaseEnv: raceLeased, outageEnv: takeInOutage} {
+		if course, ok := os.LookupEnv(env); ok {
+			if err := race(course); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	mysql.SetLogger(&mysql.NopLogger{}) // connections are cut on purpose
+	code := m.Run()
+	galera.remove()
+	mysqlGroup.remove()
+	os.Exit(code)
+}
+
+// server is a database with one of its drivers.
 type server struct {
 	name    string
 	driver  string
@@ -27,7 +53,7 @@ type server struct {
 	dialect sqlstore.Dialect
 }
 
-// protocol returns what the server speaks: "postgres" or "mysql".
+// protocol returns "postgres" or "mysql".
 func (s server) protocol() string {
 	if s.driver == "mysql" {
 		return "mysql"
@@ -35,14 +61,13 @@ func (s server) protocol() string {
 	return "postgres"
 }
 
-// words are what servers call the settings of a session that tests change.
+// words are the names of session settings that tests change.
 var words = map[string]map[string]string{
 	"postgres": {"isolation": "default_transaction_isolation", "readOnly": "default_transaction_read_only"},
 	"mariadb":  {"isolation": "tx_isolation", "readOnly": "tx_read_only"},
 	"mysql":    {"isolation": "transaction_isolation", "readOnly": "transaction_read_only"},
 }
 
-// word returns what the server calls a setting.
 func (s server) word(setting string) string { return words[s.dialect.Name][setting] }
 
 var (
@@ -80,7 +105,7 @@ func (s server) open(t testing.TB) *sql.DB {
 
 var tables atomic.Int64
 
-// newTable returns the name of a table that no other test has.
+// newTable returns the name of a new table.
 func newTable() string { return fmt.Sprintf("rl_%d_%d", os.Getpid(), tables.Add(1)) }
 
 // store returns a store in a new table, which is dropped when the test ends.
@@ -89,7 +114,7 @@ func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 	return s.storeIn(t, db, newTable(), clock)
 }
 
-// storeIn is store with a table of a name.
+// storeIn is store with the name of the table.
 func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
 	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
@@ -104,3 +129,65 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 }
 
 var _ runtime.TxStore = (*sqlstore.Store)(nil)
+
+// with returns the server with a parameter of its connections.
+func (s server) with(parameter string) server {
+	joint := "?"
+	if strings.Contains(s.dsn, "?") {
+		joint = "&"
+	}
+	s.dsn += joint + parameter
+	return s
+}
+
+// as returns the server with another user.
+func (s server) as(t *testing.T, user, password string) server {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		c.User, c.Passwd = user, password
+		s.dsn = c.FormatDSN()
+		return s
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	u.User = url.UserPassword(user, password)
+	s.dsn = u.String()
+	return s
+}
+
+// database returns the server with another database.
+func (s server) database(t *testing.T, name string) server {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		c.DBName = name
+		s.dsn = c.FormatDSN()
+		return s
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	s.dsn = u.String()
+	return s
+}
+
+// Drivers quote a data source name that they cannot parse. The errors of the store do not.
+func TestMalformedNameHidesPassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://user:hunter2 x@127.0.0.1/test", "postgres://user:hunter2%zz@127.0.0.1/test", "postgres://user:hunter2/x@127.0.0.1/test",
+		"postgres://user:hunter2@127.0.0.1:54x/test", "user=x password=a hunter2 sslmode=disable", "user=x password='hunter2",
+		"password=a port=hunter2", "hunter2",
+	} {
+		for _, s := range servers[:2] {
+			s.dsn = dsn
+			store := s.visit(t, "")
+			for _, err := range []error{store.Ready(t.Context()), store.Migrate(t.Context()), take(t.Context(), store), sweep(t.Context(), store)} {
+				assert.ErrorContains(t, err, "the data source name cannot be parsed")
+				assert.NotContains(t, err.Error(), "hunter2")
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestSessionSettings has connections that would not commit what a statement has written, or would write keys in
-// two ways.
-func TestSessionSettings(t *testing.T) {
+// Connections that would not commit single statements, or would convert keys, are refused.
+func TestSessionSettingsThatLoseWritesAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		if s.protocol() != "mysql" {
 			return
@@ -34,8 +34,8 @@ func TestSessionSettings(t *testing.T) {
 	})
 }
 
-// TestMigrateAtOnce has many processes, as it were, create the table at once.
-func TestMigrateAtOnce(t *testing.T) {
+// Concurrent calls of Migrate succeed.
+func TestConcurrentMigratesSucceed(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		for range 5 {
@@ -59,8 +59,8 @@ func TestMigrateAtOnce(t *testing.T) {
 	})
 }
 
-// TestClockOfABusyPool waits for a connection: that is no part of the way to the database's clock.
-func TestClockOfABusyPool(t *testing.T) {
+// The wait for a free connection is not part of the measured round trip to the database's clock.
+func TestBusyPoolDoesNotSkewTheClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, nil)
@@ -76,8 +76,8 @@ func TestClockOfABusyPool(t *testing.T) {
 	})
 }
 
-// TestAlteredTable changes a column to another type that the store can use, while it is used.
-func TestAlteredTable(t *testing.T) {
+// A column gets another usable type while the store has prepared statements.
+func TestAlteredTableRemainsUsable(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
@@ -97,9 +97,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestAlteredTableAmidCalls does so while many ask: some of them have taken when others learn of it, and some find
-// their statements closed.
-func TestAlteredTableAmidCalls(t *testing.T) {
+// The same during calls: some calls of a batch have taken when others fail, and some find their statements closed.
+func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 	for _, s := range servers[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
@@ -133,9 +132,9 @@ func TestAlteredTableAmidCalls(t *testing.T) {
 	}
 }
 
-// TestNeighbours asks of two limits at once, of which the row of one is locked for too long: of the other, what is
-// told is taken, is.
-func TestNeighbours(t *testing.T) {
+// A Do has calls for two limits, and the row of one is locked until a timeout. The answer to the other call is returned
+// with the error.
+func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	s := servers[0].with("statement_timeout=300")
 	db := s.open(t)
 	table := newTable()
@@ -151,12 +150,142 @@ func TestNeighbours(t *testing.T) {
 	defer tx.Rollback()
 	require.NoError(t, limiter.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
 
-	ask := func(p *runtime.Policy) runtime.Call {
+	takeOf := func(p *runtime.Policy) runtime.Call {
 		return runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}}
 	}
-	answers, err := store.Do(t.Context(), []runtime.Call{ask(free), ask(locked)})
+	answers, err := store.Do(t.Context(), []runtime.Call{takeOf(free), takeOf(locked)})
 	require.ErrorContains(t, err, "57014", "canceling statement due to statement timeout")
 	require.Len(t, answers, 2)
 	assert.True(t, answers[0].Allowed())
 	assert.False(t, answers[1].Given())
+}
+
+// Databases whose encoding is not UTF8 convert or refuse some names and keys, so they are refused. SQL_ASCII keeps the
+// bytes, which are the same for every driver.
+func TestOnlyUTF8AndBytesAreAccepted(t *testing.T) {
+	admin := servers[0].open(t)
+	create := func(t *testing.T, encoding string) (name string) {
+		name = newTable()
+		_, err := admin.Exec(fmt.Sprintf("CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", name, encoding))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
+			require.NoError(t, err)
+		})
+		return name
+	}
+	for _, encoding := range []string{"LATIN1", "EUC_JP"} {
+		t.Run(encoding, func(t *testing.T) {
+			name := create(t, encoding)
+			for _, s := range servers[:2] {
+				for _, s := range []server{s, s.with("client_encoding=UTF8")} {
+					store := s.database(t, name).visit(t, "")
+					says := fmt.Sprintf(`keep table "rate_limits" in a database whose encoding is UTF8, such as "CREATE DATABASE ... `+
+						`ENCODING 'UTF8' TEMPLATE template0" makes: server_encoding is %q instead of "UTF8"`, encoding)
+					assert.ErrorContains(t, store.Migrate(t.Context()), says)
+					assert.ErrorContains(t, store.Ready(t.Context()), says)
+					refuses(t, store, says)
+				}
+			}
+		})
+	}
+	t.Run("SQL_ASCII", func(t *testing.T) {
+		name := create(t, "SQL_ASCII")
+		limit := once("limit", 3)
+		for i, s := range []server{servers[0], servers[1], servers[0].with("client_encoding=UTF8")} {
+			store := s.database(t, name).visit(t, "")
+			require.NoError(t, store.Migrate(t.Context()))
+			require.NoError(t, store.Ready(t.Context()))
+			d, err := runtime.NewLimiter(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context())
+			require.NoError(t, err)
+			assert.True(t, d.Allowed)
+			assert.EqualValues(t, 2-i, d.Remaining, "one row, whoever writes it")
+		}
+	})
+	t.Run("client", func(t *testing.T) {
+		s := servers[0].with("client_encoding=LATIN1") // lib/pq refuses it by itself
+		refuses(t, s.visit(t, ""), `change the settings of the connections, in the data source name or in the server: `+
+			`client_encoding is "LATIN1" instead of "UTF8"`)
+	})
+}
+
+// Before version 12, extra_float_digits must be higher for doubles to be read as they were written.
+func TestDigitsBeforePostgres12AreRefused(t *testing.T) {
+	db := servers[0].open(t)
+	schema, table := servers[0].schema(t, db), newTable()
+	servers[0].storeIn(t, db, table, nil)
+	_, err := db.Exec("CREATE FUNCTION " + schema + ".current_setting(text) RETURNS text LANGUAGE sql AS " +
+		"'SELECT CASE $1 WHEN ''server_version_num'' THEN ''110022'' ELSE pg_catalog.current_setting($1) END'")
+	require.NoError(t, err)
+	defer db.Exec("DROP FUNCTION " + schema + ".current_setting(text)")
+	for _, s := range servers[:2] {
+		s = s.with("search_path=" + schema + ",pg_catalog,public")
+		for digits, says := range map[int]string{0: "0 before Postgres 12", 1: "1 before Postgres 12", 2: "", 3: ""} {
+			store := s.with(fmt.Sprint("extra_float_digits=", digits)).visit(t, table)
+			if says == "" {
+				require.NoError(t, store.Ready(t.Context()))
+				require.NoError(t, take(t.Context(), store))
+				continue
+			}
+			refuses(t, store, fmt.Sprintf(`extra_float_digits is %q instead of "3"`, says))
+		}
+	}
+}
+
+// The server closes all idle connections of a pool. The next calls succeed on new ones, with a driver that runs them in
+// transactions.
+func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
+	const connections, rounds = 10, 10
+	admin := servers[1].open(t)
+	table := newTable()
+	p, truth := once("limit", 2*rounds), servers[1].storeIn(t, admin, table, nil)
+	s := servers[1].with("application_name=" + table)
+	failed := 0
+	for range rounds {
+		db := s.open(t)
+		db.SetMaxIdleConns(connections)
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		require.NoError(t, store.Ready(t.Context()))
+		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		for _, call := range []func() error{
+			func() error { return limit.Require(t.Context()) },
+			func() error { _, err := limit.Peek(t.Context()); return err },
+		} {
+			beIdle(t, db, connections)
+			var closed int
+			require.NoError(t, admin.QueryRow(
+				"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", table).Scan(&closed))
+			require.GreaterOrEqual(t, closed, connections)
+			require.Eventually(t, func() bool {
+				err := admin.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", table).Scan(&closed)
+				return err == nil && closed == 0
+			}, 10*time.Second, time.Millisecond)
+			if !assert.NoError(t, call()) {
+				failed++
+			}
+		}
+		require.NoError(t, store.Close())
+		db.Close()
+	}
+	assert.EqualValues(t, rounds, left(t, truth, p))
+	t.Logf("%d of %d calls failed", failed, 2*rounds)
+}
+
+// beIdle makes a pool hold so many idle connections that work.
+func beIdle(t *testing.T, db *sql.DB, connections int) {
+	t.Helper()
+	var all []*sql.Conn
+	for len(all) < connections {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		if conn.PingContext(t.Context()) == nil {
+			all = append(all, conn)
+		} else {
+			conn.Close() // one that the server has closed
+		}
+	}
+	for _, conn := range all {
+		require.NoError(t, conn.Close())
+	}
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,8 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// impatient returns the server with a setting by which it ends, after a second, a session that is silent while it has
-// rows locked: otherwise a client that is gone holds them until the server hears of it.
+// impatient returns the server with a setting that ends a session after a second, if it is silent while it holds locks.
+// Without it, a lost client keeps its rows locked until the server notices.
 func (s server) impatient(t *testing.T) server {
 	t.Helper()
 	if s.driver == "mysql" {
@@ -39,7 +43,7 @@ func (s server) impatient(t *testing.T) server {
 	return s
 }
 
-// lateness is how late the timers of this machine are, at most: it may be busy with other things.
+// lateness is how late the timers of this machine fire at most, because it may be busy.
 type lateness struct {
 	stopped chan struct{}
 	most    chan time.Duration
@@ -69,10 +73,10 @@ func (l *lateness) stop() time.Duration {
 	return <-l.most
 }
 
-// TestSilentConnections has the connections of a store under load fall silent, again and again, as if packets were
-// dropped. No call waits longer than its limit's timeout, new connections are used soon, tokens reported as taken are
-// stored, and Close returns in time.
-func TestSilentConnections(t *testing.T) {
+// The connections of a store under load fall silent again and again, as if packets were dropped. No call waits longer
+// than its limit's timeout, new connections are used soon, tokens reported as taken are stored, and Close returns in
+// time.
+func TestSilentConnectionsDoNotBlockCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		for _, batch := range []int{0, 1} {
 			t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
@@ -109,7 +113,7 @@ func loadInSilence(t *testing.T, s server, batch int) {
 		l.await(t, "progress", func() bool { return count.answers() > before+100 })
 		proxy.silence()
 		silenced, answered := time.Now(), count.answers()
-		// What was on its way is answered, but no more than a call of each caller.
+		// Calls that were in flight may return, at most one of each caller.
 		l.await(t, "service by new connections", func() bool { return count.answers() > answered+callers })
 		resumed := time.Since(silenced)
 		t.Logf("service resumed after %v", resumed.Round(10*time.Millisecond))
@@ -125,8 +129,8 @@ func loadInSilence(t *testing.T, s server, batch int) {
 	assert.LessOrEqual(t, time.Since(start), sqlstore.Timeout+lag)
 }
 
-// TestShortTimeoutFarAway has a timeout of five round trips: fewer than it takes to connect and to prepare.
-func TestShortTimeoutFarAway(t *testing.T) {
+// The timeout is five round trips, fewer than are needed to connect and prepare.
+func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		table := newTable()
 		s.storeIn(t, s.open(t), table, nil)
@@ -148,4 +152,101 @@ func TestShortTimeoutFarAway(t *testing.T) {
 		}
 		t.Logf("call %d was the first that was answered, after %v", calls, time.Since(start).Round(time.Millisecond))
 	})
+}
+
+// proxy forwards connections to a server, and cuts them at random: before it forwards a request or, worse, an answer.
+type proxy struct {
+	listener net.Listener
+	target   string
+	// One read in odds ends the connection instead of being forwarded; 0 is none.
+	odds int
+	cuts atomic.Int64
+	// delay is the latency that each read gets.
+	delay time.Duration
+	// accepted counts the connections. The first so many as silent forward nothing any more, not even the end of the other
+	// side, as if packets were dropped. They are closed when the test has ended.
+	accepted, silent atomic.Int64
+	ended            chan struct{}
+}
+
+// silence makes all present connections forward nothing any more. New ones do.
+func (p *proxy) silence() { p.silent.Store(p.accepted.Load()) }
+
+// through returns the server behind a proxy, which is closed when the test ends.
+func (s server) through(t *testing.T, odds int) (server, *proxy) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: listener, odds: odds, ended: make(chan struct{})}
+	s.dsn, p.target = redirect(t, s, listener.Addr().String())
+	t.Cleanup(func() {
+		listener.Close()
+		close(p.ended)
+	})
+	go p.serve()
+	return s, p
+}
+
+// redirect returns the server's data source name with another address, and its own address.
+func redirect(t *testing.T, s server, address string) (dsn, was string) {
+	t.Helper()
+	if s.driver == "mysql" {
+		c, err := mysql.ParseDSN(s.dsn)
+		require.NoError(t, err)
+		was, c.Addr = c.Addr, address
+		return c.FormatDSN(), was
+	}
+	u, err := url.Parse(s.dsn)
+	require.NoError(t, err)
+	was, u.Host = u.Host, address
+	if !strings.Contains(was, ":") {
+		was += ":5432"
+	}
+	return u.String(), was
+}
+
+// serve accepts clients until the listener is closed.
+func (p *proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		go p.connect(client, p.accepted.Add(1))
+	}
+}
+
+// connect forwards the connection of a client. number counts connections from 1.
+func (p *proxy) connect(client net.Conn, number int64) {
+	upstream, err := net.Dial("tcp", p.target)
+	if err != nil {
+		client.Close()
+		return
+	}
+	go p.pass(upstream, client, number)
+	p.pass(client, upstream, number)
+}
+
+// pass forwards from one connection to the other, until either is closed or it cuts them.
+func (p *proxy) pass(to, from net.Conn, number int64) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if number <= p.silent.Load() {
+			<-p.ended
+			return
+		}
+		if p.delay > 0 {
+			<-time.After(p.delay)
+		}
+		if n > 0 && p.odds > 0 && rand.N(p.odds) == 0 {
+			p.cuts.Add(1)
+			return
+		}
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+	}
 }

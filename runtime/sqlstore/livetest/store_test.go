@@ -1,17 +1,161 @@
 package livetest
 
 import (
+	"database/sql"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// TestStore runs the contract of all stores.
+// TestStore runs the conformance suite of all stores.
 func TestStore(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
+	})
+}
+
+// Statements that decide in SQL must agree with the Go step bit for bit.
+func TestStatementsAgreeWithTheGoStep(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, table, clock := s.open(t), newTable(), storetest.NewClock()
+		store := s.storeIn(t, db, table, clock.Now)
+		subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
+		agree.Test(t, subject, 100)
+		agree.Singly(t, subject, 100)
+	})
+}
+
+// isolated returns the server with a default isolation level of its connections.
+func (s server) isolated(level string) server {
+	if s.protocol() == "mysql" {
+		level = "'" + strings.ToUpper(strings.ReplaceAll(level, " ", "-")) + "'"
+	}
+	return s.with(s.word("isolation") + "=" + url.PathEscape(level))
+}
+
+// The conformance suite passes at every isolation level that connections may have by default.
+func TestEveryIsolationLevelPassesTheSuite(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		for _, level := range []string{"read uncommitted", "read committed", "repeatable read", "serializable"} {
+			t.Run(level, func(t *testing.T) {
+				db := s.isolated(level).open(t)
+				storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store { return s.store(t, db, clock) })
+			})
+		}
+	})
+}
+
+// modes are parameters of connections that must not change a decision.
+var modes = map[string][]string{
+	"pgx": {
+		"default_query_exec_mode=simple_protocol", "default_query_exec_mode=exec", "default_query_exec_mode=describe_exec",
+	},
+	"postgres": {"binary_parameters=yes"},
+	"mysql": {
+		"sql_mode=ORACLE", "interpolateParams=true", "clientFoundRows=true", "sql_mode=SIMULTANEOUS_ASSIGNMENT",
+		"sql_mode='ANSI_QUOTES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION," +
+			"PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT,REAL_AS_FLOAT'&interpolateParams=true",
+	},
+}
+
+// With each of the modes, the store agrees with the Go step, also in transactions.
+func TestConnectionModesAgreeWithTheGoStep(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		for _, mode := range modes[s.driver] {
+			t.Run(mode, func(t *testing.T) {
+				s := s.with(mode)
+				db, err := sql.Open(s.driver, s.dsn)
+				require.NoError(t, err)
+				t.Cleanup(func() { db.Close() })
+				if err := db.Ping(); err != nil {
+					t.Skip("a mode of other servers: ", err)
+				}
+				table, clock := newTable(), storetest.NewClock()
+				store := s.storeIn(t, db, table, clock.Now)
+				// Before Ready, because pgx reuses prepared statements that have the same text.
+				takesInTx(t, db, store)
+				require.NoError(t, store.Ready(t.Context()))
+				subject := agree.Subject{Store: store, DB: db, Dialect: s.dialect, Table: table, Clock: clock}
+				agree.Test(t, subject, 10)
+				agree.Singly(t, subject, 10)
+			})
+		}
+	})
+}
+
+// takesInTx takes from one row and from two, in transactions of the caller and of the store.
+func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
+	t.Helper()
+	for _, durability := range []runtime.Durability{runtime.DurabilityDefault, runtime.DurabilityRelaxed, runtime.DurabilityFull} {
+		p, q := once(fmt.Sprint("p", durability), 3), once(fmt.Sprint("q", durability), 3)
+		p.Durability, q.Durability = durability, durability
+		one := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: `"\'`, Count: 1}}}}
+		both := []runtime.Call{{Requests: append(one[0].Requests, runtime.Request{Policy: q, Count: 1})}}
+		for _, calls := range [][]runtime.Call{one, both} {
+			require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+				answers, err := store.WithTx(tx).Do(t.Context(), calls)
+				assert.True(t, err != nil || answers[0].Allowed())
+				return err
+			}))
+		}
+		answers, err := store.Do(t.Context(), both)
+		require.NoError(t, err)
+		assert.EqualValues(t, 0, answers[0].Decisions[0].Remaining)
+		assert.EqualValues(t, 1, answers[0].Decisions[1].Remaining)
+	}
+}
+
+// Statements for many rows send doubles as texts in JSON. The server must read them bit for bit.
+func TestDoublesInJSONAreExact(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		if s.protocol() != "mysql" {
+			return
+		}
+		db := s.open(t)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 1000 {
+			want := (random.Float64()*3 - 1) * math.Pow(10, float64(random.IntN(16)))
+			var text, number float64
+			query := "SELECT v FROM JSON_TABLE(?, '$[*]' COLUMNS (v DOUBLE PATH '$[0]')) j"
+			require.NoError(t, db.QueryRow(query, fmt.Sprintf(`[["%v"]]`, want)).Scan(&text))
+			require.NoError(t, db.QueryRow(query, fmt.Sprintf(`[[%v]]`, want)).Scan(&number))
+			require.Equal(t, want, text)
+			if number != want {
+				t.Logf("as a number, %v is %v", want, number)
+			}
+		}
+	})
+}
+
+// Sessions that round doubles, or convert texts, are refused.
+func TestSessionsThatChangeDataAreRefused(t *testing.T) {
+	digits := [2]string{"extra_float_digits=0", `extra_float_digits is "0" instead of "3"`}
+	charset := [2]string{"character_set_connection=latin1", `character_set_connection is "latin1" instead of "utf8mb4"`}
+	utf16 := [2]string{"character_set_connection=utf16", `character_set_connection is "utf16" instead of "utf8mb4"`}
+	empty := [2]string{"sql_mode=EMPTY_STRING_IS_NULL", `an empty text is "NULL" instead of "a text"`}
+	refused := map[string][][2]string{
+		"postgres-pgx": {digits}, "postgres-pq": {digits}, "mariadb": {charset, utf16, empty}, "mysql": {charset, utf16},
+	}
+	onEach(t, func(t *testing.T, s server) {
+		table := newTable()
+		s.storeIn(t, s.open(t), table, nil)
+		for _, says := range refused[s.name] {
+			store := s.with(says[0]).visit(t, table)
+			assert.ErrorContains(t, store.Ready(t.Context()), "change the settings of the connections")
+			refuses(t, store, says[1])
+		}
 	})
 }

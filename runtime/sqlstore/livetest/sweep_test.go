@@ -29,9 +29,8 @@ func refilled() []*runtime.Policy {
 	return all
 }
 
-// TestSweep has a sweep delete the rows that have been full for an hour: no others, and none of limits that it
-// is not told of.
-func TestSweep(t *testing.T) {
+// A sweep deletes only rows that have been full for an hour, and only rows of the given limits.
+func TestSweepDeletesOnlyFullRows(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		clock := storetest.NewClock()
 		_, stores := shared(t, upToDate(nodes), clock.Now)
@@ -73,8 +72,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepUnderLoad sweeps rows while they are taken from: as many are admitted as fit, not one more.
-func TestSweepUnderLoad(t *testing.T) {
+// Rows are swept while tokens are taken from them. Exactly the capacity is granted.
+func TestSweepUnderLoadGrantsExactlyTheCapacity(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		clock := storetest.NewClock()
 		_, stores := shared(t, upToDate(nodes), clock.Now)
@@ -98,7 +97,7 @@ func TestSweepUnderLoad(t *testing.T) {
 // sweptKeys is how many keys are swept under load.
 const sweptKeys = 100
 
-// startSweeping has each store sweep until stop is called, which returns how many rows were deleted.
+// startSweeping sweeps by each store until stop is called, which returns how many rows were deleted.
 func startSweeping(t *testing.T, stores []runtime.Store, p *runtime.Policy) (stop func() int) {
 	var deleted atomic.Int64
 	var stopped atomic.Bool
@@ -119,7 +118,7 @@ func startSweeping(t *testing.T, stores []runtime.Store, p *runtime.Policy) (sto
 	}
 }
 
-// takeFromAll has callers ask once for a token of each key, and returns how many of them each key admitted.
+// takeFromAll takes a token of each key by several callers, and returns how many of them were allowed for each key.
 func takeFromAll(t *testing.T, stores []runtime.Store, p *runtime.Policy) []int64 {
 	const callers = 6
 	var mu sync.Mutex

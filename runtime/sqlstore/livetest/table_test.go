@@ -14,11 +14,11 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// spoiled is a table that is not as the store needs it: what matches was in the statement that creates it is
-// something else, and what the store says.
+// spoiled is a table that the store cannot use: the statement that creates it with the match of was replaced by is.
+// says is part of the error.
 type spoiled struct{ was, is, says string }
 
-// spoiledTables are those of each dialect.
+// spoiledTables is by the protocol.
 var spoiledTables = map[string][]spoiled{
 	"postgres": {
 		{`prev .*`, ``, `prev is missing`},
@@ -47,7 +47,7 @@ var spoiledTables = map[string][]spoiled{
 	},
 }
 
-// spoil creates a table that is not as it must be, and returns a store in it.
+// spoil creates such a table, and returns a store in it.
 func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 	t.Helper()
 	table := newTable()
@@ -64,15 +64,15 @@ func (s server) spoil(t *testing.T, db *sql.DB, how spoiled) *sqlstore.Store {
 	return store
 }
 
-// TestTableDiffers finds tables in which counts would not be exact, or could not be kept at all: when the
-// program starts, if it asks, and otherwise at the first call, also in a transaction of the caller.
-func TestTableDiffers(t *testing.T) {
+// Tables in which counts would not be exact, or could not be stored, are refused: by Ready, and otherwise by the first
+// call, also in a transaction of the caller.
+func TestTableThatDiffersIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		require.NotEmpty(t, spoiledTables[s.protocol()])
 		for _, how := range spoiledTables[s.protocol()] {
 			t.Run(how.says, func(t *testing.T) {
-				if s.dialect.Name == "mariadb" { // which tells the width of integers, too
+				if s.dialect.Name == "mariadb" { // its types of integers have a display width
 					how.says = strings.ReplaceAll(how.says, `is "bigint`, `is "bigint(20)`)
 				}
 				store := s.spoil(t, db, how)
@@ -88,7 +88,7 @@ func TestTableDiffers(t *testing.T) {
 	})
 }
 
-// refuses requires that a first call says what is wrong, and of which limit.
+// refuses requires that the error of a first call contains says, and names the limit.
 func refuses(t *testing.T, store runtime.Store, says string) {
 	t.Helper()
 	d, err := runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Allow(t.Context())
@@ -98,9 +98,8 @@ func refuses(t *testing.T, store runtime.Store, says string) {
 	t.Log(err)
 }
 
-// TestTableIsThere finds nothing to say about a table that Migrate has created, in a schema or not, nor about
-// one with columns of the user's own.
-func TestTableIsThere(t *testing.T) {
+// Ready accepts tables that Migrate has created, with and without a schema, and tables with additional columns.
+func TestUsableTableIsAccepted(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		own := s.schema(t, db)
@@ -113,12 +112,12 @@ func TestTableIsThere(t *testing.T) {
 			require.NoError(t, runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
 			var rows int
 			require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
-			assert.Equal(t, 1, rows, "Ready leaves nothing behind")
+			assert.Equal(t, 1, rows, "Ready leaves no row")
 		}
 	})
 }
 
-// schema creates a schema, which is dropped when the test ends.
+// schema creates a schema, and drops it when the test ends.
 func (s server) schema(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	name := newTable()
@@ -131,8 +130,8 @@ func (s server) schema(t *testing.T, db *sql.DB) string {
 	return name
 }
 
-// TestMissingTable says what to do, and goes on once it is done.
-func TestMissingTable(t *testing.T) {
+// The error says what to do, and the store works as soon as that is done.
+func TestMissingTableIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -155,8 +154,8 @@ func TestMissingTable(t *testing.T) {
 	})
 }
 
-// TestReadyAtOnce has many hosts start at once: none is in another's way, or in that of those who take.
-func TestReadyAtOnce(t *testing.T) {
+// Hosts that start at the same time disturb neither each other nor the callers.
+func TestConcurrentReadysSucceed(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		_, stores := shared(t, nodes, nil)
 		var all sync.WaitGroup

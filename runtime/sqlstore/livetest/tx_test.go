@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -15,12 +16,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// once grants its capacity, and nothing more for ten years.
+// once returns a limit of capacity tokens that accrue over ten years.
 func once(name string, capacity int64) *runtime.Policy {
 	return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: capacity}
 }
 
-// left returns how many tokens of a limit are left, as others see it.
+// left returns how many tokens of a limit are left, as another transaction sees it.
 func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	t.Helper()
 	b, err := runtime.NewLimiter(store).Limit(p, runtime.Key{}).Peek(t.Context())
@@ -28,8 +29,8 @@ func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	return b.Remaining
 }
 
-// TestTx takes in the caller's transaction: if and only if it commits.
-func TestTx(t *testing.T) {
+// Tokens are taken if and only if the caller's transaction commits.
+func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, time.Now)
@@ -72,7 +73,7 @@ func TestTx(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, tx.Commit())
-		assert.Equal(t, int64(5), left(t, store, p), "what came after the savepoint was rolled back")
+		assert.Equal(t, int64(5), left(t, store, p), "the take after the savepoint was rolled back")
 
 		tx = begin()
 		in := limiter.WithTx(tx)
@@ -88,8 +89,8 @@ func TestTx(t *testing.T) {
 	})
 }
 
-// TestTxOfConn takes in a transaction that the caller has begun on a connection of theirs.
-func TestTxOfConn(t *testing.T) {
+// The caller begins the transaction by a statement on a *sql.Conn.
+func TestTxBegunOnConn(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, p := s.store(t, db, time.Now), once("limit", 10)
@@ -107,8 +108,8 @@ func TestTxOfConn(t *testing.T) {
 	})
 }
 
-// TestTxLeavesNoMarks denies a key that was never seen: no row is left of it.
-func TestTxLeavesNoMarks(t *testing.T) {
+// A denied first use of a key leaves no row.
+func TestTxDeniedLeavesNoRow(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		table := newTable()
@@ -127,10 +128,9 @@ func TestTxLeavesNoMarks(t *testing.T) {
 	})
 }
 
-// TestRunInTx has transactions take from two limits one after the other, in opposite orders: some are
-// chosen to be run again, and all end well. They are few, because Postgres looks for a deadlock only when
-// it has lasted for a second.
-func TestRunInTx(t *testing.T) {
+// Transactions take from two limits in opposite orders, so some are aborted and run again, and all succeed. They are
+// few, because Postgres looks for a deadlock only after a second.
+func TestRunInTxRetriesDeadlocks(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, limits := s.store(t, db, time.Now), []*runtime.Policy{once("a", 6), once("b", 6)}
@@ -171,8 +171,8 @@ func TestRunInTx(t *testing.T) {
 	})
 }
 
-// TestRetryTxError shows two transactions that wait for each other: one of them is told to begin again.
-func TestRetryTxError(t *testing.T) {
+// If two transactions wait for each other, one of them is aborted with an error that says to run it again.
+func TestDeadlockReturnsRetryTxError(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store := s.store(t, db, time.Now)
@@ -203,9 +203,8 @@ func TestRetryTxError(t *testing.T) {
 	})
 }
 
-// TestTxFirstUse has many transactions use a key each for the first time, at the isolation that the
-// database has of itself.
-func TestTxFirstUse(t *testing.T) {
+// Concurrent transactions use different keys for the first time, at the database's default isolation level.
+func TestTxConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db := s.open(t)
 		store, p := s.store(t, db, time.Now), once("limit", 1)
@@ -219,4 +218,58 @@ func TestTxFirstUse(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// Concurrent calls use sharded keys, some of whose rows exist. In any other order than that of the rows they would
+// deadlock, which the server resolves only after a second.
+func TestPostgresHasNoDeadlocks(t *testing.T) {
+	s := servers[0]
+	admin := s.open(t)
+	name := newTable()
+	_, err := admin.Exec("CREATE DATABASE " + name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
+		require.NoError(t, err)
+	})
+	useShards(t, s.database(t, name))
+
+	require.Eventually(t, func() bool { // sessions report their statistics when they end
+		var sessions int
+		err := admin.QueryRow("SELECT numbackends FROM pg_stat_database WHERE datname = $1", name).Scan(&sessions)
+		return err == nil && sessions == 0
+	}, 10*time.Second, 10*time.Millisecond)
+	var deadlocks, commits int
+	require.NoError(t, admin.QueryRow("SELECT deadlocks, xact_commit FROM pg_stat_database WHERE datname = $1", name).Scan(&deadlocks, &commits))
+	assert.Zero(t, deadlocks)
+	assert.Greater(t, commits, 100, "these are the statistics of the test")
+}
+
+// useShards takes from several sharded keys in one call, by concurrent callers without group commit.
+func useShards(t *testing.T, s server) {
+	db, err := sql.Open(s.driver, s.dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(16)
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Batch: 1})
+	require.NoError(t, err)
+	defer store.Close()
+	require.NoError(t, store.Migrate(t.Context()))
+	limiter := runtime.NewLimiter(store)
+	p := once("sharded", 1600)
+	p.Rate, p.Shards = 16, 16
+	var all sync.WaitGroup
+	for g := range 16 {
+		all.Go(func() {
+			for i := range 40 {
+				var items []runtime.Item
+				for k := range 4 {
+					items = append(items, limiter.Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint((i/4+k+g)%8, "-", i/8)))))
+				}
+				_, err := limiter.All(context.Background(), items...)
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -43,7 +43,7 @@ func TestDeadlineWhileLocked(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	assert.ErrorContains(t, limit.Require(ctx), "while the store was at it", "why it took so long")
+	assert.ErrorContains(t, limit.Require(ctx), "waiting for the database", "why it took so long")
 
 	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package agree compares a store with the pure step: asked the same of the same rows, they must answer the
-// same, and leave the same bits in the table. It is for the statements that decide in SQL.
+// Package agree compares a store with the Go step, for stores that decide in SQL: the same requests on the same rows must
+// give the same answers, and leave the same bits in the table.
 package agree
 
 import (
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -18,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// Subject is a store, and the table in which it keeps its rows.
+// Subject is a store under test, and the table of its rows.
 type Subject struct {
 	Store   runtime.Store
 	DB      *sql.DB
@@ -27,18 +28,19 @@ type Subject struct {
 	Clock   *storetest.Clock
 }
 
-// Test asks batches of random calls of random rows.
+// Test makes batches of random calls on random rows.
 func Test(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
-		d, policies, rows := s.roll(seed, 3)
-		s.ask(t, rows, d.calls(policies), fmt.Sprintf("seed %d", seed))
+		d, policies, rows := s.generate(seed, 3)
+		s.put(t, rows)
+		s.compare(t, rows, d.calls(policies), fmt.Sprintf("seed %d", seed))
 	}
 }
 
-// Singly asks random calls of random rows, each by itself and some time after the one before.
+// Singly makes random calls on random rows, each by itself and some time after the one before.
 func Singly(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
-		d, policies, rows := s.roll(seed, 1)
+		d, policies, rows := s.generate(seed, 1)
 		s.put(t, rows)
 		for i, call := range d.calls(policies) {
 			s.compare(t, rows, []runtime.Call{call}, fmt.Sprintf("seed %d, call %d", seed, i))
@@ -47,30 +49,25 @@ func Singly(t *testing.T, s Subject, batches int) {
 	}
 }
 
-// roll sets the clock, and returns so many limits and rows of them, at random.
-func (s Subject) roll(seed uint64, limits int) (dice, []*runtime.Policy, map[runtime.Row]runtime.State) {
-	d := dice{rand.New(rand.NewPCG(seed, 6+uint64(limits)))}
+// generate sets the clock, and returns random policies and rows. The same seed returns the same.
+func (s Subject) generate(seed uint64, limits int) (generator, []*runtime.Policy, map[runtime.Row]runtime.State) {
+	d := generator{rand.New(rand.NewPCG(seed, 6+uint64(limits)))}
 	s.Clock.Set(time.Unix(0, storetest.NewClock().Now().UnixNano()+d.Int64N(1e15)))
 	policies := d.policies(limits)
 	return d, policies, d.rows(policies, s.Clock.Now().UnixNano())
 }
 
-// One asks one question of one row, which is not there if its state was never seen.
+// One makes one request on one row. If before does not exist, neither does the row.
 func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q runtime.Request) {
 	row := runtime.Row{Name: p.Name}
 	q.Policy = p
 	call := runtime.Call{Requests: []runtime.Request{q}}
-	s.ask(t, map[runtime.Row]runtime.State{row: before}, []runtime.Call{call}, fmt.Sprintf("%+v of %+v in %+v", q, *p, before))
-}
-
-// ask has the store and the step answer calls of the same rows.
-func (s Subject) ask(t testing.TB, rows map[runtime.Row]runtime.State, calls []runtime.Call, what string) {
-	t.Helper()
+	rows := map[runtime.Row]runtime.State{row: before}
 	s.put(t, rows)
-	s.compare(t, rows, calls, what)
+	s.compare(t, rows, []runtime.Call{call}, fmt.Sprintf("%+v of %+v in %+v", q, *p, before))
 }
 
-// compare is ask for a table that holds the rows.
+// compare requires that the store and the Go step agree on calls. The table holds the rows, which are updated.
 func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls []runtime.Call, what string) {
 	t.Helper()
 	want := runtime.NewBatch(calls)
@@ -94,7 +91,7 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 	}
 }
 
-// put makes the table hold these rows and no others.
+// put replaces the rows of the table.
 func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	_, err := s.DB.Exec("DELETE FROM " + s.Table)
 	require.NoError(t, err)
@@ -111,6 +108,7 @@ func (s Subject) put(t testing.TB, rows map[runtime.Row]runtime.State) {
 	require.NoError(t, tx.Commit())
 }
 
+// get returns the stored state of a row.
 func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	state := runtime.State{Exists: true}
 	query := s.sql("SELECT value, ts, prev FROM " + s.Table + " WHERE name = ? AND {key} = ? AND shard = ?")
@@ -122,11 +120,45 @@ func (s Subject) get(t testing.TB, r runtime.Row) runtime.State {
 	return state
 }
 
-// sql writes a statement as the dialect wants it.
+// sql quotes and numbers a statement for the dialect.
 func (s Subject) sql(text string) string {
 	text = strings.ReplaceAll(text, "{key}", s.Dialect.Quote+"key"+s.Dialect.Quote)
 	for i := 1; s.Dialect.Numbered && strings.Contains(text, "?"); i++ {
 		text = strings.Replace(text, "?", fmt.Sprintf("$%d", i), 1)
 	}
 	return text
+}
+
+// Guilty is the key that the table of [Innocents] refuses, by a constraint or a trigger.
+const Guilty = "guilty"
+
+// Innocents makes 300 calls at once, some of them for the key that the table refuses, and requires that all others take.
+func Innocents(t *testing.T, store runtime.Store) {
+	t.Helper()
+	const calls = 300
+	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.SlidingWindow} {
+		for _, guilty := range [][]int{{0}, {137}, {5, 6, 299}} {
+			p := &runtime.Policy{
+				Name: fmt.Sprint("limit", kind, guilty), Kind: kind, Rate: 2, Capacity: 2, Period: runtime.MaxPeriod,
+			}
+			all := make([]runtime.Call, calls)
+			for i := range all {
+				all[i].Requests = []runtime.Request{{Policy: p, Key: fmt.Sprint(i), Count: 1}}
+			}
+			for _, i := range guilty {
+				all[i].Requests[0].Key = Guilty
+			}
+			answers, err := store.Do(context.Background(), all)
+			require.Error(t, err)
+			require.Len(t, answers, calls)
+			passed := 0
+			for i, a := range answers {
+				if a.Allowed() {
+					passed++
+				}
+				assert.Equal(t, all[i].Requests[0].Key != Guilty, a.Given(), "call %d", i)
+			}
+			assert.Equal(t, calls-len(guilty), passed)
+		}
+	}
 }

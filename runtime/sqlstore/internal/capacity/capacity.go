@@ -2,22 +2,23 @@
 //
 // # The model
 //
-// Hosts ask one database, each by lanes with one statement under way at a time (see package group). A statement
-// takes tokens from a number of rows; it costs the database's processor a fixed time and a time for each row, and
-// then waits until its commit is on disk. Commits that wait together share a flush. What a statement has
-// written stays locked until it has committed, so that of those that write one row one is under way at a time.
-// Between host and database lies a network.
+// Several hosts use one database, over a network. Each host has lanes with one statement in flight at a time (see package
+// group). A statement takes tokens from a number of rows. It costs the database's processor a fixed time and a time for
+// each row, and then waits until its commit is on disk. Commits that wait together share a flush. The rows of a statement
+// stay locked until it has committed, so only one statement on a row is in flight at a time.
 //
-// The functions are closed formulas: the least of what the lanes can send, of what the processor can do and of what
-// a locked row lets through. The tests hold them against a simulation in which every statement is played.
-// CAPACITY.md, in package sqlstore, is written from them.
+// The functions are closed formulas. The throughput is the smallest of three bounds: the lanes, the processor, and the
+// lock of a hot row. The tests compare them with a simulation of every statement, and CAPACITY.md, in package sqlstore,
+// is generated from them.
 package capacity
 
-import "math"
+import (
+	"math"
+)
 
-// Costs are what a statement costs, in seconds.
+// Costs are the costs of a statement, in seconds.
 type Costs struct {
-	// Fixed and PerRow are what it costs the database's processor: so much, and so much for each row.
+	// Fixed and PerRow are the time of the database's processor, for a statement and for each of its rows.
 	Fixed, PerRow float64
 	// Commit is how long a flush of the log to the disk takes.
 	Commit float64
@@ -25,23 +26,41 @@ type Costs struct {
 	RoundTrip float64
 }
 
-// Plan is who asks, and whom.
+// network is an assumed, not measured, round trip between two machines of one data centre, in seconds.
+const network = 0.0005
+
+// Postgres and Relaxed are the costs of a statement that takes tokens on PostgreSQL 15, the second with durability relaxed.
+// They were measured by "go run . -costs" in runtime/bench, on an otherwise idle virtual machine with two cores. Fixed and
+// PerRow are processor times; Commit is the difference between the fixed times of the two.
+var (
+	Postgres = Costs{Fixed: 112e-6, PerRow: 9.7e-6, Commit: 130e-6, RoundTrip: network}
+	Relaxed  = Costs{Fixed: 59e-6, PerRow: 10.8e-6, Commit: 0, RoundTrip: network}
+)
+
+// Cores, Lanes and Batch are those of CAPACITY.md: a database of eight cores, and the defaults of the store.
+const (
+	Cores = 8
+	Lanes = 2
+	Batch = 1000
+)
+
+// Plan is a database and its load.
 type Plan struct {
 	Costs
-	// Cores is how many statements the database's processor works at at once.
+	// Cores is how many statements the database runs at once.
 	Cores int
-	// Hosts is how many hosts ask, each by so many Lanes with at most Batch calls in a statement.
+	// Hosts is how many hosts there are. Each has so many Lanes, with at most Batch calls in a statement.
 	Hosts, Lanes, Batch int
 	// Callers is how many callers wait for a decision on each host at any time.
 	Callers int
-	// Hot says that all of them ask of one key. Otherwise, no two of them ask of the same key at once.
+	// Hot: all calls are for one key. Otherwise, no two calls at the same time are for the same key.
 	Hot bool
 }
 
-// busy is the processor's time for a statement of so many rows, in seconds.
+// busy returns the processor time of a statement with so many rows, in seconds.
 func (p Plan) busy(rows float64) float64 { return p.Fixed + p.PerRow*rows }
 
-// lanes is how many lanes send, over all hosts: a key has one on each host.
+// lanes returns how many lanes are in use, over all hosts: a hot key has one on each host.
 func (p Plan) lanes() float64 {
 	if p.Hot {
 		return float64(p.Hosts)
@@ -49,17 +68,18 @@ func (p Plan) lanes() float64 {
 	return float64(p.Hosts * min(p.Lanes, p.Callers))
 }
 
-// calls is how many calls a statement answers: those that have come to its lane while the one before was under way,
-// but no more than a batch holds. Who has been answered asks again, in any of the host's lanes. So for each call that
-// is under way in a lane, a half waits that came from another lane, some time in between, or a whole one that came
-// from the lane itself, when the statement began.
+// calls returns how many calls a statement answers: those that joined its lane while the statement before was in flight,
+// up to a batch.
 func (p Plan) calls() float64 {
 	lanes := p.lanes() / float64(p.Hosts)
 	perLane := float64(p.Callers) / lanes
+	// A caller that has been answered calls again at once, in any of the host's lanes. Those that come from the lane itself
+	// all join the next statement. Those from another lane come at some time in between, so half of them wait on average.
+	// The queue of a lane therefore has 1/2 + 1/(2*lanes) calls for each call in flight.
 	return math.Max(1, math.Min(float64(p.Batch), perLane/(1.5+0.5/lanes)))
 }
 
-// rows is how many rows a statement writes.
+// rows returns how many rows a statement writes.
 func (p Plan) rows() float64 {
 	if p.Hot {
 		return 1
@@ -67,8 +87,7 @@ func (p Plan) rows() float64 {
 	return p.calls()
 }
 
-// cycle is how long a statement takes that does not wait for the processor or a row, in seconds. One that comes while
-// the log is being flushed for others waits for the next flush: if the log always is, all go at its beat.
+// cycle returns how long a statement takes if it does not wait for the processor or a row, in seconds.
 func (p Plan) cycle() float64 {
 	without := p.RoundTrip + p.busy(p.rows())
 	alone := without + p.Commit
@@ -76,14 +95,16 @@ func (p Plan) cycle() float64 {
 	if p.Hot || others == 0 || p.Commit == 0 {
 		return alone
 	}
+	// A commit that comes during a flush for others waits for the next one. If the log is flushed all the time, a cycle is
+	// a whole number of flushes.
 	if others*p.Commit >= without {
 		return (math.Ceil(without/p.Commit) + 1) * p.Commit
 	}
 	return alone + others*p.Commit/alone*p.Commit/2
 }
 
-// Statements returns how many statements a second are carried out: the least of what the lanes send, what the
-// processor can do, and, of a hot key, what its lock lets through.
+// Statements returns the statements per second: the smallest of the bounds set by the lanes, the processor and, for a hot
+// key, the lock of its row.
 func (p Plan) Statements() float64 {
 	busy := p.busy(p.rows())
 	most := math.Min(p.lanes()/p.cycle(), float64(p.Cores)/busy)
@@ -93,36 +114,37 @@ func (p Plan) Statements() float64 {
 	return most
 }
 
-// Decisions returns how many decisions a second are made.
+// Decisions returns the decisions per second.
 func (p Plan) Decisions() float64 { return p.Statements() * p.calls() }
 
-// Leased returns how many decisions a second are made if the limit is leased, in blocks of so many tokens, and each
-// decision takes one. Callers wait together for a block, so that a host asks for one key by one call at a time; its
-// callers then spend the block, at most so many a second on a host.
+// Leased returns the decisions per second if the limit is leased in blocks of so many tokens, and each decision takes
+// one. spends is how many decisions per second a host makes from its memory.
 func (p Plan) Leased(tokens, spends float64) float64 {
+	// The callers of a host share a block, so each key of a host has one call in flight.
 	p.Callers = 1
 	return math.Min(p.Decisions()*tokens, float64(p.Hosts)*spends)
 }
 
-// Sharded returns how many decisions a second a hot key carries that is split into shards, at least two. A statement
-// does not do: a transaction begins, reads two shards and locks them, writes them, and commits, in four round
-// trips. They are locked for two of these. Hosts that do not meet would carry alone, and shards that are never idle
-// most; near both, it is less than either.
+// Sharded returns the decisions per second of a hot key that is split into shards, at least two.
 func (p Plan) Sharded(shards int) float64 {
+	// It takes a transaction: begin, read two shards and lock them, write them, and commit, in four round trips. The shards
+	// are locked during two of these.
 	held := 2*p.RoundTrip + 2*p.busy(2) + p.Commit
 	alone := float64(p.Hosts) / (held + 2*p.RoundTrip)
 	if p.Hosts == 1 {
 		return alone * p.calls()
 	}
+	// The bounds are hosts that never wait for each other, and shards that are never idle. Where the bounds are close, the
+	// throughput is below both.
 	return 1 / math.Hypot(1/alone, held/together(shards)) * p.calls()
 }
 
-// together is how many transactions are under way at once, of many that each want two of so many shards at random.
-// One that waits for a shard may hold another meanwhile. The formula was fitted to the simulation.
+// together returns how many transactions run at once if each locks two of so many shards at random: at most half of
+// the shards, and fewer because a transaction that waits for one shard may hold another. The formula is fitted to the simulation.
 func together(shards int) float64 { return math.Max(1, 0.36*math.Pow(float64(shards), 0.83)) }
 
-// Databases returns how many decisions a second several databases make together, if the keys are spread evenly over
-// them. A hot key is on one of them.
+// Databases returns the decisions per second of n databases together, with the keys spread evenly over them. A hot key is
+// in one of them.
 func (p Plan) Databases(n int) float64 {
 	if p.Hot {
 		return p.Decisions()

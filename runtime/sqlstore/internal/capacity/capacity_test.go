@@ -7,18 +7,18 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// tolerance is how far the arithmetic may be from the simulation.
+// tolerance is how far the formulas may be from the simulation.
 const tolerance = 0.16
 
-// rounds is how often, in a plan that is played, every caller gets a decision.
+// rounds is how many decisions every caller gets in a simulation.
 const rounds = 12
 
-// play plays a plan until every caller has had so many decisions, if the arithmetic is right.
+// play simulates a plan for as long as every caller needs for its rounds, if decisions per second is right.
 func play(p Plan, shards int, decisions float64) (statements, decided float64) {
 	return simulate(p, shards, rounds*float64(p.Hosts*p.Callers)/decisions)
 }
 
-// grid returns plans of all sizes, of which CAPACITY.md shows a few.
+// grid returns plans of all sizes, a few of which are in CAPACITY.md.
 func grid() (all []Plan) {
 	for _, costs := range []Costs{
 		Postgres, Relaxed,
@@ -39,7 +39,7 @@ func grid() (all []Plan) {
 	return all
 }
 
-func TestTheArithmeticAgreesWithTheSimulation(t *testing.T) {
+func TestFormulasAgreeWithTheSimulation(t *testing.T) {
 	furthest := 0.0
 	for _, p := range grid() {
 		_, decisions := play(p, 1, p.Decisions())
@@ -89,21 +89,21 @@ func TestDatabasesAgreeWithTheSimulation(t *testing.T) {
 	assert.Equal(t, hot.Decisions(), hot.Databases(8), "a key is in one of them")
 }
 
-func TestTheSimulationIsTheSameEachTime(t *testing.T) {
+func TestSimulationIsReproducible(t *testing.T) {
 	p := plan(Postgres, 3, 16, false)
 	statements, decisions := play(p, 1, p.Decisions())
 	again, decided := play(p, 1, p.Decisions())
 	assert.Equal(t, fmt.Sprint(statements, decisions), fmt.Sprint(again, decided))
 }
 
-func TestTheSimulationOfOneCallerIsPlain(t *testing.T) {
+func TestSimulationOfOneCallerAddsUpTheCosts(t *testing.T) {
 	p := Plan{Costs{0.1, 0.15, 0.25, 0.5}, 1, 1, 4, 1000, 1, false}
 	statements, decisions := simulate(p, 1, 1000)
 	assert.InDelta(t, 1.0, statements, 0.01, "0.1 + 0.15 + 0.25 + 0.5 seconds each")
 	assert.InDelta(t, statements, decisions, 1e-9)
 }
 
-func TestARowIsLockedUntilTheCommit(t *testing.T) {
+func TestSimulatedRowIsLockedUntilTheCommit(t *testing.T) {
 	p := Plan{Costs{0.1, 0.15, 0.25, 0.5}, 8, 100, 4, 1000, 1, true}
 	statements, _ := simulate(p, 1, 1000)
 	assert.InDelta(t, 2.0, statements, 0.02, "0.1 + 0.15 + 0.25 seconds each, one at a time")

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the tables into CAPACITY.md")
 
 const page = "../../CAPACITY.md"
 
-// What the tables show.
+// The plans of the tables.
 var (
 	hostCounts     = []int{1, 10, 100}
 	callerCounts   = []int{8, 64, 512}
@@ -127,7 +127,7 @@ func databases() table {
 	return t
 }
 
-// rough returns a figure to two digits, which is more than the costs are worth: "240,000".
+// rough returns a figure with two significant digits, as "240,000". The costs are not more precise.
 func rough(figure float64) string {
 	unit := math.Pow(10, math.Floor(math.Log10(figure))-1)
 	digits := fmt.Sprintf("%.0f", math.Round(figure/unit)*unit)
@@ -143,17 +143,17 @@ func TestRough(t *testing.T) {
 	}
 }
 
-// TestThePageSaysWhatIsCalculated holds the tables of the page against the arithmetic.
-func TestThePageSaysWhatIsCalculated(t *testing.T) {
+// TestTablesOfThePageAreUpToDate compares the tables of the page with the formulas.
+func TestTablesOfThePageAreUpToDate(t *testing.T) {
 	was, err := os.ReadFile(page)
 	require.NoError(t, err)
 	is := string(was)
 	for name, make := range tables {
 		begin, end := fmt.Sprintf("<!-- table: %s -->\n", name), "<!-- end -->"
 		before, rest, ok := strings.Cut(is, begin)
-		require.True(t, ok, "the page has no place for the table %q", name)
+		require.True(t, ok, "the page has no line %q", begin)
 		_, after, ok := strings.Cut(rest, end)
-		require.True(t, ok, "the table %q has no end", name)
+		require.True(t, ok, "the table %q has no line %q after it", name, end)
 		is = before + begin + make().String() + end + after
 	}
 	if *update {
@@ -163,8 +163,8 @@ func TestThePageSaysWhatIsCalculated(t *testing.T) {
 	require.Equal(t, is, string(was), "run: go test ./runtime/sqlstore/internal/capacity -update")
 }
 
-// TestThePageDrawsTheRightConclusions fails when the text of the page no longer follows from its tables.
-func TestThePageDrawsTheRightConclusions(t *testing.T) {
+// TestTextOfThePageFollowsFromItsTables checks the claims of the text.
+func TestTextOfThePageFollowsFromItsTables(t *testing.T) {
 	for _, hosts := range hostCounts {
 		hot, many := plan(Postgres, hosts, 64, true), plan(Postgres, hosts, 64, false)
 		row := hot.Decisions()
@@ -173,12 +173,12 @@ func TestThePageDrawsTheRightConclusions(t *testing.T) {
 		require.Greater(t, hot.Leased(100, spends), 2*row, "one of 100 is")
 		require.Less(t, hot.Sharded(16), row, "a few shards are slower than none")
 		require.Equal(t, hosts == 100, hot.Sharded(32) > row, "they pay from 32 on with a hundred hosts")
-		require.Equal(t, hosts == 100, hot.Sharded(64) > row, "and with ten or fewer in no case")
-		require.Less(t, row, plan(Relaxed, hosts, 64, true).Decisions(), "nobody waits for the disk")
+		require.Equal(t, hosts == 100, hot.Sharded(64) > row, "and never with ten or fewer")
+		require.Less(t, row, plan(Relaxed, hosts, 64, true).Decisions(), "relaxed statements do not wait for the disk")
 		require.Less(t, many.Databases(4), 4*many.Decisions(), "smaller statements")
 	}
 	two, most := plan(Postgres, 3, 64, true), plan(Postgres, 100, 64, true)
 	require.InEpsilon(t, most.Decisions(), two.Decisions(), 0.01, "more hosts than two or three add nothing")
 	default8 := plan(Postgres, 10, 8, false)
-	require.Greater(t, default8.Decisions(), 10_000.0, "up to some ten thousand decisions a second there is nothing to choose")
+	require.Greater(t, default8.Decisions(), 10_000.0, "the defaults carry some ten thousand decisions per second")
 }

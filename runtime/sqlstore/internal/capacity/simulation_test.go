@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// simulation plays a plan, statement by statement, in a time of its own. The same plan and seed play the same.
+// simulation is a discrete event simulation of a plan, in which every statement is an event. It is deterministic.
 type simulation struct {
 	Plan
-	// shards is into how many rows the hot key is split, 1 if it is not.
+	// shards is how many rows the hot key is split into, at least 1.
 	shards int
 	random *rand.Rand
 
@@ -24,17 +24,17 @@ type simulation struct {
 	toFlush  []func()
 	locked   map[int][]func()
 
-	// decided counts decisions, and statements what carried them.
+	// decided counts decisions, and statements the statements that made them.
 	decided, statements int
 }
 
-// lane is a queue of a host, with one statement under way at a time.
+// lane is a queue of a host, with one statement in flight at a time.
 type lane struct {
 	host, callers int
-	underWay      bool
+	inFlight      bool
 }
 
-// event is what happens at a time; those of one time happen in the order in which they were planned.
+// event is something that happens at a time. Events at the same time happen in the order of their ids.
 type event struct {
 	at float64
 	id int
@@ -56,8 +56,8 @@ func (e *events) Pop() any {
 	return x
 }
 
-// simulate plays a plan with so many shards for so many seconds, and returns the statements and decisions of a
-// second. What happens in the first fifth is not counted.
+// simulate runs a plan with so many shards for so many simulated seconds, and returns the statements and decisions per
+// second. The first fifth of the time is not counted, because all queues are empty at the start.
 func simulate(p Plan, shards int, seconds float64) (statements, decisions float64) {
 	s := &simulation{Plan: p, shards: shards, random: rand.New(rand.NewPCG(1, 2)), locked: map[int][]func(){}}
 	for host := range p.Hosts {
@@ -67,7 +67,7 @@ func simulate(p Plan, shards int, seconds float64) (statements, decisions float6
 	}
 	for host := range p.Hosts {
 		for range p.Callers {
-			s.after(s.random.Float64()*(p.RoundTrip+p.Commit), func() { s.ask(host) })
+			s.after(s.random.Float64()*(p.RoundTrip+p.Commit), func() { s.call(host) })
 		}
 	}
 	warm := seconds / 5
@@ -80,14 +80,14 @@ func simulate(p Plan, shards int, seconds float64) (statements, decisions float6
 	return float64(s.statements) / (seconds - warm), float64(s.decided) / (seconds - warm)
 }
 
-// after plans something.
+// after schedules an event.
 func (s *simulation) after(seconds float64, do func()) {
 	s.nextID++
 	heap.Push(&s.events, event{s.now + seconds, s.nextID, do})
 }
 
-// ask has a caller wait for a decision.
-func (s *simulation) ask(host int) {
+// call adds a waiting caller to a lane of a host.
+func (s *simulation) call(host int) {
 	l := s.lanes[host*s.Lanes]
 	if !s.Hot {
 		l = s.lanes[host*s.Lanes+s.random.IntN(s.Lanes)]
@@ -96,26 +96,26 @@ func (s *simulation) ask(host int) {
 	s.send(l)
 }
 
-// send sends the callers of a lane to the database, as many as go together, unless others are under way.
+// send sends a batch of the callers that wait in a lane, unless a statement is in flight.
 func (s *simulation) send(l *lane) {
-	if l.underWay || l.callers == 0 {
+	if l.inFlight || l.callers == 0 {
 		return
 	}
 	calls := min(l.callers, s.Batch)
 	l.callers -= calls
-	l.underWay = true
+	l.inFlight = true
 	s.transact(calls, func() {
 		s.statements++
 		s.decided += calls
-		l.underWay = false
+		l.inFlight = false
 		s.send(l)
 		for range calls {
-			s.ask(l.host)
+			s.call(l.host)
 		}
 	})
 }
 
-// transact plays the statement of some calls, or the transaction that takes from two shards.
+// transact simulates the statement of some calls, or the transaction that takes from two shards.
 func (s *simulation) transact(calls int, done func()) {
 	if s.shards > 1 {
 		s.transactSharded(done)
@@ -137,7 +137,7 @@ func (s *simulation) transact(calls int, done func()) {
 	})
 }
 
-// transactSharded plays begin, read, write and commit.
+// transactSharded simulates begin, read, write and commit.
 func (s *simulation) transactSharded(done func()) {
 	pair := s.random.Perm(s.shards)[:2]
 	slices.Sort(pair)
@@ -159,7 +159,7 @@ func (s *simulation) transactSharded(done func()) {
 	})
 }
 
-// lock locks rows in their order, each when those that came before have released it.
+// lock locks rows one after the other. A row that is locked is granted in the order of the requests.
 func (s *simulation) lock(rows []int, then func()) {
 	if len(rows) == 0 {
 		then()
@@ -174,7 +174,7 @@ func (s *simulation) lock(rows []int, then func()) {
 	next()
 }
 
-// unlock releases rows, each to the first who waits for it.
+// unlock releases rows, each to the first in its queue.
 func (s *simulation) unlock(rows []int) {
 	for _, row := range rows {
 		queue := s.locked[row]
@@ -187,7 +187,7 @@ func (s *simulation) unlock(rows []int) {
 	}
 }
 
-// work has the processor work for so many seconds, when a core is free.
+// work uses a core for so many seconds, as soon as one is free.
 func (s *simulation) work(seconds float64, then func()) {
 	run := func() {
 		s.after(seconds, func() {
@@ -209,7 +209,7 @@ func (s *simulation) work(seconds float64, then func()) {
 	s.waiting = append(s.waiting, run)
 }
 
-// flush waits until the log is on disk. Those that come during a flush share the next.
+// flush waits until the log is on disk. Commits that come during a flush share the next one.
 func (s *simulation) flush(then func()) {
 	s.toFlush = append(s.toFlush, then)
 	if !s.flushing {

@@ -1,134 +1,207 @@
-// Package denycache remembers denials for a moment, so that those who ask again and again do not reach the
-// database.
+// Package denycache caches denials, so that callers who retry too early do not reach the database.
 //
 // # The model
 //
-// A [Store] stands before another. Of a limit whose policy has a DenyCache, it remembers for each key the
-// smallest count that was denied, and denies that count by itself until its tokens are due, but no longer
-// than DenyCache. Everything else goes to the store behind.
+// For each key of a limit whose policy has a DenyCache, a [Store] remembers the smallest count that was denied. It denies
+// that count by itself until the tokens are due, but no longer than DenyCache. Everything else goes to the backend, the
+// store that is wrapped.
 //
-// # What is guaranteed
+// # Guarantees
 //
-//   - It never allows: what it does not know to be denied, the store behind decides.
-//   - What is given back or reset through it is there at once. What was given back elsewhere, or in a
-//     transaction of the caller, may be there only DenyCache later.
-//   - RetryAfter is as honest as that of the store behind.
+//   - It never allows a request: whatever is not in the cache is decided by the backend.
+//   - Tokens that are refunded or reset through it are available at once. Tokens that another process refunds, or a
+//     transaction of the caller, may be available only DenyCache later.
+//   - A retry after RetryAfter is decided by the backend.
 //   - It remembers a bounded number of keys.
 package denycache
 
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Store is a [runtime.Store] before another. It may be used by many goroutines at once.
+// Store is a [runtime.Store] that caches the denials of another, its backend. It may be used by many goroutines at once.
 type Store struct {
-	store runtime.Store
-	clock func() time.Time
+	backend runtime.Store
+	clock   func() time.Time
 
 	mu      sync.Mutex
 	denials denials
-	// given counts what was given back: a denial that was decided before is not worth remembering.
-	given int
+	// refunds counts the requests that have given tokens back.
+	refunds int
 }
 
-// New returns a store that asks another, and tells the time by clock, time.Now if nil.
-func New(store runtime.Store, clock func() time.Time) *Store {
+// New returns a store that caches the denials of a backend. The clock is time.Now if nil.
+func New(backend runtime.Store, clock func() time.Time) *Store {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Store{store: store, clock: clock}
+	return &Store{backend: backend, clock: clock}
 }
 
-// WithTx implements [runtime.TxStore]. In a transaction of the caller nothing is remembered: what is denied
-// there may be so because of what the transaction has taken.
-func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
-
-// Do implements [runtime.Store]. The error is that of ctx or of the store behind.
+// Do implements [runtime.Store]. The error is that of ctx or of the backend.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !concerned(calls) {
-		return s.store.Do(ctx, calls)
+	if !slices.ContainsFunc(calls, hasCache) {
+		return s.backend.Do(ctx, calls)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	asked := s.clock()
-	answers, open, given := s.recall(calls, asked)
-	if len(open) == 0 {
+	start := s.clock()
+	answers, misses, refunds := s.lookup(calls, start)
+	if len(misses) == 0 {
 		return answers, nil
 	}
-	behind := make([]runtime.Call, len(open))
-	for i, at := range open {
-		behind[i] = calls[at]
+	missed := make([]runtime.Call, len(misses))
+	for i, at := range misses {
+		missed[i] = calls[at]
 	}
-	got, err := s.store.Do(ctx, behind)
-	s.learn(behind, got, asked, given)
+	got, err := s.backend.Do(ctx, missed)
+	s.update(missed, got, start, refunds)
 	for i, a := range got {
-		answers[open[i]] = a
+		answers[misses[i]] = a
 	}
 	return answers, err
 }
 
-// concerned reports whether any of the calls is of a limit that has a cache.
-func concerned(calls []runtime.Call) bool {
-	return slices.ContainsFunc(calls, func(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) })
-}
+func hasCache(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) }
 
 func cached(q runtime.Request) bool { return q.Policy != nil && q.Policy.DenyCache > 0 }
 
-// recall answers the calls that are known to be denied. The others are open: it returns where they stand.
-func (s *Store) recall(calls []runtime.Call, now time.Time) (answers []runtime.Answer, open []int, given int) {
+// lookup answers the calls that are denied by the cache, and returns the indexes of the others. refunds is how many there
+// were before.
+func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.Answer, misses []int, refunds int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answers = make([]runtime.Answer, len(calls))
-	// A call before may give back what a later one asks for.
-	mayGive := false
+	// A Refund or a Reset may make a later call pass.
+	mayRefund := false
 	for i, c := range calls {
-		q, ok := plain(c)
-		if d, known := s.denials.find(q, now); ok && known && !mayGive {
+		q, ok := cacheable(c)
+		if d, hit := s.denials.find(q, now); ok && hit && !mayRefund {
 			answers[i] = runtime.Answer{Decisions: []runtime.Decision{d}}
 			continue
 		}
-		mayGive = mayGive || !ok
-		open = append(open, i)
+		mayRefund = mayRefund || !ok
+		misses = append(misses, i)
 	}
-	return answers, open, s.given
+	return answers, misses, s.refunds
 }
 
-// learn remembers which of the calls that were asked were denied, unless something was given back since, and
-// forgets what they may have given back. Without answers, nobody knows what they have done.
-func (s *Store) learn(calls []runtime.Call, answers []runtime.Answer, asked time.Time, given int) {
+// update stores the denials among the answers, and drops those of keys that got tokens back. refunds is the count from
+// before the backend was called, at start.
+func (s *Store) update(calls []runtime.Call, answers []runtime.Answer, start time.Time, refunds int) {
 	now := s.clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Even if the backend has failed, because a refund whose answer was lost may be committed.
 	for _, c := range calls {
 		for _, q := range c.Requests {
 			if cached(q) && (q.Op == runtime.Refund || q.Op == runtime.Reset) {
-				s.denials.forget(q)
-				s.given++
+				s.denials.remove(q)
+				s.refunds++
 			}
 		}
 	}
-	if given != s.given {
+	// The denials may be older than a refund, of these calls or of concurrent ones.
+	if refunds != s.refunds {
 		return
 	}
 	for i, a := range answers {
-		if q, ok := plain(calls[i]); ok && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
-			s.denials.remember(q, a.Decisions[0], asked, now)
+		if q, ok := cacheable(calls[i]); ok && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
+			s.denials.add(q, a.Decisions[0], start, now)
 		}
 	}
 }
 
-// plain returns the request of a call if it is the one of a Take or a Check of a limit that has a cache, and
-// does not reserve.
-func plain(c runtime.Call) (runtime.Request, bool) {
+// cacheable returns the request of a call if its denial can be cached: a single Take or Check that does not reserve.
+func cacheable(c runtime.Call) (runtime.Request, bool) {
 	if len(c.Requests) != 1 {
 		return runtime.Request{}, false
 	}
 	q := c.Requests[0]
 	return q, cached(q) && (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve
+}
+
+// denials are the cache, in two generations: when the young one is full, it replaces the old one. That bounds the memory
+// without the bookkeeping of an LRU list. The zero denials are empty.
+type denials struct {
+	young, old map[runtime.Row]denial
+}
+
+// generationSize is how many keys a generation holds.
+const generationSize = 8192
+
+// denial is the smallest count that was denied, and the decision on it.
+type denial struct {
+	policy   *runtime.Policy
+	count    int64
+	decision runtime.Decision
+	// The denial was received at received, and is valid until expires.
+	received, expires time.Time
+}
+
+func row(q runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
+
+// find returns the cached decision on a request.
+func (d *denials) find(q runtime.Request, now time.Time) (runtime.Decision, bool) {
+	if q.Policy == nil || d.young == nil {
+		return runtime.Decision{}, false
+	}
+	found, ok := d.young[row(q)]
+	if !ok {
+		found, ok = d.old[row(q)]
+	}
+	// A time before it was received means that the clock has gone back: the remaining time is unknown.
+	if !ok || !found.matches(q) || now.Before(found.received) || !now.Before(found.expires) {
+		return runtime.Decision{}, false
+	}
+	return found.after(now.Sub(found.received)), true
+}
+
+// matches reports whether the denial is of this count, and of a policy that has not been edited since.
+func (d denial) matches(q runtime.Request) bool {
+	return d.count == q.Count && (d.policy == q.Policy || *d.policy == *q.Policy)
+}
+
+// after returns the decision as it is some time later.
+func (d denial) after(elapsed time.Duration) runtime.Decision {
+	decision := d.decision
+	decision.RetryAfter -= elapsed
+	decision.FullAfter = max(0, decision.FullAfter-elapsed)
+	return decision
+}
+
+// add stores a denial that was requested at start and received now.
+func (d *denials) add(q runtime.Request, decision runtime.Decision, start, now time.Time) {
+	// Tokens may have been refunded right after the decision, so DenyCache counts from start. RetryAfter counts from the
+	// decision: from now on, it cannot be over too early.
+	expires := now.Add(decision.RetryAfter)
+	if end := start.Add(q.Policy.DenyCache); end.Before(expires) {
+		expires = end
+	}
+	if !now.Before(expires) {
+		return
+	}
+	found, ok := d.young[row(q)]
+	if ok && found.count < q.Count && now.Before(found.expires) {
+		return
+	}
+	if len(d.young) >= generationSize || d.young == nil {
+		d.old, d.young = d.young, make(map[runtime.Row]denial)
+	}
+	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
+	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
+	d.young[kept] = denial{q.Policy, q.Count, decision, now, expires}
+}
+
+// remove drops the denial of a key that may have got tokens back.
+func (d *denials) remove(q runtime.Request) {
+	delete(d.young, row(q))
+	delete(d.old, row(q))
 }

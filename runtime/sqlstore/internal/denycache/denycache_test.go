@@ -14,7 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// caching has every limit cached, so that the contract is tested of the cache.
+// caching gives every policy a DenyCache, so that the suite tests the cache.
 type caching struct{ *denycache.Store }
 
 func (s caching) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -38,12 +38,12 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// counting is a store that counts the calls that reach it, and can fail.
+// counting is a store that counts its calls, and can fail.
 type counting struct {
 	*runtime.MemStore
 	calls int
 	err   error
-	// meanwhile, if not nil, is done once while the store is at it.
+	// meanwhile, if not nil, runs once, after the store has decided and before Do returns.
 	meanwhile func()
 }
 
@@ -60,12 +60,12 @@ func (c *counting) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answ
 	return answers, err
 }
 
-// world is a limiter of 10 tokens, one a second, whose denials are cached for 5 seconds.
+// world is a store whose limit has 10 tokens, one of which accrues each second, and a DenyCache of 5 seconds.
 type world struct {
 	*testing.T
-	clock  *storetest.Clock
-	behind *counting
-	store  *denycache.Store
+	clock   *storetest.Clock
+	backend *counting
+	store   *denycache.Store
 }
 
 var ten = &runtime.Policy{
@@ -75,26 +75,26 @@ var ten = &runtime.Policy{
 
 func newWorld(t *testing.T) *world {
 	clock := storetest.NewClock()
-	behind := &counting{MemStore: &runtime.MemStore{Clock: clock.Now}}
-	return &world{t, clock, behind, denycache.New(behind, clock.Now)}
+	backend := &counting{MemStore: &runtime.MemStore{Clock: clock.Now}}
+	return &world{t, clock, backend, denycache.New(backend, clock.Now)}
 }
 
 func (w *world) limit(key string) runtime.ReservableLimit {
 	return runtime.NewLimiter(w.store).Reservable(ten, runtime.KeyOf(runtime.String(key)))
 }
 
-// taken returns a decision that has taken tokens now.
+// taken returns a decision that has just taken tokens.
 func (w *world) taken() runtime.Decision {
 	return runtime.Decision{Allowed: true, TakenAt: w.clock.Now()}
 }
 
-// step is what is asked after some time, and what comes of it.
+// step is a request that comes some time after the one before, and the expected decision.
 type step struct {
 	after   time.Duration
 	n       int64
 	allowed bool
 	retry   time.Duration
-	reached int // the store behind, in all
+	calls   int // how many have reached the backend since the first step
 }
 
 func (w *world) play(steps []step) {
@@ -105,13 +105,13 @@ func (w *world) play(steps []step) {
 		require.NoError(w, err)
 		require.Equal(w, s.allowed, d.Allowed, "step %d", i)
 		require.Equal(w, s.retry, d.RetryAfter, "step %d", i)
-		require.Equal(w, s.reached, w.behind.calls, "step %d", i)
+		require.Equal(w, s.calls, w.backend.calls, "step %d", i)
 	}
 }
 
 const second = time.Second
 
-func TestDenialsAreRemembered(t *testing.T) {
+func TestDenialIsCachedUntilTokensAreDue(t *testing.T) {
 	newWorld(t).play([]step{
 		{0, 10, true, 0, 1},
 		{0, 3, false, 3 * second, 2},
@@ -121,7 +121,7 @@ func TestDenialsAreRemembered(t *testing.T) {
 	})
 }
 
-func TestDenialsAreRememberedForSoLong(t *testing.T) {
+func TestDenialExpiresAfterDenyCache(t *testing.T) {
 	newWorld(t).play([]step{
 		{0, 10, true, 0, 1},
 		{0, 9, false, 9 * second, 2},
@@ -130,29 +130,29 @@ func TestDenialsAreRememberedForSoLong(t *testing.T) {
 	})
 }
 
-func TestTheTimeBeginsWithTheQuestion(t *testing.T) {
+func TestDenyCacheCountsFromTheRequest(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}})
-	w.behind.meanwhile = func() { w.clock.Add(2 * second) } // the answer is long on its way
+	w.backend.meanwhile = func() { w.clock.Add(2 * second) } // the answer is slow
 	w.play([]step{
 		{0, 8, false, 8 * second, 2},
 		{3*second - 1, 8, false, 5*second + 1, 2},
-		{1, 8, false, 3 * second, 3}, // for five seconds, the store may have been given something back
+		{1, 8, false, 3 * second, 3}, // for five seconds, another process may have refunded
 	})
 }
 
-func TestTheSmallestCountIsRemembered(t *testing.T) {
+func TestOnlyTheSmallestCountIsCached(t *testing.T) {
 	newWorld(t).play([]step{
 		{0, 10, true, 0, 1},
 		{0, 4, false, 4 * second, 2},
 		{0, 2, false, 2 * second, 3},
-		{0, 3, false, 3 * second, 4}, // nobody knows when 3 are there but the store
+		{0, 3, false, 3 * second, 4}, // only the backend can decide when 3 are available
 		{0, 2, false, 2 * second, 4},
 		{second, 1, true, 0, 5},
 	})
 }
 
-func TestAClockThatGoesBackIsNotBelieved(t *testing.T) {
+func TestDenialIsNotUsedAfterTheClockWentBack(t *testing.T) {
 	newWorld(t).play([]step{
 		{0, 10, true, 0, 1},
 		{0, 3, false, 3 * second, 2},
@@ -160,23 +160,23 @@ func TestAClockThatGoesBackIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestOnlyPlainQuestionsAreAnswered(t *testing.T) {
+func TestCheckUsesTheCacheReserveDoesNot(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
 	d, err := w.limit("k").Check(t.Context())
 	require.NoError(t, err)
 	require.False(t, d.Allowed)
-	require.Equal(t, 2, w.behind.calls, "a Check is the same question")
+	require.Equal(t, 2, w.backend.calls, "a Check is denied by the cache")
 
 	r, err := w.limit("k").Reserve(t.Context())
 	require.NoError(t, err)
-	require.True(t, r.Allowed, "what can be reserved is another question")
+	require.True(t, r.Allowed, "a reservation is not denied by the cache")
 	d, err = w.limit("other").Allow(t.Context())
 	require.NoError(t, err)
-	require.True(t, d.Allowed, "and so is another key")
+	require.True(t, d.Allowed, "nor is another key")
 }
 
-func TestWhatIsGivenBackIsThereAtOnce(t *testing.T) {
+func TestRefundAndResetClearTheDenial(t *testing.T) {
 	for name, give := range map[string]func(w *world) error{
 		"reset":  func(w *world) error { return w.limit("k").Reset(t.Context()) },
 		"refund": func(w *world) error { _, err := w.limit("k").Refund(t.Context(), w.taken()); return err },
@@ -188,20 +188,20 @@ func TestWhatIsGivenBackIsThereAtOnce(t *testing.T) {
 	}
 }
 
-func TestADenialFromBeforeIsNotRemembered(t *testing.T) {
+func TestDenialFromBeforeAResetIsNotCached(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}})
-	w.behind.meanwhile = func() { require.NoError(t, w.limit("k").Reset(t.Context())) }
+	w.backend.meanwhile = func() { require.NoError(t, w.limit("k").Reset(t.Context())) }
 	w.play([]step{{0, 1, false, second, 3}, {0, 1, true, 0, 4}})
 }
 
-func TestAFailedRefundMayHaveGivenBack(t *testing.T) {
+func TestFailedRefundClearsTheDenial(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
-	w.behind.err = errDown
+	w.backend.err = errDown
 	_, err := w.limit("k").Refund(t.Context(), w.taken())
-	require.ErrorIs(t, err, w.behind.err)
-	w.behind.err = nil
+	require.ErrorIs(t, err, w.backend.err)
+	w.backend.err = nil
 	w.play([]step{{0, 1, false, second, 4}})
 }
 
@@ -215,10 +215,10 @@ func (h half) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, e
 	return append(answers, make([]runtime.Answer, len(calls)-len(answers))...), errors.Join(err, errDown)
 }
 
-func TestAnswersAreKeptWhenOthersFail(t *testing.T) {
+func TestAnswersAreCachedWhenOtherCallsFail(t *testing.T) {
 	policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Minute}
-	behind := &counting{MemStore: &runtime.MemStore{}}
-	s := denycache.New(half{behind}, nil)
+	backend := &counting{MemStore: &runtime.MemStore{}}
+	s := denycache.New(half{backend}, nil)
 	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Count: 1}}}
 	answers, err := s.Do(t.Context(), []runtime.Call{call, call, call, call})
 	require.ErrorIs(t, err, errDown)
@@ -226,17 +226,17 @@ func TestAnswersAreKeptWhenOthersFail(t *testing.T) {
 	require.True(t, answers[1].Given())
 	require.False(t, answers[2].Given())
 	_, err = s.Do(t.Context(), []runtime.Call{call})
-	require.NoError(t, err, "it is known to be denied")
-	require.Equal(t, 2, behind.calls)
+	require.NoError(t, err, "the cache denies it")
+	require.Equal(t, 2, backend.calls)
 }
 
 func TestTransactionsAreNotCached(t *testing.T) {
 	w := newWorld(t)
 	_, err := runtime.NewLimiter(w.store).WithTx(nil).Limit(ten, runtime.Key{}).Allow(t.Context())
-	require.ErrorIs(t, err, runtime.ErrNoTx, "the store behind is asked")
+	require.ErrorIs(t, err, runtime.ErrNoTx, "a transaction does not pass the cache")
 }
 
-func TestABoundedNumberOfKeysIsRemembered(t *testing.T) {
+func TestNumberOfCachedKeysIsBounded(t *testing.T) {
 	const keys = 100_000
 	w := newWorld(t)
 	for i := range keys {
@@ -246,11 +246,11 @@ func TestABoundedNumberOfKeysIsRemembered(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	w.behind.calls = 0
+	w.backend.calls = 0
 	for i := range keys {
 		d, err := w.limit(fmt.Sprint(i)).Check(t.Context())
 		require.NoError(t, err)
 		require.False(t, d.Allowed)
 	}
-	require.Greater(t, w.behind.calls, keys-20_000)
+	require.Greater(t, w.backend.calls, keys-20_000)
 }

@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// slow is a store that takes a second, and notes what it was asked.
+// slow is a store that takes a second for each call, and records the keys of its calls.
 type slow struct {
 	runtime.MemStore
 	mu      sync.Mutex
@@ -56,52 +56,52 @@ func (s *slow) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, 
 
 var ten = &runtime.Policy{Name: "ten", Kind: runtime.TokenBucket, Rate: 10, Period: 365 * 24 * time.Hour, Capacity: 10}
 
-// ask is a call that takes n tokens of a key.
-func ask(key string, n int64) []runtime.Call {
+// take returns a call that takes n tokens of a key.
+func take(key string, n int64) []runtime.Call {
 	return []runtime.Call{{Requests: []runtime.Request{{Count: n, Policy: ten, Key: key}}}}
 }
 
-// bubble runs a test of a group before a slow store, with fake time and in which no goroutine may be left.
-func bubble(t *testing.T, o group.Options, test func(t *testing.T, s *group.Store, behind *slow)) {
+// bubble runs a test of a group over a slow backend, with fake time. It fails if a goroutine is left.
+func bubble(t *testing.T, o group.Options, test func(t *testing.T, s *group.Store, backend *slow)) {
 	synctest.Test(t, func(t *testing.T) {
-		behind := &slow{}
-		test(t, group.New(behind, o), behind)
+		backend := &slow{}
+		test(t, group.New(backend, o), backend)
 	})
 }
 
-// come lets callers ask one after the other, and returns when all of them wait or are answered.
-func come(all *sync.WaitGroup, callers ...func()) {
+// start starts callers one after the other, and returns when all of them wait or have returned.
+func start(all *sync.WaitGroup, callers ...func()) {
 	for _, caller := range callers {
 		all.Go(caller)
 		synctest.Wait()
 	}
 }
 
-func TestCallsThatArriveMeanwhileGoTogetherInTheirOrder(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestConcurrentCallsShareABatchInOrderOfArrival(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
-		start := time.Now()
+		begin := time.Now()
 		for _, key := range []string{"a", "b", "c", "a"} {
-			come(&all, func() {
-				answers, err := s.Do(t.Context(), ask(key, 1))
+			start(&all, func() {
+				answers, err := s.Do(t.Context(), take(key, 1))
 				require.NoError(t, err)
 				require.True(t, answers[0].Allowed())
 			})
 		}
 		all.Wait()
-		require.Equal(t, [][]string{{"a"}, {"b", "c", "a"}}, behind.batches)
-		require.Equal(t, 2*time.Second, time.Since(start), "an idle store is asked at once")
+		require.Equal(t, [][]string{{"a"}, {"b", "c", "a"}}, backend.batches)
+		require.Equal(t, 2*time.Second, time.Since(begin), "an idle store is called at once")
 	})
 }
 
-func TestAnswersAreThoseOfOneAfterTheOther(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestAnswersOfABatchEqualSequentialAnswers(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		counts, want := []int64{4, 3, 2, 9, 1, 1}, []bool{true, true, true, false, true, false}
 		got := make([]bool, len(counts))
 		for i, n := range counts {
-			come(&all, func() {
-				answers, err := s.Do(t.Context(), ask("", n))
+			start(&all, func() {
+				answers, err := s.Do(t.Context(), take("", n))
 				require.NoError(t, err)
 				got[i] = answers[0].Allowed()
 			})
@@ -111,14 +111,14 @@ func TestAnswersAreThoseOfOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestBatchesAreBounded(t *testing.T) {
-	bubble(t, group.Options{Batch: 3}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestBatchIsBoundedButKeepsCallsOfACallerTogether(t *testing.T) {
+	bubble(t, group.Options{Batch: 3}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		for i, n := range []int{1, 1, 1, 2, 5, 1} {
-			come(&all, func() {
+			start(&all, func() {
 				var calls []runtime.Call
 				for range n {
-					calls = append(calls, ask(fmt.Sprint(i), 1)...)
+					calls = append(calls, take(fmt.Sprint(i), 1)...)
 				}
 				answers, err := s.Do(t.Context(), calls)
 				require.NoError(t, err)
@@ -126,83 +126,83 @@ func TestBatchesAreBounded(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Equal(t, [][]string{{"0"}, {"1", "2"}, {"3", "3"}, {"4", "4", "4", "4", "4"}, {"5"}}, behind.batches,
-			"the calls of one caller stay together, however many")
+		require.Equal(t, [][]string{{"0"}, {"1", "2"}, {"3", "3"}, {"4", "4", "4", "4", "4"}, {"5"}}, backend.batches,
+			"the calls of one caller stay in one batch, even if they exceed the bound")
 	})
 }
 
-func TestLanesDoNotWaitForEachOther(t *testing.T) {
-	bubble(t, group.Options{Lanes: 8}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestLanesRunConcurrently(t *testing.T) {
+	bubble(t, group.Options{Lanes: 8}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
-		start := time.Now()
+		begin := time.Now()
 		for i := range 100 {
-			come(&all, func() {
-				_, err := s.Do(t.Context(), ask(fmt.Sprint(i), 1))
+			start(&all, func() {
+				_, err := s.Do(t.Context(), take(fmt.Sprint(i), 1))
 				require.NoError(t, err)
 			})
 		}
 		all.Wait()
-		require.Equal(t, 2*time.Second, time.Since(start))
-		require.Len(t, behind.batches, 16, "8 alone, and 8 batches with all the others")
+		require.Equal(t, 2*time.Second, time.Since(begin))
+		require.Len(t, backend.batches, 16, "in each of 8 lanes a single call, and a batch of all others")
 	})
 }
 
-func TestLeavingTheQueueTakesNothing(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestCanceledQueuedCallTakesNothing(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ended, cancel := context.WithCancel(t.Context())
 		late, stop := context.WithTimeout(t.Context(), 999*time.Millisecond)
 		defer stop()
 		leaving := func(ctx context.Context, want error) func() {
 			return func() {
-				_, err := s.Do(ctx, ask("leaving", 1))
+				_, err := s.Do(ctx, take("leaving", 1))
 				require.ErrorIs(t, err, want)
 			}
 		}
 		staying := func() {
-			_, err := s.Do(t.Context(), ask("staying", 1))
+			_, err := s.Do(t.Context(), take("staying", 1))
 			require.NoError(t, err)
 		}
-		come(&all, staying, leaving(ended, context.Canceled), leaving(late, context.DeadlineExceeded), staying)
+		start(&all, staying, leaving(ended, context.Canceled), leaving(late, context.DeadlineExceeded), staying)
 		cancel()
 		all.Wait()
-		require.Equal(t, [][]string{{"staying"}, {"staying"}}, behind.batches)
+		require.Equal(t, [][]string{{"staying"}, {"staying"}}, backend.batches)
 	})
 }
 
-// about is a context that has ended, of which its caller has not heard yet.
-type about struct {
+// unnoticed is a context whose Err is set while its Done channel stays open.
+type unnoticed struct {
 	context.Context
 	ended atomic.Bool
 }
 
-func (c *about) Err() error {
+func (c *unnoticed) Err() error {
 	if c.ended.Load() {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-func TestOneAboutToLeaveTakesNothing(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestContextThatEndsBeforeTheBatchBeginsTakesNothing(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
-		ctx := &about{Context: t.Context()}
+		ctx := &unnoticed{Context: t.Context()}
 		staying := func() {
-			answers, err := s.Do(t.Context(), ask("staying", 1))
+			answers, err := s.Do(t.Context(), take("staying", 1))
 			require.NoError(t, err)
 			require.True(t, answers[0].Allowed())
 		}
-		come(&all, staying, staying, func() {
-			_, err := s.Do(ctx, ask("leaving", 1))
-			require.EqualError(t, err, "while earlier calls were under way: context deadline exceeded")
+		start(&all, staying, staying, func() {
+			_, err := s.Do(ctx, take("leaving", 1))
+			require.EqualError(t, err, "waiting for earlier calls: context deadline exceeded")
 		}, staying)
 		ctx.ended.Store(true)
 		all.Wait()
-		require.Equal(t, [][]string{{"staying"}, {"staying", "staying"}}, behind.batches)
+		require.Equal(t, [][]string{{"staying"}, {"staying", "staying"}}, backend.batches)
 	})
 }
 
-// flickering is a context that has ended when it is asked for the nth time, and not before.
+// flickering is a context whose Err returns nil n times, and then an error.
 type flickering struct {
 	context.Context
 	n atomic.Int64
@@ -215,15 +215,15 @@ func (c *flickering) Err() error {
 	return nil
 }
 
-// TestTheCallsOfACallerStayTogether has a context end while the batch begins: of several calls, all or none go on.
-func TestTheCallsOfACallerStayTogether(t *testing.T) {
+// The context ends while the batch begins: either all calls of its caller are made, or none.
+func TestCallsOfACallerAreDroppedTogether(t *testing.T) {
 	for n := range int64(6) {
-		bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+		bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 			var all sync.WaitGroup
 			ctx := &flickering{Context: t.Context()}
 			ctx.n.Store(n)
-			come(&all, func() { s.Do(t.Context(), ask("first", 1)) }, func() {
-				calls := append(append(ask("a", 1), ask("b", 1)...), ask("c", 1)...)
+			start(&all, func() { s.Do(t.Context(), take("first", 1)) }, func() {
+				calls := append(append(take("a", 1), take("b", 1)...), take("c", 1)...)
 				answers, err := s.Do(ctx, calls)
 				if err == nil {
 					require.Len(t, answers, 3)
@@ -233,103 +233,153 @@ func TestTheCallsOfACallerStayTogether(t *testing.T) {
 				}
 			})
 			all.Wait()
-			for _, batch := range behind.batches[1:] {
+			for _, batch := range backend.batches[1:] {
 				require.Len(t, batch, 3)
 			}
 		})
 	}
 }
 
-func TestLeavingABatchLeavesItToTheOthers(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestCanceledCallInFlightDoesNotAffectItsBatch(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		start := time.Now()
-		come(&all, func() { s.Do(t.Context(), ask("first", 1)) }, func() {
-			_, err := s.Do(ctx, ask("leaving", 1))
+		begin := time.Now()
+		start(&all, func() { s.Do(t.Context(), take("first", 1)) }, func() {
+			_, err := s.Do(ctx, take("leaving", 1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, 1500*time.Millisecond, time.Since(start), "nobody waits longer than the context")
+			require.Equal(t, 1500*time.Millisecond, time.Since(begin), "a caller waits no longer than its context")
 		}, func() {
-			_, err := s.Do(t.Context(), ask("staying", 1))
+			_, err := s.Do(t.Context(), take("staying", 1))
 			require.NoError(t, err)
 		})
 		all.Wait()
-		require.Equal(t, [][]string{{"first"}, {"leaving", "staying"}}, behind.batches)
+		require.Equal(t, [][]string{{"first"}, {"leaving", "staying"}}, backend.batches)
 	})
 }
 
-func TestABatchThatAllHaveLeftEnds(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestBatchEndsWhenAllItsCallersHaveLeft(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		leaving := func() {
-			_, err := s.Do(ctx, ask("leaving", 1))
+			_, err := s.Do(ctx, take("leaving", 1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		come(&all, func() { s.Do(t.Context(), ask("first", 1)) }, leaving, leaving)
+		start(&all, func() { s.Do(t.Context(), take("first", 1)) }, leaving, leaving)
 		all.Wait()
 		synctest.Wait()
-		start := time.Now()
-		_, err := s.Do(t.Context(), ask("next", 1))
+		begin := time.Now()
+		_, err := s.Do(t.Context(), take("next", 1))
 		require.NoError(t, err)
-		require.Equal(t, time.Second, time.Since(start), "the lane is idle again")
+		require.Equal(t, time.Second, time.Since(begin), "the lane is idle again")
 	})
 }
 
-func TestAnErrorOfTheStoreIsEverybodys(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
-		behind.err = errors.New("the server is down")
+func TestErrorOfTheBackendIsReturnedToAllCallers(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+		backend.err = errors.New("the server is down")
 		var all sync.WaitGroup
 		failing := func() {
-			_, err := s.Do(t.Context(), ask("", 1))
-			require.ErrorIs(t, err, behind.err)
+			_, err := s.Do(t.Context(), take("", 1))
+			require.ErrorIs(t, err, backend.err)
 		}
-		come(&all, failing, failing, failing)
+		start(&all, failing, failing, failing)
 		all.Wait()
-		require.Len(t, behind.batches, 2)
+		require.Len(t, backend.batches, 2)
 	})
 }
 
-func TestABadCallIsItsCallersAlone(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestInvalidCallFailsOnlyItsCaller(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		good := func() {
-			answers, err := s.Do(t.Context(), ask("", 1))
+			answers, err := s.Do(t.Context(), take("", 1))
 			require.NoError(t, err)
 			require.True(t, answers[0].Allowed())
 		}
 		bad := func() {
-			answers, err := s.Do(t.Context(), ask("", 11))
+			answers, err := s.Do(t.Context(), take("", 11))
 			require.NoError(t, err)
 			require.ErrorIs(t, answers[0].Err, runtime.ErrExceedsCapacity)
 		}
-		come(&all, good, good, bad, good)
+		start(&all, good, good, bad, good)
 		all.Wait()
 	})
 }
 
-func TestCloseWaitsForThoseWhoHaveCome(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
+func TestShutdownWaitsForCallsInFlight(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
-		start := time.Now()
-		asking := func() {
-			_, err := s.Do(t.Context(), ask("", 1))
+		begin := time.Now()
+		call := func() {
+			_, err := s.Do(t.Context(), take("", 1))
 			require.NoError(t, err)
 		}
-		come(&all, asking, asking, asking)
-		require.NoError(t, s.Close())
-		require.Equal(t, 2*time.Second, time.Since(start))
+		start(&all, call, call, call)
+		require.NoError(t, s.Shutdown(t.Context()))
+		require.Equal(t, 2*time.Second, time.Since(begin))
 		all.Wait()
-		asking()
-		require.Len(t, behind.batches, 3, "who comes later is answered by the store behind")
+		call()
+		require.Len(t, backend.batches, 3, "later calls go to the backend")
 	})
 }
 
-func TestATransactionOfTheCallerGoesByItself(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, behind *slow) {
-		_, err := s.WithTx(nil).Do(t.Context(), ask("", 1))
-		require.ErrorIs(t, err, runtime.ErrNoTx, "the store behind knows none")
+func TestTransactionsAreNotGrouped(t *testing.T) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+		_, err := runtime.InTx(s, nil).Do(t.Context(), take("", 1))
+		require.ErrorIs(t, err, runtime.ErrNoTx)
+	})
+}
+
+var errLocked = errors.New("a row is locked")
+
+// partial is a store that answers all calls except those for the key "locked".
+type partial struct{ runtime.MemStore }
+
+func (s *partial) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	time.Sleep(time.Millisecond)
+	answers := make([]runtime.Answer, len(calls))
+	var failed error
+	for i, c := range calls {
+		if c.Requests[0].Key == "locked" {
+			failed = errLocked
+			continue
+		}
+		one, err := s.MemStore.Do(ctx, []runtime.Call{c})
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = one[0]
+	}
+	return answers, failed
+}
+
+func TestCallThatCannotBeAnsweredDoesNotAffectItsBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := group.New(&partial{}, group.Options{})
+		var all sync.WaitGroup
+		start(&all, func() { s.Do(t.Context(), take("first", 1)) })
+		for _, key := range []string{"a", "locked", "b", "c"} {
+			start(&all, func() {
+				answers, err := s.Do(t.Context(), take(key, 1))
+				if key == "locked" {
+					require.ErrorIs(t, err, errLocked)
+					return
+				}
+				require.NoError(t, err)
+				require.True(t, answers[0].Allowed(), key)
+			})
+		}
+		all.Go(func() {
+			answers, err := s.Do(t.Context(), append(take("mine", 1), take("locked", 1)...))
+			require.ErrorIs(t, err, errLocked)
+			require.Len(t, answers, 2, "the answer to the call that was made is returned with the error")
+			require.True(t, answers[0].Allowed())
+			require.False(t, answers[1].Given())
+		})
+		all.Wait()
 	})
 }

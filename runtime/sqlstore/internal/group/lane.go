@@ -2,6 +2,8 @@ package group
 
 import (
 	"context"
+	"fmt"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"time"
@@ -9,120 +11,58 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// lane is a queue with one batch under way at a time.
+// lane is a queue of batches, one of which is in flight at a time. A [Store] uses only init, do and close, so that
+// another kind of queue can replace it.
 type lane struct {
+	backend  runtime.Store
+	maxCalls int
+	// ordered: a batch begins only after the backend has returned from the one before, even if that was abandoned.
+	ordered bool
+
 	mu   sync.Mutex
 	busy bool
-	// waiting are the batches to come, in their order. Calls join the last one.
-	waiting []*batch
-	// under is the batch under way, nil if there is none or the calls under way are alone.
-	under *batch
-	// watchdog fires when something may have waited for too long. It is left running from one batch to the next, since to
-	// stop and start it costs more than to have it fire in vain now and then.
+	// queue holds the batches to come, in their order. Calls join the last one.
+	queue []*batch
+	// inFlight is nil if the lane is idle, or the calls in flight bypass the queue.
+	inFlight *batch
+	// watchdog fires when a batch may have exceeded its time. It keeps running from one batch to the next, because
+	// stopping and starting it costs more than letting it fire in vain now and then.
 	watchdog *time.Timer
 	watched  bool
-	// ordered: a batch does not begin before the store has returned from the one before, even if that was given up.
-	ordered bool
-	// usual is how many calls the last batch had.
-	usual int
-	// idle is nil until the lane is closed to new calls. It is closed when nothing is under way any more.
+	// lastSize is how many calls the last batch had: the room that the next one begins with.
+	lastSize int
+	// idle is nil until close. It is closed when nothing is in flight any more.
 	idle chan struct{}
 }
 
-// entry is how a lane has let calls in.
-type entry int
-
-const (
-	// joined: the calls are in a batch that waits.
-	joined entry = iota
-	// first is joined, but nothing is under way: the caller is to see to it that the batch goes on.
-	first
-	// alone: nothing is under way. The calls go on at once, and what waits goes on when they are answered.
-	alone
-	// outside: the lane is closed.
-	outside
-)
-
-// enter lets calls in, and returns the batch that they have joined and which of its callers theirs is, if they have. They
-// wait for a goroutine of the lane, so that their caller can leave; in an ordered lane, one who cannot leave anyhow and
-// finds the lane idle is alone. A batch has at most most calls, unless one caller has more.
-func (l *lane) enter(ctx context.Context, calls []runtime.Call, most int) (how entry, b *batch, i int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.idle != nil:
-		return outside, nil, 0
-	case !l.busy && l.ordered && ctx.Done() == nil:
-		l.busy = true
-		l.watchLocked()
-		return alone, nil, 0
-	case !l.busy:
-		l.busy = true
-		l.watchLocked()
-		how = first
-	default:
-		how = joined
-	}
-	if n := len(l.waiting); n > 0 && len(l.waiting[n-1].calls)+len(calls) <= most {
-		b = l.waiting[n-1]
-	} else {
-		b = newBatch(l.usual)
-		l.waiting = append(l.waiting, b)
-	}
-	return how, b, b.join(ctx, calls)
+func (l *lane) init(backend runtime.Store, maxCalls int, ordered bool) {
+	l.backend, l.maxCalls, l.ordered = backend, maxCalls, ordered
+	l.watchdog = time.AfterFunc(time.Hour, l.check)
+	l.watchdog.Stop()
 }
 
-// leave is for a caller whose context has ended. It says where the calls were then, and nothing if the answers
-// are there by now.
-func (l *lane) leave(b *batch, i int) (where string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b.answered() {
-		return ""
+// do returns the backend's answers to calls, in a batch if others wait too. Once the lane is closed, each do is a backend
+// call of its own.
+func (l *lane) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	how, b, i := l.enter(ctx, calls)
+	switch how {
+	case closed:
+		return doSingle(ctx, l.backend, calls)
+	case bypass:
+		defer l.runNext()
+		return l.backend.Do(ctx, calls)
+	case first:
+		l.runNext()
 	}
-	b.staying--
-	switch {
-	case b.ctx == nil && b.staying == 0:
-		l.waiting = slices.DeleteFunc(l.waiting, func(o *batch) bool { return o == b })
-	case b.ctx != nil && b.staying == 0 && l.ordered:
-		b.cancel()
-	case b.ctx != nil && b.staying == 0:
-		b.deadline = earlier(b.deadline, time.Now().Add(linger))
-		l.watched = true
-		l.watchdog.Reset(time.Until(b.deadline))
-	}
-	if b.ctx == nil || b.callers[i].late {
-		return whileWaiting
-	}
-	return whileUnderWay
-}
-
-// Where calls are when their caller leaves.
-const (
-	whileWaiting  = "while earlier calls were under way"
-	whileUnderWay = "while the store was at it"
-)
-
-// take returns the batch that goes on next, and nil if none waits: then the lane is idle.
-func (l *lane) take() *batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.waiting) > 0 {
-		b := l.waiting[0]
-		l.waiting = slices.Delete(l.waiting, 0, 1)
-		if l.usual = len(b.calls); b.begin(time.Now()) {
-			l.under = b
-			return b
+	if !b.wait(ctx) {
+		if phase := l.leave(b, i); phase != "" {
+			return nil, fmt.Errorf("%s: %w", phase, ctx.Err())
 		}
 	}
-	l.under, l.busy = nil, false
-	if l.idle != nil {
-		close(l.idle)
-	}
-	return nil
+	return b.answersOf(i)
 }
 
-// close closes the lane to new calls. What it returns is closed when it is idle.
+// close closes the lane to new calls. The channel is closed when the lane is idle.
 func (l *lane) close() (idle <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,15 +75,131 @@ func (l *lane) close() (idle <-chan struct{}) {
 	return l.idle
 }
 
-// linger is how long a batch that all callers have left may still go on. Most answers that are late are a little late, and
-// drivers end a statement by closing its connection: new ones would then be opened again and again, and a timeout shorter
-// than it takes to open one would never let the store begin.
+// entry is what the caller of enter has to do.
+type entry int
+
+const (
+	// joined: wait for the batch.
+	joined entry = iota
+	// first: the lane was idle. Run the batch, then wait for it.
+	first
+	// bypass: the lane was idle. Call the backend directly, then run the next batch.
+	bypass
+	// closed: the lane takes no calls.
+	closed
+)
+
+// enter adds calls to a batch, of which they are the ith caller, unless it returns bypass or closed.
+func (l *lane) enter(ctx context.Context, calls []runtime.Call) (how entry, b *batch, i int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.idle != nil:
+		return closed, nil, 0
+	case l.busy:
+		how = joined
+	case l.ordered && ctx.Done() == nil:
+		// This caller cannot leave early, so it needs no goroutine that goes on without it. Unordered lanes do not bypass:
+		// they must return to this caller after Timeout, even if the backend does not.
+		how = bypass
+	default:
+		how = first
+	}
+	if how != joined {
+		l.busy = true
+		l.watchLocked()
+	}
+	if how == bypass {
+		return bypass, nil, 0
+	}
+	// The calls of one caller stay in one batch, even if they are more than maxCalls.
+	if n := len(l.queue); n > 0 && len(l.queue[n-1].calls)+len(calls) <= l.maxCalls {
+		b = l.queue[n-1]
+	} else {
+		b = newBatch(l.lastSize)
+		l.queue = append(l.queue, b)
+	}
+	return how, b, b.joinLocked(ctx, calls)
+}
+
+// What a call waits for when its context ends.
+const (
+	phaseQueued   = "waiting for earlier calls"
+	phaseInFlight = "waiting for the database"
+)
+
+// leave removes the ith caller from a batch because its context has ended, and returns what the caller waited for: ""
+// if the batch has been answered meanwhile.
+func (l *lane) leave(b *batch, i int) (phase string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.answered() {
+		return ""
+	}
+	b.remaining--
+	switch {
+	case b.remaining > 0:
+	case b.ctx == nil:
+		l.queue = slices.DeleteFunc(l.queue, func(o *batch) bool { return o == b })
+	case l.ordered:
+		b.cancel()
+	default:
+		b.deadline = earlier(b.deadline, time.Now().Add(linger))
+		l.watched = true
+		l.watchdog.Reset(time.Until(b.deadline))
+	}
+	if b.ctx == nil || b.callers[i].late {
+		return phaseQueued
+	}
+	return phaseInFlight
+}
+
+// runNext runs the next batch of the queue, and those that come after it, in a goroutine that ends when the lane is idle.
+func (l *lane) runNext() {
+	if b := l.take(); b != nil {
+		go l.run(b)
+	}
+}
+
+// run returns early if check has abandoned a batch and started the next one.
+func (l *lane) run(b *batch) {
+	for ; b != nil; b = l.take() {
+		if !b.run(l.backend) && !l.ordered {
+			return
+		}
+		// Callers that have their answers often call again at once: yielding lets them join the next batch.
+		goruntime.Gosched()
+	}
+}
+
+// take begins the next batch of the queue, and returns it. If it returns nil, the lane is idle.
+func (l *lane) take() *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 {
+		b := l.queue[0]
+		l.queue = slices.Delete(l.queue, 0, 1)
+		if l.lastSize = len(b.calls); b.beginLocked(time.Now()) {
+			l.inFlight = b
+			return b
+		}
+	}
+	l.inFlight, l.busy = nil, false
+	if l.idle != nil {
+		close(l.idle)
+	}
+	return nil
+}
+
+// linger is how long a batch that all callers have left may go on. Most answers that are late are a little late, and
+// drivers abort a statement by closing its connection. Without linger, connections would be closed and opened all the
+// time, and with a timeout shorter than it takes to open one, no call would ever succeed.
 const linger = 250 * time.Millisecond
 
-// grace is how long the store behind has to return after the context of a batch has ended.
+// grace is how long the backend has to return after the context of a batch has ended.
 const grace = 50 * time.Millisecond
 
-// watchLocked has the watchdog fire in time for whatever begins now.
+// watchLocked makes the watchdog fire in time for a batch that begins now.
 func (l *lane) watchLocked() {
 	if !l.watched {
 		l.watched = true
@@ -151,40 +207,46 @@ func (l *lane) watchLocked() {
 	}
 }
 
-// check ends the context of the batch under way if its time is over, or gives the batch up if the store has not returned
-// after that either. It fails the batches that have waited for too long. It reports whether the lane is to go on with the
-// next batch.
-func (l *lane) check(now time.Time) (next bool) {
+// check runs when the watchdog fires. It fails the batches that have exceeded their time.
+func (l *lane) check() {
+	if l.expire(time.Now()) {
+		l.runNext()
+	}
+}
+
+// expire fails the batches that have exceeded their time, sets the watchdog for the others, and reports whether the lane
+// goes on with its next batch while the backend still runs the one that was in flight.
+func (l *lane) expire(now time.Time) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watched = l.busy
 	if !l.busy {
 		return false
 	}
-	later := now.Add(Timeout / 2)
-	if b := l.under; b != nil && !b.answered() {
+	next := now.Add(Timeout / 2)
+	if b := l.inFlight; b != nil && !b.answered() {
 		switch {
 		case now.Before(b.deadline):
-			later = earlier(later, b.deadline)
+			next = earlier(next, b.deadline)
 		case b.ctx.Err() == nil:
+			// Most drivers return soon after their context has ended, with an error that says more than a timeout.
 			b.cancel()
 			b.deadline = now.Add(grace)
-			later = b.deadline
+			next = b.deadline
 		default:
-			next = b.end(nil, errTimeout) && !l.ordered
+			abandoned = b.end(nil, errTimeout) && !l.ordered
 		}
 	}
-	l.waiting = slices.DeleteFunc(l.waiting, func(b *batch) bool {
+	l.queue = slices.DeleteFunc(l.queue, func(b *batch) bool {
 		return !now.Before(b.created.Add(Timeout)) && b.end(nil, errTimeout)
 	})
-	if len(l.waiting) > 0 {
-		later = earlier(later, l.waiting[0].created.Add(Timeout))
+	if len(l.queue) > 0 {
+		next = earlier(next, l.queue[0].created.Add(Timeout))
 	}
-	l.watchdog.Reset(later.Sub(now))
-	return next
+	l.watchdog.Reset(next.Sub(now))
+	return abandoned
 }
 
-// earlier returns the earlier of two instants.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -1,36 +1,43 @@
 package lease
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// key is what is known of one key of a limit. All but its block is locked by the store.
+// key is one key of a limit, in this process. The lock of the store guards everything but block.
 type key struct {
 	id
 	block atomic.Pointer[block]
-	// under is the renewal that is under way, nil if there is none.
-	under *renewal
-	// held counts those who reset it: until they have, it does without a block.
-	held int
-	// alone is until when the key does without a block, for there are not enough tokens for one.
-	alone time.Time
-	// timer forgets the key when its block has ended, or it is no longer alone.
+	// transfer is nil unless a block is being taken or refunded.
+	transfer *transfer
+	// resets counts the calls that are resetting the key. Until they return, no block is taken.
+	resets int
+	// bypass is until when the key has no block, because there are not enough tokens for one.
+	bypass time.Time
+	// timer ends the block, or the bypass.
 	timer *time.Timer
 }
 
 // block is tokens that have been taken.
 type block struct {
 	left atomic.Int64
-	// ends is when it can no longer be spent, by this process's clock, and over the same by the store's.
-	ends, over time.Time
-	// takenAt is when it was taken, by the clock of the store behind.
+	// end is when the block can no longer be spent by this process's clock, and endByStore by the store's clock.
+	end, endByStore time.Time
+	// takenAt is when the block was taken, by the backend's clock, in nanoseconds since 1970 UTC.
 	takenAt int64
 }
 
-// left returns how many tokens the block has that can be spent.
+// lasts reports whether the block can still be spent.
+func (b *block) lasts(clock func() time.Time) bool {
+	// Until reads only the monotonic clock, which takes half of the time that Now takes.
+	return time.Until(b.end) > 0 && (clock == nil || clock().Before(b.endByStore))
+}
+
+// left returns how many tokens can be spent.
 func (k *key) left(clock func() time.Time) int64 {
 	if b := k.block.Load(); b != nil && b.lasts(clock) {
 		return b.left.Load()
@@ -38,13 +45,7 @@ func (k *key) left(clock func() time.Time) int64 {
 	return 0
 }
 
-// lasts reports whether the block can still be spent. (Until asks the monotonic clock only, in half of the time that
-// Now takes.)
-func (b *block) lasts(clock func() time.Time) bool {
-	return time.Until(b.ends) > 0 && (clock == nil || clock().Before(b.over))
-}
-
-// spend takes n tokens from the block, and returns it and how many are left; nil if it does not have them.
+// spend takes n tokens from the block, and returns the block and its rest, or nil if it has fewer.
 func (k *key) spend(n int64, clock func() time.Time) (b *block, left int64) {
 	b = k.block.Load()
 	if b == nil || !b.lasts(clock) {
@@ -61,17 +62,18 @@ func (k *key) spend(n int64, clock func() time.Time) (b *block, left int64) {
 	}
 }
 
-// end ends the block, and returns it with what was left in it.
-func (k *key) end() (b *block, left int64) {
+// endBlock ends the block, and returns it with its rest.
+func (k *key) endBlock() (b *block, left int64) {
 	if b = k.block.Swap(nil); b == nil {
 		return nil, 0
 	}
+	// A concurrent spend may have loaded the block before: it now finds 0 tokens, so none are both spent and refunded.
 	return b, b.left.Swap(0)
 }
 
-// giveBack ends the block, and returns the call that gives back what was left in it.
-func (k *key) giveBack() []runtime.Call {
-	b, left := k.end()
+// endWithRefund ends the block, and returns the call that refunds its rest, if there is one.
+func (k *key) endWithRefund() []runtime.Call {
+	b, left := k.endBlock()
 	if left == 0 {
 		return nil
 	}
@@ -81,4 +83,35 @@ func (k *key) giveBack() []runtime.Call {
 func (k *key) call(q runtime.Request) runtime.Call {
 	q.Policy, q.Key = k.policy, k.key
 	return runtime.Call{Requests: []runtime.Request{q}}
+}
+
+// maxKeys is how many keys can have a block at once. Each uses about 450 bytes and the length of the key, so together they
+// use up to 32 MB, or 48 MB with keys of the maximum length.
+const maxKeys = 1 << 16
+
+func (s *Store) getOrCreateLocked(at id) *key {
+	k := s.keys[at]
+	if k == nil {
+		// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
+		at.key = strings.Clone(at.key)
+		k = &key{id: at}
+		s.keys[at] = k
+		s.peak = max(s.peak, len(s.keys))
+	}
+	return k
+}
+
+// smallMap is how large the map of keys may have been and still be kept when it is empty.
+const smallMap = 1024
+
+// removeLocked removes a key, unless it is being reset.
+func (s *Store) removeLocked(k *key) {
+	// The map may have another key of this name by now.
+	if s.keys[k.id] == k && k.resets == 0 {
+		delete(s.keys, k.id)
+	}
+	// Go's maps do not shrink: after a burst, an empty one would still use megabytes.
+	if len(s.keys) == 0 && s.peak > smallMap {
+		s.keys, s.peak = map[id]*key{}, 0
+	}
 }

@@ -1,38 +1,36 @@
-// Package lease takes tokens of a busy limit in blocks, and spends them from this process's memory.
+// Package lease takes the tokens of busy limits from the database in blocks, and spends the blocks from memory.
 //
 // # The model
 //
-// A [Store] stands before another. Of a limit whose policy has a Lease, it takes a block of tokens from the
-// store behind at a key's first request, answers the requests that fit into it by itself, and takes the
-// next block when it is spent. When there are not enough tokens for a block, requests go to the store behind
-// one by one, until there may be.
+// The first request for a key whose policy has a Lease takes a block of tokens from the backend, the store that is
+// wrapped. Requests that fit into the block are then answered from memory, and when it is spent the next block is taken.
+// While there are not enough tokens for a block, each request goes to the backend by itself.
 //
-// What is left of a block at its end is given back. Of a token bucket, that is without what has accrued since the
-// block was taken: a full bucket would have lost it, and otherwise more and more could be out at once. So a block
-// is best of the size that a process uses within Lease.For.
+// The rest of a block is refunded when the block ends. For a token bucket, the refund is reduced by the tokens that have
+// accrued since the block was taken: a full bucket would have lost it, and otherwise more and more could be out at once. So a
+// block is best as large as what a process uses within Lease.For.
 //
-// A block belongs to a policy by its address: make a policy once, not for each request.
+// Blocks are kept by the address of the policy: make a policy once, not for each request.
 //
-// Only plain takes, and checks whether they would pass, are answered from a block; Remaining is then what is left
-// of it. Whatever else asks for tokens of the key, such as a reservation, several limits at once, or more than a
-// block has, gives the block back first. A transaction of the caller does not: it is not told of the block.
+// Only plain takes and checks are answered from a block; Remaining is then the rest of the block. A request that needs all
+// tokens of the key, such as a reservation, a call with several requests, or a count above the block's, refunds the block
+// first. Calls in a transaction of the caller do not: they do not pass this package.
 //
-// # What is guaranteed
+// # Guarantees
 //
-//   - A block has been taken before it is spent: all processes together grant no more tokens than the limit
-//     does. But they may be spent up to Lease.For after they were taken, so in any time t a token bucket
-//     grants at most capacity + maxReserved + rate*(t+Lease.For)/period.
-//   - Many processes seem to be one that answers from the key's row, or from the block of the process that is asked, and
-//     between two questions takes blocks and gives back what is left of them. So a denial may come of what others
-//     hold. If the store behind fails, a block may be lost: fewer tokens are granted then, and never more.
-//   - A block of a fixed or sliding window is not spent after the window's end, nor given back to the next.
-//   - What is left of the blocks of this process is forgotten when their key is reset. Those of other processes
-//     may be spent, or given back, until they end.
-//   - A process that is killed loses at most one block for each key, and Lease.For later nobody could have
-//     spent it.
-//   - A key that nobody asks of takes no memory once its block has ended, and no goroutine runs for it.
-//   - At most 65,536 keys of a process have a block at once, in about 32 MB of memory. Requests for others go to
-//     the store behind, one by one. After Close, no key is in memory.
+//   - A block is taken before it is spent: all processes together grant no more tokens than the limit has. But a token may
+//     be spent up to Lease.For after it was taken, so in any time t a token bucket grants at most
+//     capacity + maxReserved + rate*(t+Lease.For)/period.
+//   - Each answer is that of the key's row or of this process's block, and between two answers blocks may be taken and
+//     refunded. So a request may be denied while the tokens are in the block of another process. If the backend fails, a
+//     block may be lost: fewer tokens are then granted, never more.
+//   - A block of a fixed or sliding window is not spent after the window's end, nor refunded to the next window.
+//   - A reset drops this process's block of the key. The blocks of other processes may be spent, or refunded, until they
+//     end.
+//   - A process that is killed loses at most one block for each key, of tokens that expire after Lease.For anyway.
+//   - A key without requests uses no memory once its block has ended, and no goroutine runs for it.
+//   - At most 65,536 keys of a process have a block at once, in about 32 MB of memory. Requests for other keys go to the
+//     backend one by one. After Shutdown, no key is in memory.
 package lease
 
 import (
@@ -45,18 +43,22 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Store is a [runtime.Store] before another. It may be used by many goroutines at once.
+// Store is a [runtime.Store] that takes blocks from another, its backend. It may be used by many goroutines at once.
+//
+// There is one way to spend a block, TakeLocal. Handles of package runtime call it first, because it is a few atomic
+// operations without an allocation. Do calls it for everything else: for calls that did not come from a handle, and after
+// a block has been taken.
 type Store struct {
-	store runtime.Store
-	clock func() time.Time
+	backend runtime.Store
+	clock   func() time.Time
 
 	mu   sync.RWMutex
 	keys map[id]*key
-	// most is how many keys the map has held.
-	most   int
+	// peak is the largest size that the map has had.
+	peak   int
 	closed bool
-	// working counts those who take blocks or give them back.
-	working sync.WaitGroup
+	// transfers counts the goroutines that take blocks or refund them.
+	transfers sync.WaitGroup
 }
 
 // id names a key of a limit.
@@ -65,18 +67,15 @@ type id struct {
 	key    string
 }
 
-// New returns a store that asks another, which tells the time by clock. Blocks end by the clock of this process,
-// and by that one too if it is not nil.
-func New(store runtime.Store, clock func() time.Time) *Store {
-	return &Store{store: store, clock: clock, keys: map[id]*key{}}
+// New returns a store that takes blocks from a backend. Blocks end by the clock of this process, and also by clock if that
+// is not nil.
+func New(backend runtime.Store, clock func() time.Time) *Store {
+	return &Store{backend: backend, clock: clock, keys: map[id]*key{}}
 }
-
-// WithTx implements [runtime.TxStore]. A transaction of the caller has no lease.
-func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return runtime.InTx(s.store, tx) }
 
 var _ runtime.LocalTaker = (*Store)(nil)
 
-// TakeLocal implements [runtime.LocalTaker]: it takes n tokens from the block of a key, if they are there.
+// TakeLocal implements [runtime.LocalTaker]: it takes n tokens from the block of a key, if the block has them.
 func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Decision, bool) {
 	k := s.find(id{p, name})
 	if k == nil || n <= 0 {
@@ -91,75 +90,93 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 	return d, true
 }
 
-// allowed returns the decision of a block that has so many tokens left.
+// allowed returns the decision on a request that leaves left tokens in the block.
 func allowed(p *runtime.Policy, left int64) runtime.Decision {
 	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}
 }
 
-// now returns the time by the store's clock.
-func (s *Store) now() time.Time {
-	if s.clock == nil {
-		return time.Now()
-	}
-	return s.clock()
-}
-
-// find returns a key, nil if it is not known.
+// find returns nil for a key that has neither a block nor a bypass.
 func (s *Store) find(at id) *key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.keys[at]
 }
 
-// Do implements [runtime.Store]. The error is that of ctx or of the store behind.
+// Do implements [runtime.Store]. The error is that of ctx or of the backend.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !concerned(calls) {
-		return s.store.Do(ctx, calls)
+	if !slices.ContainsFunc(calls, hasLease) {
+		return s.backend.Do(ctx, calls)
 	}
-	if q, ok := leased(calls, runtime.Take); ok {
-		return s.take(ctx, q, calls)
+	if q, ok := blockRequest(calls); ok {
+		if q.Op == runtime.Take {
+			return s.take(ctx, q, calls)
+		}
+		if d, ok := s.check(q); ok {
+			return s.answer(d), nil
+		}
 	}
-	if d, ok := s.check(calls); ok {
-		return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	held, err := s.hold(ctx, calls)
-	defer s.release(held)
+	resetting, err := s.beginResets(ctx, calls)
+	defer s.endResets(resetting)
 	if err != nil {
 		return nil, err
 	}
-	return s.ask(ctx, calls)
+	return s.doWithoutBlocks(ctx, calls)
 }
 
-// concerned reports whether any of the calls is of a limit that has a lease.
-func concerned(calls []runtime.Call) bool {
-	return slices.ContainsFunc(calls, func(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, leases) })
-}
+func hasLease(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, leases) }
 
 func leases(q runtime.Request) bool { return q.Policy != nil && q.Policy.Lease.Tokens > 0 }
 
-// ask asks the store behind, as if this one had no blocks of the keys.
-func (s *Store) ask(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	returning := s.returnAll(calls)
-	if len(returning) == 0 {
-		return s.store.Do(ctx, calls)
+// blockRequest returns the request of calls if it is the only one, and a block can answer it.
+func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
+	if len(calls) != 1 || len(calls[0].Requests) != 1 {
+		return runtime.Request{}, false
 	}
-	defer s.returned(returning)
-	var back []runtime.Call
-	for _, r := range returning {
-		back = append(back, r.call)
-	}
-	answers, err := s.store.Do(ctx, append(back, calls...))
-	return answers[min(len(back), len(answers)):], err
+	q := calls[0].Requests[0]
+	plain := (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve && q.Count > 0
+	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 
-// check answers calls if they are one Check, and the block has as many tokens.
-func (s *Store) check(calls []runtime.Call) (runtime.Decision, bool) {
-	q, ok := leased(calls, runtime.Check)
-	if !ok {
-		return runtime.Decision{}, false
+// timeout bounds what a call waits for a block or for the backend, and how long a refund is tried.
+const timeout = 10 * time.Second
+
+// attempts is how many blocks a request waits for, before it goes to the backend by itself. More than one, because others
+// may spend the block first.
+const attempts = 3
+
+// take answers a Take from the key's block, and waits for a new block if need be.
+func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for range attempts {
+		// A handle has tried this already, but since then another goroutine may have taken a block. Without a second look,
+		// this one would refund that block and take its own.
+		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {
+			return s.answer(d), nil
+		}
+		t := s.renew(ctx, id{q.Policy, q.Key})
+		if t == nil {
+			break
+		}
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if t.err != nil {
+			return nil, t.err
+		}
+	}
+	return s.doWithoutBlocks(ctx, calls)
+}
+
+// check answers a Check if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
+func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 	k := s.find(id{q.Policy, q.Key})
 	if k == nil {
 		return runtime.Decision{}, false
@@ -168,73 +185,55 @@ func (s *Store) check(calls []runtime.Call) (runtime.Decision, bool) {
 	return allowed(q.Policy, left), left >= q.Count
 }
 
-// leased returns the request of calls if it is the only one, of a verb, and a block can answer it.
-func leased(calls []runtime.Call, verb runtime.Op) (runtime.Request, bool) {
-	if len(calls) != 1 || len(calls[0].Requests) != 1 {
-		return runtime.Request{}, false
-	}
-	q := calls[0].Requests[0]
-	plain := q.Op == verb && !q.Reserve && q.Count > 0
-	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
+// answer returns the only answer of a Do.
+func (s *Store) answer(d runtime.Decision) []runtime.Answer {
+	return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}
 }
 
-// tries is how often a request waits for a block, before it goes to the store behind by itself.
-const tries = 3
-
-// take answers a request from a block, after another has been taken if need be.
-func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (s *Store) now() time.Time {
+	if s.clock == nil {
+		return time.Now()
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for range tries {
-		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {
-			return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}, nil
-		}
-		r := s.renew(ctx, id{q.Policy, q.Key})
-		if r == nil {
-			break
-		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-	}
-	return s.ask(ctx, calls)
+	return s.clock()
 }
 
-// Close gives back what is left of all blocks. From then on, requests go to the store behind one by one. It returns within
-// 10 s; see Shutdown.
-func (s *Store) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return s.Shutdown(ctx)
+// doWithoutBlocks refunds the blocks of the keys of calls, and has the backend answer the calls.
+func (s *Store) doWithoutBlocks(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	refunds := s.beginRefunds(calls)
+	if len(refunds) == 0 {
+		return s.backend.Do(ctx, calls)
+	}
+	defer s.endRefunds(refunds)
+	// One Do for both: the calls need the refunded tokens, and a round trip of its own would double the wait.
+	var all []runtime.Call
+	for _, r := range refunds {
+		all = append(all, r.call)
+	}
+	answers, err := s.backend.Do(ctx, append(all, calls...))
+	return answers[min(len(refunds), len(answers)):], err
 }
 
-// Shutdown is Close until ctx ends. If the error is not nil, blocks that were not given back are lost: fewer tokens are
-// granted, and not more.
+// Shutdown refunds the rest of all blocks, until ctx ends. From then on no blocks are taken, and requests go to the
+// backend one by one. Calls are not refused, which is up to the backend. If the error is not nil, blocks that were not
+// refunded are lost: fewer tokens are granted, not more.
 func (s *Store) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	// Blocks that are being taken must have arrived before all blocks are ended.
 	idle := make(chan struct{})
-	go func() { s.working.Wait(); close(idle) }()
+	go func() { s.transfers.Wait(); close(idle) }()
 	select {
 	case <-idle:
 	case <-ctx.Done():
 	}
-	if err := s.refund(ctx, s.endAll()); err != nil {
-		return fmt.Errorf("give back leased tokens: %w", err)
+	if err := s.sendRefunds(ctx, s.endAll()); err != nil {
+		return fmt.Errorf("refund leased tokens: %w", err)
 	}
 	return nil
 }
 
-// endAll ends all blocks, and returns the calls that give back what was left in them.
+// endAll ends all blocks, and returns the calls that refund them.
 func (s *Store) endAll() (calls []runtime.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,19 +241,18 @@ func (s *Store) endAll() (calls []runtime.Call) {
 		if k.timer != nil {
 			k.timer.Stop()
 		}
-		calls = append(calls, k.giveBack()...)
+		calls = append(calls, k.endWithRefund()...)
 	}
-	s.keys, s.most = map[id]*key{}, 0
+	s.keys, s.peak = map[id]*key{}, 0
 	return calls
 }
 
-// refund asks the store behind to take tokens back.
-func (s *Store) refund(ctx context.Context, calls []runtime.Call) error {
+func (s *Store) sendRefunds(ctx context.Context, calls []runtime.Call) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := s.store.Do(ctx, calls)
+	_, err := s.backend.Do(ctx, calls)
 	return err
 }

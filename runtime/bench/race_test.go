@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tenth is a round of 100ms, after a lead-in of 100ms.
+var tenth = pace{leadIn: 100 * time.Millisecond, length: 100 * time.Millisecond, stride: 1}
+
+// measureInBubble runs a round with fake time, which passes only while the contender sleeps.
+func measureInBubble(t *testing.T, take takeFunc, l load, p pace) (r round, err error) {
+	synctest.Test(t, func(*testing.T) { r, err = measure(take, l, p) })
+	return r, err
+}
+
+// slow is a contender that takes 1ms, and 10ms for key 1.
+func slow(_ context.Context, key string) (bool, error) {
+	if key == keyOf(1) {
+		time.Sleep(9 * time.Millisecond)
+	}
+	time.Sleep(time.Millisecond)
+	return true, nil
+}
+
+func TestRoundCountsCallsThatEndInIt(t *testing.T) {
+	r, err := measureInBubble(t, slow, load{3, keysOf(1, 1), true}, tenth)
+	require.NoError(t, err)
+	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond}, r)
+}
+
+func TestRoundUsesEveryKey(t *testing.T) {
+	r, err := measureInBubble(t, slow, load{64, keysOf(2, 2), true}, tenth)
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Millisecond, r.p99)
+	require.InDelta(t, 64_000/5.5, r.perSecond, 1000, "half of the calls take 1ms and half 10ms")
+}
+
+func TestRoundTimesOneCallPerStride(t *testing.T) {
+	p := tenth
+	p.stride = 10
+	r, err := measureInBubble(t, slow, load{1, keysOf(1, 1), true}, p)
+	require.NoError(t, err)
+	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond}, r)
+}
+
+func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
+	down := errors.New("the server is down")
+	calls := 0
+	r, err := measureInBubble(t, func(ctx context.Context, key string) (bool, error) {
+		calls++
+		time.Sleep(time.Millisecond)
+		if calls%4 == 0 {
+			return false, down
+		}
+		return true, nil
+	}, load{1, keysOf(1, 1), true}, tenth)
+	require.NoError(t, err)
+	require.Equal(t, 750.0, r.perSecond)
+	require.Equal(t, 0.25, r.failed)
+	require.ErrorIs(t, r.err, down)
+
+	_, err = measureInBubble(t, func(context.Context, string) (bool, error) {
+		time.Sleep(time.Millisecond)
+		return false, down
+	}, load{2, keysOf(1, 1), true}, tenth)
+	require.ErrorIs(t, err, down)
+}
+
+func TestWrongDecisionFailsTheRound(t *testing.T) {
+	_, err := measureInBubble(t, slow, load{1, keysOf(1, 1), false}, tenth)
+	require.ErrorContains(t, err, "decided wrongly")
+}
+
+func TestRoundWithoutAnswerIsAnError(t *testing.T) {
+	_, err := measureInBubble(t, func(context.Context, string) (bool, error) {
+		time.Sleep(time.Second)
+		return true, nil
+	}, load{1, keysOf(1, 1), true}, tenth)
+	require.ErrorContains(t, err, "no call was answered in time")
+}
+
+func TestSamplesBeyondTheBufferOverwriteOldOnes(t *testing.T) {
+	c := newTestCaller(1000)
+	c.samples = make([]time.Duration, 10)
+	c.run()
+	require.Equal(t, 1000-1, c.taken, "the call that is after the end is not measured")
+	r, err := sum([]*caller{c}, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 999.0, r.perSecond)
+}
+
+func TestCallerDoesNotAllocate(t *testing.T) {
+	c := newTestCaller(1000)
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		c.began = time.Now()
+		c.run()
+	}))
+	require.Greater(t, c.calls, 10*900)
+}
+
+// newTestCaller returns a caller whose round ends after every n calls.
+func newTestCaller(n int) *caller {
+	c := &caller{
+		load: load{keys: keysOf(10, 10), allowed: true}, stride: 1,
+		random: rand.New(rand.NewPCG(1, 2)), samples: make([]time.Duration, n),
+		began: time.Now(), to: time.Hour,
+	}
+	calls := 0
+	c.take = func(context.Context, string) (bool, error) {
+		if calls++; calls%n == 0 {
+			c.began = c.began.Add(-time.Hour)
+		}
+		return true, nil
+	}
+	return c
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// table is a table as the store creates it, with a *sql.DB of its own.
+type table struct {
+	db      *sql.DB
+	dialect sqlstore.Dialect
+	name    string
+}
+
+var dialects = map[server]sqlstore.Dialect{
+	postgres: sqlstore.Postgres, mariadb: sqlstore.MariaDB, mysqlDB: sqlstore.MySQL,
+}
+
+func driverOf(of server) string {
+	if of == postgres {
+		return "pgx"
+	}
+	return "mysql"
+}
+
+// serverConns is how many connections a contender has to a database server. It is more than a machine with two
+// processors can use, and more than group commit has batches in flight.
+const serverConns = 16
+
+// openTable creates a table with rows in the database of a server.
+func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error) {
+	dsn, err := s.servers.dsn(of)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{dialect: dialects[of], name: newTable()}
+	if t.db, err = sql.Open(driverOf(of), dsn); err != nil {
+		return nil, err
+	}
+	return t, t.setUp(ctx, l, s.rows, s.connections(serverConns))
+}
+
+// openFile creates a table with rows in a new SQLite database, which has the settings of package sqlite.
+func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, err error) {
+	options := url.Values{
+		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(2048)", "journal_size_limit(16777216)"},
+		"_txlock": {"immediate"},
+	}
+	t = &table{dialect: sqlstore.SQLite, name: sqlstore.DefaultTable}
+	if t.db, err = sql.Open("sqlite", "file:"+path+"?"+options.Encode()); err != nil {
+		return nil, err
+	}
+	return t, t.setUp(ctx, l, s.rows, 1)
+}
+
+// setUp creates the table and its rows. If it fails, it drops the table and closes the database.
+func (t *table) setUp(ctx context.Context, l limit, rows, conns int) error {
+	t.db.SetMaxOpenConns(conns)
+	t.db.SetMaxIdleConns(conns)
+	if err := withSetupTimeout(t.create); err != nil {
+		return errors.Join(err, t.db.Close())
+	}
+	if err := t.fill(ctx, l, rows); err != nil {
+		t.drop()
+		return err
+	}
+	return nil
+}
+
+func (t *table) create(ctx context.Context) error {
+	text, err := t.dialect.DDL(t.name)
+	if err != nil {
+		return err
+	}
+	_, err = t.db.ExecContext(ctx, text)
+	return err
+}
+
+// drop drops the table and closes the database. SQLite files are removed with their directory.
+func (t *table) drop() {
+	err := withSetupTimeout(func(ctx context.Context) error {
+		_, err := t.db.ExecContext(ctx, "DROP TABLE "+t.name)
+		return err
+	})
+	if err := errors.Join(err, t.db.Close()); err != nil {
+		logf("table %s was not dropped: %v", t.name, err)
+	}
+}
+
+// prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and
+// prev.
+func (t *table) prepareUpsert() (*sql.Stmt, error) {
+	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?) "
+	if t.dialect.Quote == "`" {
+		return t.prepare(insert + "ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)")
+	}
+	return t.prepare(insert + `ON CONFLICT (name, {key}, shard)
+		DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev`)
+}
+
+// prepare prepares a statement whose parameters are written "?".
+func (t *table) prepare(statement string) (*sql.Stmt, error) {
+	text, err := t.dialect.Text(statement, t.name)
+	if err != nil {
+		return nil, err
+	}
+	if t.dialect.Numbered {
+		text = numbered(text)
+	}
+	return t.db.Prepare(text)
+}
+
+// numbered replaces the parameters "?" by $1, $2 and so on.
+func numbered(text string) string {
+	parts := strings.Split(text, "?")
+	for i := range parts[1:] {
+		parts[i] += "$" + strconv.Itoa(i+1)
+	}
+	return strings.Join(parts, "")
+}
+
+// fill inserts full rows for the first keys of a limit. A table of the exhausted limit stays empty, because its first call
+// creates the row.
+func (t *table) fill(ctx context.Context, l limit, rows int) error {
+	if l != plenty || rows == 0 {
+		return nil
+	}
+	for _, text := range fillTexts(t.dialect.Name, rows) {
+		text = strings.NewReplacer("{limit}", l.name, "{key}", t.dialect.Quote+"key"+t.dialect.Quote,
+			"{table}", t.name, "{user}", keyPrefix, "{value}", strconv.Itoa(l.capacity),
+			"{ts}", strconv.FormatInt(time.Now().UnixNano(), 10)).Replace(text)
+		if _, err := t.db.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("fill a table: %w", err)
+		}
+	}
+	return nil
+}
+
+// fillTexts returns the statements that insert rows in the order of their keys.
+func fillTexts(dialect string, rows int) []string {
+	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) "
+	switch dialect {
+	case "postgres":
+		return []string{
+			insert + fmt.Sprintf(`SELECT '{limit}', '{user}' || lpad(CAST(n AS TEXT), 8, '0'), 0, {value}, {ts}, 0
+				FROM generate_series(0, %d) n`, rows-1),
+			"VACUUM (ANALYZE) {table}",
+		}
+	case "sqlite":
+		return []string{
+			insert + fmt.Sprintf(`WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < %d)
+				SELECT '{limit}', printf('{user}%%08d', n), 0, {value}, {ts}, 0 FROM numbers`, rows-1),
+			"PRAGMA wal_checkpoint(TRUNCATE)",
+		}
+	}
+	return []string{insert + fmt.Sprintf(`SELECT '{limit}', CONCAT('{user}', LPAD(n, 8, '0')), 0, {value}, {ts}, 0
+		FROM (%s) numbers WHERE n < %d`, numbers(rows), rows)}
+}
+
+// numbers returns a query for the numbers n from 0 to at least rows - 1, for MySQL and MariaDB, which have no common
+// function for it: a product of tables of ten digits.
+func numbers(rows int) string {
+	const digits = `SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4
+		UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9`
+	n, from := "0", "(SELECT 0) none"
+	for i, place := 0, 1; place < rows; i, place = i+1, place*10 {
+		n += fmt.Sprintf(" + %d * t%d.d", place, i)
+		from += fmt.Sprintf(", (%s) t%d", digits, i)
+	}
+	return fmt.Sprintf("SELECT %s n FROM %s", n, from)
+}

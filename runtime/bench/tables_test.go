@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysAreSpreadOverTheTable(t *testing.T) {
+	require.Equal(t, []string{"bench-user-00000000", "bench-user-00000001"}, keysOf(2, 2))
+	require.Equal(t, []string{"bench-user-00000000", "bench-user-00000250"}, keysOf(2, 500))
+}
+
+func TestTableIsFilledWithTheKeysOfTheLimit(t *testing.T) {
+	s := &site{dir: t.TempDir(), rows: 1234}
+	table, err := s.openFile(t.Context(), s.newFile(), plenty)
+	require.NoError(t, err)
+	defer table.drop()
+	var keys []string
+	rows, err := table.db.Query("SELECT key FROM rate_limits WHERE name = 'plenty' AND shard = 0 AND value = 1e9 ORDER BY key")
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var key string
+		require.NoError(t, rows.Scan(&key))
+		keys = append(keys, key)
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, keysOf(1234, 1234), keys)
+}
+
+func TestTableOfTheExhaustedLimitIsEmpty(t *testing.T) {
+	s := &site{dir: t.TempDir(), rows: 1000}
+	table, err := s.openFile(t.Context(), s.newFile(), exhausted)
+	require.NoError(t, err)
+	defer table.drop()
+	var n int
+	require.NoError(t, table.db.QueryRow("SELECT count(*) FROM rate_limits").Scan(&n))
+	require.Zero(t, n)
+}
+
+func TestNumbersAreConsecutive(t *testing.T) {
+	db := openSQLite(t, &site{dir: t.TempDir()})
+	for _, n := range []int{1, 9, 10, 11, 1000, 2345} {
+		var count, distinct, least, most int
+		text := fmt.Sprintf("SELECT count(*), count(DISTINCT n), min(n), max(n) FROM (%s) WHERE n < %d", numbers(n), n)
+		require.NoError(t, db.QueryRowContext(context.Background(), text).Scan(&count, &distinct, &least, &most))
+		require.Equal(t, []int{n, n, 0, n - 1}, []int{count, distinct, least, most})
+	}
+}

@@ -1,0 +1,113 @@
+package agree
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// generator makes policies, rows and calls, with numbers that people use and numbers at the limits of a float64.
+type generator struct{ *rand.Rand }
+
+var (
+	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007, 700_000_000_000, 999_999_999_999_989}
+	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second, 365 * 24 * time.Hour}
+)
+
+// keys is how many keys a limit has.
+const keys = 8
+
+func (d generator) policies(n int) []*runtime.Policy {
+	all := make([]*runtime.Policy, n)
+	for i := range all {
+		all[i] = d.policy("limit " + strconv.Itoa(i))
+	}
+	return all
+}
+
+func (d generator) policy(name string) *runtime.Policy {
+	rate := rates[d.IntN(len(rates))]
+	p := &runtime.Policy{
+		Name: name, Kind: runtime.Kinds()[d.IntN(5)%3], Rate: rate, Period: periods[d.IntN(len(periods))],
+		Capacity: 1 + d.Int64N(min(runtime.MaxTokens, 3*rate)), MaxReserved: d.Int64N(rate + 1),
+	}
+	if d.IntN(4) == 0 {
+		p.MaxReserved = runtime.Unbounded
+	}
+	switch {
+	case p.Kind == runtime.SlidingWindow:
+		p.Capacity, p.MaxReserved = rate, 0
+	case p.Kind == runtime.FixedWindow && d.IntN(4) == 0:
+		p.Start = runtime.StartFirstUse()
+	}
+	return p
+}
+
+func key(i int) string { return `"key" \` + strconv.Itoa(i) }
+
+// rows returns rows of the policies: missing, in debt, full, or within a rounding error of a whole count.
+func (d generator) rows(policies []*runtime.Policy, now int64) map[runtime.Row]runtime.State {
+	rows := map[runtime.Row]runtime.State{}
+	for _, p := range policies {
+		for i := range keys {
+			rows[runtime.Row{Name: p.Name, Key: key(i)}] = d.state(p, now)
+		}
+	}
+	return rows
+}
+
+func (d generator) state(p *runtime.Policy, now int64) runtime.State {
+	s := runtime.State{
+		Value:  float64(p.Capacity) * (d.Float64()*3 - 1),
+		TS:     now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
+		Exists: true,
+	}
+	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 {
+		// Whole tokens since the start of a window, so that the roll-over of several windows is exact.
+		s.Value, s.TS = -math.Floor(s.Value), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
+	}
+	switch d.IntN(4) {
+	case 0:
+		return runtime.State{}
+	case 1:
+		// Around the tolerance of a millionth of a token, where a rounding of SQL would change the decision.
+		s.Value, s.TS = float64(1+d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
+	}
+	if p.Kind == runtime.SlidingWindow {
+		rule := p.Rule("")
+		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))
+	}
+	return s
+}
+
+// calls returns calls that mostly take, often several for one key.
+func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
+	all := make([]runtime.Call, 1+d.IntN(40))
+	for i := range all {
+		n := 1
+		if d.IntN(20) == 0 {
+			n = 2
+		}
+		for range n {
+			p := policies[d.IntN(len(policies))]
+			q := runtime.Request{Count: d.count(p), Reserve: d.IntN(4) == 0}
+			if n == 1 && d.IntN(20) == 0 {
+				q.Op = runtime.Op(d.IntN(6))
+			}
+			q.Policy, q.Key = p, key(d.IntN(keys))
+			all[i].Requests = append(all[i].Requests, q)
+		}
+	}
+	return all
+}
+
+// count returns a small count most of the time, and sometimes one that may not fit.
+func (d generator) count(p *runtime.Policy) int64 {
+	if d.IntN(3) > 0 {
+		return 1 + d.Int64N(1+p.Capacity/20)
+	}
+	return d.Int64N(p.Capacity + p.MaxReserved + 2)
+}

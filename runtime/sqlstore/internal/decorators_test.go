@@ -1,0 +1,94 @@
+// Package internal tests the properties that the decorators of the SQL store have in common.
+package internal
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
+)
+
+func TestUnknownOpIsAnErrorThroughAllDecorators(t *testing.T) {
+	policy := &runtime.Policy{
+		Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: 100 * time.Second, Capacity: 100,
+		Lease: runtime.Lease{Tokens: 10, For: time.Second}, DenyCache: time.Second, OnError: runtime.FailOpen,
+	}
+	store := lease.New(denycache.New(group.New(&runtime.MemStore{}, group.Options{}), nil), nil)
+	q := runtime.Request{Policy: policy, Op: runtime.Reset + 1, Count: 1}
+	answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+	require.NoError(t, err)
+	require.ErrorIs(t, answers[0].Err, runtime.ErrInvalidCall)
+}
+
+// constant is a store that gives the same decision on every call. It keeps nothing, so that only the memory of the
+// decorator grows.
+type constant struct{ runtime.Decision }
+
+func (c constant) Do(_ context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	answers := make([]runtime.Answer, len(calls))
+	for i := range answers {
+		answers[i] = runtime.Answer{Decisions: []runtime.Decision{c.Decision}, At: time.Now().UnixNano()}
+	}
+	return answers, nil
+}
+
+// heap returns how many bytes are in use.
+func heap() uint64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// take takes a token of the nth key. The key is a substring of a longer text, which the decorator must not keep.
+func take(t *testing.T, store runtime.Store, p *runtime.Policy, n int) runtime.Decision {
+	request := fmt.Sprintf("%036d%s", n, strings.Repeat(" ", 200))
+	d, err := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String(request[:36]))).Allow(t.Context())
+	require.NoError(t, err)
+	return d
+}
+
+func TestMillionLeasedKeysUseBoundedMemory(t *testing.T) {
+	policy := &runtime.Policy{
+		Name: "leased", Kind: runtime.TokenBucket, Rate: 100, Period: 100 * time.Second, Capacity: 100,
+		Lease: runtime.Lease{Tokens: 10, For: time.Hour},
+	}
+	before := heap()
+	s := lease.New(constant{runtime.Decision{Allowed: true}}, nil)
+	for i := range 1_000_000 {
+		take(t, s, policy, i)
+	}
+	during := heap()
+	require.Less(t, during-before, uint64(48<<20))
+	require.Equal(t, policy.Lease.Tokens-2, take(t, s, policy, 0).Remaining, "the first keys have a block")
+	require.Zero(t, take(t, s, policy, 999_999).Remaining, "the last keys go to the backend")
+	require.NoError(t, s.Shutdown(t.Context()))
+	after := heap()
+	require.Less(t, after, before+4<<20)
+	t.Logf("%d MB with a million keys, %d KB after Shutdown", (during-before)>>20, (int64(after)-int64(before))>>10)
+	goruntime.KeepAlive(s)
+}
+
+func TestMillionDeniedKeysUseBoundedMemory(t *testing.T) {
+	policy := &runtime.Policy{
+		Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Hour,
+	}
+	before := heap()
+	s := denycache.New(constant{runtime.Decision{RetryAfter: time.Hour}}, nil)
+	for i := range 1_000_000 {
+		require.False(t, take(t, s, policy, i).Allowed)
+	}
+	during := heap()
+	require.Less(t, during-before, uint64(16<<20))
+	t.Logf("%d KB with a million keys", (during-before)>>10)
+	goruntime.KeepAlive(s)
+}

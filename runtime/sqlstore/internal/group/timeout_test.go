@@ -1,0 +1,193 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+)
+
+// silent is a store that does not answer calls for the key "silent" until release is closed.
+type silent struct {
+	runtime.MemStore
+	// obeys: Do returns when its context ends, as most drivers do.
+	obeys   bool
+	release chan struct{}
+	mu      sync.Mutex
+	begun   []string // the keys of all calls
+}
+
+func (s *silent) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	s.mu.Lock()
+	for _, c := range calls {
+		s.begun = append(s.begun, c.Requests[0].Key)
+	}
+	s.mu.Unlock()
+	ended := ctx.Done()
+	if !s.obeys {
+		ended = nil
+	}
+	if calls[0].Requests[0].Key == "silent" {
+		select {
+		case <-s.release:
+		case <-ended:
+			return nil, ctx.Err()
+		}
+	}
+	return s.MemStore.Do(ctx, calls)
+}
+
+// silence runs a test over a silent backend, which answers when the test has ended.
+func silence(t *testing.T, o group.Options, test func(t *testing.T, s *group.Store, backend *silent)) {
+	for _, obeys := range []bool{true, false} {
+		t.Run(fmt.Sprintf("obeys=%v", obeys), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				backend := &silent{obeys: obeys, release: make(chan struct{})}
+				defer close(backend.release)
+				test(t, group.New(backend, o), backend)
+			})
+		})
+	}
+}
+
+// took returns how long f takes.
+func took(f func()) time.Duration {
+	begin := time.Now()
+	f()
+	return time.Since(begin)
+}
+
+func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
+	for _, o := range []group.Options{{Lanes: 2}, {Lanes: group.NoLanes}} {
+		silence(t, o, func(t *testing.T, s *group.Store, backend *silent) {
+			require.LessOrEqual(t, took(func() {
+				_, err := s.Do(context.Background(), take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}), group.Timeout)
+		})
+	}
+}
+
+func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Equal(t, time.Second, took(func() {
+			_, err := s.Do(ctx, take("silent", 1))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}))
+		// So many keys use both lanes, and with them the lane of the silent key.
+		require.Less(t, took(func() {
+			for i := range 20 {
+				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))
+				require.NoError(t, err)
+				require.True(t, answers[0].Allowed())
+			}
+		}), time.Second)
+	})
+}
+
+func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
+	silence(t, group.Options{Lanes: 2, Batch: 1}, func(t *testing.T, s *group.Store, backend *silent) {
+		var all sync.WaitGroup
+		begin := time.Now()
+		for range 4 {
+			start(&all, func() {
+				_, err := s.Do(context.Background(), take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.LessOrEqual(t, time.Since(begin), group.Timeout+100*time.Millisecond)
+			})
+		}
+		all.Wait()
+		backend.mu.Lock()
+		defer backend.mu.Unlock()
+		require.Len(t, backend.begun, 2, "one after the other, each for half of the timeout")
+	})
+}
+
+func TestSingleLaneNeverReordersBatches(t *testing.T) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
+		var all sync.WaitGroup
+		begin := time.Now()
+		start(&all, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			_, err := s.Do(ctx, take("silent", 1))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}, func() {
+			_, err := s.Do(context.Background(), take("next", 1))
+			if backend.obeys {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+		all.Wait()
+		require.LessOrEqual(t, time.Since(begin), group.Timeout+100*time.Millisecond)
+		backend.mu.Lock()
+		defer backend.mu.Unlock()
+		require.Equal(t, backend.obeys, len(backend.begun) == 2, "the next batch begins only when the backend has returned")
+	})
+}
+
+func TestBatchThatAllCallersHaveLeftMayEndALittleLater(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := s.Do(ctx, take("silent", 1))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(200 * time.Millisecond)
+		backend.release <- struct{}{}
+		synctest.Wait()
+		answers, err := s.Do(t.Context(), take("silent2", 10))
+		require.NoError(t, err)
+		require.True(t, answers[0].Allowed())
+		answers, err = backend.MemStore.Do(t.Context(), take("silent", 10))
+		require.NoError(t, err)
+		require.False(t, answers[0].Allowed(), "the abandoned batch has taken its token")
+	})
+}
+
+func TestLateAnswerOfAnAbandonedBatchIsDropped(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		if backend.obeys {
+			return
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			start(&all, func() {
+				_, err := s.Do(context.Background(), take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		all.Wait()
+		backend.release <- struct{}{}
+		backend.release <- struct{}{}
+		synctest.Wait()
+		answers, err := backend.MemStore.Do(t.Context(), take("silent", 7))
+		require.NoError(t, err)
+		require.True(t, answers[0].Allowed(), "at most the three tokens were taken")
+	})
+}
+
+func TestShutdownEndsWithItsContext(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		go s.Do(context.Background(), take("silent", 1))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Equal(t, time.Second, took(func() {
+			require.ErrorIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
+		}))
+		ctx, cancel = context.WithTimeout(context.Background(), group.Timeout)
+		defer cancel()
+		require.NoError(t, s.Shutdown(ctx), "the batch is abandoned within Timeout")
+	})
+}
