@@ -37,3 +37,9 @@ func TestPrepareAgain(t *testing.T) {
 	assert.NoError(t, s.taker.prepare())
 	assert.Same(t, one, s.taker.one)
 }
+
+// DropConnections has the pool close its connection.
+func DropConnections(s *Store) {
+	s.db.SetMaxIdleConns(-1)
+	s.db.SetMaxIdleConns(1)
+}
