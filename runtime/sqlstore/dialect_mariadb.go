@@ -1,12 +1,15 @@
 package sqlstore
 
 // MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It is [MySQL] with a
-// statement that takes, for MariaDB can tell what an INSERT has written.
-var MariaDB = func() Dialect {
-	d := MySQL
+// statement that takes, because an INSERT of MariaDB can return the rows that it has written.
+var MariaDB = mariadbDialect()
+
+// mariadbDialect lists the differences from MySQL. The error codes are the same.
+func mariadbDialect() Dialect {
+	d := mysqlDialect
 	d.Name = "mariadb"
 	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
-	// A node of a cluster repeats what has met a write of another node (wsrep_retry_autocommit).
+	// A node of a cluster repeats a statement that has conflicted with a write of another node (wsrep_retry_autocommit).
 	d.Repeats = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
 `
@@ -20,7 +23,7 @@ INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
 `
 	d.Delete += "WHERE @@in_transaction\n"
-	d.TakeTold = ""
+	d.TakeInsertID = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, 0
@@ -31,9 +34,9 @@ INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
 ` + mariadbTake
 	return d
-}()
+}
 
-// mariadbTake is what is done with a row that is there, and what is said of it.
+// mariadbTake is the part of Take for a row that exists.
 const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (

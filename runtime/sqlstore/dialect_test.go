@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestDifferences compares the parts of a table with what they may be.
-func TestDifferences(t *testing.T) {
+func TestDifferencesFromRequiredParts(t *testing.T) {
 	const parts = `
 ts: bigint | int8
 value: double
@@ -27,8 +26,7 @@ primary key: name, key, shard
 	}
 }
 
-// TestText fills in the table's name, and the two parts of it.
-func TestText(t *testing.T) {
+func TestTextFillsInTheTableName(t *testing.T) {
 	for table, want := range map[string]string{
 		"":           "`rate_limits` '' 'rate_limits' `key`",
 		"quotas":     "`quotas` '' 'quotas' `key`",

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,145 +15,164 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// statement is one of the dialect's texts. Those that are about rows come in two forms: for one row, and for
-// many.
+// statement is one of the dialect's statements.
 type statement int
 
 const (
 	readRows statement = iota
-	lookRows
+	readUnlocked
 	seedRows
 	writeRows
 	deleteRows
-	forgetRows
+	deleteUnchanged
 	takeRows
-	tellRow
-	swapRows
+	takeInsertID
+	swapRow
 	readPage
-	askNamed
+	findNamed
 	statementCount
 )
 
-// form is how a statement is given its rows.
-type form int
+// arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
+type arity int
 
 const (
-	oneRow form = iota
+	oneRow arity = iota
 	manyRows
-	formCount
+	arityCount
 )
 
-// texts are the dialect's texts for the store's table.
-type texts [statementCount][formCount]text
+// queries are the dialect's statements for the store's table.
+type queries [statementCount][arityCount]query
 
-func newTexts(d Dialect, table string) (t texts, err error) {
-	if d.One == "" || d.Many == "" || d.Read == "" || d.Write == "" || d.Delete == "" {
-		return t, fmt.Errorf("dialect %q has no One, Many, Read, Write or Delete", d.Name)
-	}
-	rows := [formCount]given{oneRow: {d.One, d.One}, manyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
-	for s, written := range [statementCount][formCount]string{
-		readRows:   {d.Read, d.Read},
-		lookRows:   {oneRow: cmp.Or(d.Look, d.Read)},
-		seedRows:   {d.Seed, d.Seed},
-		writeRows:  {d.Write, d.Write},
-		deleteRows: {d.Delete, d.Delete},
-		forgetRows: {d.Forget, d.Forget},
-		takeRows:   {cmp.Or(d.TakeOne, d.Take), d.Take},
-		tellRow:    {oneRow: d.TakeTold},
-		swapRows:   {oneRow: d.Swap},
-		readPage:   {oneRow: d.Page},
-		askNamed:   {oneRow: d.Named},
+func newQueries(d Dialect, table string) (all queries, err error) {
+	rows := [arityCount]rowSource{oneRow: {d.One, d.One}, manyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
+	for s, texts := range [statementCount][arityCount]string{
+		readRows:        {d.Read, d.Read},
+		readUnlocked:    {oneRow: cmp.Or(d.Look, d.Read)},
+		seedRows:        {d.Seed, d.Seed},
+		writeRows:       {d.Write, d.Write},
+		deleteRows:      {d.Delete, d.Delete},
+		deleteUnchanged: {d.Forget, d.Forget},
+		takeRows:        {cmp.Or(d.TakeOne, d.Take), d.Take},
+		takeInsertID:    {oneRow: d.TakeInsertID},
+		swapRow:         {oneRow: d.Swap},
+		readPage:        {oneRow: d.Page},
+		findNamed:       {oneRow: d.Named},
 	} {
-		for f := range formCount {
-			if t[s][f], err = d.compile(written[f], rows[f], table); err != nil {
-				return t, err
+		for n := range arityCount {
+			if all[s][n], err = d.compile(texts[n], rows[n], table); err != nil {
+				return all, err
 			}
 		}
 	}
-	return t, nil
+	return all, nil
 }
 
-// prepared are the texts, and what is known of the way to the database. The statements of a dialect that has them
-// prepared are prepared in the store's database, each at its first use.
-type prepared struct {
-	db    *sql.DB
-	texts *texts
-	// keeps says that statements are prepared.
-	keeps bool
-	stmts [statementCount][formCount]preparedStmt
-	mu    sync.Mutex
-	// spare are statements that two calls have prepared.
+// session runs statements, in a transaction or each by itself.
+type session interface {
+	query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error)
+	exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error)
+}
+
+// executor runs each statement by itself, and holds the prepared statements for storeTx too.
+type executor struct {
+	db      *sql.DB
+	queries *queries
+	// prepares means that statements are prepared, as [Dialect.Prepare] says.
+	prepares bool
+	stmts    [statementCount][arityCount]preparedStmt
+	mu       sync.Mutex
+	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
-	// resends says that a statement outside of a transaction may be carried out twice.
+	// resends means that a statement outside of a transaction may be executed twice.
 	resends bool
-	// splits says that the driver prepares a statement and runs it by two messages, and names it so that a pooler that
-	// sends each transaction to another session may run another client's. In a transaction it cannot.
+	// splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
+	// sends each transaction to another session may find used by another client. Inside a transaction this is safe.
 	splits bool
 }
 
-// preparedStmt is a statement that may be prepared.
+// preparedStmt is a statement that is prepared at its first use.
 type preparedStmt struct {
 	stmt atomic.Pointer[sql.Stmt]
-	// wanted says that a transaction has had to prepare it for itself: to keep it would have taken a second connection.
+	// wanted is set when a transaction has prepared it for itself only: keeping it would have taken a second connection.
 	wanted atomic.Bool
 }
 
-func (s *Store) newPrepared(ctx context.Context) (*prepared, error) {
-	p := &prepared{db: s.db, texts: &s.texts, keeps: s.dialect.Prepare}
+func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
+	x := &executor{db: s.db, queries: &s.queries, prepares: s.dialect.Prepare}
 	var err error
-	if p.resends, p.splits, err = conduct(ctx, s.db); err != nil {
+	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
 		return nil, err
 	}
-	p.splits = p.splits && !p.keeps
-	if !p.resends && s.dialect.Repeats != "" {
+	x.splits = x.splits && !x.prepares
+	if !x.resends && s.dialect.Repeats != "" {
 		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}
-		p.resends = err == nil
+		x.resends = err == nil
 	}
-	return p, nil
+	return x, nil
 }
 
-// stmt returns a statement, and prepares it at its first use. It is nil if statements are not prepared. Of two calls that
-// prepare it at once, the second one's is kept until the store is closed: database/sql closes a statement only when each
-// connection that has it is free, and one that does not answer is not.
-func (p *prepared) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
-	at := &p.stmts[s][f]
-	if stmt := at.stmt.Load(); stmt != nil || !p.keeps {
+// needsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
+// everything goes to one session.
+func (x *executor) needsTx() bool { return x.resends || x.splits }
+
+func (x *executor) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.db.QueryContext(ctx, q.sql, q.args(v)...)
+	}
+	return stmt.QueryContext(ctx, q.args(v)...)
+}
+
+func (x *executor) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.db.ExecContext(ctx, q.sql, q.args(v)...)
+	}
+	return stmt.ExecContext(ctx, q.args(v)...)
+}
+
+// stmt returns a prepared statement, or nil if the dialect prepares none.
+func (x *executor) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, error) {
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil || !x.prepares {
 		return stmt, nil
 	}
-	stmt, err := p.db.PrepareContext(ctx, p.texts[s][f].sql)
+	stmt, err := x.db.PrepareContext(ctx, x.queries[s][n].sql)
 	if err != nil {
 		return nil, err
 	}
 	if !at.stmt.CompareAndSwap(nil, stmt) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.spare = append(p.spare, stmt)
+		// Two calls have prepared it at once. Closing one now would wait for the connections that have it, and one of
+		// them may not respond, so it is closed with the store.
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.spare = append(x.spare, stmt)
 	}
 	return at.stmt.Load(), nil
 }
 
-// stmtInTx is stmt in a transaction, which needs its only connection. It is nil if the statement is not prepared yet.
-func (p *prepared) stmtInTx(s statement, f form) *sql.Stmt {
-	at := &p.stmts[s][f]
-	stmt := at.stmt.Load()
-	if stmt == nil && p.keeps {
-		at.wanted.Store(true)
-	}
-	return stmt
-}
-
-// prepareWanted prepares what earlier transactions would have used.
-func (p *prepared) prepareWanted(ctx context.Context) error {
-	if !p.keeps {
+// prepareWanted prepares what earlier transactions would have used, before the next one takes its connection.
+func (x *executor) prepareWanted(ctx context.Context) error {
+	if !x.prepares {
 		return nil
 	}
-	for s := range p.stmts {
-		for f := range p.stmts[s] {
-			if at := &p.stmts[s][f]; at.wanted.Load() && at.stmt.Load() == nil {
-				if _, err := p.stmt(ctx, statement(s), form(f)); err != nil {
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if at := &x.stmts[s][n]; at.wanted.Load() && at.stmt.Load() == nil {
+				if _, err := x.stmt(ctx, statement(s), arity(n)); err != nil {
 					return err
 				}
 			}
@@ -162,112 +181,88 @@ func (p *prepared) prepareWanted(ctx context.Context) error {
 	return nil
 }
 
-func (p *prepared) close() {
-	if p == nil {
+func (x *executor) close() {
+	if x == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, stmt := range p.spare {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, stmt := range x.spare {
 		stmt.Close()
 	}
-	for s := range p.stmts {
-		for f := range p.stmts[s] {
-			if stmt := p.stmts[s][f].stmt.Load(); stmt != nil {
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if stmt := x.stmts[s][n].stmt.Load(); stmt != nil {
 				stmt.Close()
 			}
 		}
 	}
 }
 
-// query runs a statement outside of a transaction.
-func (p *prepared) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	stmt, err := p.stmt(ctx, s, f)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return p.db.QueryContext(ctx, p.texts[s][f].sql, p.texts[s][f].args(v)...)
-	}
-	return stmt.QueryContext(ctx, p.texts[s][f].args(v)...)
-}
-
-// exec runs a statement outside of a transaction.
-func (p *prepared) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	stmt, err := p.stmt(ctx, s, f)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt == nil:
-		return p.db.ExecContext(ctx, p.texts[s][f].sql, p.texts[s][f].args(v)...)
-	}
-	return stmt.ExecContext(ctx, p.texts[s][f].args(v)...)
-}
-
-// session runs statements, in a transaction or each by itself.
-type session interface {
-	query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error)
-	exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error)
-}
-
-// own is a transaction of the store, with its prepared statements.
-type own struct {
+// storeTx is a transaction of the store, with the prepared statements of its executor.
+type storeTx struct {
 	tx       *sql.Tx
-	prepared *prepared
+	executor *executor
 }
 
-func (o own) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	stmt, err := o.stmt(ctx, s, f)
+func (t storeTx) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	stmt, err := t.stmt(ctx, s, n)
 	switch {
 	case err != nil:
 		return nil, err
 	case stmt == nil:
-		return callers{o.tx, o.prepared.texts}.exec(ctx, s, f, v)
+		return callerTx{t.tx, t.executor.queries}.query(ctx, s, n, v)
 	}
-	return stmt.ExecContext(ctx, o.prepared.texts[s][f].args(v)...)
+	return stmt.QueryContext(ctx, t.executor.queries[s][n].args(v)...)
 }
 
-func (o own) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	stmt, err := o.stmt(ctx, s, f)
+func (t storeTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	stmt, err := t.stmt(ctx, s, n)
 	switch {
 	case err != nil:
 		return nil, err
 	case stmt == nil:
-		return callers{o.tx, o.prepared.texts}.query(ctx, s, f, v)
+		return callerTx{t.tx, t.executor.queries}.exec(ctx, s, n, v)
 	}
-	return stmt.QueryContext(ctx, o.prepared.texts[s][f].args(v)...)
+	return stmt.ExecContext(ctx, t.executor.queries[s][n].args(v)...)
 }
 
-// stmt returns a statement as the transaction runs it, or nil if it runs the text.
-func (o own) stmt(ctx context.Context, s statement, f form) (*sql.Stmt, error) {
-	switch stmt := o.prepared.stmtInTx(s, f); {
-	case stmt != nil:
-		return o.tx.StmtContext(ctx, stmt), nil
-	case o.prepared.keeps:
-		// Prepared for this transaction only: by a text, MariaDB reads a variable before the statement has set it.
-		return o.tx.PrepareContext(ctx, o.prepared.texts[s][f].sql)
+// stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
+func (t storeTx) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, error) {
+	x := t.executor
+	if !x.prepares {
+		return nil, nil
 	}
-	return nil, nil
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil {
+		return t.tx.StmtContext(ctx, stmt), nil
+	}
+	at.wanted.Store(true)
+	// Not sent as text: MariaDB then reads a variable before the statement has set it.
+	return t.tx.PrepareContext(ctx, x.queries[s][n].sql)
 }
 
-// callers is a transaction of the caller. What is prepared in the database is not used in it: to prepare
-// takes a connection, and the caller may have the only one.
-type callers struct {
-	tx    runtime.Tx
-	texts *texts
+// callerTx is a transaction of the caller. It uses no prepared statements: to prepare one takes a second connection, and
+// the caller may have the only one.
+type callerTx struct {
+	tx      runtime.Tx
+	queries *queries
 }
 
-func (c callers) exec(ctx context.Context, s statement, f form, v *values) (sql.Result, error) {
-	return c.tx.ExecContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
+func (t callerTx) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	q := &t.queries[s][n]
+	return t.tx.QueryContext(ctx, q.sql, q.args(v)...)
 }
 
-func (c callers) query(ctx context.Context, s statement, f form, v *values) (*sql.Rows, error) {
-	return c.tx.QueryContext(ctx, c.texts[s][f].sql, c.texts[s][f].args(v)...)
+func (t callerTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	q := &t.queries[s][n]
+	return t.tx.ExecContext(ctx, q.sql, q.args(v)...)
 }
 
-// again runs fn, which uses one connection, and once more on another one if that was lost before anything was done.
-// Each try uses up a connection of the pool that the server has closed.
-func (s *Store) again(ctx context.Context, fn func() error) error {
+// reconnecting runs fn, which uses one connection, and again on other connections if that was lost before fn did
+// anything.
+func (s *Store) reconnecting(ctx context.Context, fn func() error) error {
+	// Each try uses up one connection of the pool that the server has closed.
 	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
 		err := fn()
 		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
@@ -276,62 +271,72 @@ func (s *Store) again(ctx context.Context, fn func() error) error {
 	}
 }
 
-// single runs fn, which runs a statement that does no harm if it is carried out twice, outside of a transaction if the
-// driver does not split it.
-func (s *Store) single(ctx context.Context, p *prepared, fn func(session) error) error {
-	if p.splits {
-		return s.inTx(ctx, p, runtime.DurabilityDefault, fn)
+// single runs fn, whose one statement may be executed twice without harm, outside of a transaction unless the driver
+// splits it.
+func (s *Store) single(ctx context.Context, x *executor, fn func(session) error) error {
+	if x.splits {
+		return s.inTx(ctx, x, runtime.DurabilityDefault, fn)
 	}
-	return fn(p)
+	return fn(x)
 }
 
-// stored is a row with its state.
-type stored struct {
-	row   runtime.Row
-	state runtime.State
-}
-
-// bind returns the form in which a statement takes rows, and the values of its parameters: a single row has
-// parameters of its own, several are one text in JSON or a few lists, so that any number of them is one statement.
-func bind(rows []stored) (form, *values) {
-	v := new(values)
-	v[paramRows] = rows
-	if len(rows) > 0 {
-		r, s := rows[0].row, rows[0].state
-		v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
-		v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
+// driverBehavior returns how the driver of db sends statements outside of transactions.
+//
+// It resends if it may send a statement again that the server has executed. Package database/sql does so
+// when a driver returns driver.ErrBadConn, which drivers should return only for what they have not sent; lib/pq
+// returns it for any connection that breaks, and so does what wraps it.
+//
+// It splits if it may prepare a statement and run it by two messages that a pooler may send to two sessions of the
+// server. lib/pq does so: it prepares without a name, waits for the response, and then runs what is prepared without a
+// name. pgx in its mode describe_exec does the same. Its other modes send one message, or name the statement after its
+// text, so that what is run is what was prepared. An unknown driver may do both.
+func driverBehavior(ctx context.Context, db *sql.DB) (resends, splits bool, err error) {
+	// By its type's name, because this package imports no driver.
+	switch fmt.Sprintf("%T", db.Driver()) {
+	case "*mysql.MySQLDriver", "*sqlite.Driver":
+		return false, false, nil
+	case "*stdlib.Driver":
+		mode, err := pgxExecMode(ctx, db)
+		return false, mode == "" || mode == "describe exec", err
 	}
-	if len(rows) == 1 {
-		return oneRow, v
+	return true, true, nil
+}
+
+// pgxExecMode returns pgx's DefaultQueryExecMode, or "" if it cannot be read. A connection of pgx's package stdlib has a
+// method Conn, and its result a method Config, which are called by reflection because this package imports no driver.
+func pgxExecMode(ctx context.Context, db *sql.DB) (mode string, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", err
 	}
-	return manyRows, v
+	defer conn.Close()
+	err = conn.Raw(func(of any) error {
+		method := reflect.ValueOf(of).MethodByName("Conn")
+		if !returnsOne(method) {
+			return nil
+		}
+		method = method.Call(nil)[0].MethodByName("Config")
+		if !returnsOne(method) {
+			return nil
+		}
+		config := reflect.Indirect(method.Call(nil)[0])
+		if config.Kind() != reflect.Struct {
+			return nil
+		}
+		if field := config.FieldByName("DefaultQueryExecMode"); field.IsValid() {
+			mode = fmt.Sprint(field.Interface())
+		}
+		return nil
+	})
+	return mode, err
 }
 
-// arg returns the argument for a parameter. What stands for several rows is written when the statement is run, as that
-// wants it.
-func (v *values) arg(p param) any {
-	write := manyOf[p]
-	if write == nil {
-		return v[p]
-	}
-	rows, _ := v[paramRows].([]stored)
-	return write(rows)
+// returnsOne reports whether a method exists, without parameters and with one result.
+func returnsOne(method reflect.Value) bool {
+	return method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1
 }
 
-// manyOf has how several rows are written, for the parameters that stand for them.
-var manyOf = [paramTotal]func([]stored) string{
-	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
-	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
-	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
-	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
-	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
-	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
-	listValues:   listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat),
-	listInstants: listOf(func(r *stored) int64 { return r.state.TS }, appendInt),
-	listPrevs:    listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat),
-}
-
-// asJSON writes rows as a list.
+// asJSON encodes rows as a JSON list.
 func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
 	b := make([]byte, 0, 80*len(rows))
 	b = append(b, '[')
@@ -344,7 +349,7 @@ func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
 	return string(append(b, ']'))
 }
 
-// appendRow writes all columns of a row as a list.
+// appendRow appends all columns of a row as a JSON list.
 func appendRow(b []byte, r *stored) []byte {
 	b = appendID(b, r)
 	b = append(b[:len(b)-1], ',')
@@ -356,7 +361,7 @@ func appendRow(b []byte, r *stored) []byte {
 	return append(b, ']')
 }
 
-// appendTake writes the columns key, value and ts of a row as a list.
+// appendTake appends the columns key, value and ts of a row as a JSON list.
 func appendTake(b []byte, r *stored) []byte {
 	b = append(b, '[')
 	b = appendString(b, r.row.Key)
@@ -367,15 +372,7 @@ func appendTake(b []byte, r *stored) []byte {
 	return append(b, ']')
 }
 
-// appendDouble writes a number as a text in JSON: MySQL 8.0 may read the last digit of a number otherwise than
-// that of a text.
-func appendDouble(b []byte, x float64) []byte {
-	b = append(b, '"')
-	b = strconv.AppendFloat(b, x, 'g', -1, 64)
-	return append(b, '"')
-}
-
-// appendID writes the columns name, key and shard of a row as a list.
+// appendID appends the columns name, key and shard of a row as a JSON list.
 func appendID(b []byte, r *stored) []byte {
 	b = append(b, '[')
 	b = appendString(b, r.row.Name)
@@ -386,7 +383,15 @@ func appendID(b []byte, r *stored) []byte {
 	return append(b, ']')
 }
 
-// appendString writes a text without control characters, as names and keys are, in JSON.
+// appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
+func appendDouble(b []byte, x float64) []byte {
+	b = append(b, '"')
+	b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	return append(b, '"')
+}
+
+// appendString appends a text in quotes. It need not escape control characters, because names and keys have none.
+// Elements of Postgres arrays have the same form.
 func appendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	for {

@@ -1,11 +1,9 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -14,152 +12,141 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
-// front is what stands before the database: what this process holds and remembers, for limits that ask for it,
-// and then the group, in which calls that arrive together go together.
-type front struct {
-	leases *lease.Store
-	group  *group.Store
-}
+var (
+	_ runtime.TxStore    = (*Store)(nil)
+	_ runtime.LocalTaker = (*Store)(nil)
+)
 
-func newFront(behind runtime.Store, lanes int, o Options) front {
-	// A database with one writer is better off with a queue here than with one of its own.
+// connect builds the stages of a call: leases -> deny cache -> group commit -> backend.
+func (s *Store) connect(o Options) {
+	lanes := s.dialect.Lanes
+	// A database with one writer is better off with the group's queue than with its own lock.
 	if o.Batch == 1 && lanes != 1 {
 		lanes = group.NoLanes
 	}
-	g := group.New(behind, group.Options{Lanes: lanes, Batch: o.Batch})
-	return front{lease.New(denycache.New(g, o.Clock), o.Clock), g}
+	s.group = group.New(backend{s}, group.Options{Lanes: lanes, Batch: o.Batch})
+	s.denials = denycache.New(s.group, o.Clock)
+	s.leases = lease.New(s.denials, o.Clock)
 }
 
-func (f front) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	return f.leases.Do(ctx, calls)
+// Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
+//
+// Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not respond. The statement's
+// context then ends, upon which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of
+// go-sql-driver, and anything of lib/pq, continues until the operating system gives the connection up, which takes up to 16
+// minutes if packets are dropped, and counts against [sql.DB.SetMaxOpenConns] for that long. For go-sql-driver, set
+// readTimeout and writeTimeout in the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose
+// connections have the socket option TCP_USER_TIMEOUT.
+func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	// Calls enter at the first stage that one of their limits uses: most limits have neither a lease nor a deny cache.
+	switch leased, cached := stagesOf(calls); {
+	case leased:
+		return s.leases.Do(ctx, calls)
+	case cached:
+		return s.denials.Do(ctx, calls)
+	}
+	return s.group.Do(ctx, calls)
+}
+
+// stagesOf reports whether any of the calls is about a limit with a lease, or with a deny cache.
+func stagesOf(calls []runtime.Call) (leased, cached bool) {
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			if q.Policy != nil {
+				leased = leased || q.Policy.Lease.Tokens > 0
+				cached = cached || q.Policy.DenyCache > 0
+			}
+		}
+	}
+	return leased, cached
 }
 
 // TakeLocal implements [runtime.LocalTaker].
-func (f front) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
-	return f.leases.TakeLocal(p, key, n)
+func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
+	if s.usable() != nil {
+		return runtime.Decision{}, false
+	}
+	return s.leases.TakeLocal(p, key, n)
 }
 
-// close waits for calls in flight, and gives back what is leased, until ctx ends.
-func (f front) close(ctx context.Context) error {
-	return errors.Join(f.leases.Shutdown(ctx), f.group.Shutdown(ctx))
+// backend is the last stage of the pipeline: it decides batches in the database.
+type backend struct{ store *Store }
+
+// Do implements [runtime.Store].
+func (b backend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	s := b.store
+	if !s.enter() {
+		return nil, ErrClosed
+	}
+	defer s.open.Done()
+	answers := make([]runtime.Answer, len(calls))
+	err := s.decide(ctx, calls, answers)
+	if err != nil {
+		err = s.recover(ctx, calls, answers, outdatedTries, err)
+	}
+	if s.madeRoom(ctx, err) {
+		// Calls answered before the volume was full are not decided a second time.
+		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
+			return s.decideAndRecover(ctx, rest, answers, outdatedTries)
+		})
+	}
+	return answers, s.explain(ctx, err)
 }
 
-// outdatedTries is how often a call is tried again that met an outdated statement, beyond once for each connection.
+// outdatedTries is how often calls are decided again after an outdated statement, in addition to once for each open
+// connection.
 const outdatedTries = 3
 
-// ask answers calls. If that ends because of a statement that a driver has prepared and that is outdated, the driver
-// prepares it again for the calls that were not answered, each connection its own.
-func (s *Store) ask(ctx context.Context, calls []runtime.Call, tries int) ([]runtime.Answer, error) {
-	var p *prepared
-	err := retry(ctx, func() (err error) {
-		p, err = s.prepare(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, err
+func (s *Store) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int) error {
+	err := s.decide(ctx, calls, answers)
+	if err == nil {
+		return nil
 	}
-	answers, err := s.answer(ctx, p, calls)
-	again := outdated(err) && tries > -s.db.Stats().OpenConnections
-	if !again && !ownData(err) {
-		return answers, err
-	}
-	if answers == nil {
-		answers = make([]runtime.Answer, len(calls))
-	}
+	return s.recover(ctx, calls, answers, tries, err)
+}
+
+// recover decides the calls that err has left unanswered again if that can help: after an outdated statement, which the
+// driver prepares again on each connection, and after a value that the database refuses, such as a key that
+// violates a constraint. Otherwise it returns err.
+func (s *Store) recover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int, err error) error {
 	rest := unanswered(answers)
-	if again {
-		return answers, fill(answers, rest, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-			return s.ask(ctx, calls, tries-1)
+	again := func(at []int, tries int) error {
+		return answerAt(at, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
+			return s.decideAndRecover(ctx, calls, answers, tries)
 		})
 	}
-	return answers, s.part(ctx, answers, rest, calls, err)
-}
-
-// part answers the calls at some places, which have failed together with err because of what some of them bring: in
-// halves, so that only those fail. That is at most two statements a call.
-func (s *Store) part(ctx context.Context, answers []runtime.Answer, rest []int, calls []runtime.Call, err error) error {
-	if len(rest) < 2 {
-		return err
-	}
-	half := func(at []int) error {
-		return fill(answers, at, calls, func(calls []runtime.Call) ([]runtime.Answer, error) {
-			return s.ask(ctx, calls, outdatedTries)
-		})
-	}
-	first, second := half(rest[:len(rest)/2]), half(rest[len(rest)/2:])
-	return cmp.Or(first, second)
-}
-
-// answer answers calls: by statements that take, as far as they can, the others by a glance at their row, and
-// what is left in a transaction.
-func (s *Store) answer(ctx context.Context, p *prepared, calls []runtime.Call) ([]runtime.Answer, error) {
-	if s.setsSync(durabilityOf(calls)) {
-		return s.locked(ctx, p, calls)
-	}
-	answers := make([]runtime.Answer, len(calls))
-	rest, err := s.take(ctx, p, calls, answers)
-	if err != nil || len(rest) == 0 {
-		return answers, err
-	}
-	return answers, fill(answers, rest, calls, func(others []runtime.Call) ([]runtime.Answer, error) {
-		if got, err := s.glance(ctx, p, others); got != nil || err != nil {
-			return got, err
+	switch {
+	case outdated(err) && tries > -s.db.Stats().OpenConnections:
+		return again(rest, tries-1)
+	case refusedValue(err) && len(rest) > 1:
+		// In halves, so that only the calls with such a value fail: at most two statements a call.
+		first := again(rest[:len(rest)/2], outdatedTries)
+		second := again(rest[len(rest)/2:], outdatedTries)
+		if first == nil {
+			return second
 		}
-		return s.locked(ctx, p, others)
-	})
+		return first
+	}
+	return err
 }
 
-// fill has those of the calls answered that stand at some places.
-func fill(answers []runtime.Answer, at []int, calls []runtime.Call, ask func([]runtime.Call) ([]runtime.Answer, error)) error {
-	some := make([]runtime.Call, len(at))
-	for i, place := range at {
-		some[i] = calls[place]
+// answerAt has decide answer the calls at these indexes.
+func answerAt(at []int, calls []runtime.Call, answers []runtime.Answer, decide func([]runtime.Call, []runtime.Answer) error) error {
+	some, got := make([]runtime.Call, len(at)), make([]runtime.Answer, len(at))
+	for i, index := range at {
+		some[i] = calls[index]
 	}
-	got, err := ask(some)
+	err := decide(some, got)
 	for i, a := range got {
 		answers[at[i]] = a
 	}
 	return err
 }
 
-// fullCodes are the codes of SQLite for a volume without room: SQLITE_FULL, and SQLITE_IOERR_WRITE and
-// SQLITE_IOERR_SHMSIZE, which a quota and the log's index end in.
-var fullCodes = []int{13, 778, 4874}
-
-// volumeFull reports whether a statement has failed, and done nothing, because there was no room for it.
-func volumeFull(err error) bool {
-	var coded interface{ Code() int }
-	return errors.As(err, &coded) && slices.Contains(fullCodes, coded.Code())
-}
-
-// withRoom runs fn, and runs it again if the volume was full and the database could make room: a log that keeps the
-// changes of thousands of transactions fills a small volume although the table would fit ten times.
-func (s *Store) withRoom(ctx context.Context, fn func() error) error {
-	err := fn()
-	if s.dialect.Reclaim == "" || !volumeFull(err) {
-		return err
-	}
-	if _, reclaimErr := s.db.ExecContext(ctx, s.dialect.Reclaim); reclaimErr != nil {
-		return err
-	}
-	return fn()
-}
-
-// askWithRoom answers calls. What was answered before the volume was full is not asked again.
-func (s *Store) askWithRoom(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, err error) {
-	err = s.withRoom(ctx, func() error {
-		if answers == nil {
-			answers, err = s.ask(ctx, calls, outdatedTries)
-			return err
-		}
-		return fill(answers, unanswered(answers), calls, func(rest []runtime.Call) ([]runtime.Answer, error) {
-			return s.ask(ctx, rest, outdatedTries)
-		})
-	})
-	return answers, err
-}
-
-// unanswered returns the places of the calls that have no answer.
+// unanswered returns the indexes of the calls that have no answer.
 func unanswered(answers []runtime.Answer) (at []int) {
 	for i, a := range answers {
 		if !a.Given() {
@@ -169,11 +156,40 @@ func unanswered(answers []runtime.Answer) (at []int) {
 	return at
 }
 
+// madeRoom reports whether err was a full volume and the database has made room on it: SQLite's log keeps the changes of
+// thousands of transactions, and fills a small volume although the table would fit ten times.
+func (s *Store) madeRoom(ctx context.Context, err error) bool {
+	if s.dialect.Reclaim == "" || !volumeFull(err) {
+		return false
+	}
+	_, err = s.db.ExecContext(ctx, s.dialect.Reclaim)
+	return err == nil
+}
+
+// withRoom runs fn, and a second time if the volume was full and the database has made room on it.
+func (s *Store) withRoom(ctx context.Context, fn func() error) error {
+	err := fn()
+	if s.madeRoom(ctx, err) {
+		return fn()
+	}
+	return err
+}
+
 // grace is how long a driver has to return after its context has ended. Its error says more than ours.
 const grace = 50 * time.Millisecond
 
-// bounded runs f under a context that has a deadline, that of ctx or [Timeout], and returns soon after it has ended. If f
-// has not returned by then, as some drivers do not, it goes on in the background.
+// maintain runs a task of an operator, such as Migrate, under ctx's deadline or [Timeout].
+func maintain[T any](ctx context.Context, s *Store, task func(ctx context.Context) (T, error)) (T, error) {
+	if err := s.usable(); err != nil {
+		var zero T
+		return zero, err
+	}
+	value, err := bounded(ctx, task)
+	return value, s.explain(ctx, err)
+}
+
+// bounded runs f under a context that has a deadline, ctx's or [Timeout], and returns soon after it has ended. If f
+// has not returned by then, as with some drivers, it continues in the background.
 func bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -183,8 +199,8 @@ func bounded[T any](ctx context.Context, f func(ctx context.Context) (T, error))
 	return await(ctx, func() (T, error) { return f(ctx) }, nil)
 }
 
-// await runs f, which does not return when ctx ends if a driver does not, and returns soon after ctx has ended. If f
-// returns a value later than that, in the background, drop is called with it.
+// await runs f and returns soon after ctx has ended, even if f does not, as with drivers that ignore the context. If f
+// returns a value later, in the background, await passes it to drop.
 func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, error) {
 	ended := ctx.Done()
 	if ended == nil {
@@ -205,6 +221,7 @@ func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 		case r := <-done:
 			return r.value, r.err
 		case <-ended:
+			// A nil channel blocks, so the next turn of the loop waits for the result and the grace period only.
 			ended, late = nil, time.After(grace)
 		case <-late:
 			if drop != nil {
@@ -215,7 +232,28 @@ func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 				}()
 			}
 			var zero T
-			return zero, fmt.Errorf("the database has not answered: %w", ctx.Err())
+			return zero, fmt.Errorf("the database has not responded: %w", ctx.Err())
 		}
 	}
+}
+
+// explain adds to an error of the database its cause and a hint: the end of the context, or of the store, shows up in
+// the driver as something else.
+func (s *Store) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = s.withHint(err)
+	cause := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		// A driver's own clock may be a moment ahead of the context's.
+		cause = context.DeadlineExceeded
+	}
+	if s.isClosed() {
+		cause = ErrClosed
+	}
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// TestPrepareAgain has the second statement fail, whose text is longer than the database takes: the first is not
-// prepared once more by each call that follows.
-func TestPrepareAgain(t *testing.T) {
+// The second statement fails because its text is longer than the database accepts. If each call then prepared the first one
+// again, it would leave the one before open.
+func TestFailedPrepareKeepsTheFirstStatement(t *testing.T) {
 	s, err := Open(filepath.Join(t.TempDir(), "limits.db"))
 	require.NoError(t, err)
 	defer s.Close()
@@ -25,20 +25,25 @@ func TestPrepareAgain(t *testing.T) {
 		_, err = driver.Limit(conn, sqlLength, length)
 		require.NoError(t, err)
 	}
-	text, err := sqlstore.SQLite.Text(takeOne, "")
+	prepare := func() error {
+		s.upserter.mu.Lock()
+		defer s.upserter.mu.Unlock()
+		return s.upserter.prepareLocked()
+	}
+	text, err := sqlstore.SQLite.Text(upsertOne, "")
 	require.NoError(t, err)
 	limit(len(text) + 10)
-	assert.ErrorContains(t, s.taker.prepare(), "too big")
-	one := s.taker.one
+	assert.ErrorContains(t, prepare(), "too big")
+	one := s.upserter.one
 	assert.NotNil(t, one)
-	assert.Error(t, s.taker.prepare())
-	assert.Same(t, one, s.taker.one)
+	assert.Error(t, prepare())
+	assert.Same(t, one, s.upserter.one)
 	limit(1_000_000)
-	assert.NoError(t, s.taker.prepare())
-	assert.Same(t, one, s.taker.one)
+	assert.NoError(t, prepare())
+	assert.Same(t, one, s.upserter.one)
 }
 
-// DropConnections has the pool close its connection.
+// DropConnections makes the pool close its connection.
 func DropConnections(s *Store) {
 	s.db.SetMaxIdleConns(-1)
 	s.db.SetMaxIdleConns(1)

@@ -18,57 +18,55 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// taker is an [sqlstore.Taker] whose statements call back into this process: SQLite runs in it. For a row that is
-// there, they ask whether to write and what, and that is all that is calculated; see [slip]. To calculate in SQL
-// takes longer, and RETURNING, which would tell the result, much longer: SQLite makes a table for it each time.
-type taker struct {
+// upserter is an [sqlstore.Upserter] whose statements call SQL functions of this process, because SQLite runs in it. For a
+// row that exists, the functions decide whether to write it and what, see [callRecord], and nothing else is computed.
+// Computing in SQL is slower, and RETURNING costs half as much again: SQLite makes a table for it each time.
+type upserter struct {
 	db    *sql.DB
 	table string
 
-	// mu guards the rest: there is one slip, so one statement at a time.
+	// mu guards the rest: there is one record, so one statement at a time.
 	mu        sync.Mutex
-	slip      slip
+	record    callRecord
 	number    int64
 	one, many *sql.Stmt
 }
 
-// takeOne takes from one row, which is inserted as it is to be, unless it turns out to be there. Its parameters
-// are the name, the key, Fresh and T.
-const takeOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
+// upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, Fresh and T.
+const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
 
-// takeMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. The rest of a
-// row is fetched by its place among them, which json_each calls key. That is two thirds of the work of a statement
-// for each row, in a transaction, and less than half of that with all of the rows in JSON.
-const takeMany = `
+// upsertMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. It fetches the other
+// columns of a row by its place in the list, which json_each calls key. For each row that is two thirds of the work of a
+// statement in a transaction, and less than half of that with all columns in JSON.
+const upsertMany = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT ?, value, 0, ratelimitgen_fresh({slip}, {key}), ratelimitgen_ts({slip}, {key}), 0 FROM json_each(?) WHERE true` + onConflict
+SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}), 0 FROM json_each(?) WHERE true` + onConflict
 
 const onConflict = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ratelimitgen_value({slip}),
+	value = ratelimitgen_value({record}),
 	ts    = max(ts, excluded.ts),
 	prev  = 0
-WHERE ratelimitgen_take({slip}, excluded.{key}, value, ts)
+WHERE ratelimitgen_take({record}, excluded.{key}, value, ts)
 `
 
-// Take implements [sqlstore.Taker]. It does not end with the context: a statement that is cancelled may have
-// written, and its result is lost.
-func (t *taker) Take(_ context.Context, rows []sqlstore.RowTake) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.prepare(); err != nil {
+// Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
+// written although its result is lost.
+func (u *upserter) Upsert(_ context.Context, rows []sqlstore.RowUpsert) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.prepareLocked(); err != nil {
 		return err
 	}
-	t.slip.begin(rows)
-	defer t.slip.end()
-	return t.run(rows)
+	u.record.begin(rows)
+	defer u.record.end()
+	return u.runLocked(rows)
 }
 
-// run runs the statement for one row or for many.
-func (t *taker) run(rows []sqlstore.RowTake) error {
+func (u *upserter) runLocked(rows []sqlstore.RowUpsert) error {
 	first := &rows[0]
 	if len(rows) == 1 {
-		_, err := t.one.Exec(first.Row.Name, first.Row.Key, first.Upsert.Fresh, first.Upsert.T)
+		_, err := u.one.Exec(first.Row.Name, first.Row.Key, first.Upsert.Fresh, first.Upsert.T)
 		return err
 	}
 	keys := make([]string, len(rows))
@@ -79,94 +77,97 @@ func (t *taker) run(rows []sqlstore.RowTake) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.many.Exec(first.Row.Name, string(text))
+	_, err = u.many.Exec(first.Row.Name, string(text))
 	return err
 }
 
-// prepare prepares the statements at the first use, when the table exists.
-func (t *taker) prepare() (err error) {
-	if t.many != nil {
+// prepareLocked prepares the statements at the first use, when the table exists.
+func (u *upserter) prepareLocked() (err error) {
+	if u.many != nil {
 		return nil
 	}
-	if t.number == 0 {
-		t.number = addSlip(&t.slip)
+	if u.number == 0 {
+		u.number = addRecord(&u.record)
 	}
-	if t.one == nil {
-		if t.one, err = t.prepareText(takeOne); err != nil {
+	// Kept even if the second one fails, so that each call does not prepare it again.
+	if u.one == nil {
+		if u.one, err = u.prepareText(upsertOne); err != nil {
 			return err
 		}
 	}
-	t.many, err = t.prepareText(takeMany)
+	u.many, err = u.prepareText(upsertMany)
 	return err
 }
 
-func (t *taker) prepareText(text string) (*sql.Stmt, error) {
-	text, err := sqlstore.SQLite.Text(text, t.table)
+func (u *upserter) prepareText(text string) (*sql.Stmt, error) {
+	text, err := sqlstore.SQLite.Text(text, u.table)
 	if err != nil {
 		return nil, err
 	}
-	return t.db.Prepare(strings.ReplaceAll(text, "{slip}", strconv.FormatInt(t.number, 10)))
+	return u.db.Prepare(strings.ReplaceAll(text, "{record}", strconv.FormatInt(u.number, 10)))
 }
 
-// close ends the taker, whose statements the database closes.
-func (t *taker) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	dropSlip(t.number)
+// close removes the record. Closing the database closes the statements.
+func (u *upserter) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	records.Delete(u.number)
 }
 
-// slip is what a statement under way is to take. The functions of SQL find it by its number:
+// callRecord is the arguments and results of the SQL functions that a statement in flight calls. It is found by its
+// number, their first argument:
 //
-//   - ratelimitgen_fresh(slip, place) and ratelimitgen_ts(slip, place) are the value and the ts of the row at a place
-//     as it is to be inserted,
-//   - ratelimitgen_take(slip, key, value, ts) decides whether the row of a key, which is there, is written, and
-//   - ratelimitgen_value(slip) is the value that is then written.
-type slip struct {
+//   - ratelimitgen_fresh(record, place) and ratelimitgen_ts(record, place) return the value and the ts with which the row
+//     at a place is inserted,
+//   - ratelimitgen_take(record, key, value, ts) decides whether the row of a key, which exists, is written, and
+//   - ratelimitgen_value(record) returns the value that is then written.
+type callRecord struct {
 	// rows are of one limit, in the order of their keys.
-	rows []sqlstore.RowTake
-	// at is the place of the row that was decided last.
-	at int
+	rows []sqlstore.RowUpsert
+	// last is the place of the row that was decided last.
+	last int
 }
 
-// begin makes rows those of the statement. Where no row is found to be there, the row is inserted.
-func (s *slip) begin(rows []sqlstore.RowTake) {
-	s.rows, s.at = rows, 0
+// begin sets the rows of the statement. A row that ratelimitgen_take is not called for is inserted.
+func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
+	c.rows, c.last = rows, 0
 	for i := range rows {
 		r := &rows[i]
 		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Exists: true}
 	}
 }
 
-func (s *slip) end() { s.rows = nil }
+func (c *callRecord) end() { c.rows = nil }
 
 // row returns the row at a place.
-func (s *slip) row(place driver.Value) (*sqlstore.RowTake, error) {
-	if i, ok := place.(int64); ok && 0 <= i && i < int64(len(s.rows)) {
-		return &s.rows[i], nil
+func (c *callRecord) row(place driver.Value) (*sqlstore.RowUpsert, error) {
+	if i, ok := place.(int64); ok && 0 <= i && i < int64(len(c.rows)) {
+		return &c.rows[i], nil
 	}
 	return nil, fmt.Errorf("the statement of a rate limit has no row %v", place)
 }
 
-// find finds the row of a key. SQLite comes to the rows one after the other, so it is most often the next.
-func (s *slip) find(key driver.Value) (*sqlstore.RowTake, error) {
+// find returns the row of a key.
+func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
 	text, _ := key.(string)
-	for i := s.at; i < len(s.rows) && i <= s.at+1; i++ {
-		if s.rows[i].Row.Key == text {
-			s.at = i
-			return &s.rows[i], nil
+	// SQLite decides the rows one after the other, unless a trigger of the table's owner makes it collect them first.
+	for i := c.last; i < len(c.rows) && i <= c.last+1; i++ {
+		if c.rows[i].Row.Key == text {
+			c.last = i
+			return &c.rows[i], nil
 		}
 	}
-	i, ok := slices.BinarySearchFunc(s.rows, text, func(r sqlstore.RowTake, key string) int { return strings.Compare(r.Row.Key, key) })
+	i, ok := slices.BinarySearchFunc(c.rows, text, func(r sqlstore.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
 	if !ok {
 		return nil, fmt.Errorf("the statement of a rate limit has no row %q", text)
 	}
-	s.at = i
-	return &s.rows[i], nil
+	c.last = i
+	return &c.rows[i], nil
 }
 
-// decide takes from the row of a key, which is there with this value and ts.
-func (s *slip) decide(key, value, ts driver.Value) (driver.Value, error) {
-	r, err := s.find(key)
+// decide takes from the row of a key, which exists with this value and ts.
+func (c *callRecord) decide(key, value, ts driver.Value) (driver.Value, error) {
+	r, err := c.find(key)
 	if err != nil {
 		return nil, err
 	}
@@ -182,51 +183,51 @@ func (s *slip) decide(key, value, ts driver.Value) (driver.Value, error) {
 	return int64(0), nil
 }
 
-// slips are the slips of this process, each under a number of its own, which is an int64.
+// records are the call records of this process by their numbers, which are int64: the functions of SQL belong to the
+// driver, and not to a connection or a store.
 var (
-	slips    sync.Map
-	lastSlip atomic.Int64
+	records    sync.Map
+	lastRecord atomic.Int64
 )
 
-// addSlip adds a slip, and returns its number.
-func addSlip(s *slip) int64 {
-	n := lastSlip.Add(1)
-	slips.Store(n, s)
+// addRecord adds a record, and returns its number.
+func addRecord(c *callRecord) int64 {
+	n := lastRecord.Add(1)
+	records.Store(n, c)
 	return n
 }
 
-func dropSlip(number int64) { slips.Delete(number) }
-
-// findSlip returns the slip of a number.
-func findSlip(number driver.Value) (*slip, error) {
+// findRecord returns the record with a number.
+func findRecord(number driver.Value) (*callRecord, error) {
+	// Only an int64: a []byte, as of x'00', would panic as a key of the map.
 	if _, ok := number.(int64); ok {
-		if s, ok := slips.Load(number); ok {
-			return s.(*slip), nil
+		if c, ok := records.Load(number); ok {
+			return c.(*callRecord), nil
 		}
 	}
 	return nil, fmt.Errorf("no statement of a rate limit has the number %v", number)
 }
 
 func init() {
-	register("ratelimitgen_fresh", 2, func(s *slip, args []driver.Value) (driver.Value, error) {
-		r, err := s.row(args[0])
+	register("ratelimitgen_fresh", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		r, err := c.row(args[0])
 		if err != nil {
 			return nil, err
 		}
 		return r.Upsert.Fresh, nil
 	})
-	register("ratelimitgen_ts", 2, func(s *slip, args []driver.Value) (driver.Value, error) {
-		r, err := s.row(args[0])
+	register("ratelimitgen_ts", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		r, err := c.row(args[0])
 		if err != nil {
 			return nil, err
 		}
 		return r.Upsert.T, nil
 	})
-	register("ratelimitgen_take", 4, func(s *slip, args []driver.Value) (driver.Value, error) {
-		return s.decide(args[0], args[1], args[2])
+	register("ratelimitgen_take", 4, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		return c.decide(args[0], args[1], args[2])
 	})
-	register("ratelimitgen_value", 1, func(s *slip, _ []driver.Value) (driver.Value, error) {
-		r, err := s.row(int64(s.at))
+	register("ratelimitgen_value", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
+		r, err := c.row(int64(c.last))
 		if err != nil {
 			return nil, err
 		}
@@ -234,18 +235,18 @@ func init() {
 	})
 }
 
-// register makes a function known to SQL, whose first argument is the number of a slip. It keeps no text that it is
-// given, so none is copied for it.
-func register(name string, args int32, f func(*slip, []driver.Value) (driver.Value, error)) {
+// register adds an SQL function whose first argument is the number of a record.
+func register(name string, args int32, f func(*callRecord, []driver.Value) (driver.Value, error)) {
 	sqlite.MustRegisterFunction(name, &sqlite.FunctionImpl{
-		NArgs:        args,
+		NArgs: args,
+		// Arguments are valid during the call only, which saves copying them; f keeps none.
 		VolatileArgs: true,
 		Scalar: func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-			s, err := findSlip(args[0])
+			c, err := findRecord(args[0])
 			if err != nil {
 				return nil, err
 			}
-			return f(s, args[1:])
+			return f(c, args[1:])
 		},
 	})
 }
