@@ -2,10 +2,106 @@ package sqlstore
 
 import (
 	"database/sql"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// optional are the fields of Dialect that may be empty, with the dialects of this package that leave them empty.
+var optional = map[string]string{
+	"Numbered":     "sqlite mariadb mysql",
+	"Prepare":      "postgres",
+	"Isolation":    "sqlite",
+	"Lanes":        "",
+	"Describe":     "",
+	"Parts":        "",
+	"Session":      "sqlite",
+	"Needs":        "sqlite",
+	"ManyKeys":     "sqlite postgres",
+	"Look":         "sqlite",
+	"Seed":         "sqlite",
+	"Take":         "mysql",
+	"TakeOne":      "sqlite mysql",
+	"TakeInsertID": "sqlite postgres mariadb",
+	"Swap":         "",
+	"Sync":         "postgres mariadb mysql",
+	"Reclaim":      "postgres mariadb mysql",
+	"Now":          "sqlite",
+	"Named":        "sqlite mariadb mysql",
+	"Repeats":      "sqlite postgres mysql",
+	"TxOpen":       "sqlite postgres mysql",
+	"Prepared":     "sqlite postgres mysql",
+	"Latest":       "sqlite postgres mysql",
+}
+
+func TestEveryFieldOfDialectIsRequiredOrOptional(t *testing.T) {
+	fields := reflect.VisibleFields(reflect.TypeFor[Dialect]())
+	for _, f := range fields {
+		_, isOptional := optional[f.Name]
+		assert.NotEqual(t, slices.Contains(required, f.Name), isOptional,
+			"the field %s of Dialect: list it either in required in dialect.go, so that New refuses a dialect without it, or in optional in "+
+				"dialect_test.go, and say in its comment what it means if it is empty", f.Name)
+	}
+	assert.Len(t, fields, len(required)+len(optional), "a field that is listed in required or optional no longer exists")
+	for _, pair := range together {
+		for _, name := range pair {
+			_, ok := reflect.TypeFor[Dialect]().FieldByName(name)
+			assert.True(t, ok, "together in dialect.go lists the field %s, which does not exist", name)
+		}
+	}
+}
+
+func TestDialectsFillInEveryFieldButTheOptional(t *testing.T) {
+	for _, d := range Dialects() {
+		v := reflect.ValueOf(d)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			mayBeEmpty := slices.Contains(strings.Fields(optional[f.Name]), d.Name)
+			assert.Equal(t, mayBeEmpty, v.FieldByName(f.Name).IsZero(),
+				"the field %s of %s: fill it in in dialect_%s.go, or name the dialect in optional in dialect_test.go", f.Name, d.Name, d.Name)
+		}
+	}
+}
+
+func TestNewNamesTheMissingFieldOfADialect(t *testing.T) {
+	for _, d := range Dialects() {
+		_, err := New(&sql.DB{}, d, Options{})
+		require.NoError(t, err)
+		for _, name := range required {
+			broken := d
+			reflect.ValueOf(&broken).Elem().FieldByName(name).SetZero()
+			_, err := New(&sql.DB{}, broken, Options{})
+			assert.ErrorContains(t, err, "the field "+name+" is empty", "%s without %s", d.Name, name)
+		}
+		for _, pair := range together {
+			if reflect.ValueOf(d).FieldByName(pair[0]).IsZero() {
+				continue
+			}
+			broken := d
+			reflect.ValueOf(&broken).Elem().FieldByName(pair[1]).SetZero()
+			_, err := New(&sql.DB{}, broken, Options{})
+			assert.ErrorContains(t, err, "the field "+pair[1]+" is empty, but "+pair[0], "%s without %s", d.Name, pair[1])
+		}
+	}
+}
+
+func TestNamesOfDialectsDiffer(t *testing.T) {
+	var names []string
+	for _, d := range Dialects() {
+		names = append(names, d.Name)
+	}
+	assert.Equal(t, []string{"sqlite", "postgres", "mariadb", "mysql"}, names)
+}
+
+func TestUnknownParameterOfADialectIsAnError(t *testing.T) {
+	d := Postgres
+	d.Page = strings.Replace(d.Page, ":count", ":number", 1)
+	_, err := New(&sql.DB{}, d, Options{})
+	assert.EqualError(t, err, `dialect "postgres": a statement has the unknown parameter :number`)
+}
 
 func TestDifferencesFromRequiredParts(t *testing.T) {
 	const parts = `

@@ -137,4 +137,4 @@ func TestReadOnlyTransactions(t *testing.T) {
 }
 
 // readOnly is what is said of a server that only reads.
-const readOnly = "is read-only: to take tokens is to write, so connect to the primary server"
+const readOnly = "is read-only: taking tokens writes to the table, so connect to the primary server"
