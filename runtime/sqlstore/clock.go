@@ -45,8 +45,7 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	return s.offset.now, nil
 }
 
-// renewOffset measures again if the measurement is old. The call that finds it old waits, but the measurement continues
-// when that call's context ends.
+// renewOffset measures again if the measurement is old. The call that finds it old waits.
 func (s *Store) renewOffset(ctx context.Context) {
 	if !s.offset.begin() {
 		return
@@ -55,6 +54,7 @@ func (s *Store) renewOffset(ctx context.Context) {
 	done := make(chan struct{})
 	if !s.inBackground(func() {
 		defer close(done)
+		// The measurement serves all calls, so it does not end with the context of this one.
 		s.offset.measure(func() (sent, now time.Time, err error) {
 			t, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (t times, err error) {
 				t.sent, t.now, err = s.queryNow(ctx, s.db)
@@ -143,6 +143,7 @@ func (c *clock) begin() bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.measured.IsZero():
+		// Every call measures until there is a measurement, because none can be decided without one.
 		return true
 	case c.measuring || time.Since(c.measured) < measureAfter:
 		return false
@@ -173,6 +174,7 @@ func (s *Store) checkClocks(ctx context.Context, x *executor) error {
 	if err != nil {
 		return err
 	}
+	// NULL if the table is empty.
 	var ts sql.NullInt64
 	if err := s.db.QueryRowContext(ctx, s.dialect.Latest).Scan(&ts); err != nil {
 		return err

@@ -19,10 +19,10 @@ func Dialects() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
 // Dialect is the statements and settings of a database: data without code. A dialect of your own is a value of this type,
 // most easily a changed copy of one in [Dialects].
 //
-// In each text, {table} stands for the quoted name of the table, {schema} and {name} for its two parts without quotes,
-// {schema.} for the schema with a dot unless it is empty, and {key} for the quoted name of the column key, which is a
+// In each text, {table} is replaced by the quoted name of the table, {schema} and {name} by its two parts without quotes,
+// {schema.} by the schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
 // word of SQL. A parameter is written with a colon, as :name. New returns an error for a dialect that lacks a required
-// field; a field is optional if its comment says what it means if it is empty.
+// field; a field is optional if its comment says what an empty one means.
 type Dialect struct {
 	// Name is the name in flags and messages: "sqlite". Required.
 	Name string
@@ -35,8 +35,8 @@ type Dialect struct {
 	// reached through a pooler that sends each transaction to another session, where a prepared statement
 	// may be missing, or be another client's.
 	Prepare bool
-	// Isolation is that of the store's own transactions. Under it, Read must return what others have
-	// committed before Read had its lock, and not what was there when the transaction began. If it is zero, it is
+	// Isolation is that of the store's own transactions. Under it, Read must return the rows as
+	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
 	// the database's default.
 	Isolation sql.IsolationLevel
 	// Lanes is how many transactions of one process are useful at once: 1, or 0, for a database that has one writer
@@ -95,7 +95,7 @@ type Dialect struct {
 	Take string
 	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
 	TakeOne string
-	// TakeInsertID is TakeOne for a database that cannot select what it has written. It returns its result as the number
+	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the number
 	// of affected rows and the id of the last insert:
 	//
 	//	row        affected  id
@@ -184,6 +184,7 @@ func (d Dialect) Text(statement, table string) (string, error) {
 	if !tableName.MatchString(table) {
 		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
 	}
+	// A name without a dot is of the session's schema.
 	schema, name, ok := strings.Cut(table, ".")
 	if !ok {
 		schema, name = "", table
@@ -252,6 +253,7 @@ func (d Dialect) compile(statement string, source rowSource, table string) (quer
 // placeholder adds a parameter to a query, and returns how it is written there.
 func (d Dialect) placeholder(q *query, p param) string {
 	if !d.Numbered {
+		// A ? cannot be repeated, so its value is passed again.
 		q.params = append(q.params, p)
 		return "?"
 	}
@@ -325,9 +327,9 @@ func bind(rows []stored) (arity, *values) {
 	return manyRows, v
 }
 
-// arg returns the argument for a parameter. A parameter that stands for several rows is encoded here, when its
-// statement runs, because each database has its own encoding.
+// arg returns the argument for a parameter.
 func (v *values) arg(p param) any {
+	// Rows are encoded only now, because each database has its own encoding.
 	encode := rowEncodings[p]
 	if encode == nil {
 		return v[p]

@@ -8,6 +8,7 @@ var MariaDB = mariadbDialect()
 func mariadbDialect() Dialect {
 	d := mysqlDialect
 	d.Name = "mariadb"
+	// Triggers and numbered rows change no result of RETURNING.
 	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
 	// A node of a cluster repeats a statement that has conflicted with a write of another node (wsrep_retry_autocommit).
 	d.Repeats = `
@@ -17,12 +18,15 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 	d.Prepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 `
+	// A bounded number of rows, so that Ready is fast on a large table too.
 	d.Latest = "SELECT MAX(ts) FROM (SELECT ts FROM {table} LIMIT 10000) r"
+	// Without effect outside of a transaction, which a node may have aborted.
 	d.Write = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
 `
 	d.Delete += "WHERE @@in_transaction\n"
+	// RETURNING serves any number of rows.
 	d.TakeInsertID = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)

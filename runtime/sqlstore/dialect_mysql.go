@@ -253,7 +253,7 @@ var mysqlErrors = errorTable{
 const txInProgress = 1568
 
 // deadlockDuringCommit reports whether a node of a MySQL group has applied a transaction of another node instead of this
-// one. It then returns ER_ERROR_DURING_COMMIT, which stands for any error of the storage engine, with
+// one. It then returns ER_ERROR_DURING_COMMIT, which is any error of the storage engine, with
 // HA_ERR_LOCK_DEADLOCK.
 func deadlockDuringCommit(err error) bool {
 	return mysqlNumber(err) == 1180 && strings.Contains(err.Error(), "Got error 149 ")

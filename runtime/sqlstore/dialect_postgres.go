@@ -257,6 +257,7 @@ func listOf[T comparable](column func(*stored) T, appendTo func([]byte, T) []byt
 			b = append(b, ',')
 			b = appendTo(b, column(&rows[i]))
 		}
+		// The first element has a comma before it, like the others.
 		b[0] = '{'
 		return string(append(b, '}'))
 	}

@@ -44,11 +44,11 @@ type code struct {
 	exact bool
 }
 
-// codeOf returns the code of a driver's error, which it knows by its form, because this package imports no driver.
-// An error without a code has an empty table.
+// codeOf returns the code of a driver's error. An error without a code has an empty table.
 func codeOf(err error) code {
 	var withState interface{ SQLState() string }
 	var withCode interface{ Code() int }
+	// By the form of the error, because this package imports no driver.
 	switch {
 	case errors.As(err, &withState):
 		return code{&postgresErrors, withState.SQLState(), false}
@@ -130,6 +130,7 @@ func unbegun(err error) error {
 func lost(err error) bool {
 	var failed net.Error
 	if errors.As(err, &failed) {
+		// After a timeout the server may still be executing the statement.
 		return !failed.Timeout()
 	}
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -185,6 +186,7 @@ func retry(ctx context.Context, transaction func() error) error {
 // pause waits before another attempt: longer after each attempt, and at random, so that transactions that have conflicted
 // do not do so again.
 func pause(ctx context.Context, attempt int) error {
+	// 1 ms << 10 is more than maxPause already, and a larger shift would overflow.
 	longest := min(maxPause, time.Millisecond<<min(attempt, 10))
 	timer := time.NewTimer(rand.N(longest))
 	defer timer.Stop()
@@ -246,6 +248,7 @@ func hintFor(err error) string {
 		return "" // the driver prepares the statement again
 	}
 	c := codeOf(err)
+	// In order: the hint of a class of SQLSTATEs comes after those of its members.
 	for _, h := range c.table.hints {
 		if c.in(h.codes) && h.matches(err) {
 			return h.hint
@@ -284,6 +287,7 @@ const malformedDSNHint = "the data source name cannot be parsed (the driver's me
 // quotes the whole of a URL or of a malformed keyword; pgx hides only the part that it recognizes as the password.
 func malformedDSN(err error) bool {
 	if stateOf(err) != "" {
+		// An error of the server, whose text may contain the same words.
 		return false
 	}
 	quotes := func(part string) bool { return strings.Contains(err.Error(), part) }

@@ -105,8 +105,10 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
 		return nil, err
 	}
+	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
 	if !x.resends && s.dialect.Repeats != "" {
+		// The driver sends it once, but a node of a cluster may execute it twice.
 		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
@@ -164,7 +166,7 @@ func (x *executor) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, e
 	return at.stmt.Load(), nil
 }
 
-// prepareWanted prepares what earlier transactions would have used, before the next one takes its connection.
+// prepareWanted prepares the statements that earlier transactions have missed.
 func (x *executor) prepareWanted(ctx context.Context) error {
 	if !x.prepares {
 		return nil
@@ -283,22 +285,24 @@ func (s *Store) single(ctx context.Context, x *executor, fn func(session) error)
 // driverBehavior returns how the driver of db sends statements outside of transactions.
 //
 // It resends if it may send a statement again that the server has executed. Package database/sql does so
-// when a driver returns driver.ErrBadConn, which drivers should return only for what they have not sent; lib/pq
-// returns it for any connection that breaks, and so does what wraps it.
+// when a driver returns driver.ErrBadConn, which drivers should return only for statements that they have not sent; lib/pq
+// and its wrappers return it for any connection that breaks.
 //
 // It splits if it may prepare a statement and run it by two messages that a pooler may send to two sessions of the
-// server. lib/pq does so: it prepares without a name, waits for the response, and then runs what is prepared without a
+// server. lib/pq does so: it prepares without a name, waits for the response, and then runs the statement without a
 // name. pgx in its mode describe_exec does the same. Its other modes send one message, or name the statement after its
-// text, so that what is run is what was prepared. An unknown driver may do both.
+// text, so that no other statement can be run. An unknown driver may do both.
 func driverBehavior(ctx context.Context, db *sql.DB) (resends, splits bool, err error) {
 	// By its type's name, because this package imports no driver.
 	switch fmt.Sprintf("%T", db.Driver()) {
 	case "*mysql.MySQLDriver", "*sqlite.Driver":
+		// Both return driver.ErrBadConn only for statements that they have not sent.
 		return false, false, nil
 	case "*stdlib.Driver":
 		mode, err := pgxExecMode(ctx, db)
 		return false, mode == "" || mode == "describe exec", err
 	}
+	// The safe assumption costs a transaction per statement.
 	return true, true, nil
 }
 
@@ -323,6 +327,7 @@ func pgxExecMode(ctx context.Context, db *sql.DB) (mode string, err error) {
 		if config.Kind() != reflect.Struct {
 			return nil
 		}
+		// A version of pgx without the field has an unknown mode.
 		if field := config.FieldByName("DefaultQueryExecMode"); field.IsValid() {
 			mode = fmt.Sprint(field.Interface())
 		}

@@ -16,12 +16,14 @@ import (
 func (s *Store) locked(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) error {
 	var b *runtime.Batch
 	err := retry(ctx, func() error {
+		// A new batch picks other shards than those for which other transactions compete.
 		b = runtime.NewBatch(calls)
 		order := s.lockOrder(readFirst)
 		for {
 			done, err := s.runBatch(ctx, x, b, order, durabilityOf(calls))
 			switch {
 			case errors.Is(err, errSomeMissing):
+				// The transaction has ended, so all rows are locked in order again.
 				order = seedFirst
 			case done || err != nil:
 				return err
@@ -70,6 +72,7 @@ var errRollback = errors.New("nothing to commit")
 // inTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
 // transaction may have been committed although there is an error.
 func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
+	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
 	if err := x.prepareWanted(ctx); err != nil {
 		return err
 	}
@@ -82,6 +85,7 @@ func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn 
 
 // inTxOnce is inTx without a second connection.
 func (s *Store) inTxOnce(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
+	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return err
@@ -126,6 +130,7 @@ func (s *Store) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durabili
 		return err
 	}
 	if before >= syncFull {
+		// EXTRA, 3, waits even longer, and must not be lowered.
 		return fn()
 	}
 	if err := s.setSync(ctx, conn, syncFull); err != nil {
@@ -258,6 +263,7 @@ func (l *rowLock) read(ctx context.Context, by statement, rows []runtime.Row) er
 
 func (l *rowLock) set(i int, s runtime.State) {
 	l.found[i] = true
+	// A placeholder has no state: its key has no history.
 	if s.TS == placeholderTS {
 		l.placeholders = append(l.placeholders, l.rows[i])
 	} else {
@@ -275,6 +281,7 @@ func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 			deleted = append(deleted, stored{row: c.Row})
 		}
 	}
+	// In a transaction of the caller, keys that were only checked would otherwise keep a row each.
 	for _, r := range l.placeholders {
 		if !slices.ContainsFunc(changes, func(c runtime.Change) bool { return c.Row == r }) {
 			deleted = append(deleted, stored{row: r})
@@ -286,7 +293,7 @@ func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 	return l.put(ctx, deleteRows, deleted)
 }
 
-// errTxEnded means that locked rows could not be written, which is impossible inside the transaction that has locked them.
+// errTxEnded means that the server has ended the transaction.
 var errTxEnded = errors.New("the transaction is no longer open: another node of the cluster has aborted it, or it was committed or never begun")
 
 // put writes or deletes rows.
@@ -301,6 +308,7 @@ func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
 	}
 	affected, err := result.RowsAffected()
 	if err == nil && affected == 0 {
+		// The rows exist and are locked, so only outside of the transaction can they not be written.
 		return errTxEnded
 	}
 	return err

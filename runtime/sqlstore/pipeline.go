@@ -81,6 +81,7 @@ func (b backend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if !s.enter() {
 		return nil, ErrClosed
 	}
+	// The backend has the only gate: calls that the group has given up are still counted here.
 	defer s.open.Done()
 	answers := make([]runtime.Answer, len(calls))
 	err := s.decide(ctx, calls, answers)
@@ -120,6 +121,7 @@ func (s *Store) recover(ctx context.Context, calls []runtime.Call, answers []run
 	}
 	switch {
 	case outdated(err) && tries > -s.db.Stats().OpenConnections:
+		// Each connection has its own prepared statement, and each may be outdated.
 		return again(rest, tries-1)
 	case refusedValue(err) && len(rest) > 1:
 		// In halves, so that only the calls with such a value fail: at most two statements a call.
@@ -163,6 +165,7 @@ func (s *Store) madeRoom(ctx context.Context, err error) bool {
 		return false
 	}
 	_, err = s.db.ExecContext(ctx, s.dialect.Reclaim)
+	// If there is no more room either, the first error is the better one.
 	return err == nil
 }
 
@@ -210,6 +213,7 @@ func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 		value T
 		err   error
 	}
+	// Buffered, so that the goroutine can end after await has returned.
 	done := make(chan result, 1)
 	go func() {
 		value, err := f()
@@ -225,6 +229,7 @@ func await[T any](ctx context.Context, f func() (T, error), drop func(T)) (T, er
 			ended, late = nil, time.After(grace)
 		case <-late:
 			if drop != nil {
+				// A connection or transaction that arrives late must be released.
 				go func() {
 					if r := <-done; r.err == nil {
 						drop(r.value)

@@ -53,6 +53,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 		}
 		s.endStreak(p)
 	}
+	// Rows that an upsert has left unchanged go on too: only a read can say when their tokens are due.
 	rest := p.answer(answers)
 	if len(rest) == 0 {
 		return nil
@@ -80,6 +81,7 @@ func (s *Store) upsertStrategy(p *plan) upsertStrategy {
 	case s.upserter != nil:
 		return s.upsertByDriver
 	case p.single() && s.hints.expect(p.rows[0].Row):
+		// compareAndSwap reads the row anyway, to say when the tokens are due.
 		return nil
 	case s.dialect.Take != "":
 		return upsertReturning
@@ -223,6 +225,7 @@ func countRows(all []request) (n int) {
 // upsert returns the numbers of the statement at the instant now, or false if the requests have no such form.
 func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 	first := r.all[0]
+	// A take from a sharded limit chooses between two rows, which a single statement cannot.
 	if first.Validate() != nil || r.policy.Shards > 1 {
 		return u, false
 	}
@@ -288,6 +291,7 @@ func (t part) reset() {
 // answer answers the calls whose tokens were taken, and returns the indexes of the others in their order.
 func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 	rest = p.rest
+	// One allocation for all decisions of the batch.
 	decisions := make([]runtime.Decision, len(p.calls))
 	for i := range p.rows {
 		s := p.rows[i].After
@@ -318,7 +322,7 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 	for _, c := range calls {
 		for _, q := range c.Requests {
 			if q.Policy == nil {
-				continue
+				continue // an invalid request, which changes nothing
 			}
 			switch q.Policy.Durability {
 			case runtime.DurabilityFull:
@@ -352,6 +356,7 @@ func newDenialHints() *denialHints { return &denialHints{seed: maphash.MakeSeed(
 func (h *denialHints) find(r runtime.Row) (place *atomic.Uint64, hash, length uint64) {
 	sum := maphash.Comparable(h.seed, r)
 	place = &h.places[sum%uint64(len(h.places))]
+	// The last byte has the length, so the hash is compared without it.
 	if stored := place.Load(); stored&^0xff == sum&^0xff {
 		length = stored & 0xff
 	}

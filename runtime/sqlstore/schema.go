@@ -28,6 +28,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 			}
 			_, err := s.db.ExecContext(ctx, create)
 			if tries++; tries < 10 && createdMeanwhile(err) {
+				// The next attempt finds the table of the other process.
 				return &RetryTxError{err}
 			}
 			return err
@@ -80,6 +81,7 @@ func (s *Store) rehearse(ctx context.Context, x *executor) error {
 		if err := l.lock(ctx, s.lockOrder(readFirst)); err != nil {
 			return err
 		}
+		// Both, because a user may have the privilege for one of them only.
 		for _, st := range []statement{writeRows, deleteRows} {
 			if err := l.put(ctx, st, []stored{{row: row}}); err != nil {
 				return err
@@ -132,6 +134,7 @@ func (s *Store) checkSession(ctx context.Context, db querier) error {
 		return nil
 	}
 	hint := wrongSession
+	// Needs has the encoding first, because it cannot be changed by the settings of a connection.
 	if strings.HasPrefix(all[0], "server_encoding ") {
 		hint = s.fillIn(wrongEncoding)
 	}
@@ -223,6 +226,7 @@ func (s *Store) checkPooler(ctx context.Context, x *executor) error {
 	if err != nil {
 		return err
 	}
+	// A closure, because replaceConn changes first.
 	defer func() { first.Close() }()
 	named, err := s.isNamed(ctx, first)
 	for i := 0; err == nil && named && i < poolerRounds; i++ {
@@ -248,9 +252,10 @@ func (s *Store) isNamed(ctx context.Context, in runtime.Tx) (named bool, err err
 	return named, err
 }
 
-// spareConn returns a second connection, or nil if there is none within [spareTimeout].
+// spareConn returns a second connection, or nil if the pool has none within [spareTimeout].
 func (s *Store) spareConn(ctx context.Context) *sql.Conn {
 	if s.db.Stats().MaxOpenConnections == 1 {
+		// Waiting for one would only take the timeout.
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
@@ -283,6 +288,7 @@ func (s *Store) collide(ctx context.Context, first, second *sql.Conn) error {
 
 // replaceConn closes a connection, and runs the statement on a new one.
 func (s *Store) replaceConn(ctx context.Context, conn *sql.Conn) (_ *sql.Conn, named bool, err error) {
+	// database/sql closes a connection for this error, and does not return it to the pool.
 	conn.Raw(func(any) error { return driver.ErrBadConn })
 	fresh, err := s.db.Conn(ctx)
 	if err != nil {

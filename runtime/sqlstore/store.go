@@ -3,7 +3,7 @@
 // # The model
 //
 // A [Store] is a database, a [Dialect] and a table. A call passes through leases, the deny cache and group commit, in
-// which calls that arrive while a transaction is in flight share the next one. What is left is a batch for the database.
+// which calls that arrive while a transaction is in flight share the next one. The remaining calls are a batch for the database.
 // The batch is decided in the same way on every database, by the first of three strategies that applies:
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
@@ -210,6 +210,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
 	}
+	// Last, because the stages call back into the store.
 	s.connect(o)
 	return s, nil
 }
@@ -226,6 +227,7 @@ func (s *Store) usable() error {
 func (s *Store) enter() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
+	// Under the lock, so that Close does not begin to wait between the two.
 	if !s.closed {
 		s.open.Add(1)
 	}
@@ -265,6 +267,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.gate.Unlock()
 	_, late := bounded(ctx, func(context.Context) (struct{}, error) {
+		// The group is idle, but a batch that it has given up may still be running.
 		s.open.Wait()
 		s.executor.Swap(nil).close()
 		return struct{}{}, nil
@@ -275,8 +278,7 @@ func (s *Store) Close() error {
 	return errors.Join(err, late)
 }
 
-// preparation is one attempt to make an executor, shared by the calls that wait for it. It has its own timeout, because
-// otherwise a call's deadline shorter than the round trips of a preparation would never let the store begin.
+// preparation is one attempt to make an executor, shared by the calls that wait for it.
 type preparation struct {
 	// done is closed when executor and err are set.
 	done     chan struct{}
@@ -284,8 +286,8 @@ type preparation struct {
 	err      error
 }
 
-// prepare returns the executor, which is made at the first use, when the table must exist. The preparation continues in
-// the background when ctx ends. If it fails, the calls that wait for it get the error, and the next call tries again.
+// prepare returns the executor, which is made at the first use, when the table must exist. If that fails, the calls that
+// wait for it get the error, and the next call tries again.
 func (s *Store) prepare(ctx context.Context) (*executor, error) {
 	if s.isClosed() {
 		return nil, ErrClosed
@@ -301,11 +303,12 @@ func (s *Store) prepare(ctx context.Context) (*executor, error) {
 	case <-current.done:
 		return current.executor, current.err
 	case <-ctx.Done():
+		// The preparation continues, for the next call.
 		return nil, ctx.Err()
 	}
 }
 
-// currentPreparation returns the preparation in flight, and begins one if there is none. It returns nil if the store is
+// currentPreparation returns the preparation in flight, and begins one if necessary. It returns nil if the store is
 // closed.
 func (s *Store) currentPreparation(ctx context.Context) *preparation {
 	s.preparation.mu.Lock()
@@ -314,6 +317,7 @@ func (s *Store) currentPreparation(ctx context.Context) *preparation {
 		return s.preparation.current
 	}
 	current := &preparation{done: make(chan struct{})}
+	// Without ctx's deadline: one shorter than the round trips of a preparation would never let the store begin.
 	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), current) }) {
 		return nil
 	}
@@ -325,11 +329,11 @@ func (s *Store) currentPreparation(ctx context.Context) *preparation {
 // preparation and with it another connection.
 const preparationTimeout = Timeout / 4
 
-// runPreparation ends a preparation after [preparationTimeout]. If prepareNow succeeds later, its executor is used all the
-// same.
+// runPreparation ends a preparation after [preparationTimeout].
 func (s *Store) runPreparation(ctx context.Context, current *preparation) {
 	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
 	defer cancel()
+	// If prepareNow succeeds after the timeout, it has stored its executor for the next call.
 	current.executor, current.err = bounded(ctx, s.prepareNow)
 	s.preparation.mu.Lock()
 	defer s.preparation.mu.Unlock()
@@ -337,7 +341,7 @@ func (s *Store) runPreparation(ctx context.Context, current *preparation) {
 	close(current.done)
 }
 
-// prepareNow returns the executor, and makes it under ctx if there is none. Ready uses it directly, because the error
+// prepareNow returns the executor, and makes it under ctx if necessary. Ready uses it directly, because the error
 // is then the database's or the pooler's own, however long it took.
 func (s *Store) prepareNow(ctx context.Context) (*executor, error) {
 	if x := s.executor.Load(); x != nil {
@@ -359,6 +363,7 @@ func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
 	if err = s.check(ctx, s.db); err != nil {
 		err = s.explainMissingTable(ctx, x, err)
 	} else {
+		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
 		_, err = s.now(ctx, s.db)
 	}
 	if err != nil {
@@ -372,6 +377,7 @@ func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
 func (s *Store) keep(x *executor) (*executor, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
+	// Close may already have released the executor, and would not release this one.
 	if s.closed {
 		x.close()
 		return nil, ErrClosed

@@ -37,6 +37,7 @@ func upsertReturning(ctx context.Context, in session, t part) error {
 		return err
 	}
 	defer rows.Close()
+	// The statement selects no names: all rows are of one limit.
 	row, taken := t.rows[0].Row, false
 	after := runtime.State{Exists: true}
 	for next := 0; rows.Next(); next++ {
@@ -45,15 +46,16 @@ func upsertReturning(ctx context.Context, in session, t part) error {
 		}
 		if i, ok := t.find(row, next); ok && taken {
 			t.rows[i].After = after
+			// The next row is most often the neighbor of this one, also after rows that were not taken from.
 			next = i
 		}
 	}
 	return rows.Err()
 }
 
-// find returns the index of a row. Databases return rows in the order in which they got them, most often, so that it is
-// the expected one.
+// find returns the index of a row.
 func (t part) find(row runtime.Row, expected int) (int, bool) {
+	// Databases mostly return rows in the order in which they got them.
 	if expected < len(t.rows) && t.rows[expected].Row == row {
 		return expected, true
 	}
@@ -116,6 +118,7 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 	if done {
 		copy(answers, b.Answers())
 	}
+	// The answer to a denial decides where the next take from this row begins: see upsertStrategy.
 	if row := b.Rows()[0]; done && deniesTake(calls, answers) {
 		s.hints.denied(row)
 	} else {
@@ -151,6 +154,7 @@ func (s *Store) swap(
 	}
 	was, is := l.states[0], changes[0].State
 	if !was.Exists || !is.Exists {
+		// A missing row has no state to compare, and only a transaction that has locked a row may delete it.
 		return false, nil
 	}
 	if x.resends && !x.splits {

@@ -44,8 +44,10 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 
 // sweep sweeps the rows of policies with one name.
 func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
+	// Before the first row that can exist: shards count from 0.
 	last := runtime.Row{Name: same[0].Name, Shard: -1}
 	for {
+		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
 		swept, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return s.sweepPage(ctx, same, last) })
 		deleted += swept.deleted
 		if err != nil || swept.empty {

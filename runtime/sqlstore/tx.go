@@ -166,6 +166,7 @@ func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
 	returned := false
 	defer func() {
 		runInTxTransactions.Delete(t.tx)
+		// fn has panicked: without this the connection would never return to the pool.
 		if !returned {
 			t.abandon()
 		}
@@ -262,6 +263,7 @@ func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err err
 func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
 	err := tx.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
 	if errors.Is(err, sql.ErrNoRows) {
+		// The server is not a node of a cluster.
 		return abortsReported, nil
 	}
 	if err != nil {
@@ -278,13 +280,13 @@ func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, erro
 const preparesOnGalera = "a Galera node may abort a transaction without an error if statements are prepared in it, as this driver " +
 	"does: set interpolateParams=true in the data source name, and prepare no statements in the transaction"
 
-// prepares reports whether the driver prepares statements with arguments: the statement that counts them then counts
-// itself.
+// prepares reports whether the driver prepares statements with arguments.
 func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
 	count, err := s.dialect.compile(s.dialect.Prepared, rowSource{}, s.table)
 	if err != nil {
 		return false, err
 	}
+	// If the driver prepares the statement that counts, the second count includes the first statement.
 	var counts [2]int64
 	for i := range counts {
 		if err := tx.QueryRowContext(ctx, count.sql, s.dialect.Name).Scan(&counts[i]); err != nil {
@@ -311,10 +313,10 @@ func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
 	return found.(*string), true
 }
 
-// requireOpen returns an error if the session is not in a transaction. The statement has no parameters, so that no
-// driver prepares it, and an abort that has just happened is reported.
+// requireOpen returns an error if the session is not in a transaction.
 func requireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
 	var open bool
+	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
 	err := tx.QueryRowContext(ctx, statement).Scan(&open)
 	if err == nil && !open {
 		return errTxEnded

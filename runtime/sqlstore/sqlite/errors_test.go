@@ -16,10 +16,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-func TestOpenErrors(t *testing.T) {
+func TestOpenNamesTheProblemWithAPath(t *testing.T) {
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text.db")
-	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to tell."), 0o644))
+	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to notice."), 0o644))
 	for _, c := range []struct{ path, want string }{
 		{"", `open rate limits in "": the path is empty`},
 		{filepath.Join(folder, "a\x00b"), "the path has a NUL byte in it"},
@@ -49,8 +49,8 @@ func TestOpenHostilePaths(t *testing.T) {
 	}
 }
 
-// TestOpenRelative opens paths that mean something else to SQLite, in a folder that is left while they are open.
-func TestOpenRelative(t *testing.T) {
+// The paths are URIs or names of databases in memory to SQLite, and the process leaves their folder while they are open.
+func TestOpenRelativePaths(t *testing.T) {
 	folder := t.TempDir()
 	for _, path := range []string{"./:memory:", "file:x.db", "file::memory:", "file:x.db?mode=memory", "-", "a\nb"} {
 		t.Chdir(folder)
@@ -63,15 +63,15 @@ func TestOpenRelative(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	s, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
-	_, err = s.Sweep(t.Context(), told)
+	_, err = s.Sweep(t.Context(), counted)
 	assert.ErrorIs(t, err, sqlstore.ErrClosed)
 }
 
@@ -83,8 +83,7 @@ func TestOpenDoubleSlash(t *testing.T) {
 	assert.FileExists(t, path)
 }
 
-// TestReadOnly asks a database that cannot be written to.
-func TestReadOnly(t *testing.T) {
+func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
@@ -95,8 +94,8 @@ func TestReadOnly(t *testing.T) {
 	defer db.Close()
 	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
-	d, err := runtime.NewLimiter(ro).Limit(told, runtime.Key{}).Allow(t.Context())
-	assert.ErrorContains(t, err, `limit "told": the database file is read-only: `)
+	d, err := runtime.NewLimiter(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
+	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
 	assert.False(t, d.Allowed)
 }
 
@@ -106,28 +105,27 @@ func TestMissingTable(t *testing.T) {
 	defer db.Close()
 	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
 	assert.NoError(t, limit.Require(t.Context()))
 }
 
-// TestSurvives opens a file again: counts are kept.
-func TestSurvives(t *testing.T) {
+func TestCountsSurviveClosing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	for i := range int64(3) {
 		s, err := sqlite.Open(path)
 		require.NoError(t, err)
-		d, err := runtime.NewLimiter(s).Limit(told, runtime.Key{}).Allow(t.Context())
+		d, err := runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, told.Capacity-1-i, d.Remaining)
+		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
 		require.NoError(t, s.Close())
 	}
 }
 
-// TestTableDiffers finds tables in which counts would not be exact, or could not be kept at all.
-func TestTableDiffers(t *testing.T) {
+// In these tables counts would not be exact, or could not be kept at all.
+func TestUnsuitableTablesAreRefused(t *testing.T) {
 	ddl, err := sqlstore.SQLite.DDL("")
 	require.NoError(t, err)
 	for _, row := range []struct{ was, is, says string }{
@@ -153,35 +151,34 @@ func TestTableDiffers(t *testing.T) {
 			s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 			require.NoError(t, err)
 			defer s.Close()
-			err = runtime.NewLimiter(s).Limit(told, runtime.Key{}).Require(t.Context())
-			assert.ErrorContains(t, err, `limit "told": change table "rate_limits" to what`)
+			err = runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context())
+			assert.ErrorContains(t, err, `limit "counted": change table "rate_limits" to what`)
 			assert.ErrorContains(t, err, row.says)
 		})
 	}
 }
 
-// unchecked is a dialect that says nothing of what the table must be.
+// unchecked is a dialect without requirements for the table.
 func unchecked() sqlstore.Dialect {
 	d := sqlstore.SQLite
 	d.Describe, d.Parts = "", ""
 	return d
 }
 
-// TestUnchecked uses a table without a check before, and says what the database says when it cannot.
-func TestUnchecked(t *testing.T) {
+func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
 	require.NoError(t, err)
 	defer db.Close()
 	s, err := sqlstore.New(db, unchecked(), sqlstore.Options{})
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
-	assert.ErrorContains(t, limit.Require(t.Context()), `limit "told": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	assert.ErrorContains(t, limit.Require(t.Context()), `limit "counted": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Ready(t.Context()))
 	assert.NoError(t, limit.Require(t.Context()))
 }
 
-// TestRefusedKeyFailsOnlyItsCall has a trigger that refuses one key.
+// A trigger refuses one key.
 func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 	r := newRig(t)
 	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'

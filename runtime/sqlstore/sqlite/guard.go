@@ -157,6 +157,7 @@ func (g *guard) compare() (at int, err error) {
 			path = g.path
 		}
 		if g.opened[i] == nil {
+			// The connection has not made it yet: see statNew.
 			continue
 		}
 		there, err := os.Stat(path)

@@ -117,6 +117,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 		return err
 	}
 	if path != memory {
+		// Before the first write, because the log's volume may be nearly full.
 		s.log.folder = filepath.Dir(path)
 		s.log.fit(ctx, s.db)
 	}
@@ -126,6 +127,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	if err := s.Store.Ready(ctx); err != nil || path == memory {
 		return err
 	}
+	// Ready has used the connection, so that the log and its index exist.
 	s.guard, err = newGuard(path, &s.connections, s.db.PingContext)
 	return err
 }
@@ -134,6 +136,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 // that the file was deleted, replaced or linked while it was open.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	checked, err := s.guard.check()
+	// A closed store returns ErrClosed, whatever has happened to its file.
 	if err != nil && !s.closed.Load() {
 		return nil, err
 	}
@@ -159,6 +162,7 @@ func (s *Store) Close() error {
 	s.closed.Store(true)
 	err := s.Store.Close()
 	if s.db == nil {
+		// A zero Store.
 		return err
 	}
 	s.upserter.close()

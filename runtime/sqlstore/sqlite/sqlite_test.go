@@ -42,7 +42,7 @@ func TestStoreInMemory(t *testing.T) {
 	})
 }
 
-// TestVectors holds the store to all that the reference implementation has decided.
+// TestVectors compares the store with the decisions of the reference implementation.
 func TestVectors(t *testing.T) {
 	traces, err := os.Open("../../../testdata/convex.jsonl")
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestVectors(t *testing.T) {
 	assert.Equal(t, 4800, storetest.Vectors(t, s, clock, stored, traces))
 }
 
-// rig is a store with a second connection to its file, by which a test reads and writes rows.
+// rig is a store with a second connection to its file, on which a test reads and writes rows.
 type rig struct {
 	store *sqlite.Store
 	clock *storetest.Clock
@@ -86,16 +86,15 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// subject is what is compared with the pure step.
+// subject returns the store in the form in which package agree compares it with the pure step.
 func (r *rig) subject() agree.Subject {
 	return agree.Subject{Store: r.store, DB: r.db, Dialect: sqlstore.SQLite, Table: sqlstore.DefaultTable, Clock: r.clock}
 }
 
-// TestDeadlineWhileLocked asks while another process, as it were, holds the lock for good: the context
-// bounds the call, for those who have the connection and for those who wait for it.
-func TestDeadlineWhileLocked(t *testing.T) {
+// Another connection keeps the lock. One caller has the store's connection and the others wait for it.
+func TestDeadlineBoundsCallsOnALockedDatabase(t *testing.T) {
 	r := newRig(t)
-	limit := runtime.NewLimiter(r.store).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(r.store).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	lock, err := r.db.Conn(t.Context())
 	require.NoError(t, err)
@@ -118,7 +117,7 @@ func TestDeadlineWhileLocked(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	assert.ErrorContains(t, limit.Require(ctx), "while the store was at it", "why it took so long")
+	assert.ErrorContains(t, limit.Require(ctx), "while the store was at it", "the reason")
 
 	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
@@ -126,8 +125,7 @@ func TestDeadlineWhileLocked(t *testing.T) {
 	require.NoError(t, limit.Require(t.Context()))
 }
 
-// TestOpenAtOnce opens new files by several at once, and one that is not in WAL mode yet and in use.
-func TestOpenAtOnce(t *testing.T) {
+func TestOpenANewFileSeveralTimesAtOnce(t *testing.T) {
 	folder := t.TempDir()
 	for i := range 20 {
 		var all sync.WaitGroup
@@ -143,7 +141,8 @@ func TestOpenAtOnce(t *testing.T) {
 	}
 }
 
-func TestOpenInUse(t *testing.T) {
+// The file is not in WAL mode yet.
+func TestOpenAFileInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	require.NoError(t, err)

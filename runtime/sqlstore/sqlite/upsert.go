@@ -132,6 +132,7 @@ type callRecord struct {
 func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
 	c.rows, c.last = rows, 0
 	for i := range rows {
+		// SQLite calls no function of ours for a row that it inserts.
 		r := &rows[i]
 		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Exists: true}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// FuzzTake compares the store, which takes by one statement where it can, with the pure step.
+// FuzzTake compares the store's upserts with the pure step.
 func FuzzTake(f *testing.F) {
 	s := newRig(f).subject()
 	f.Add(uint8(0), int64(10), int64(60e9), int64(20), int64(0), 3.7, int64(-1e9), int64(1), false)
@@ -40,12 +40,11 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// TestTakeAgrees is FuzzTake in batches, over values that people use, and the edges of what fits.
+// TestTakeAgrees is FuzzTake in batches, with common values and those at the edges of the range.
 func TestTakeAgrees(t *testing.T) { agree.Test(t, newRig(t).subject(), 200) }
 
-// TestTakeBesideTrigger has the table have a trigger of its owner: SQLite then collects the rows of a statement
-// before it writes the first.
-func TestTakeBesideTrigger(t *testing.T) {
+// With a trigger of its owner on the table, SQLite collects the rows of a statement before it writes the first.
+func TestTakeFromATableWithATrigger(t *testing.T) {
 	r := newRig(t)
 	_, err := r.db.Exec(`CREATE TABLE log (key, value);
 		CREATE TRIGGER logged AFTER UPDATE ON rate_limits BEGIN INSERT INTO log VALUES (new.key, new.value); END`)
@@ -56,8 +55,7 @@ func TestTakeBesideTrigger(t *testing.T) {
 	assert.NotZero(t, logged)
 }
 
-// TestFunctionsAlone calls the functions of SQL without a store that takes.
-func TestFunctionsAlone(t *testing.T) {
+func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
 	defer db.Close()
@@ -69,7 +67,7 @@ func TestFunctionsAlone(t *testing.T) {
 	}
 }
 
-// keys is how many keys the benchmarks spread their calls over.
+// keys is how many keys the benchmarks use.
 const keys = 1000
 
 // BenchmarkAllow compares a decision with its floor: the bare prepared upsert of a row of the same table,
@@ -94,7 +92,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// bareUpsert returns a function that writes a row and decides nothing.
+// bareUpsert returns a function that writes a row without a decision.
 func bareUpsert(b *testing.B) func(i int) {
 	path := filepath.Join(b.TempDir(), "floor.db")
 	s, err := sqlite.Open(path)
@@ -114,8 +112,8 @@ func bareUpsert(b *testing.B) func(i int) {
 	}
 }
 
-// compare runs two functions by turns, so that whatever else the machine does hits both, and reports what
-// each has cost in all: with the checkpoints of its database, which not every turn has.
+// compare runs two functions in turns, so that other work of the machine affects both, and reports the total cost of
+// each, which includes the checkpoints of its database.
 func compare(b *testing.B, floor, ours func(i int)) {
 	const turn = 100
 	var floorTime, ourTime time.Duration
