@@ -58,6 +58,11 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 	if len(rest) == 0 {
 		return nil
 	}
+	return s.decideRest(ctx, x, rest, calls, answers)
+}
+
+// decideRest decides the calls at these indexes without an upsert.
+func (s *Store) decideRest(ctx context.Context, x *executor, rest []int, calls []runtime.Call, answers []runtime.Answer) error {
 	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
 		if done, err := s.compareAndSwap(ctx, x, calls, answers); done || err != nil {
 			return err

@@ -302,11 +302,11 @@ var runInTxTransactions sync.Map // *sql.Tx to *string
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
 func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
-	own, ok := tx.(*sql.Tx)
+	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false
 	}
-	found, ok := runInTxTransactions.Load(own)
+	found, ok := runInTxTransactions.Load(sqlTx)
 	if !ok {
 		return nil, false
 	}
