@@ -50,7 +50,7 @@ const (
 	// on both of its goroutines: the caller's, which waits, and the group's, which runs the batch.
 	maxFrames = 15
 	// maxStoreFrames is the same for sqlstore and its internal packages.
-	maxStoreFrames = 9
+	maxStoreFrames = 10
 )
 
 // With -v it prints the path, which is the drawing in runtime/README.md.
