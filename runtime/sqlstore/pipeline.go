@@ -86,7 +86,7 @@ func (b backend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	answers := make([]runtime.Answer, len(calls))
 	err := s.decide(ctx, calls, answers)
 	if err != nil {
-		err = s.recover(ctx, calls, answers, outdatedTries, err)
+		err = s.recoverFrom(ctx, calls, answers, outdatedTries, err)
 	}
 	if s.madeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
@@ -106,13 +106,13 @@ func (s *Store) decideAndRecover(ctx context.Context, calls []runtime.Call, answ
 	if err == nil {
 		return nil
 	}
-	return s.recover(ctx, calls, answers, tries, err)
+	return s.recoverFrom(ctx, calls, answers, tries, err)
 }
 
-// recover decides the calls that err has left unanswered again if that can help: after an outdated statement, which the
+// recoverFrom decides the calls that err has left unanswered again if that can help: after an outdated statement, which the
 // driver prepares again on each connection, and after a value that the database refuses, such as a key that
 // violates a constraint. Otherwise it returns err.
-func (s *Store) recover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int, err error) error {
+func (s *Store) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, tries int, err error) error {
 	rest := unanswered(answers)
 	again := func(at []int, tries int) error {
 		return answerAt(at, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {

@@ -15,10 +15,10 @@
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
-// A dialect is data: the text of its statements, and beside it the error codes of the database with their meaning. It
-// has no code, except that MySQL and MariaDB share helpers to build texts, and MySQL's file decodes the insert id in which
-// an upsert returns its result. A statement takes one row as parameters, and several rows as one JSON parameter or as
-// one list per column. A package that imports a driver may offer a faster upsert, an [Upserter].
+// A [Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
+// few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
+// upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
+// A package that imports a driver may offer a faster upsert, an [Upserter].
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
@@ -127,7 +127,7 @@ type Options struct {
 	// has none of its own.
 	Clock func() time.Time
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
-	// next one. The default is [group.DefaultBatch]; 1 gives each call a transaction of its own.
+	// next one. The default is 1,000; 1 gives each call a transaction of its own.
 	Batch int
 	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
 	// package sqlite.
