@@ -143,7 +143,7 @@ func (c *clock) begin() bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.measured.IsZero():
-		// Every call measures until there is a measurement, because none can be decided without one.
+		// Until the first measurement succeeds, every call measures, because it cannot be decided without the time.
 		return true
 	case c.measuring || time.Since(c.measured) < measureAfter:
 		return false
@@ -165,7 +165,7 @@ func (c *clock) now() int64 {
 const clockLead = 10 * time.Second
 
 // checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
-// early, and this one none until its clock catches up.
+// early, and this node does not grant any until its clock catches up.
 func (s *Store) checkClocks(ctx context.Context, x *executor) error {
 	if s.clock != nil || s.dialect.Latest == "" || !x.resends {
 		return nil

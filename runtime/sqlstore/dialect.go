@@ -50,10 +50,10 @@ type Dialect struct {
 	// not checked before it is used.
 	Describe string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
-	// descriptions, "ts: bigint | int8". The first one is what Create makes. It goes with Describe.
+	// descriptions, "ts: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
-	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, they
-	// rely on none.
+	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
+	// settings are checked.
 	Session string
 	// Needs is the accepted values of Session's settings, in the form of Parts. It goes with Session.
 	Needs string
@@ -87,8 +87,8 @@ type Dialect struct {
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
-	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance.
+	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is Fresh and its ts
+	// T; Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance.
 	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0. In place of {rows}
 	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
 	// takes by TakeInsertID or by other statements.
@@ -103,7 +103,7 @@ type Dialect struct {
 	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
 	//	unchanged  0 or 1    [InsertIDUnchanged]
 	//
-	// It may leave any row unchanged whose ts is after T. No finite value is encoded as one of the two constants, or as 0.
+	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two constants, or as 0.
 	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
 	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
 	// by other statements.

@@ -1,7 +1,8 @@
 package sqlstore
 
 // MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It differs from
-// [MySQL] in Take, because an INSERT of MariaDB can return the rows that it has written, and in what clusters need.
+// [MySQL] in Take, because an INSERT of MariaDB can return the rows that it has written, and in the statements that clusters
+// need.
 var MariaDB = mariadbDialect()
 
 // mariadbDialect lists the differences from MySQL. The error codes are the same.

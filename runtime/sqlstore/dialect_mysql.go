@@ -131,7 +131,7 @@ primary key: name, key, shard
 engine: InnoDB
 `
 
-// describeInsertIDOnMySQL describes what changes the insert id of TakeInsertID. A user without the privilege TRIGGER sees
+// describeInsertIDOnMySQL selects triggers and numbered columns, which change the insert id of TakeInsertID. A user without the privilege TRIGGER sees
 // no triggers.
 const describeInsertIDOnMySQL = `
 UNION ALL

@@ -28,7 +28,7 @@ type errorTable struct {
 
 // errorHint is the remedy for an error that is caused by the deployment.
 type errorHint struct {
-	// codes are codes of the database, or prefixes of SQLSTATEs that stand for a class.
+	// codes are codes of the database, or the first two characters of SQLSTATEs for a class.
 	codes []string
 	// messages distinguish errors that share a code: the error contains one of them, if there are any.
 	messages []string
@@ -40,7 +40,7 @@ type errorHint struct {
 type code struct {
 	table *errorTable
 	text  string
-	// exact means that a code in a table must be equal to the text, and not only a prefix of it.
+	// exact means that a code in a table must equal the text; otherwise it may be a prefix of the text.
 	exact bool
 }
 
@@ -84,8 +84,8 @@ func refusedValue(err error) bool {
 	return c.in(c.table.refused)
 }
 
-// outdated reports whether a statement did nothing because what a driver has prepared for it in the session has changed,
-// or is missing.
+// outdated reports whether a statement did nothing because the statement that a driver has prepared for it in the session
+// is missing, or returns other columns since.
 func outdated(err error) bool {
 	return changedResult(err) || slices.Contains(misplacedStatement, stateOf(err))
 }

@@ -178,7 +178,7 @@ func (s *Store) withRoom(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// grace is how long a driver has to return after its context has ended. Its error says more than ours.
+// grace is how long a driver has to return after its context has ended. Its error has more details than ours.
 const grace = 50 * time.Millisecond
 
 // maintain runs a task of an operator, such as Migrate, under ctx's deadline or [Timeout].

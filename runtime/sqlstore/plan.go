@@ -53,7 +53,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 		}
 		s.endStreak(p)
 	}
-	// Rows that an upsert has left unchanged go on too: only a read can say when their tokens are due.
+	// These include calls that an upsert has denied: only a read shows when their tokens are due.
 	rest := p.answer(answers)
 	if len(rest) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (s *Store) upsertStrategy(p *plan) upsertStrategy {
 	case s.upserter != nil:
 		return s.upsertByDriver
 	case p.single() && s.hints.expect(p.rows[0].Row):
-		// compareAndSwap reads the row anyway, to say when the tokens are due.
+		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
 		return nil
 	case s.dialect.Take != "":
 		return upsertReturning
@@ -110,13 +110,13 @@ type plan struct {
 	now int64
 	// rows are in the order of their limits, and of the rows of each. One statement takes from the rows of one limit.
 	rows []RowUpsert
-	// requests[i] are what the calls take from rows[i].
+	// requests[i] are the requests that take from rows[i].
 	requests []rowRequests
 	// rest are the indexes of calls without an upsert, at first.
 	rest []int
 }
 
-// rowRequests is what calls take from one row.
+// rowRequests is the requests of calls that take from one row.
 type rowRequests struct {
 	policy *runtime.Policy
 	rule   runtime.Rule
@@ -320,7 +320,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 	return rest
 }
 
-// durabilityOf returns the durability of what calls change together: full if one of them needs it, and
+// durabilityOf returns the durability of calls that are committed together: full if one of them needs it, and
 // relaxed if all allow it.
 func durabilityOf(calls []runtime.Call) runtime.Durability {
 	relaxed := true

@@ -83,8 +83,8 @@
 //   - A node of a Galera cluster may not yet see a commit of another node, unless connections set wsrep_sync_wait=1.
 //     Without it the cluster admits no more either, but a denial or a Peek may be a moment old.
 //   - Several primaries of a Galera cluster or of MySQL Group Replication do not share a clock: each store uses the clock of
-//     its node. A clock that is ahead by d grants the tokens of d early, and the other nodes grant none for the keys
-//     it was used for until their clocks catch up. Synchronize them by NTP; on Galera, Ready returns an error if it
+//     its node. A clock that is ahead by d grants the tokens of d early, and until their clocks catch up the other nodes deny
+//     the keys that it was used for. Synchronize them by NTP; on Galera, Ready returns an error if it
 //     finds rows more than 10 seconds ahead.
 //   - Proxies that send the statements of one connection to several servers, such as ProxySQL or MaxScale with read/write
 //     splitting, or the statements of one transaction to several connections, are untested. So is Percona XtraDB Cluster,
@@ -124,7 +124,7 @@ type Options struct {
 	// The default is [DefaultTable].
 	Table string
 	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
-	// has none of its own.
+	// has no clock.
 	Clock func() time.Time
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
 	// next one. The default is 1,000; 1 gives each call a transaction of its own.
@@ -253,8 +253,8 @@ func (s *Store) isClosed() bool {
 }
 
 // Close waits for calls in flight, refunds leased tokens and releases prepared statements. Later calls return [ErrClosed].
-// It does not close the database. It returns within [Timeout]; the error then says that calls are still in flight,
-// because a connection does not respond.
+// It does not close the database. It returns within [Timeout], with an error if calls are still in flight by
+// then because a connection does not respond.
 func (s *Store) Close() error {
 	if err := s.usable(); err != nil {
 		return err
@@ -373,7 +373,7 @@ func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
 	return x, nil
 }
 
-// keep stores the executor for all calls, unless another preparation was faster, whose executor it then returns.
+// keep stores the executor for all calls, or returns the executor of another preparation that was faster.
 func (s *Store) keep(x *executor) (*executor, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()

@@ -17,7 +17,7 @@ const sweepPage = 500
 // Run it now and then, from any one process. Rows of other policies stay.
 //
 // The policies must be those of every process that uses the table: the store does not know that another process
-// runs a larger limit of the same name, for which a row that looks full is not. While a deploy raises a capacity or
+// runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
 // lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row
 // is deleted only if each of them allows it. If a policy is invalid, the error is [runtime.ErrInvalidPolicy], and
 // nothing is deleted.
