@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// clock tells the time of the database, by the host's: hosts disagree, and a count that many of them share
-// needs one time. How far they are apart is measured now and then.
+// clock is the database's clock, computed from the host's: hosts disagree, and a count that several of them share
+// needs one time. The offset between the two is measured every [measureAfter].
 type clock struct {
 	mu sync.Mutex
-	// measured is when it was measured, by the host's monotonic clock, and zero is the database's clock
-	// then. A jump of the host's clock between two measurements does not matter.
+	// measured is the time of the last measurement, by the host's monotonic clock, and zero is the database's clock
+	// then. A jump of the host's wall clock between two measurements has no effect.
 	measured time.Time
 	zero     time.Time
-	// measuring says that somebody is at it.
+	// measuring is set while a measurement is in flight.
 	measuring bool
 }
 
@@ -24,9 +24,9 @@ type clock struct {
 // fraction of a millisecond.
 const measureAfter = 30 * time.Second
 
-// now returns a function that tells the time. It is called before a transaction begins, so that the
-// database's clock can be asked if need be; the function is called when the rows are locked. Only the first measurement
-// is waited for, and that is part of what the store prepares unless db is a transaction of the caller.
+// now returns the clock of the store. It is called before a transaction begins, because it may have to query the
+// database; the clock is read when the rows are locked. Calls wait for the first measurement only, which is part of the
+// store's preparation unless db is a transaction of the caller.
 func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	if s.clock != nil {
 		return func() int64 { return s.clock().UnixNano() }, nil
@@ -38,29 +38,29 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 		s.renewOffset(ctx)
 		return s.offset.now, nil
 	}
-	err := s.offset.refresh(func() (asked, now time.Time, err error) { return s.askNow(ctx, db) })
+	err := s.offset.refresh(func() (sent, now time.Time, err error) { return s.queryNow(ctx, db) })
 	if err != nil {
 		return nil, err
 	}
 	return s.offset.now, nil
 }
 
-// renewOffset measures again if the measurement is old. The call that finds it so waits, but does not end the measurement
-// when its context ends.
+// renewOffset measures again if the measurement is old. The call that finds it old waits.
 func (s *Store) renewOffset(ctx context.Context) {
 	if !s.offset.begin() {
 		return
 	}
-	type answer struct{ asked, now time.Time }
+	type times struct{ sent, now time.Time }
 	done := make(chan struct{})
 	if !s.inBackground(func() {
 		defer close(done)
-		s.offset.measure(func() (asked, now time.Time, err error) {
-			a, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (a answer, err error) {
-				a.asked, a.now, err = s.askNow(ctx, s.db)
-				return a, err
+		// The measurement serves all calls, so it does not end with the context of this one.
+		s.offset.measure(func() (sent, now time.Time, err error) {
+			t, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (t times, err error) {
+				t.sent, t.now, err = s.queryNow(ctx, s.db)
+				return t, err
 			})
-			return a.asked, a.now, err
+			return t.sent, t.now, err
 		})
 	}) {
 		return
@@ -71,29 +71,30 @@ func (s *Store) renewOffset(ctx context.Context) {
 	}
 }
 
-// askNow asks the database what time it is, on another connection if the server has closed one while it was idle.
-func (s *Store) askNow(ctx context.Context, db querier) (asked, now time.Time, err error) {
-	err = s.again(ctx, func() error {
-		asked, now, err = s.askNowOnce(ctx, db)
+// queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
+// an idle one.
+func (s *Store) queryNow(ctx context.Context, db querier) (sent, now time.Time, err error) {
+	err = s.reconnecting(ctx, func() error {
+		sent, now, err = s.queryNowOnce(ctx, db)
 		return unbegun(err)
 	})
-	return asked, now, err
+	return sent, now, err
 }
 
-// askNowOnce asks the database what time it is, and returns when it has: the wait for a connection came before.
-func (s *Store) askNowOnce(ctx context.Context, db querier) (asked, now time.Time, err error) {
+func (s *Store) queryNowOnce(ctx context.Context, db querier) (sent, now time.Time, err error) {
 	if pool, ok := db.(*sql.DB); ok {
+		// The wait for a connection must not count as part of the round trip.
 		conn, err := pool.Conn(ctx)
 		if err != nil {
-			return asked, now, err
+			return sent, now, err
 		}
 		defer conn.Close()
 		db = conn
 	}
-	asked = time.Now()
+	sent = time.Now()
 	var micros int64
 	err = db.QueryRowContext(ctx, s.dialect.Now).Scan(&micros)
-	return asked, time.UnixMicro(micros), err
+	return sent, time.UnixMicro(micros), err
 }
 
 // querier is a database, or a transaction in it.
@@ -102,26 +103,26 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// refresh measures if there is no measurement, or if it is old and nobody else is at it. An old one is
-// better than none: if it cannot be renewed, it stays.
-func (c *clock) refresh(ask func() (asked, now time.Time, err error)) error {
+// refresh measures if there is no measurement, or if it is old and no other is in flight. An old one is
+// better than none: if the database does not respond, it stays.
+func (c *clock) refresh(query func() (sent, now time.Time, err error)) error {
 	if !c.begin() {
 		return nil
 	}
-	return c.measure(ask)
+	return c.measure(query)
 }
 
-// measure measures, once begin has returned true.
-func (c *clock) measure(ask func() (asked, now time.Time, err error)) error {
-	asked, now, err := ask()
-	answered := time.Now()
+// measure measures, after begin has returned true.
+func (c *clock) measure(query func() (sent, now time.Time, err error)) error {
+	sent, now, err := query()
+	received := time.Now()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.measuring = false
 	if err == nil {
-		// The answer was given somewhere between: half way, for all that is known.
-		c.measured, c.zero = answered, now.Add(answered.Sub(asked)/2)
+		// The database read its clock at some point of the round trip: half way is the best estimate.
+		c.measured, c.zero = received, now.Add(received.Sub(sent)/2)
 	}
 	if c.measured.IsZero() {
 		return err
@@ -142,6 +143,7 @@ func (c *clock) begin() bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.measured.IsZero():
+		// Until the first measurement succeeds, every call measures, because it cannot be decided without the time.
 		return true
 	case c.measuring || time.Since(c.measured) < measureAfter:
 		return false
@@ -154,38 +156,36 @@ func (c *clock) begin() bool {
 func (c *clock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// time.Since uses the monotonic clock, so jumps of the wall clock cancel out.
 	return c.zero.Add(time.Since(c.measured)).UnixNano()
 }
 
-// clockLead is how far the clock of one node may be ahead of another's: more than a measurement is off, and more than
-// nodes differ whose clocks are synchronized.
+// clockLead is how far a row may be ahead of a node's clock: more than the error of a measurement, and more than
+// the difference between synchronized nodes.
 const clockLead = 10 * time.Second
 
-// checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: it grants tokens early,
-// and this node none until its clock gets there.
-func (s *Store) checkClocks(ctx context.Context, p *prepared) error {
-	if s.clock != nil || s.dialect.Latest == "" || !p.resends {
+// checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
+// early, and this node does not grant any until its clock catches up.
+func (s *Store) checkClocks(ctx context.Context, x *executor) error {
+	if s.clock != nil || s.dialect.Latest == "" || !x.resends {
 		return nil
-	}
-	latest, err := s.dialect.Text(s.dialect.Latest, s.table)
-	if err != nil {
-		return err
 	}
 	now, err := s.now(ctx, s.db)
 	if err != nil {
 		return err
 	}
+	// NULL if the table is empty.
 	var ts sql.NullInt64
-	if err := s.db.QueryRowContext(ctx, latest).Scan(&ts); err != nil {
+	if err := s.db.QueryRowContext(ctx, s.dialect.Latest).Scan(&ts); err != nil {
 		return err
 	}
 	if at := now(); ts.Int64 > at+int64(clockLead) {
 		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
-		return &advised{fmt.Sprintf(s.say(clocksDiffer), ahead), nil}
+		return &hintedError{fmt.Sprintf(s.fillIn(clocksDiffer), ahead), nil}
 	}
 	return nil
 }
 
-// clocksDiffer is what to do about nodes whose clocks differ.
+// clocksDiffer is the hint if the clocks of nodes differ. %v is by how much.
 const clocksDiffer = "table {table} has rows that are %v ahead of this node's clock, as if the clocks of the cluster's nodes " +
 	"differed: synchronize them by NTP"

@@ -3,120 +3,179 @@ package sqlstore
 import (
 	"database/sql"
 	"fmt"
+	"math"
+	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Dialect is what a database wants to be told: text, and nothing that runs. In each text, {table} stands for the
-// quoted name of the table, {schema} and {name} for the two parts of it without quotes, {schema.} for the first
-// with its dot, and {key} for the quoted name of the column key, which is a word of SQL. A parameter is written
-// with a colon, as :name. A dialect of your own is a value of this type.
+// Dialects returns the dialects of this package, the default of ratelimitgen's commands first.
+func Dialects() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
+
+// Dialect is the statements and settings of a database: data without code. A dialect of your own is a value of this type,
+// most easily a changed copy of one in [Dialects].
+//
+// In each text, {table} is replaced by the quoted name of the table, {schema} and {name} by its two parts without quotes,
+// {schema.} by the schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
+// word of SQL. A parameter is written with a colon, as :name. New returns an error for a dialect that lacks a required
+// field; a field is optional if its comment says what an empty one means.
 type Dialect struct {
-	// Name is how the dialect is called: "sqlite".
+	// Name is the name in flags and messages: "sqlite". Required.
 	Name string
-	// Numbered says that parameters are $1, $2 and so on, and not ?.
+	// Numbered means that parameters are $1, $2 and so on. If it is false, they are ?.
 	Numbered bool
-	// Quote is the character that stands before and after a quoted name.
+	// Quote is the character before and after a quoted name. Required.
 	Quote string
-	// Prepare makes the store prepare statements in the database, each at its first use. Without it statements are
-	// sent with their arguments, and only the driver may prepare them. It must not be set for a database that is
-	// reached through a pooler that sends each transaction to another session, where a statement that was prepared
-	// under some name may be missing, or be another client's.
+	// Prepare makes the store prepare statements in the database, each at its first use. If it is false, statements are
+	// sent with their arguments, and only the driver may prepare them. It must be false for a database that is
+	// reached through a pooler that sends each transaction to another session, where a prepared statement
+	// may be missing, or be another client's.
 	Prepare bool
-	// Isolation is that of the store's own transactions. Under it, Read must return what others have
-	// committed before Read had its lock, and not what was there when the transaction began.
+	// Isolation is that of the store's own transactions. Under it, Read must return the rows as
+	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
+	// the database's default.
 	Isolation sql.IsolationLevel
-	// Lanes is how many transactions of one process are of use at once: 1 for a database that has one writer
+	// Lanes is how many transactions of one process are useful at once: 1, or 0, for a database that has one writer
 	// at a time.
 	Lanes int
-	// Create creates the table, if there is none.
+
+	// Create creates the table if it does not exist. Required.
 	Create string
-	// Describe selects of each part of the table its name and what it is, such as "value" and "double", or
-	// "primary key" and "name, key, shard", and nothing if there is no table. If it is empty, the table is
+	// Describe selects the name and the description of each part of the table, such as "value" and "double", or
+	// "primary key" and "name, key, shard", and nothing if the table does not exist. If it is empty, the table is
 	// not checked before it is used.
 	Describe string
-	// Parts are the parts that the table must have as Describe tells them, one a line: its name, and what
-	// it may be, "ts: bigint | int8". What is first is what Create makes.
+	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
+	// descriptions, "ts: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
-	// Session selects the settings of a session on which the statements rely, and their values, and Needs says
-	// what they must be, in the manner of Parts. Both are empty if there are none.
-	Session, Needs string
-	// Named selects whether a statement has been prepared in the session whose text is like :name. Its own text contains
-	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
-	// pooler mixes them up. It is empty for a database that has no such poolers.
-	Named string
-	// Repeats selects a row if the server may carry out a statement once more that it has answered already, when
-	// it is not in a transaction. Then none is sent so that writes. It is empty if no server does.
-	Repeats string
-	// One and Many are how a statement is given rows: both select the columns name, key, shard, value, ts
-	// and prev, and stand in the statements below as {rows}. One has the parameters :name, :key, :shard,
+	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
+	// settings are checked.
+	Session string
+	// Needs is the accepted values of Session's settings, in the form of Parts. It goes with Session.
+	Needs string
+
+	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, ts
+	// and prev, and replace {rows} in the statements below. One has the parameters :name, :key, :shard,
 	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
-	// locked; value and prev are texts in it, for MySQL 8.0 reads numbers in JSON with a digit too few. Or it has
-	// :names, :keys, :shards, :values, :instants and :prevs, lists as Postgres writes them, and the parameters of
-	// One: a list of what is the same for all rows is empty, and it is the parameter of One. No two rows have all of
-	// name, key and shard in common.
+	// locked; value and prev are strings in it, because MySQL 8.0 reads numbers in JSON with a digit too few. Or it has
+	// :names, :keys, :shards, :values, :instants and :prevs, Postgres array literals, and the parameters of
+	// One: the array of a column that is the same for all rows is empty, and the parameter of One has the value. No two
+	// rows have the same name, key and shard. Required.
 	One, Many string
-	// ManyKeys selects no more than name, key and shard, where that is faster, and stands in statements as {keys}
-	// in place of Many. It has :ids, a JSON list of lists of the three. If it is empty, Many stands there.
+	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
+	// lists of the three. If it is empty, Many replaces {keys}.
 	ManyKeys string
-	// Read locks those of the rows that are there, in their order, until the transaction ends, and selects
-	// their name, key, shard, value, ts and prev.
+
+	// Read locks the rows that exist, in their order, until the transaction ends, and selects
+	// their name, key, shard, value, ts and prev. Required.
 	Read string
-	// Look selects the same of them as they were last committed, outside of a transaction. If it is empty, Read
-	// does.
+	// Look selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
 	Look string
-	// Seed inserts the rows that are not there with the ts of one never seen, the smallest there is, and
-	// locks all of them. It is empty for a database in which one transaction writes at a time.
+	// Seed inserts the missing rows with the smallest ts, -9223372036854775808, as placeholders, and
+	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	Seed string
-	// Write inserts or updates the rows. Where a server can end a transaction unnoticed, see TxOpen, neither Write nor
-	// Delete may affect a row outside of one.
+	// Write inserts or updates the rows. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
+	// Delete may affect a row outside of one. Required.
 	Write string
-	// Delete deletes the rows, whatever is in them, and Forget those that have not changed.
+	// Delete deletes the rows, and Forget those whose value, ts and prev have not changed. Required.
 	Delete, Forget string
-	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which Repeats selects
-	// a row: they may abort a transaction between two statements, and discard the error if the next command is to
-	// prepare or to close a statement, so that the next statements run outside of the transaction.
-	TxOpen string
-	// Prepared selects how many statements the session has prepared on the server, which shows whether a driver that is
-	// given :name as an argument prepares or writes it into the statement itself. It goes with TxOpen.
-	Prepared string
-	// Take takes tokens as [runtime.Upsert] says from rows of one limit, whose value is Fresh and whose ts
-	// is T. Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance. It selects key,
-	// value and ts of the rows that it has written, and 1; others that it selects have 0. In place of {rows}
-	// it may have :name and :takes, a JSON list of lists of key, value, as a text, and ts. If it is empty, a
-	// transaction takes instead.
+	// Page selects key, shard, value, ts and prev of :count rows of the limit :name after :key and
+	// :shard, in that order. Required.
+	Page string
+
+	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is Fresh and its ts
+	// T; Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance.
+	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0. In place of {rows}
+	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
+	// takes by TakeInsertID or by other statements.
 	Take string
-	// TakeOne is Take for one row, where another text is faster. If it is empty, Take is for one row too.
+	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
 	TakeOne string
-	// TakeTold is TakeOne for a database that cannot select what it has written: the statement tells it by the rows
-	// that it has affected and by the id of the last insert. An inserted row is 1 row, and the id is [ToldInserted].
-	// A row that was taken from is 2, and the id is the bits of its value, the least byte first, each of them
-	// inverted; its ts is T then. Of any other row nothing is written, and the id is [ToldRefused]. That may be any
-	// row whose ts is not T or before. No id of a finite value is one of these two, or 0. Anything else tells
-	// nothing, as where MySQL forgets the id because of a trigger, or has one of a column that numbers the rows:
-	// then the call fails, and may have taken. Describe and Parts should refuse such a table before that.
-	TakeTold string
+	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the number
+	// of affected rows and the id of the last insert:
+	//
+	//	row        affected  id
+	//	inserted   1         [InsertIDInserted]
+	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
+	//	unchanged  0 or 1    [InsertIDUnchanged]
+	//
+	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two constants, or as 0.
+	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
+	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
+	// by other statements.
+	TakeInsertID string
 	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	Swap string
-	// Page selects key, shard, value, ts and prev of :count rows of the limit :name that follow :key and
-	// :shard, in their order.
-	Page string
-	// Sync is the setting of a session that says whether it waits for the disk when it commits: as a statement
-	// it selects a number, and followed by "= 2" it makes the session wait. It is empty for a database
-	// without such a setting. Where statements can choose, Write, Delete, Take and Swap have a parameter
-	// :durability, which is 0 for the database's own, 1 for relaxed and 2 for full.
+
+	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
+	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and Swap
+	// may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
 	Sync string
-	// Reclaim makes room on a volume that is full, such as by emptying a log. It is empty if no statement can.
+	// Reclaim makes room on a full volume, such as by emptying a log. If it is empty, no statement can.
 	Reclaim string
-	// Latest selects the greatest ts of some rows, or NULL. It goes with TxOpen: the nodes of such a cluster have a clock
-	// each, and a ts that lies ahead shows that they differ.
-	Latest string
-	// Now selects the database's clock, in microseconds since 1970 UTC. It is empty for a database that
-	// has no clock but the process's.
+	// Now selects the database's clock, in microseconds since 1970 UTC. If it is empty, the store uses the
+	// process's clock.
 	Now string
+	// Named selects whether the session has a prepared statement whose text is like :name. Its own text contains
+	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
+	// pooler mixes them up. If it is empty, the database has no such poolers.
+	Named string
+
+	// Repeats selects a row if the server may execute a statement again after it has responded to it, outside of
+	// a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no server
+	// does.
+	Repeats string
+	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which Repeats selects
+	// a row: they may abort a transaction between two statements, and discard the error if the next command
+	// prepares or closes a statement, so that the next statements run outside of the transaction. If it is empty, no
+	// server does.
+	TxOpen string
+	// Prepared selects how many statements the session has prepared on the server, which shows whether a driver that gets
+	// :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
+	Prepared string
+	// Latest selects the greatest ts of some rows, or NULL: the nodes of a cluster have a clock each, and a ts
+	// in the future shows that they differ. If it is empty, clocks are not compared.
+	Latest string
 }
 
-// Text returns a statement for a table, [DefaultTable] for "", with what its placeholders stand for. The
+// required are the fields without which no store works.
+var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "Forget", "Page"}
+
+// together are pairs of fields of which the first has no meaning without the second.
+var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "Needs"}, {"Needs", "Session"},
+	{"TxOpen", "Repeats"}, {"TxOpen", "Prepared"}, {"Prepared", "TxOpen"}, {"TakeOne", "Take"}}
+
+// validate returns an error that names a field that is missing.
+func (d Dialect) validate() error {
+	field := reflect.ValueOf(d).FieldByName
+	for _, name := range required {
+		if field(name).IsZero() {
+			return fmt.Errorf("dialect %q: the field %s is empty: see sqlstore.Dialect for what it must be", d.Name, name)
+		}
+	}
+	for _, pair := range together {
+		if !field(pair[0]).IsZero() && field(pair[1]).IsZero() {
+			return fmt.Errorf("dialect %q: the field %s is empty, but %s, which needs it, is not", d.Name, pair[1], pair[0])
+		}
+	}
+	return nil
+}
+
+// forTable returns the dialect with its statements without parameters for a table.
+func (d Dialect) forTable(table string) (_ Dialect, err error) {
+	for _, text := range []*string{&d.Describe, &d.Sync, &d.Reclaim, &d.Latest} {
+		if *text, err = d.Text(*text, table); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// Text returns a statement with its placeholders filled in for a table, [DefaultTable] if it is "". The
 // error is about the table's name.
 func (d Dialect) Text(statement, table string) (string, error) {
 	if table == "" {
@@ -125,30 +184,169 @@ func (d Dialect) Text(statement, table string) (string, error) {
 	if !tableName.MatchString(table) {
 		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
 	}
+	// A name without a dot is of the session's schema.
 	schema, name, ok := strings.Cut(table, ".")
 	if !ok {
 		schema, name = "", table
 	}
-	names := strings.NewReplacer(
-		"{table}", d.quoted(table), "{schema.}", dotted(schema), "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
-	return names.Replace(strings.TrimSpace(statement)), nil
-}
-
-// dotted returns the name of a schema, if there is one, as it stands before another name.
-func dotted(schema string) string {
-	if schema == "" {
-		return ""
+	dotted := schema
+	if schema != "" {
+		dotted += "."
 	}
-	return schema + "."
+	names := strings.NewReplacer(
+		"{table}", d.quoted(table), "{schema.}", dotted, "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
+	return names.Replace(strings.TrimSpace(statement)), nil
 }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// DDL returns the statement that creates a table, for those who keep their migrations themselves; ratelimitgen
+// DDL returns the statement that creates a table, for programs with migrations of their own; ratelimitgen
 // sql prints it. The error is about the table's name.
 func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, table) }
 
-// quoted returns a name in quotes, both parts of it if it is that of a schema's table.
+// quoted returns a name in quotes, part by part.
 func (d Dialect) quoted(name string) string {
 	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
+}
+
+// query is a statement as a database takes it, and its parameters in their order.
+type query struct {
+	sql    string
+	params []param
+}
+
+// args returns the arguments of a query.
+func (q *query) args(v *values) []any {
+	args := make([]any, len(q.params))
+	for i, p := range q.params {
+		args[i] = v.arg(p)
+	}
+	return args
+}
+
+// rowSource is the texts that select a statement's rows, and their keys only.
+type rowSource struct{ rows, keys string }
+
+var paramPattern = regexp.MustCompile(`:[a-z]+`)
+
+// compile returns a statement for a table.
+func (d Dialect) compile(statement string, source rowSource, table string) (query, error) {
+	if statement == "" {
+		return query{}, nil
+	}
+	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
+	sql, err := d.Text(rows.Replace(statement), table)
+	if err != nil {
+		return query{}, err
+	}
+	q := query{}
+	q.sql = paramPattern.ReplaceAllStringFunc(sql, func(written string) string {
+		i := slices.Index(paramNames[:], written[1:])
+		if i < 0 {
+			err = fmt.Errorf("dialect %q: a statement has the unknown parameter %s", d.Name, written)
+		}
+		return d.placeholder(&q, param(i))
+	})
+	return q, err
+}
+
+// placeholder adds a parameter to a query, and returns how it is written there.
+func (d Dialect) placeholder(q *query, p param) string {
+	if !d.Numbered {
+		// A ? cannot be repeated, so its value is passed again.
+		q.params = append(q.params, p)
+		return "?"
+	}
+	i := slices.Index(q.params, p)
+	if i < 0 {
+		i = len(q.params)
+		q.params = append(q.params, p)
+	}
+	return "$" + strconv.Itoa(i+1)
+}
+
+// param is a parameter of a dialect's statements.
+type param int
+
+const (
+	paramName param = iota
+	paramKey
+	paramShard
+	paramValue
+	paramTS
+	paramPrev
+	paramRows
+	paramIDs
+	paramTakes
+	paramCapacity
+	paramRate
+	paramPeriod
+	paramDebt
+	paramAllowance
+	paramCount
+	paramOldValue
+	paramOldTS
+	paramOldPrev
+	paramDurability
+	listNames
+	listKeys
+	listShards
+	listValues
+	listInstants
+	listPrevs
+	paramTotal
+)
+
+var paramNames = [paramTotal]string{
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "rate", "period", "debt", "allowance", "count",
+	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+}
+
+// values are the values of parameters.
+type values [paramTotal]any
+
+// stored is a row with its state.
+type stored struct {
+	row   runtime.Row
+	state runtime.State
+}
+
+// bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
+// few lists, so that any number of them is one statement.
+func bind(rows []stored) (arity, *values) {
+	v := new(values)
+	v[paramRows] = rows
+	if len(rows) > 0 {
+		r, s := rows[0].row, rows[0].state
+		v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
+		v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
+	}
+	if len(rows) == 1 {
+		return oneRow, v
+	}
+	return manyRows, v
+}
+
+// arg returns the argument for a parameter.
+func (v *values) arg(p param) any {
+	// Rows are encoded only now, because each database has its own encoding.
+	encode := rowEncodings[p]
+	if encode == nil {
+		return v[p]
+	}
+	rows, _ := v[paramRows].([]stored)
+	return encode(rows)
+}
+
+// rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
+var rowEncodings = [paramTotal]func([]stored) string{
+	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
+	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
+	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
+	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
+	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
+	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
+	listValues:   listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat),
+	listInstants: listOf(func(r *stored) int64 { return r.state.TS }, appendInt),
+	listPrevs:    listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat),
 }

@@ -1,12 +1,17 @@
 package sqlstore
 
-// MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It is [MySQL] with a
-// statement that takes, for MariaDB can tell what an INSERT has written.
-var MariaDB = func() Dialect {
-	d := MySQL
+// MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it. It differs from
+// [MySQL] in Take, because an INSERT of MariaDB can return the rows that it has written, and in the statements that clusters
+// need.
+var MariaDB = mariadbDialect()
+
+// mariadbDialect lists the differences from MySQL. The error codes are the same.
+func mariadbDialect() Dialect {
+	d := mysqlDialect
 	d.Name = "mariadb"
+	// Triggers and numbered rows change no result of RETURNING.
 	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
-	// A node of a cluster repeats what has met a write of another node (wsrep_retry_autocommit).
+	// A node of a cluster repeats a statement that has conflicted with a write of another node (wsrep_retry_autocommit).
 	d.Repeats = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
 `
@@ -14,13 +19,16 @@ SELECT variable_name FROM information_schema.session_variables WHERE variable_na
 	d.Prepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 `
+	// A bounded number of rows, so that Ready is fast on a large table too.
 	d.Latest = "SELECT MAX(ts) FROM (SELECT ts FROM {table} LIMIT 10000) r"
+	// Without effect outside of a transaction, which a node may have aborted.
 	d.Write = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
 `
 	d.Delete += "WHERE @@in_transaction\n"
-	d.TakeTold = ""
+	// RETURNING serves any number of rows.
+	d.TakeInsertID = ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, 0
@@ -31,9 +39,9 @@ INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
 ` + mariadbTake
 	return d
-}()
+}
 
-// mariadbTake is what is done with a row that is there, and what is said of it.
+// mariadbTake is the part of Take for a row that exists.
 const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (

@@ -3,14 +3,22 @@ package sqlstore
 import (
 	"database/sql"
 	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// MySQL is the dialect of MySQL 8.0 and later, and of databases that speak as it does. MySQL cannot select what an
-// INSERT has written, but it can tell a number of 64 bits, which is enough for the value of one row; see [MariaDB].
-var MySQL = Dialect{
+// MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it. MySQL cannot select the rows
+// that an INSERT has written, but it can return 64 bits as the id of the last insert, which is enough for the value of one
+// row; see [MariaDB].
+var MySQL = mysqlDialect
+
+var mysqlDialect = Dialect{
 	Name:  "mysql",
 	Quote: "`",
-	// As on Postgres, more would send smaller statements.
+	// As on Postgres, more lanes would send smaller statements.
 	Lanes:     2,
 	Prepare:   true,
 	Isolation: sql.LevelReadCommitted,
@@ -25,7 +33,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) ENGINE = InnoDB
 `,
-	Describe: describeOnMySQL + untoldOnMySQL,
+	Describe: describeOnMySQL + describeInsertIDOnMySQL,
 	Session: `
 SELECT 'autocommit', CAST(@@autocommit AS BINARY)
 UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
@@ -81,7 +89,7 @@ DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
-	TakeTold: mysqlTake,
+	TakeInsertID: mysqlTake,
 	Swap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
@@ -95,7 +103,7 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 `,
 }
 
-// describeOnMySQL is of use where an empty text is NULL, too, and where CONCAT takes NULL for an empty text.
+// describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text.
 const describeOnMySQL = `
 SELECT column_name, CASE WHEN collation_name IS NULL THEN CAST(column_type AS BINARY)
 	ELSE CONCAT(CAST(column_type AS BINARY), ' collate ', collation_name) END
@@ -123,8 +131,9 @@ primary key: name, key, shard
 engine: InnoDB
 `
 
-// untoldOnMySQL describes what keeps TakeTold from telling. Who lacks the privilege TRIGGER sees no triggers.
-const untoldOnMySQL = `
+// describeInsertIDOnMySQL selects triggers and numbered columns, which change the insert id of TakeInsertID. A user without the privilege TRIGGER sees
+// no triggers.
+const describeInsertIDOnMySQL = `
 UNION ALL
 SELECT 'auto_increment', COALESCE(GROUP_CONCAT(CASE WHEN extra = 'auto_increment' THEN column_name END), 'none')
 FROM information_schema.columns
@@ -138,15 +147,15 @@ WHERE t.table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND t.table_
 GROUP BY t.table_name
 `
 
-// mysqlTake assigns the columns from left to right, and each assignment sees those before it:
+// mysqlTake relies on MySQL assigning the columns from left to right, where each assignment sees those before it:
 //
-//  1. prev marks the row, by a number that no state has, if it has enough, while value and ts are still what they were,
-//  2. value is what is left, if it is marked,
+//  1. prev marks the row, by a number that no state has, if it has enough, while value and ts are still the old ones,
+//  2. value is the rest, if it is marked,
 //  3. ts is the time of that, and
-//  4. prev is unmarked, and the id of the last insert tells what was done; of an inserted row, shard has told it.
+//  4. prev is unmarked, and the id of the last insert is set; for an inserted row, shard has set it.
 //
-// A row whose prev is not 0 is left to others, and so is one of the time before 1970, whose distance from now may be
-// more than a BIGINT holds. The binary form of a point has the bits of a DOUBLE, which nothing else in MySQL tells.
+// A row whose prev is not 0 is left unchanged, and so is one from before 1970, because its distance from now may be
+// more than a BIGINT holds. The binary form of a point is the only expression in MySQL that gives the bits of a DOUBLE.
 var mysqlTake = fmt.Sprintf(`
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 VALUES (:name, :key, 0 * LAST_INSERT_ID(%[1]d), :value, :ts, 0)
@@ -159,10 +168,93 @@ ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = -1e300,
 		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
 		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
-`, ToldInserted, availOnMySQL, ToldRefused)
+`, InsertIDInserted, availOnMySQL, InsertIDUnchanged)
 
-// availOnMySQL is the avail of [runtime.Upsert]. The zeros make doubles of integers: a driver may write the rate as one
-// into the text, and a product of two can be more than a BIGINT holds.
+// availOnMySQL is the avail of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
+// integer into the text, and a product of two can be more than a BIGINT holds.
 const availOnMySQL = `LEAST(:capacity, {table}.value + (
 			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
 			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period))`
+
+// Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
+// rows.
+const (
+	InsertIDInserted  int64 = 0x7261746c67690000
+	InsertIDUnchanged int64 = 0x7261746c67690100
+)
+
+// lostInsertID is the hint if the insert id is neither of these nor an encoded value.
+const lostInsertID = "the server has lost the result of a statement that takes tokens, as if the table had a trigger or an " +
+	"AUTO_INCREMENT column: remove it, or whatever between program and server changes the id of the last insert"
+
+// decodeInsertID decodes the result of [Dialect.TakeInsertID]: the state in which the statement has left the row, if it
+// has taken.
+func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error) {
+	value := math.Float64frombits(bits.ReverseBytes64(^uint64(id)))
+	switch {
+	case id == InsertIDUnchanged && affected <= 1:
+		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
+		return runtime.State{}, nil
+	case id == InsertIDInserted && affected == 1:
+		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, nil
+	case affected == 2 && value <= u.Fresh && value > -u.Debt-1:
+		// The rest is at most that of a full row, and at least the debt that is allowed, to within less than a token.
+		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
+	}
+	return runtime.State{}, &hintedError{lostInsertID, nil}
+}
+
+// mysqlErrors has the numbers of MySQL and MariaDB.
+var mysqlErrors = errorTable{
+	// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK and ER_CHECKREAD. A Galera node returns the second if another
+	// node was first, also at COMMIT; a node of a MySQL group then returns ER_TRANSACTION_ROLLBACK_DURING_COMMIT.
+	// ER_CANT_CHANGE_TX_CHARACTERISTICS: the connection was left in a transaction, see ended.
+	retry: []string{"1205", "1213", "1020", "3101", "1568"},
+	// ER_BAD_NULL_ERROR, ER_DUP_ENTRY, ER_WARN_DATA_OUT_OF_RANGE, WARN_DATA_TRUNCATED, ER_TRUNCATED_WRONG_VALUE,
+	// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, ER_VIEW_CHECK_FAILED, ER_DATA_TOO_LONG, ER_NO_REFERENCED_ROW_2,
+	// ER_ROW_IS_REFERENCED_2, ER_SIGNAL_EXCEPTION, ER_DATA_OUT_OF_RANGE, and a CHECK constraint that is violated, on
+	// MySQL and on MariaDB.
+	refused: []string{
+		"1048", "1062", "1264", "1265", "1292", "1366", "1369", "1406", "1451", "1452", "1644", "1690", "3819", "4025",
+	},
+	hints: []errorHint{
+		// ER_NO_SUCH_TABLE.
+		{codes: []string{"1146"}, hint: missingTable},
+		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR and ER_COLUMNACCESS_DENIED_ERROR.
+		{codes: []string{"1044", "1142", "1143"}, hint: lackingPrivilege},
+		// ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and ER_READ_ONLY_MODE.
+		{codes: []string{"1290", "1792", "1836"}, hint: readOnlyServer},
+		// ER_UNKNOWN_COM_ERROR, with which a Galera node refuses all statements while it is not in the primary component or
+		// has not caught up; ER_SERVER_OFFLINE_MODE and ER_RUN_HOOK_ERROR, the same of a MySQL group.
+		{codes: []string{"1047", "3032", "3100"}, hint: "the server is not a working member of its cluster: it is joining, or has lost " +
+			"the majority of the nodes, so connect to another node, and see the server's log if that lasts"},
+		// ER_BEFORE_DML_VALIDATION_ERROR.
+		{codes: []string{"3098"}, hint: "a MySQL group refuses the table or the session: give table {table} its primary key and the " +
+			"engine InnoDB, and in a group with several primaries do not use the isolation SERIALIZABLE"},
+		// ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: at READ COMMITTED, InnoDB writes no statements to the binary log.
+		{codes: []string{"1665"}, hint: "the server writes statements to its binary log, which InnoDB refuses: set binlog_format=ROW or MIXED"},
+		// ER_CANT_CHANGE_TX_CHARACTERISTICS.
+		{codes: []string{"1568"}, hint: "the connection is in a transaction that was not ended: roll back transactions whose commit has " +
+			"failed, and close the connection if that fails too"},
+		// ER_SERVER_SHUTDOWN and ER_NORMAL_SHUTDOWN.
+		{codes: []string{"1053", "1077"}, hint: "the server is shutting down: connect to another node, or wait until it is back"},
+		// ER_BAD_DB_ERROR.
+		{codes: []string{"1049"}, hint: missingDatabase},
+		// ER_ACCESS_DENIED_ERROR and ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+		{codes: []string{"1045", "1698"}, hint: refusedUser},
+		// ER_CON_COUNT_ERROR and ER_TOO_MANY_USER_CONNECTIONS.
+		{codes: []string{"1040", "1203"}, hint: tooManyConnections},
+		// ER_PARSE_ERROR and ER_SP_DOES_NOT_EXIST.
+		{codes: []string{"1064", "1305"}, hint: wrongDialect},
+	},
+}
+
+// txInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection that was left in another.
+const txInProgress = 1568
+
+// deadlockDuringCommit reports whether a node of a MySQL group has applied a transaction of another node instead of this
+// one. It then returns ER_ERROR_DURING_COMMIT, which is any error of the storage engine, with
+// HA_ERR_LOCK_DEADLOCK.
+func deadlockDuringCommit(err error) bool {
+	return mysqlNumber(err) == 1180 && strings.Contains(err.Error(), "Got error 149 ")
+}

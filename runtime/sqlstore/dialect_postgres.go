@@ -1,26 +1,36 @@
 package sqlstore
 
-import "database/sql"
+import (
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that speak as it does.
+// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that are compatible with it.
 //
-// A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there
-// the data source name sets extra_float_digits=3 (2 is enough for doubles).
+// A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there,
+// set extra_float_digits=3 in the data source name (2 is enough for doubles).
 //
-// The database's encoding must be UTF8, or SQL_ASCII, which keeps the bytes that it is given, and that of the client
-// too: others convert names and keys, so that two drivers may store one key in two rows, or refuse some of them.
+// The database's encoding must be UTF8, or SQL_ASCII, which keeps bytes as they are, and so must that of the client:
+// others convert names and keys, so that two drivers may store one key in two rows, or refuse some keys.
 //
 // The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
 // with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
 // (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or
-// cache_describe. [Store.Ready] finds this out. With lib/pq, everything that has arguments runs in transactions, where
-// a pooler cannot mistake another client's statement for the store's. If a data source name, or a driver, sets
-// extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. Without transactions (pool_mode = statement) there is no store.
-var Postgres = Dialect{
+// cache_describe. [Store.Ready] detects this. With lib/pq, everything that has arguments runs in transactions, where
+// a pooler cannot mistake another client's statement for the store's. If a data source name or a driver sets
+// extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. A pooler without transactions
+// (pool_mode = statement) cannot be used.
+var Postgres = postgresDialect
+
+var postgresDialect = Dialect{
 	Name:     "postgres",
 	Numbered: true,
 	Quote:    `"`,
-	// More would send smaller statements, and each costs the server as much as a dozen rows.
+	// More lanes would send smaller statements, and each costs the server as much as a dozen rows.
 	Lanes:     2,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
@@ -127,16 +137,16 @@ SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)
 `,
 }
 
-// syncOnPostgres is true, and says of this transaction whether it waits for the disk when it commits. What waits for a
-// standby to apply a commit waits for more than full asks for, and goes on to. The casts are for drivers that write
-// parameters into the text, where a number may come in quotes.
+// syncOnPostgres is true, and as a side effect sets whether this transaction waits for the disk when it commits. A session
+// with remote_apply already waits for more than full durability needs, and keeps doing so. The casts are for drivers that
+// write parameters into the text, where a number may be in quotes.
 const syncOnPostgres = `(CAST(:durability AS integer) = 0
 	OR set_config('synchronous_commit', CASE
 		WHEN CAST(:durability AS integer) = 1 THEN 'off'
 		WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
 		ELSE 'on' END, true) <> '')`
 
-// takeOnPostgres is what Take does with a row that is there.
+// takeOnPostgres is the part of Take for a row that exists.
 const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + availOnPostgres + ` - (:capacity - excluded.value),
@@ -153,3 +163,119 @@ const availOnPostgres = `LEAST(:capacity, r.value + (
 			/ CAST(CAST(:period AS bigint) AS double precision)))`
 
 const elapsedOnPostgres = `GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808))`
+
+// postgresErrors has SQLSTATEs, or their first two characters for a class.
+var postgresErrors = errorTable{
+	// serialization_failure, deadlock_detected and lock_not_available.
+	retry: []string{"40001", "40P01", "55P03"},
+	// The classes data exception, integrity constraint violation, with check option violation, program limit exceeded,
+	// and the errors that triggers raise.
+	refused: []string{"22", "23", "44", "54", "P0"},
+	hints: []errorHint{
+		// undefined_table.
+		{codes: []string{"42P01"}, hint: missingTable},
+		// invalid_schema_name.
+		{codes: []string{"3F000"}, hint: "there is no schema for table {table}: create it, because Migrate creates only the table"},
+		// insufficient_privilege.
+		{codes: []string{"42501"}, hint: lackingPrivilege},
+		// read_only_sql_transaction.
+		{codes: []string{"25006"}, hint: readOnlyServer},
+		// feature_not_supported, a replica's error for a transaction that writes.
+		{codes: []string{"0A000"}, hint: "the server does not support a feature that the store needs: if it is a read-only replica, " +
+			"connect to the primary server"},
+		// invalid_catalog_name.
+		{codes: []string{"3D000"}, hint: missingDatabase},
+		// The class invalid authorization specification.
+		{codes: []string{"28"}, hint: refusedUser},
+		{codes: misplacedStatement, hint: namedStatements},
+		// protocol_violation, with which PgBouncer reports errors of its own.
+		{codes: []string{"08P01"}, messages: []string{"bind message supplies", "prepared statement name is already in use"},
+			hint: namedStatements},
+		{codes: []string{"08P01"}, messages: []string{"not allowed in statement pooling mode"},
+			hint: "the pooler does not allow transactions: set PgBouncer's pool_mode to transaction or session"},
+		{codes: []string{"08P01"}, messages: []string{"unsupported startup parameter"},
+			hint: "the pooler refuses a parameter of the connection: name it in PgBouncer's ignore_startup_parameters, as " +
+				"extra_float_digits, which some releases of lib/pq send"},
+		{codes: []string{"08P01"}, messages: []string{"query_wait_timeout"},
+			hint: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
+				"or limit the connections of each process with db.SetMaxOpenConns"},
+		{codes: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
+			hint: "the pooler does not know the database or its user: add it to PgBouncer's configuration"},
+		{codes: []string{"08P01"},
+			messages: []string{"server login", "server_login_retry", "cannot connect to server", "server conn crashed"},
+			hint: "the pooler cannot reach the database server: check host, port and user in PgBouncer's [databases], and " +
+				"that the server runs"},
+		{codes: []string{"08P01"}, messages: []string{"no more connections allowed"},
+			hint: "the pooler accepts no more connections: limit those of each process with db.SetMaxOpenConns, or raise " +
+				"PgBouncer's max_client_conn"},
+		// The class connection exception, and cannot_connect_now. A refused connection has no SQLSTATE: see unreachable.
+		{codes: []string{"08", "57P03"}, hint: unreachableServer},
+		// too_many_connections.
+		{codes: []string{"53300"}, hint: tooManyConnections},
+		// syntax_error, undefined_function and undefined_object.
+		{codes: []string{"42601", "42883", "42704"}, hint: wrongDialect},
+	},
+}
+
+const (
+	namedStatements = "statements that the driver prepares under names are missing later, as behind a pooler that sends each " +
+		"transaction to another session of the server: set default_query_exec_mode=exec in pgx's data source name, or " +
+		"pool_mode = session or, from PgBouncer 1.21 on, max_prepared_statements in the pooler"
+	closedAtBegin = "the server, or a pooler before it, closes connections when a transaction begins: if it is PgBouncer " +
+		"with pool_mode = statement, set it to transaction or session"
+)
+
+// misplacedStatement are invalid_sql_statement_name and duplicate_prepared_statement: a session does not have the
+// statement that a driver has prepared in it, or has one of another client.
+var misplacedStatement = []string{"26000", "42P05"}
+
+// sessionEnded are admin_shutdown, crash_shutdown and idle_session_timeout.
+var sessionEnded = []string{"57P01", "57P02", "57P05"}
+
+// changedResult reports whether the columns of a prepared statement have changed, as after a migration of the table.
+func changedResult(err error) bool {
+	return stateOf(err) != "" && strings.Contains(err.Error(), "cached plan must not change result type")
+}
+
+// createdMeanwhile reports whether CREATE TABLE IF NOT EXISTS failed because another session was creating the table:
+// Postgres checks for the table first, and does not lock its name.
+func createdMeanwhile(err error) bool {
+	var withState interface{ SQLState() string }
+	// unique_violation, duplicate_table and duplicate_object.
+	return errors.As(err, &withState) && slices.Contains([]string{"23505", "42P07", "42710"}, withState.SQLState())
+}
+
+// listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
+// for all. In quotes, arrays escape the same characters as JSON.
+func listOf[T comparable](column func(*stored) T, appendTo func([]byte, T) []byte) func([]stored) string {
+	return func(rows []stored) string {
+		if allEqual(rows, column) {
+			return "{}"
+		}
+		b := make([]byte, 0, 32*len(rows))
+		for i := range rows {
+			b = append(b, ',')
+			b = appendTo(b, column(&rows[i]))
+		}
+		// The first element has a comma before it, like the others.
+		b[0] = '{'
+		return string(append(b, '}'))
+	}
+}
+
+func allEqual[T comparable](rows []stored, column func(*stored) T) bool {
+	for i := range rows {
+		if column(&rows[i]) != column(&rows[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
+// appendFloat appends the number with these bits. It takes bits because 0 and -0 are equal as numbers, and must not be
+// taken for the same value.
+func appendFloat(b []byte, bits uint64) []byte {
+	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
+}

@@ -2,64 +2,208 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// unseen is the ts of a row that stands for a key never seen: it was inserted only to be locked.
-const unseen = math.MinInt64
+// locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, verb and
+// database.
+func (s *Store) locked(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) error {
+	var b *runtime.Batch
+	err := retry(ctx, func() error {
+		// A new batch picks other shards than those for which other transactions compete.
+		b = runtime.NewBatch(calls)
+		order := s.lockOrder(readFirst)
+		for {
+			done, err := s.runBatch(ctx, x, b, order, durabilityOf(calls))
+			switch {
+			case errors.Is(err, errSomeMissing):
+				// The transaction has ended, so all rows are locked in order again.
+				order = seedFirst
+			case done || err != nil:
+				return err
+			}
+		}
+	})
+	if err == nil {
+		copy(answers, b.Answers())
+	}
+	return err
+}
 
-// locking is how to lock a row that may not be there: what is not there cannot be locked.
-type locking int
+// runBatch runs a batch in a transaction, or returns false if the batch needs more rows. A batch without changes
+// is rolled back, and with it the placeholders that were inserted.
+func (s *Store) runBatch(
+	ctx context.Context, x *executor, b *runtime.Batch, order lockOrder, d runtime.Durability,
+) (done bool, err error) {
+	now, err := s.now(ctx, s.db)
+	if err != nil {
+		return false, err
+	}
+	err = s.inTx(ctx, x, d, func(in session) error {
+		l := newRowLock(in, b.Rows(), d)
+		if err := l.lock(ctx, order); err != nil {
+			return err
+		}
+		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
+		if done = b.Run(now(), l.states); !done {
+			return errRollback
+		}
+		changes := b.Changes()
+		if len(changes) == 0 {
+			return errRollback
+		}
+		return l.write(ctx, changes)
+	})
+	if errors.Is(err, errRollback) {
+		err = nil
+	}
+	return done, err
+}
+
+// errRollback ends a transaction without changes to keep.
+var errRollback = errors.New("nothing to commit")
+
+// inTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
+// transaction may have been committed although there is an error.
+func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
+	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
+	if err := x.prepareWanted(ctx); err != nil {
+		return err
+	}
+	err := s.reconnecting(ctx, func() error { return s.inTxOnce(ctx, x, d, fn) })
+	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
+		return &hintedError{closedAtBegin, unbegun.err}
+	}
+	return err
+}
+
+// inTxOnce is inTx without a second connection.
+func (s *Store) inTxOnce(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
+	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return s.withSync(ctx, conn, d, func() error { return s.inTxOn(ctx, conn, x, fn) })
+}
+
+func (s *Store) inTxOn(ctx context.Context, conn *sql.Conn, x *executor, fn func(in session) error) error {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
+	if err != nil {
+		return unbegun(ended(conn, err))
+	}
+	defer rollback(conn, tx)
+	if err := fn(storeTx{tx, x}); err != nil {
+		return err
+	}
+	if x.resends && s.dialect.TxOpen != "" {
+		// A Galera node may have aborted the transaction after its last statement; the commit would then succeed.
+		if err := requireOpen(ctx, tx, s.dialect.TxOpen); err != nil {
+			return err
+		}
+	}
+	return commit(ctx, conn, tx)
+}
+
+// setsSync reports whether a durability is a setting of the session, and not of a statement.
+func (s *Store) setsSync(d runtime.Durability) bool {
+	return s.dialect.Sync != "" && d == runtime.DurabilityFull
+}
+
+// syncFull is the value of [Dialect.Sync] with which transactions wait for the disk.
+const syncFull = 2
+
+// withSync runs fn while the session waits for the disk, if the durability needs that.
+func (s *Store) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durability, fn func() error) error {
+	if !s.setsSync(d) {
+		return fn()
+	}
+	var before int
+	if err := conn.QueryRowContext(ctx, s.dialect.Sync).Scan(&before); err != nil {
+		return err
+	}
+	if before >= syncFull {
+		// EXTRA, 3, waits even longer, and must not be lowered.
+		return fn()
+	}
+	if err := s.setSync(ctx, conn, syncFull); err != nil {
+		return err
+	}
+	// If resetting fails, the session waits for the disk more often than it must, which is only slower.
+	defer s.setSync(context.WithoutCancel(ctx), conn, before)
+	return fn()
+}
+
+func (s *Store) setSync(ctx context.Context, conn *sql.Conn, to int) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.dialect.Sync, to))
+	return err
+}
+
+// placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
+const placeholderTS = math.MinInt64
+
+// lockOrder is how to lock rows that may be missing.
+type lockOrder int
 
 const (
-	// plainly: there is nothing to do, for one transaction writes at a time.
-	plainly locking = iota
-	// readFirst inserts the rows if none of them is there.
+	// readOnly inserts nothing: one transaction writes at a time, so missing rows need no lock.
+	readOnly lockOrder = iota
+	// readFirst inserts the rows if all of them are missing.
 	readFirst
-	// seedFirst inserts those that are not there before it looks, and locks the others on the way. Under some
-	// isolations, looking in vain locks the gap in which the row would be, and two transactions that then
-	// insert there wait for each other.
+	// seedFirst inserts the missing rows before it reads, and locks the others on the way. Under some isolation levels,
+	// reading a missing row locks the gap around it, and two transactions that then insert into the gap deadlock.
 	seedFirst
 )
 
-// rowLock is rows that a transaction has locked.
+// lockOrder returns how rows are locked by the dialect, if missing rows need a lock.
+func (s *Store) lockOrder(otherwise lockOrder) lockOrder {
+	if s.dialect.Seed == "" {
+		return readOnly
+	}
+	return otherwise
+}
+
+// rowLock is the rows of a transaction, which lock locks.
 type rowLock struct {
 	session
 	rows   []runtime.Row
 	states []runtime.State
 	found  []bool
-	// marks are the rows that are there, but stand for keys never seen.
-	marks []runtime.Row
-	// durability is that of what is written.
+	// placeholders are the rows with [placeholderTS].
+	placeholders []runtime.Row
+	// durability is that of the statements that write.
 	durability runtime.Durability
 }
 
-func newRowLock(se session, rows []runtime.Row, d runtime.Durability) *rowLock {
+func newRowLock(in session, rows []runtime.Row, d runtime.Durability) *rowLock {
 	return &rowLock{
-		session: se, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
+		session: in, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
 	}
 }
 
-// errPartly: some of the rows were there, and are locked; others were not. To insert those now would lock them out of
-// order, and two transactions that do so may wait for each other.
-var errPartly = errors.New("rows are missing after others have been locked")
+// errSomeMissing means that some of the rows were found and are locked, and others are missing. Inserting those now would
+// lock rows out of order, and two transactions that do so may deadlock.
+var errSomeMissing = errors.New("rows are missing after others have been locked")
 
-// errVanished: a row was gone again, each time that it had been inserted.
-var errVanished = errors.New("a row that was inserted is not there")
+// errVanished means that a row was gone again each time after it had been inserted.
+var errVanished = errors.New("a row that was inserted is missing")
 
-// lock locks the rows in their order, and reads them. One that is inserted may be deleted by somebody else before
-// it is locked.
-func (l *rowLock) lock(ctx context.Context, how locking) error {
+// lock locks the rows in their order, and reads them.
+func (l *rowLock) lock(ctx context.Context, order lockOrder) error {
 	missing := l.rows
+	// A sweep may delete an inserted row before it is locked, so this takes several tries at worst.
 	const tries = 10
 	for try := range tries {
-		if how == seedFirst || try > 0 {
-			form, values := bind(bare(missing))
-			if _, err := l.exec(ctx, seedRows, form, values); err != nil {
+		if order == seedFirst || try > 0 {
+			n, v := bind(withoutStates(missing))
+			if _, err := l.exec(ctx, seedRows, n, v); err != nil {
 				return err
 			}
 		}
@@ -68,17 +212,16 @@ func (l *rowLock) lock(ctx context.Context, how locking) error {
 		}
 		missing = l.missing()
 		switch {
-		case len(missing) == 0 || how == plainly:
+		case len(missing) == 0 || order == readOnly:
 			return nil
-		case how == readFirst && len(missing) < len(l.rows):
-			return errPartly
+		case order == readFirst && len(missing) < len(l.rows):
+			return errSomeMissing
 		}
 	}
 	return errVanished
 }
 
-// bare returns rows without their states.
-func bare(rows []runtime.Row) []stored {
+func withoutStates(rows []runtime.Row) []stored {
 	all := make([]stored, len(rows))
 	for i, r := range rows {
 		all[i].row = r
@@ -86,7 +229,7 @@ func bare(rows []runtime.Row) []stored {
 	return all
 }
 
-// missing returns the rows that were not there when they were read.
+// missing returns the rows that read has not found.
 func (l *rowLock) missing() []runtime.Row {
 	var missing []runtime.Row
 	for i, found := range l.found {
@@ -97,10 +240,10 @@ func (l *rowLock) missing() []runtime.Row {
 	return missing
 }
 
-// read reads those of the rows that are there, by a statement that locks them or not.
+// read reads rows by a statement that locks them or not.
 func (l *rowLock) read(ctx context.Context, by statement, rows []runtime.Row) error {
-	form, values := bind(bare(rows))
-	found, err := l.query(ctx, by, form, values)
+	n, v := bind(withoutStates(rows))
+	found, err := l.query(ctx, by, n, v)
 	if err != nil {
 		return err
 	}
@@ -118,38 +261,39 @@ func (l *rowLock) read(ctx context.Context, by statement, rows []runtime.Row) er
 	return found.Err()
 }
 
-// set takes note of a row that was read.
 func (l *rowLock) set(i int, s runtime.State) {
 	l.found[i] = true
-	if s.TS == unseen {
-		l.marks = append(l.marks, l.rows[i])
+	// A placeholder has no state: its key has no history.
+	if s.TS == placeholderTS {
+		l.placeholders = append(l.placeholders, l.rows[i])
 	} else {
 		l.states[i] = s
 	}
 }
 
-// write writes what has changed, and deletes what is as if never seen, and the marks that were of no use.
+// write writes changes, and deletes rows that no longer exist and unused placeholders.
 func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
-	var seen, unseen []stored
+	var written, deleted []stored
 	for _, c := range changes {
 		if c.State.Exists {
-			seen = append(seen, stored{c.Row, c.State})
+			written = append(written, stored{c.Row, c.State})
 		} else {
-			unseen = append(unseen, stored{row: c.Row})
+			deleted = append(deleted, stored{row: c.Row})
 		}
 	}
-	for _, r := range l.marks {
+	// In a transaction of the caller, keys that were only checked would otherwise keep a row each.
+	for _, r := range l.placeholders {
 		if !slices.ContainsFunc(changes, func(c runtime.Change) bool { return c.Row == r }) {
-			unseen = append(unseen, stored{row: r})
+			deleted = append(deleted, stored{row: r})
 		}
 	}
-	if err := l.put(ctx, writeRows, seen); err != nil {
+	if err := l.put(ctx, writeRows, written); err != nil {
 		return err
 	}
-	return l.put(ctx, deleteRows, unseen)
+	return l.put(ctx, deleteRows, deleted)
 }
 
-// errTxEnded: rows that are locked were not written, which the transaction that has locked them could not fail to do.
+// errTxEnded means that the server has ended the transaction.
 var errTxEnded = errors.New("the transaction is no longer open: another node of the cluster has aborted it, or it was committed or never begun")
 
 // put writes or deletes rows.
@@ -157,21 +301,22 @@ func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	form, values := l.bind(rows)
-	result, err := l.exec(ctx, s, form, values)
+	n, v := l.bind(rows)
+	result, err := l.exec(ctx, s, n, v)
 	if err != nil {
 		return err
 	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
+	affected, err := result.RowsAffected()
+	if err == nil && affected == 0 {
+		// The rows exist and are locked, so only outside of the transaction can they not be written.
 		return errTxEnded
 	}
 	return err
 }
 
-// bind is bind for a statement that writes.
-func (l *rowLock) bind(rows []stored) (form, *values) {
-	form, v := bind(rows)
+// bind is bind for statements that write, which choose the durability of their transaction.
+func (l *rowLock) bind(rows []stored) (arity, *values) {
+	n, v := bind(rows)
 	v[paramDurability] = int(l.durability)
-	return form, v
+	return n, v
 }

@@ -1,3 +1,94 @@
+// Package sqlstore keeps the counts of rate limits in a table of an SQL database.
+//
+// # The model
+//
+// A [Store] is a database, a [Dialect] and a table. A call passes through leases, the deny cache and group commit, in
+// which calls that arrive while a transaction is in flight share the next one. The remaining calls are a batch for the database.
+// The batch is decided in the same way on every database, by the first of three strategies that applies:
+//
+//   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
+//     one round trip; see [runtime.Upsert]. On MySQL this works only if the whole batch is about one row.
+//   - Compare and swap, for calls about one row: read the row, decide in Go, and write it if it has not changed.
+//     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
+//     wasted round trip.
+//   - The locked transaction, for everything else: read and lock the rows in one order, let [runtime.Batch] decide,
+//     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
+//     that marks it as a placeholder.
+//
+// A [Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
+// few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
+// upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
+// A package that imports a driver may offer a faster upsert, an [Upserter].
+//
+// WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
+// a conflict with another transaction is a [RetryTxError].
+//
+// On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
+// session of the server; see [Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
+// statement is prepared when it is first used.
+//
+// Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
+// it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the
+// driver's error.
+//
+// # Durability
+//
+// By default the settings of the database apply: on a server, counts are usually on its disk before a call returns;
+// for SQLite, see package sqlite. A limit can ask for relaxed durability if its counts may lose the last moments before
+// a crash:
+//
+//   - Postgres then commits these transactions with synchronous_commit = off. With full durability it commits
+//     them with synchronous_commit = on, or remote_apply if that is the session's setting.
+//   - SQLite ignores relaxed. With full durability these transactions run with synchronous = FULL.
+//   - MySQL and MariaDB have one setting for the whole server, innodb_flush_log_at_trx_commit: there a limit's
+//     durability has no effect.
+//
+// A transaction of the caller has the caller's durability. Calls that share a statement or a transaction wait for the
+// disk if one of them has to.
+//
+// # Time
+//
+// The time is the database's clock, measured every 30 seconds, so that hosts need not agree.
+//
+// # When the database does not respond
+//
+// A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest. A transaction is given
+// up after half of [Timeout], or a quarter of a second after the last of its callers has left; the next one uses another
+// connection. [Store.Do] lists the drivers that close the connection then, and the settings that the others need. Calls
+// in a transaction of the caller have only the caller's context.
+//
+// The preparation at the first use continues after the context of the call that began it, so a timeout of a few round
+// trips is enough.
+//
+// If packets are dropped, the server does not notice that a connection has ended, and keeps the rows of its transaction
+// locked. Set idle_in_transaction_session_timeout on Postgres, idle_transaction_timeout on MariaDB, and wait_timeout on
+// MySQL to a few seconds, for example in the data source name. Sessions that waited for such a row get it one after the
+// other, each for that long: with [Options.Batch] 1 they may be many.
+//
+// CAPACITY.md says how many decisions per second a database carries, and what to do when that is not enough.
+//
+// The package imports no driver. Its subpackage sqlite brings the embedded one.
+//
+// # Guarantees
+//
+//   - Tokens reported as taken are committed.
+//   - However many goroutines, processes and hosts call at once, the store admits as much as if they called one after
+//     the other.
+//   - A row that is not stored belongs to a key without history. Sweep deletes only rows that are worth no more than that.
+//
+// # Non-guarantees
+//
+//   - A call that returns an error of the database may have taken tokens: the connection may have been lost during the
+//     commit, or the transaction may have been given up.
+//   - A node of a Galera cluster may not yet see a commit of another node, unless connections set wsrep_sync_wait=1.
+//     Without it the cluster admits no more either, but a denial or a Peek may be a moment old.
+//   - Several primaries of a Galera cluster or of MySQL Group Replication do not share a clock: each store uses the clock of
+//     its node. A clock that is ahead by d grants the tokens of d early, and until their clocks catch up the other nodes deny
+//     the keys that it was used for. Synchronize them by NTP; on Galera, Ready returns an error if it
+//     finds rows more than 10 seconds ahead.
+//   - Proxies that send the statements of one connection to several servers, such as ProxySQL or MaxScale with read/write
+//     splitting, or the statements of one transaction to several connections, are untested. So is Percona XtraDB Cluster,
+//     whose servers cannot report whether a transaction is still open.
 package sqlstore
 
 import (
@@ -10,100 +101,121 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
-// DefaultTable is the name of the table if [Options] have none.
+// DefaultTable is the name of the table if [Options.Table] is empty.
 const DefaultTable = "rate_limits"
 
-// Timeout is the longest that a call waits whose context has no nearer deadline: half of it for the calls before it, and
+// Timeout is the longest that a call waits if its context has no nearer deadline: half of it for earlier calls, and
 // half of it for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
-// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have the
-// caller's context only. See [Store.Do] for connections that do not answer.
+// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have only
+// the caller's context. See [Store.Do] for connections that do not respond.
 const Timeout = group.Timeout
 
-// ErrClosed: the store has been closed.
+// ErrClosed is the error of calls to a store after [Store.Close].
 var ErrClosed = errors.New("the store is closed")
 
-// Options are what a [Store] can be told. The zero Options are the usual ones.
+// Options are optional settings of a [Store]. The zero Options are the usual ones.
 type Options struct {
 	// Table is the name of the table, or schema.table: letters, digits and underscores.
-	// [DefaultTable] if empty.
+	// The default is [DefaultTable].
 	Table string
-	// Clock tells the time. If nil it is the database's clock, or that of the process if the database has
-	// none of its own.
+	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
+	// has no clock.
 	Clock func() time.Time
-	// Batch is the most calls that go together: those that arrive while a transaction is under way share the
-	// next one. 0 is [group.DefaultBatch], and 1 gives each call its own.
+	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
+	// next one. The default is 1,000; 1 gives each call a transaction of its own.
 	Batch int
-	// Taker, if not nil, is tried first for a call that it could decide. It is for packages that know
-	// the driver.
-	Taker Taker
+	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
+	// package sqlite.
+	Upserter Upserter
+}
+
+// Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
+// sqlite has one, because RETURNING costs half as much again in SQLite.
+type Upserter interface {
+	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count, Fresh and T of
+	// their Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
+	Upsert(ctx context.Context, rows []RowUpsert) error
+}
+
+// RowUpsert is the tokens that the requests of a batch take together from one row, all or none. Adding them up is
+// exact: a row that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one
+// leaves the same bits as subtracting the sum.
+type RowUpsert struct {
+	Row    runtime.Row
+	Upsert runtime.Upsert
+	// After is the state in which the row was left. If After.Exists is false, nothing was taken.
+	After runtime.State
 }
 
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
-	front
-	db      *sql.DB
-	dialect Dialect
-	table   string
-	texts   texts
-	// describe is the dialect's, for the table.
-	describe string
+	db       *sql.DB
+	dialect  Dialect
+	table    string
+	queries  queries
 	clock    func() time.Time
-	taker    Taker
+	upserter Upserter
 	offset   clock
-	streaks  *streaks
-	// checked says that the table has been seen to be as it must be.
+	hints    *denialHints
+	leases   *lease.Store
+	denials  *denycache.Store
+	group    *group.Store
+	// checked is set once the table has passed check.
 	checked atomic.Bool
 	aborts  atomic.Int32 // of type txAborts
 
-	prepared  atomic.Pointer[prepared]
-	preparing preparing
+	executor    atomic.Pointer[executor]
+	preparation struct {
+		mu sync.Mutex
+		// current is the preparation in flight, or nil.
+		current *preparation
+	}
 
-	// gate guards closed, and open counts the calls that came before.
+	// gate guards closed. open counts the calls that entered before it was set.
 	gate   sync.RWMutex
 	closed bool
 	open   sync.WaitGroup
 }
 
-// New returns a store in a table of db, which the caller has opened and will close after the store. The
-// table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is about the table's name, or
-// [runtime.ErrNoStore] if db is nil or the dialect is the zero one.
+// New returns a store in a table of db, which the caller opens, and closes after the store. The
+// table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is [runtime.ErrNoStore] if db is nil or the
+// dialect is the zero one, or about the table's name or a field of the dialect.
 func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: the *sql.DB is nil", runtime.ErrNoStore)
 	}
-	if dialect.Create == "" {
+	if dialect == (Dialect{}) {
 		return nil, fmt.Errorf("%w: the dialect has no statements: use one of this package, such as Postgres", runtime.ErrNoStore)
+	}
+	if err := dialect.validate(); err != nil {
+		return nil, err
 	}
 	if o.Table == "" {
 		o.Table = DefaultTable
 	}
-	texts, err := newTexts(dialect, o.Table)
+	dialect, err := dialect.forTable(o.Table)
 	if err != nil {
 		return nil, err
 	}
-	describe, err := dialect.Text(dialect.Describe, o.Table)
+	queries, err := newQueries(dialect, o.Table)
 	if err != nil {
-		return nil, err
-	}
-	if dialect.Sync, err = dialect.Text(dialect.Sync, o.Table); err != nil {
-		return nil, err
-	}
-	if dialect.Reclaim, err = dialect.Text(dialect.Reclaim, o.Table); err != nil {
 		return nil, err
 	}
 	s := &Store{
-		db: db, dialect: dialect, table: o.Table, texts: texts, describe: describe, clock: o.Clock, taker: o.Taker,
-		streaks: newStreaks(),
+		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
 	}
-	s.front = newFront(direct{s}, dialect.Lanes, o)
+	// Last, because the stages call back into the store.
+	s.connect(o)
 	return s, nil
 }
 
-// usable returns an error for a store that New has not made, which would hang or panic.
+// usable returns an error for a nil or zero Store, which would hang or panic.
 func (s *Store) usable() error {
 	if s == nil || s.db == nil {
 		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
@@ -111,61 +223,18 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
-//
-// Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not answer. The statement's
-// context then ends, upon which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of
-// go-sql-driver, and anything of lib/pq, goes on until the operating system gives the connection up, which takes up to 16
-// minutes if packets are dropped, and counts against [sql.DB.SetMaxOpenConns] for as long. For go-sql-driver, set
-// readTimeout and writeTimeout in the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose
-// connections have the socket option TCP_USER_TIMEOUT.
-func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := s.usable(); err != nil {
-		return nil, err
-	}
-	return s.front.Do(ctx, calls)
-}
-
-var (
-	_ runtime.TxStore    = (*Store)(nil)
-	_ runtime.LocalTaker = (*Store)(nil)
-)
-
-// TakeLocal implements [runtime.LocalTaker].
-func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decision, bool) {
-	if s.usable() != nil {
-		return runtime.Decision{}, false
-	}
-	return s.front.TakeLocal(p, key, n)
-}
-
-// direct is a store without what stands before it.
-type direct struct{ *Store }
-
-// Do implements [runtime.Store].
-func (d direct) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !d.enter() {
-		return nil, ErrClosed
-	}
-	defer d.open.Done()
-	answers, err := d.askWithRoom(ctx, calls)
-	if err != nil {
-		return answers, d.explain(ctx, err)
-	}
-	return answers, nil
-}
-
-// enter counts a call in, unless the store is closed.
+// enter counts a call, unless the store is closed. Each call that enters must end with s.open.Done.
 func (s *Store) enter() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
+	// Under the lock, so that Close does not begin to wait between the two.
 	if !s.closed {
 		s.open.Add(1)
 	}
 	return !s.closed
 }
 
-// inBackground runs f in a goroutine, unless the store is closed. Close waits for it.
+// inBackground runs f in a goroutine for which Close waits, unless the store is closed.
 func (s *Store) inBackground(f func()) bool {
 	if !s.enter() {
 		return false
@@ -177,50 +246,147 @@ func (s *Store) inBackground(f func()) bool {
 	return true
 }
 
-// explain says what is behind an error, and what to do about it: the end of the context, or of the store,
-// shows itself in the database as something else.
-func (s *Store) explain(ctx context.Context, err error) error {
-	err = s.advise(err)
-	cause := ctx.Err()
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		// A driver's own clock may be a moment ahead of the context's.
-		cause = context.DeadlineExceeded
-	}
-	if s.isClosed() {
-		cause = ErrClosed
-	}
-	if cause == nil || errors.Is(err, cause) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", cause, err)
-}
-
 func (s *Store) isClosed() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	return s.closed
 }
 
-// Close waits for calls in flight, gives back what is leased, releases what the store has prepared in the database, and
-// lets every later call fail with [ErrClosed]. It does not close the database. It returns within [Timeout]; the error says
-// so if calls are still in flight then, because a connection does not answer.
+// Close waits for calls in flight, refunds leased tokens and releases prepared statements. Later calls return [ErrClosed].
+// It does not close the database. It returns within [Timeout], with an error if calls are still in flight by
+// then because a connection does not respond.
 func (s *Store) Close() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout-2*grace)
 	defer cancel()
-	err := s.front.close(ctx)
+	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
+	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
 	s.gate.Lock()
 	s.closed = true
 	s.gate.Unlock()
 	_, late := bounded(ctx, func(context.Context) (struct{}, error) {
+		// The group is idle, but a batch that it has given up may still be running.
 		s.open.Wait()
-		s.release()
+		s.executor.Swap(nil).close()
 		return struct{}{}, nil
 	})
 	if late != nil {
-		late = fmt.Errorf("calls are still in flight, on connections that do not answer: %w", late)
+		late = fmt.Errorf("calls are still in flight, on connections that do not respond: %w", late)
 	}
 	return errors.Join(err, late)
+}
+
+// preparation is one attempt to make an executor, shared by the calls that wait for it.
+type preparation struct {
+	// done is closed when executor and err are set.
+	done     chan struct{}
+	executor *executor
+	err      error
+}
+
+// prepare returns the executor, which is made at the first use, when the table must exist. If that fails, the calls that
+// wait for it get the error, and the next call tries again.
+func (s *Store) prepare(ctx context.Context) (*executor, error) {
+	if s.isClosed() {
+		return nil, ErrClosed
+	}
+	if x := s.executor.Load(); x != nil {
+		return x, nil
+	}
+	current := s.currentPreparation(ctx)
+	if current == nil {
+		return nil, ErrClosed
+	}
+	select {
+	case <-current.done:
+		return current.executor, current.err
+	case <-ctx.Done():
+		// The preparation continues, for the next call.
+		return nil, ctx.Err()
+	}
+}
+
+// currentPreparation returns the preparation in flight, and begins one if necessary. It returns nil if the store is
+// closed.
+func (s *Store) currentPreparation(ctx context.Context) *preparation {
+	s.preparation.mu.Lock()
+	defer s.preparation.mu.Unlock()
+	if s.preparation.current != nil {
+		return s.preparation.current
+	}
+	current := &preparation{done: make(chan struct{})}
+	// Without ctx's deadline: one shorter than the round trips of a preparation would never let the store begin.
+	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), current) }) {
+		return nil
+	}
+	s.preparation.current = current
+	return current
+}
+
+// preparationTimeout is shorter than a call's, so that the call after one whose connection does not respond gets a new
+// preparation and with it another connection.
+const preparationTimeout = Timeout / 4
+
+// runPreparation ends a preparation after [preparationTimeout].
+func (s *Store) runPreparation(ctx context.Context, current *preparation) {
+	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
+	defer cancel()
+	// If prepareNow succeeds after the timeout, it has stored its executor for the next call.
+	current.executor, current.err = bounded(ctx, s.prepareNow)
+	s.preparation.mu.Lock()
+	defer s.preparation.mu.Unlock()
+	s.preparation.current = nil
+	close(current.done)
+}
+
+// prepareNow returns the executor, and makes it under ctx if necessary. Ready uses it directly, because the error
+// is then the database's or the pooler's own, however long it took.
+func (s *Store) prepareNow(ctx context.Context) (*executor, error) {
+	if x := s.executor.Load(); x != nil {
+		return x, nil
+	}
+	x, err := s.newCheckedExecutor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.keep(x)
+}
+
+// newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
+func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
+	x, err := s.newExecutor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.check(ctx, s.db); err != nil {
+		err = s.explainMissingTable(ctx, x, err)
+	} else {
+		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
+		_, err = s.now(ctx, s.db)
+	}
+	if err != nil {
+		x.close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// keep stores the executor for all calls, or returns the executor of another preparation that was faster.
+func (s *Store) keep(x *executor) (*executor, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	// Close may already have released the executor, and would not release this one.
+	if s.closed {
+		x.close()
+		return nil, ErrClosed
+	}
+	for !s.executor.CompareAndSwap(nil, x) {
+		if other := s.executor.Load(); other != nil {
+			x.close()
+			return other, nil
+		}
+	}
+	return x, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// TestStoreThatNewHasNotMade calls everything that a nil or zero store has: nothing may hang, panic or allow.
-func TestStoreThatNewHasNotMade(t *testing.T) {
+// Nothing may hang, panic or allow.
+func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
 	for name, s := range map[string]*Store{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -36,7 +36,7 @@ func TestStoreThatNewHasNotMade(t *testing.T) {
 	}
 }
 
-func TestNewWithoutDatabaseOrDialect(t *testing.T) {
+func TestNewRefusesNilDatabaseAndZeroDialect(t *testing.T) {
 	s, err := New(nil, Postgres, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	require.Nil(t, s)

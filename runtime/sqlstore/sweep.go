@@ -11,45 +11,44 @@ import (
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
 const sweepPage = 500
 
-// Sweep deletes the rows of the policies that are worth no more than a key never seen, and have been so for
-// an hour, and returns how many they were. It reads the table page by page, and deletes those of a page
-// by one statement; a row that is used meanwhile stays. If ctx has no deadline, each page takes at most [Timeout].
-// Run it now and then, from any one process. Rows of other policies are kept.
+// Sweep deletes the rows of the policies that have been worth no more than a key without history for
+// an hour, and returns how many it deleted. It reads the table page by page, and deletes those of a page
+// by one statement; rows that are used meanwhile stay. If ctx has no deadline, each page takes at most [Timeout].
+// Run it now and then, from any one process. Rows of other policies stay.
 //
-// The policies are to be those of every process that uses the table: the store cannot see that another process
-// runs a larger limit of the same name, for which a row that looks full is not. While a deploy raises a capacity or
+// The policies must be those of every process that uses the table: the store does not know that another process
+// runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
 // lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row
 // is deleted only if each of them allows it. If a policy is invalid, the error is [runtime.ErrInvalidPolicy], and
 // nothing is deleted.
 func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
-	if err := s.usable(); err != nil {
-		return 0, err
-	}
 	for _, p := range policies {
 		if err := p.Validate(); err != nil {
 			return 0, err
 		}
 	}
 	for i, p := range policies {
-		named := func(o *runtime.Policy) bool { return o.Name == p.Name }
-		if slices.IndexFunc(policies, named) < i {
-			continue
+		hasName := func(o *runtime.Policy) bool { return o.Name == p.Name }
+		if slices.IndexFunc(policies, hasName) < i {
+			continue // swept with the first policy of that name
 		}
-		same := slices.DeleteFunc(slices.Clone(policies), func(o *runtime.Policy) bool { return !named(o) })
+		same := slices.DeleteFunc(slices.Clone(policies), func(o *runtime.Policy) bool { return !hasName(o) })
 		n, err := s.sweep(ctx, same)
 		deleted += n
 		if err != nil {
-			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, s.explain(ctx, err))
+			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, err)
 		}
 	}
 	return deleted, nil
 }
 
-// sweep sweeps the rows of the policies of one name.
+// sweep sweeps the rows of policies with one name.
 func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
+	// Before the first row that can exist: shards count from 0.
 	last := runtime.Row{Name: same[0].Name, Shard: -1}
 	for {
-		swept, err := bounded(ctx, func(ctx context.Context) (swept, error) { return s.sweepPage(ctx, same, last) })
+		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
+		swept, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return s.sweepPage(ctx, same, last) })
 		deleted += swept.deleted
 		if err != nil || swept.empty {
 			return deleted, err
@@ -58,16 +57,16 @@ func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int,
 	}
 }
 
-// swept is what has become of a page of rows.
+// swept is the result for a page of rows.
 type swept struct {
 	empty   bool
 	last    runtime.Row
 	deleted int
 }
 
-// sweepPage sweeps the rows that follow one.
+// sweepPage sweeps the page of rows after a row.
 func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after runtime.Row) (done swept, err error) {
-	prepared, err := s.prepare(ctx)
+	x, err := s.prepare(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -76,7 +75,7 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 		return done, err
 	}
 	var page []stored
-	err = s.single(ctx, prepared, func(in session) (err error) {
+	err = s.single(ctx, x, func(in session) (err error) {
 		page, err = pageAfter(ctx, in, after)
 		return err
 	})
@@ -86,12 +85,12 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 	}
 	done.last = page[len(page)-1].row
 	at := now()
-	full := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
-	done.deleted, err = s.forget(ctx, prepared, full)
+	sweepable := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
+	done.deleted, err = s.deleteUnchanged(ctx, x, sweepable)
 	return done, err
 }
 
-// pageAfter returns the rows that follow one of the same name.
+// pageAfter returns the rows after a row with the same name.
 func pageAfter(ctx context.Context, in session, after runtime.Row) ([]stored, error) {
 	_, v := bind([]stored{{row: after}})
 	v[paramCount] = sweepPage
@@ -106,29 +105,30 @@ func pageAfter(ctx context.Context, in session, after runtime.Row) ([]stored, er
 		if err := rows.Scan(&r.row.Key, &r.row.Shard, &r.state.Value, &r.state.TS, &r.state.Prev); err != nil {
 			return nil, err
 		}
-		r.state.Exists = r.state.TS != unseen
+		r.state.Exists = r.state.TS != placeholderTS
 		page = append(page, r)
 	}
 	return page, rows.Err()
 }
 
-// forget deletes rows unless they have changed since they were read.
-func (s *Store) forget(ctx context.Context, p *prepared, rows []stored) (deleted int, err error) {
+// deleteUnchanged deletes rows unless they have changed since they were read.
+func (s *Store) deleteUnchanged(ctx context.Context, x *executor, rows []stored) (deleted int, err error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	form, v := bind(rows)
+	n, v := bind(rows)
 	once := func() error {
-		return s.single(ctx, p, func(in session) error {
-			result, err := in.exec(ctx, forgetRows, form, v)
+		return s.single(ctx, x, func(in session) error {
+			result, err := in.exec(ctx, deleteUnchanged, n, v)
 			if err != nil {
 				return err
 			}
-			n, err := result.RowsAffected()
-			deleted = int(n)
+			affected, err := result.RowsAffected()
+			deleted = int(affected)
 			return err
 		})
 	}
+	// Even a deletion needs room on the volume, for the log.
 	err = s.withRoom(ctx, func() error { return retry(ctx, once) })
 	return deleted, err
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// RetryTxError says that the caller's transaction met another one, and cannot go on: roll it back and run
-// it again from its beginning, which may well succeed. [RunInTx] does so.
+// RetryTxError means that the caller's transaction has conflicted with another one (deadlock, serialization failure) and
+// cannot continue: roll it back and run it again from its beginning, which may succeed. [RunInTx] does so.
 type RetryTxError struct {
-	// Err is what the database said.
+	// Err is the database's error.
 	Err error
 }
 
-// Error says what to do, and why.
+// Error returns the remedy and the database's error.
 func (e *RetryTxError) Error() string {
 	return fmt.Sprintf("run your transaction again: %v", e.Err)
 }
 
-// Unwrap returns what the database said.
+// Unwrap returns the database's error.
 func (e *RetryTxError) Unwrap() error { return e.Err }
 
-// WithTx implements [runtime.TxStore]. In the transaction, the rows that are taken from are locked until
-// it ends: take last, and keep it short.
+// WithTx implements [runtime.TxStore]. In the transaction, the rows of the calls are locked until it ends: call it last, and
+// keep the transaction short.
 //
 // On a Galera cluster, another node can abort the transaction between two statements, and the server does not report it
 // if the next command prepares or closes a statement: later statements then run outside of the transaction, and the
@@ -49,26 +49,27 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 	if isNil(t.tx) {
 		return nil, runtime.ErrNilTx
 	}
-	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.answerGuarded(ctx, calls) }, nil)
+	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
 	switch {
 	case err != nil && retryable(err):
 		return nil, &RetryTxError{err}
-	case errors.Is(err, errUnseen):
-		return nil, &advised{t.store.say(noTableInTx), errUnseen}
-	case remedy(err) == noTable:
-		return nil, &advised{t.store.say(noTableInTx), err}
+	case errors.Is(err, errInvisibleTable):
+		return nil, &hintedError{t.store.fillIn(missingTableInTx), errInvisibleTable}
+	case hintFor(err) == missingTable:
+		// The transaction may be one of another database than the store's.
+		return nil, &hintedError{t.store.fillIn(missingTableInTx), err}
 	}
-	return answers, t.store.advise(err)
+	return answers, t.store.withHint(err)
 }
 
-// answerGuarded is answer where the server may have aborted the transaction without reporting it: before or during the
-// call, which its own check finds, or after it, which the commit reports or [RunInTx] finds.
-func (t *txStore) answerGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+// decideGuarded is decide for servers that may abort a transaction without reporting it: before or during the
+// call, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
+func (t *txStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	guarded, err := t.store.admit(ctx, t.tx)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := t.answer(ctx, calls)
+	answers, err := t.decide(ctx, calls)
 	if err != nil || !guarded {
 		return answers, err
 	}
@@ -78,7 +79,7 @@ func (t *txStore) answerGuarded(ctx context.Context, calls []runtime.Call) ([]ru
 	return answers, nil
 }
 
-func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+func (t *txStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if !t.store.checked.Load() {
 		if err := t.store.check(ctx, t.tx); err != nil {
 			return nil, err
@@ -90,9 +91,10 @@ func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.A
 	}
 	b := runtime.NewBatch(calls)
 	for {
-		// When the transaction is on the disk is for its owner to say.
-		l := newRowLock(callers{t.tx, &t.store.texts}, b.Rows(), runtime.DurabilityDefault)
-		if err := l.lock(ctx, t.store.locking(seedFirst)); err != nil {
+		// The durability of the transaction is its owner's choice.
+		l := newRowLock(callerTx{t.tx, &t.store.queries}, b.Rows(), runtime.DurabilityDefault)
+		// Seeding first: a deadlock that reading first may cause could not be retried here.
+		if err := l.lock(ctx, t.store.lockOrder(seedFirst)); err != nil {
 			return nil, err
 		}
 		if !b.Run(now(), l.states) {
@@ -105,7 +107,7 @@ func (t *txStore) answer(ctx context.Context, calls []runtime.Call) ([]runtime.A
 	}
 }
 
-// isNil reports whether there is no transaction, be it in a variable of the type of one.
+// isNil reports whether tx is nil, or a nil pointer in the interface.
 func isNil(tx runtime.Tx) bool {
 	switch tx := tx.(type) {
 	case nil:
@@ -118,21 +120,21 @@ func isNil(tx runtime.Tx) bool {
 	return false
 }
 
-// RunInTx runs fn in a transaction of db and commits it, and does so again if it met another one: after a
-// [*RetryTxError] from fn, or another error of the kind, also from the commit. fn must have no other
-// effects than those in the transaction, must use no connection but tx, and must not end it.
+// RunInTx runs fn in a transaction of db and commits it, and runs it again if it has conflicted with another transaction:
+// after a [*RetryTxError] from fn, or a deadlock or serialization failure from fn or the commit. fn must have no effects
+// outside of the transaction, must use no connection but tx, and must not end it.
 //
 // On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
 // otherwise runs fn again.
 //
-// The error is that of fn, of the commit, or of ctx. If fn returns one, the transaction is rolled back. If ctx ends during
-// the commit, the transaction may have been committed although there is an error.
+// The error is that of fn, of the commit, or of ctx. If fn returns an error, the transaction is rolled back. If ctx ends
+// during the commit, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return retry(ctx, func() error { return inTx(ctx, db, fn) })
 }
 
-// inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not: what the driver has not
-// returned from by then goes on in the background.
+// inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
+// has not returned by then continues in the background.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	t, err := await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
 	if err != nil {
@@ -159,16 +161,17 @@ type connTx struct {
 	tx   *sql.Tx
 }
 
-// run runs fn, and rolls the transaction back if fn panics. See runInTxs for open.
+// run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
 func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
 	returned := false
 	defer func() {
-		runInTxs.Delete(t.tx)
+		runInTxTransactions.Delete(t.tx)
+		// fn has panicked: without this the connection would never return to the pool.
 		if !returned {
 			t.abandon()
 		}
 	}()
-	runInTxs.Store(t.tx, open)
+	runInTxTransactions.Store(t.tx, open)
 	err = fn(t.tx)
 	returned = true
 	return err
@@ -186,12 +189,12 @@ func beginOn(ctx context.Context, db *sql.DB) (*connTx, error) {
 	}
 	defer conn.Close()
 	if errors.Is(err, driver.ErrBadConn) {
-		return nil, &RetryTxError{err} // by another connection: nothing was sent by this one
+		return nil, &RetryTxError{err} // on another connection: nothing was sent on this one
 	}
 	return nil, ended(conn, err)
 }
 
-// abandon rolls the transaction back, if it has not ended, and gives the connection back to its pool.
+// abandon rolls the transaction back, if it has not ended, and returns the connection to its pool.
 func (t *connTx) abandon() {
 	rollback(t.conn, t.tx)
 	t.conn.Close()
@@ -209,11 +212,11 @@ func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
 	return nil
 }
 
-// rollback rolls one back that has not ended yet.
+// rollback rolls a transaction back unless it has ended.
 func rollback(conn *sql.Conn, tx *sql.Tx) { ended(conn, tx.Rollback()) }
 
-// ended returns err, with which the server has refused to end or to begin a transaction, as a Galera node does that has
-// lost the others. The transaction is then still open, and the connection must not go back to the pool: the next
+// ended returns err, and closes the connection if the server has refused to begin or end a transaction, as a Galera node
+// does that has lost the others. The transaction is then still open, and if the connection returned to the pool, the next
 // transaction on it could not begin, or would commit this one.
 func ended(conn *sql.Conn, err error) error {
 	if number := mysqlNumber(err); number == txInProgress || number != 0 && !retryable(err) {
@@ -222,7 +225,7 @@ func ended(conn *sql.Conn, err error) error {
 	return err
 }
 
-// txAborts is what is known of how the server reports that it has aborted a transaction between two statements.
+// txAborts is how the server reports that it has aborted a transaction between two statements.
 type txAborts = int32
 
 const (
@@ -234,14 +237,14 @@ const (
 	abortsDiscarded
 )
 
-// admit reports whether the store must check that tx is open. The error is about a driver that prepares statements by
-// itself: what the caller runs after an abort would be committed alone, and the commit would succeed without the tokens.
+// admit reports whether the store must check that tx is open. It returns an error for a driver that prepares statements by
+// itself: the caller's statements after an abort would be committed alone, without the tokens.
 func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err error) {
 	if s.dialect.TxOpen == "" {
 		return false, nil
 	}
 	if s.aborts.Load() == abortsUnknown {
-		aborts, err := s.learnAborts(ctx, tx)
+		aborts, err := s.detectAborts(ctx, tx)
 		if err != nil {
 			return false, err
 		}
@@ -256,10 +259,11 @@ func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err err
 	return true, nil
 }
 
-// learnAborts finds out how aborts are reported. The error is also about a driver by which they may not be.
-func (s *Store) learnAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
+// detectAborts returns how aborts are reported, or an error for a driver that may hide them.
+func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
 	err := tx.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
 	if errors.Is(err, sql.ErrNoRows) {
+		// The server is not a node of a cluster.
 		return abortsReported, nil
 	}
 	if err != nil {
@@ -267,21 +271,22 @@ func (s *Store) learnAborts(ctx context.Context, tx runtime.Tx) (txAborts, error
 	}
 	prepares, err := s.prepares(ctx, tx)
 	if err == nil && prepares {
-		err = &advised{preparesOnGalera, nil}
+		err = &hintedError{preparesOnGalera, nil}
 	}
 	return abortsDiscarded, err
 }
 
-// preparesOnGalera is what to do about a driver that prepares statements in transactions.
+// preparesOnGalera is the hint for a driver that prepares statements in transactions.
 const preparesOnGalera = "a Galera node may abort a transaction without an error if statements are prepared in it, as this driver " +
 	"does: set interpolateParams=true in the data source name, and prepare no statements in the transaction"
 
-// prepares reports whether the driver prepares a statement with arguments: then it counts itself.
+// prepares reports whether the driver prepares statements with arguments.
 func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
-	count, err := s.dialect.compile(s.dialect.Prepared, given{}, s.table)
+	count, err := s.dialect.compile(s.dialect.Prepared, rowSource{}, s.table)
 	if err != nil {
 		return false, err
 	}
+	// If the driver prepares the statement that counts, the second count includes the first statement.
 	var counts [2]int64
 	for i := range counts {
 		if err := tx.QueryRowContext(ctx, count.sql, s.dialect.Name).Scan(&counts[i]); err != nil {
@@ -291,27 +296,27 @@ func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
 	return counts[1] > counts[0], nil
 }
 
-// runInTxs holds the transactions of RunInTx, each with the statement that selects whether it is open, if a store has
-// asked for that to be checked before the commit.
-var runInTxs sync.Map // *sql.Tx to *string
+// runInTxTransactions are the transactions of RunInTx, each with the statement that selects whether it is open, if a store
+// needs that to be checked before the commit.
+var runInTxTransactions sync.Map // *sql.Tx to *string
 
-// inRunInTx returns where to ask for the check, if tx is a transaction of RunInTx.
+// inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
 func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
-	own, ok := tx.(*sql.Tx)
+	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false
 	}
-	found, ok := runInTxs.Load(own)
+	found, ok := runInTxTransactions.Load(sqlTx)
 	if !ok {
 		return nil, false
 	}
 	return found.(*string), true
 }
 
-// requireOpen returns an error if the session is not in a transaction. The statement has no parameters, so that no
-// driver prepares it, and an abort that has just happened is reported.
+// requireOpen returns an error if the session is not in a transaction.
 func requireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
 	var open bool
+	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
 	err := tx.QueryRowContext(ctx, statement).Scan(&open)
 	if err == nil && !open {
 		return errTxEnded

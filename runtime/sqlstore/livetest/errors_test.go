@@ -137,7 +137,7 @@ func TestReadOnlyTransactionsAreExplained(t *testing.T) {
 }
 
 // readOnly is part of the error of a read-only server.
-const readOnly = "is read-only: to take tokens is to write, so connect to the primary server"
+const readOnly = "is read-only: taking tokens writes to the table, so connect to the primary server"
 
 // user creates a user with these grants, and drops it when the test ends.
 func (s server) user(t *testing.T, db *sql.DB, grants ...string) server {

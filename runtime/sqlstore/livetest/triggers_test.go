@@ -70,7 +70,7 @@ func admits(t *testing.T, store *sqlstore.Store, db *sql.DB, table string) (admi
 		require.NoError(t, db.QueryRow("SELECT value FROM "+table).Scan(&left))
 		switch {
 		case err != nil:
-			assert.ErrorContains(t, err, "the server does not tell what a statement has taken")
+			assert.ErrorContains(t, err, "the server has lost the result of a statement that takes tokens")
 			assert.Contains(t, []float64{0, 1}, before-left)
 			failed++
 		case d.Allowed:

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// settings are what the setting was at each write, as the writes have passed it to test_setting.
+// settings are the values of the setting at each write, which the statements pass to test_setting.
 var settings []int64
 
 func init() {
@@ -25,7 +25,7 @@ func init() {
 	})
 }
 
-// observed is the dialect with another setting than synchronous, which a statement cannot see.
+// observed is the dialect with another setting than synchronous, because a statement cannot read that one.
 func observed() sqlstore.Dialect {
 	d := sqlstore.SQLite
 	d.Sync = "PRAGMA user_version"
@@ -34,7 +34,7 @@ func observed() sqlstore.Dialect {
 	return d
 }
 
-// onOne returns a store in a database of one connection, and the database.
+// onOne returns a store in a database with one connection, and the database.
 func onOne(t *testing.T, d sqlstore.Dialect) (*sqlstore.Store, *sql.DB) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
@@ -51,12 +51,11 @@ func onOne(t *testing.T, d sqlstore.Dialect) (*sqlstore.Store, *sql.DB) {
 	return store, db
 }
 
-// TestDurability writes what is to be durable while the session waits for the disk, and only that.
-func TestDurability(t *testing.T) {
+func TestOnlyFullDurabilityWaitsForTheDisk(t *testing.T) {
 	store, _ := onOne(t, observed())
 	limiter := runtime.NewLimiter(store)
 	limitOf := func(d runtime.Durability) runtime.Limit {
-		p := *told
+		p := *counted
 		p.Name, p.Durability = d.String(), d
 		return limiter.Limit(&p, runtime.Key{})
 	}
@@ -83,17 +82,15 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// TestFullSetsBack takes from a limit whose counts the disk must have: the setting of SQLite itself is then what
-// it was.
-func TestFullSetsBack(t *testing.T) {
+func TestFullDurabilityResetsSynchronous(t *testing.T) {
 	store, db := onOne(t, sqlstore.SQLite)
-	p := *told
+	p := *counted
 	p.Durability = runtime.DurabilityFull
 	limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
 	for i := range int64(2) {
 		d, err := limit.Allow(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, told.Capacity-1-i, d.Remaining)
+		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
 		var synchronous string
 		require.NoError(t, db.QueryRow("PRAGMA synchronous").Scan(&synchronous))
 		assert.Equal(t, "1", synchronous, "NORMAL")

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-func TestOpenErrors(t *testing.T) {
+func TestOpenNamesTheProblemWithAPath(t *testing.T) {
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text.db")
-	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to tell."), 0o644))
+	require.NoError(t, os.WriteFile(text, []byte("This is a text and not a database, and long enough to notice."), 0o644))
 	for _, c := range []struct{ path, want string }{
 		{"", `open rate limits in "": the path is empty`},
 		{filepath.Join(folder, "a\x00b"), "the path has a NUL byte in it"},
@@ -47,8 +49,8 @@ func TestOpenHostilePaths(t *testing.T) {
 	}
 }
 
-// TestOpenRelative opens paths that mean something else to SQLite, in a folder that is left while they are open.
-func TestOpenRelative(t *testing.T) {
+// The paths are URIs or names of databases in memory to SQLite, and the process leaves their folder while they are open.
+func TestOpenRelativePaths(t *testing.T) {
 	folder := t.TempDir()
 	for _, path := range []string{"./:memory:", "file:x.db", "file::memory:", "file:x.db?mode=memory", "-", "a\nb"} {
 		t.Chdir(folder)
@@ -61,15 +63,15 @@ func TestOpenRelative(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	s, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	assert.ErrorIs(t, limit.Require(t.Context()), sqlstore.ErrClosed)
-	_, err = s.Sweep(t.Context(), told)
+	_, err = s.Sweep(t.Context(), counted)
 	assert.ErrorIs(t, err, sqlstore.ErrClosed)
 }
 
@@ -81,8 +83,7 @@ func TestOpenDoubleSlash(t *testing.T) {
 	assert.FileExists(t, path)
 }
 
-// TestReadOnly asks a database that cannot be written to.
-func TestReadOnly(t *testing.T) {
+func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
@@ -93,8 +94,8 @@ func TestReadOnly(t *testing.T) {
 	defer db.Close()
 	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
-	d, err := runtime.NewLimiter(ro).Limit(told, runtime.Key{}).Allow(t.Context())
-	assert.ErrorContains(t, err, `limit "told": the database file is read-only: `)
+	d, err := runtime.NewLimiter(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
+	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
 	assert.False(t, d.Allowed)
 }
 
@@ -104,22 +105,84 @@ func TestMissingTable(t *testing.T) {
 	defer db.Close()
 	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
 	assert.NoError(t, limit.Require(t.Context()))
 }
 
-// TestSurvives opens a file again: counts are kept.
-func TestSurvives(t *testing.T) {
+func TestCountsSurviveClosing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	for i := range int64(3) {
 		s, err := sqlite.Open(path)
 		require.NoError(t, err)
-		d, err := runtime.NewLimiter(s).Limit(told, runtime.Key{}).Allow(t.Context())
+		d, err := runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, told.Capacity-1-i, d.Remaining)
+		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
 		require.NoError(t, s.Close())
 	}
+}
+
+// In these tables counts would not be exact, or could not be kept at all.
+func TestUnsuitableTablesAreRefused(t *testing.T) {
+	ddl, err := sqlstore.SQLite.DDL("")
+	require.NoError(t, err)
+	for _, row := range []struct{ was, is, says string }{
+		{"	prev  REAL    NOT NULL,\n", "", "prev is missing"},
+		{"value REAL", "value INTEGER", `value is "integer" instead of "real"`},
+		{"value REAL", "value TEXT", `value is "text" instead of "real"`},
+		{"ts    INTEGER", "ts REAL", `ts is "real" instead of "integer"`},
+		{`"key" TEXT`, `"key" TEXT COLLATE NOCASE`, `key is "text collate NOCASE" instead of "text"`},
+		{",\n	PRIMARY KEY (name, \"key\", shard)\n) WITHOUT ROWID", ")", "primary key is missing"},
+		{`PRIMARY KEY (name, "key", shard)`, "PRIMARY KEY (name, shard)", `primary key is "name, shard" instead of "name, key, shard"`},
+	} {
+		t.Run(row.says, func(t *testing.T) {
+			require.Contains(t, ddl, row.was)
+			path := filepath.Join(t.TempDir(), "limits.db")
+			db, err := sql.Open("sqlite", "file:"+path)
+			require.NoError(t, err)
+			defer db.Close()
+			_, err = db.Exec(strings.Replace(ddl, row.was, row.is, 1))
+			require.NoError(t, err)
+
+			_, err = sqlite.Open(path)
+			assert.ErrorContains(t, err, `change table "rate_limits" to what "ratelimitgen sql -dialect sqlite" prints: `+row.says)
+			s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+			require.NoError(t, err)
+			defer s.Close()
+			err = runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context())
+			assert.ErrorContains(t, err, `limit "counted": change table "rate_limits" to what`)
+			assert.ErrorContains(t, err, row.says)
+		})
+	}
+}
+
+// unchecked is a dialect without requirements for the table.
+func unchecked() sqlstore.Dialect {
+	d := sqlstore.SQLite
+	d.Describe, d.Parts = "", ""
+	return d
+}
+
+func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer db.Close()
+	s, err := sqlstore.New(db, unchecked(), sqlstore.Options{})
+	require.NoError(t, err)
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	assert.ErrorContains(t, limit.Require(t.Context()), `limit "counted": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
+	require.NoError(t, s.Migrate(t.Context()))
+	require.NoError(t, s.Ready(t.Context()))
+	assert.NoError(t, limit.Require(t.Context()))
+}
+
+// A trigger refuses one key.
+func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
+	r := newRig(t)
+	_, err := r.db.Exec(`CREATE TRIGGER guilty BEFORE INSERT ON rate_limits WHEN NEW.key = '` + agree.Guilty + `'
+		BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	require.NoError(t, err)
+	agree.Innocents(t, r.store)
 }

@@ -2,52 +2,54 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// guardEvery is how often the files are looked at, at most: three calls of stat take some microseconds, as much as a
+// guardEvery is the time between two checks of the files: three calls of stat take some microseconds, as much as a
 // fifth of a decision.
 const guardEvery = 100 * time.Millisecond
 
-// connectTimeout is how long a connection is waited for when the log is missing.
+// connectTimeout is how long to wait for a connection when the log is missing.
 const connectTimeout = time.Second
 
-// guard notices that the file of an open database is no longer the one that others open by its path. Each side would
-// then grant all of a limit's tokens.
+// guard detects that the file of an open database is no longer the one that other programs open by its path. Each side
+// would then grant all of a limit's tokens.
 type guard struct {
-	// path is the one given, made absolute, and real is the same without symbolic links: SQLite names the log and its
-	// index after that.
+	// path is the absolute path, and real is the path without symbolic links, after which SQLite names the log and its
+	// index.
 	path, real string
 	// opened are the file, the log and the index that were opened.
 	opened [len(suffixes)]os.FileInfo
 
-	// connections counts those that the pool has opened, and learnt is how many there were when opened was filled: the
+	// connections counts the connections that the pool has opened, and statAt is the count when opened was set: the
 	// log and its index are new if the only connection was closed in between.
 	connections *atomic.Int64
-	learnt      int64
-	// connect has the pool open a connection if it has none.
+	statAt      int64
+	// connect opens a connection of the pool if it has none.
 	connect func(context.Context) error
 
 	start time.Time
-	// due is when the files are to be looked at again, in nanoseconds since start.
+	// due is when to check the files again, in nanoseconds since start.
 	due atomic.Int64
 	mu  sync.Mutex
-	// problem is what was found last.
+	// problem is the result of the last check.
 	problem atomic.Pointer[error]
 }
 
-// suffixes are those of the file, the log and the index. While the database is open, nobody but a person deletes them:
-// SQLite does so when the last connection to it is closed.
+// suffixes are those of the file, the log and the index. SQLite deletes the log and the index only when the last
+// connection to the database is closed.
 var suffixes = [...]string{"", "-wal", "-shm"}
 
-// checkNames returns an error for a file that others may open by another name, with another log. It is nil for a
+// checkNames returns an error for a file that other programs may open by another name, with another log, and nil for a
 // file that does not exist.
 func checkNames(path string) error {
 	info, err := os.Stat(path)
@@ -79,7 +81,7 @@ func checkLinks(path string, info os.FileInfo) error {
 	return nil
 }
 
-// newGuard returns the guard of a database that has been opened, and has been written to or read.
+// newGuard returns the guard of an open database. The log exists only after the first read or write.
 func newGuard(path string, connections *atomic.Int64, connect func(context.Context) error) (*guard, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -89,33 +91,33 @@ func newGuard(path string, connections *atomic.Int64, connect func(context.Conte
 	if g.opened[0], err = os.Stat(path); err != nil {
 		return nil, err
 	}
-	return g, g.look()
+	return g, g.compareNow()
 }
 
-// learn notes which log and index there are, if a connection was opened since. A connection that has done nothing yet may
-// have none.
-func (g *guard) learn() {
+// statNew records the log and the index if a connection was opened since.
+func (g *guard) statNew() {
 	n := g.connections.Load()
-	if n == g.learnt {
+	if n == g.statAt {
 		return
 	}
 	var errs [len(suffixes)]error
 	for i, suffix := range suffixes[1:] {
 		g.opened[1+i], errs[i] = os.Stat(g.real + suffix)
 	}
+	// A connection that has done nothing yet may have no log: then try again at the next check.
 	if errors.Join(errs[:]...) == nil {
-		g.learnt = n
+		g.statAt = n
 	}
 }
 
-// check returns what is wrong with the files, if anything is, and whether it has looked at them just now. A nil guard
+// check returns the problem with the files, if there is one, and whether it has compared them just now. A nil guard
 // is that of a database in memory.
-func (g *guard) check() (looked bool, err error) {
+func (g *guard) check() (compared bool, err error) {
 	if g == nil {
 		return false, nil
 	}
 	if now, due := int64(time.Since(g.start)), g.due.Load(); now >= due && g.due.CompareAndSwap(due, now+int64(guardEvery)) {
-		return true, g.look()
+		return true, g.compareNow()
 	}
 	if problem := g.problem.Load(); problem != nil {
 		return false, *problem
@@ -123,14 +125,14 @@ func (g *guard) check() (looked bool, err error) {
 	return false, nil
 }
 
-// look looks at the files, and keeps what it has found for check.
-func (g *guard) look() error {
+// compareNow compares the files, and keeps the result for check.
+func (g *guard) compareNow() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at, err := g.compare()
 	if err != nil && at > 0 {
-		// With the last connection the log goes too, and then nothing is wrong. If the file is gone, a new connection
-		// would begin another.
+		// SQLite deletes the log with the last connection, and then nothing is wrong: a new connection makes another one. If
+		// the file itself is gone, a connection would make an empty one, so none is opened then.
 		before := g.connections.Load()
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
@@ -146,15 +148,16 @@ func (g *guard) look() error {
 	return err
 }
 
-// compare compares the files with those that were opened, and returns the place in suffixes of one that differs.
+// compare compares the files with those that were opened, and returns the index in suffixes of one that differs.
 func (g *guard) compare() (at int, err error) {
-	g.learn()
+	g.statNew()
 	for i, suffix := range suffixes {
 		path := g.real + suffix
 		if i == 0 {
 			path = g.path
 		}
 		if g.opened[i] == nil {
+			// The connection has not made it yet: see statNew.
 			continue
 		}
 		there, err := os.Stat(path)
@@ -174,4 +177,52 @@ func (g *guard) compare() (at int, err error) {
 		}
 	}
 	return 0, nil
+}
+
+// mounted reports whether a file is a mount point by itself, as with "docker run -v /data/limits.db:/limits.db".
+func mounted(path string) bool {
+	// Other systems than Linux do not have the file: there, no mount is detected.
+	table, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 4 && mountPoint.Replace(fields[4]) == path {
+			return true
+		}
+	}
+	return false
+}
+
+// mountPoint decodes the kernel's escapes of spaces, tabs, newlines and backslashes.
+var mountPoint = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// logSize keeps the log small enough for its volume. SQLite copies the log into the file when it has a number of pages, and
+// then restarts it; copying needs room for the pages by which the file grows.
+type logSize struct {
+	folder string
+	// pages is the setting of the connection, or 0 if it has none yet.
+	pages atomic.Int64
+}
+
+const (
+	pageSize = 4096
+	// maxPages is 8 MB. With half of it, decisions wait for the disk twice as often; with twice as much, they are no
+	// faster.
+	maxPages = 2048
+	// minPages keeps a volume that is nearly full from copying after every few decisions.
+	minPages = 64
+	// logShare is how often the log should fit into the free space of the volume.
+	logShare = 8
+)
+
+// fit sets after how many pages SQLite copies the log, if that has changed. If it fails, the old setting stays.
+func (l *logSize) fit(ctx context.Context, db *sql.DB) {
+	pages := int64(maxPages)
+	for bytes, known := free(l.folder); known && pages > minPages && uint64(pages)*pageSize*logShare > bytes; {
+		pages /= 2
+	}
+	if l.pages.Load() == pages {
+		return
+	}
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA wal_autocheckpoint(%d)", pages)); err == nil {
+		l.pages.Store(pages)
+	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// taken takes tokens of a limit of 400 until one is refused or fails, and returns how many it got.
+// taken takes tokens of a limit of 400 until one is denied or fails, and returns how many it took.
 func taken(l *runtime.Limiter) (n int, err error) {
 	limit := l.Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
 	for {
@@ -33,14 +33,14 @@ func taken(l *runtime.Limiter) (n int, err error) {
 	}
 }
 
-// drain prints what it has taken, and then what is wrong.
+// drain prints the number of tokens that it has taken, and returns the error that ended it.
 func drain(l *runtime.Limiter) error {
 	n, err := taken(l)
 	fmt.Println(n)
 	return err
 }
 
-// takenByAnother returns how many tokens another process takes, and what it says.
+// takenByAnother returns how many tokens another process takes, and its error output.
 func takenByAnother(t *testing.T, path string) (n int, said string) {
 	t.Helper()
 	cmd := process("drain", path)
@@ -51,14 +51,13 @@ func takenByAnother(t *testing.T, path string) (n int, said string) {
 	return n, stderr.String()
 }
 
-// TestFileThatOthersDoNotShare changes the file of an open database so that a process that opens it by its path
-// from then on would count apart.
-func TestFileThatOthersDoNotShare(t *testing.T) {
+// After each change, a process that opens the path would count apart.
+func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		change func(t *testing.T, path string)
 		want   string
-		// undo makes the first process go on, if it is not nil.
+		// undo lets the first process continue, if it is not nil.
 		undo func(t *testing.T, path string)
 	}{
 		{"deleted", func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, "was deleted or moved", nil},
@@ -78,11 +77,11 @@ func TestFileThatOthersDoNotShare(t *testing.T) {
 			s, err := sqlite.Open(path)
 			require.NoError(t, err)
 			defer s.Close()
-			limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+			limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 			require.NoError(t, limit.Require(t.Context()))
 
 			row.change(t, path)
-			require.ErrorContains(t, s.Ready(t.Context()), row.want, "Ready looks at once")
+			require.ErrorContains(t, s.Ready(t.Context()), row.want, "Ready checks at once")
 			d, err := limit.Allow(t.Context())
 			require.ErrorContains(t, err, row.want)
 			require.False(t, d.Allowed)
@@ -95,13 +94,13 @@ func TestFileThatOthersDoNotShare(t *testing.T) {
 	}
 }
 
-// TestDeletedFileIsNoticedByCalls does not call Ready in between.
+// It does not call Ready in between.
 func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	defer s.Close()
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, os.Remove(path))
 	removed := time.Now()
@@ -109,17 +108,17 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	t.Logf("noticed after %v", time.Since(removed))
 
 	again, err := sqlite.Open(path)
-	require.NoError(t, err, "to open it again begins with a new file")
+	require.NoError(t, err, "opening it again creates a new file")
 	defer again.Close()
-	b, err := runtime.NewLimiter(again).Limit(told, runtime.Key{}).Peek(t.Context())
+	b, err := runtime.NewLimiter(again).Limit(counted, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, told.Capacity, b.Remaining)
-	require.ErrorContains(t, s.Ready(t.Context()), "was replaced", "the first store stays out of it")
+	assert.Equal(t, counted.Capacity, b.Remaining)
+	require.ErrorContains(t, s.Ready(t.Context()), "was replaced", "the first store does not use it")
 	require.ErrorContains(t, limit.Require(t.Context()), "was replaced")
 }
 
-// TestTwoNamesGrantOnce has two processes open one file by two names: they get 400 of 400 tokens, or an error.
-func TestTwoNamesGrantOnce(t *testing.T) {
+// Two processes open one file by two names.
+func TestTwoNamesOfAFileGrantOnce(t *testing.T) {
 	for name, link := range map[string]func(old, new string) error{"hard": os.Link, "symbolic": os.Symlink} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")
@@ -147,8 +146,7 @@ func TestTwoNamesGrantOnce(t *testing.T) {
 	}
 }
 
-// TestLinkIsFollowedOnce points a symbolic link elsewhere while the database is open.
-func TestLinkIsFollowedOnce(t *testing.T) {
+func TestMovedSymbolicLinkIsDetected(t *testing.T) {
 	folder := t.TempDir()
 	link := filepath.Join(folder, "link.db")
 	for _, name := range []string{"a.db", "b.db"} {
@@ -166,13 +164,13 @@ func TestLinkIsFollowedOnce(t *testing.T) {
 	require.ErrorContains(t, s.Ready(t.Context()), "was replaced")
 }
 
-// TestReopenedConnection has the pool close its connection, and with it the log, and open another.
-func TestReopenedConnection(t *testing.T) {
+// SQLite deletes the log with the last connection.
+func TestReopenedConnectionIsNotADeletedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	defer s.Close()
-	limit := runtime.NewLimiter(s).Limit(told, runtime.Key{})
+	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
 	for range 3 {
 		require.NoError(t, limit.Require(t.Context()))
 		sqlite.DropConnections(s)
@@ -181,9 +179,9 @@ func TestReopenedConnection(t *testing.T) {
 	}
 	d, err := limit.Allow(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, told.Capacity-4, d.Remaining)
+	assert.Equal(t, counted.Capacity-4, d.Remaining)
 
-	// A file that is deleted in between is not begun again by the new connection.
+	// A new connection must not create a file that was deleted in between.
 	sqlite.DropConnections(s)
 	require.NoError(t, os.Remove(path))
 	require.ErrorContains(t, s.Ready(t.Context()), "limits.db")
@@ -196,13 +194,13 @@ func TestClosedFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
-	require.ErrorIs(t, runtime.NewLimiter(s).Limit(told, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
+	require.ErrorIs(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
 }
 
-func TestZeroStore(t *testing.T) {
+func TestZeroStoreReturnsErrNoStore(t *testing.T) {
 	var s sqlite.Store
 	for _, err := range []error{
-		s.Ready(t.Context()), s.Migrate(t.Context()), s.Close(), runtime.NewLimiter(&s).Limit(told, runtime.Key{}).Require(t.Context()),
+		s.Ready(t.Context()), s.Migrate(t.Context()), s.Close(), runtime.NewLimiter(&s).Limit(counted, runtime.Key{}).Require(t.Context()),
 	} {
 		require.ErrorIs(t, err, runtime.ErrNoStore)
 	}

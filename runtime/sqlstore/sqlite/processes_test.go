@@ -22,14 +22,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// The test binary runs itself as another process when these are set: what to do, and in which file.
+// The test binary runs itself as another process when these are set: the role of the process, and its file.
 const (
 	envRole = "RATELIMITGEN_TEST_ROLE"
 	envPath = "RATELIMITGEN_TEST_PATH"
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(*runtime.Limiter) error{"race": race, "tell": tell, "drain": drain, "open": func(*runtime.Limiter) error { return nil }}
+	roles := map[string]func(*runtime.Limiter) error{"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "open": func(*runtime.Limiter) error { return nil }}
 	role, ok := roles[os.Getenv(envRole)]
 	if !ok {
 		os.Exit(m.Run())
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process returns another process, which will have a role in a file.
+// process returns a command for another process with a role and a file.
 func process(role, path string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+role, envPath+"="+path)
@@ -61,7 +61,7 @@ func once(name string, kind runtime.Kind, capacity int64, shards int) *runtime.P
 	return p
 }
 
-// raced are the limits that processes race for. A bucket of 1,000 in ten years gains no token meanwhile.
+// raced are the limits that processes race for. A bucket of 1,000 in ten years gains no token during the test.
 var raced = []*runtime.Policy{
 	once("bucket", runtime.TokenBucket, 1000, 0),
 	once("window", runtime.FixedWindow, 1000, 0),
@@ -69,7 +69,7 @@ var raced = []*runtime.Policy{
 	once("sharded", runtime.TokenBucket, 1000, 4),
 }
 
-// race takes from every limit, by 16 goroutines 40 times each, and prints how often it was allowed.
+// race takes from every limit, in 16 goroutines 40 times each, and prints how often it was allowed.
 func race(l *runtime.Limiter) error {
 	for _, p := range raced {
 		var admitted atomic.Int64
@@ -100,8 +100,8 @@ func race(l *runtime.Limiter) error {
 	return nil
 }
 
-// TestProcesses has 4 processes of 16 goroutines ask 2,560 times for 1,000 tokens.
-func TestProcesses(t *testing.T) {
+// 4 processes of 16 goroutines make 2,560 calls for 1,000 tokens.
+func TestProcessesShareALimitExactly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	totals := make([]int, len(raced))
 	var mu sync.Mutex
@@ -127,13 +127,13 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// told is the limit of which a process is told until it is killed.
-var told = once("told", runtime.TokenBucket, 100_000, 0)
+// counted is the limit from which a process takes until it is killed.
+var counted = once("counted", runtime.TokenBucket, 100_000, 0)
 
-// tell takes tokens one by one, and prints a line for each that it was told is taken.
-func tell(l *runtime.Limiter) error {
+// takeUntilKilled takes tokens one by one, and prints a line for each that was reported as taken.
+func takeUntilKilled(l *runtime.Limiter) error {
 	for {
-		d, err := l.Limit(told, runtime.Key{}).Allow(context.Background())
+		d, err := l.Limit(counted, runtime.Key{}).Allow(context.Background())
 		if err != nil || !d.Allowed {
 			return fmt.Errorf("%v, %w", d, err)
 		}
@@ -143,12 +143,11 @@ func tell(l *runtime.Limiter) error {
 	}
 }
 
-// TestKilled kills a process in the middle of taking, again and again: what it was told is taken, is taken.
-func TestKilled(t *testing.T) {
+func TestKilledProcessLosesNoReportedToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	printed := 0
 	for round := range 12 {
-		cmd := process("tell", path)
+		cmd := process("takeUntilKilled", path)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -166,13 +165,13 @@ func TestKilled(t *testing.T) {
 
 		s, err := sqlite.Open(path)
 		require.NoError(t, err)
-		b, err := runtime.NewLimiter(s).Limit(told, runtime.Key{}).Peek(t.Context())
+		b, err := runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Peek(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
-		taken := int(told.Capacity - b.Remaining)
+		taken := int(counted.Capacity - b.Remaining)
 		// A process may be killed between taking a token and printing it.
 		assert.GreaterOrEqual(t, taken, printed, "tokens taken after %d kills", round+1)
 		assert.LessOrEqual(t, taken, printed+round+1, "tokens taken after %d kills", round+1)
 	}
-	t.Logf("%d tokens told in 12 lives", printed)
+	t.Logf("%d tokens reported in 12 lives", printed)
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// wire stands for the network between a store and a database: each step takes a round trip, and a connection can fall
+// wire simulates the network between a store and a database: each step takes a round trip, and a connection can fall
 // silent.
 type wire struct {
 	driver    driver.Driver
 	path      string
 	roundTrip time.Duration
-	// obeys: a step returns when its context ends, and the connection is lost, as with most drivers.
+	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
 	obeys bool
-	// healed is closed when silent connections answer again.
+	// healed is closed when silent connections respond again.
 	healed chan struct{}
 
 	mu sync.Mutex
@@ -64,14 +64,14 @@ func (w *wire) breaks(step string) bool {
 	return true
 }
 
-// breakAt has the next connection that comes to a step fall silent there.
+// breakAt makes the next connection that reaches a step fall silent there.
 func (w *wire) breakAt(step string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silentAt = step
 }
 
-// bareConn is what a connection of the driver can do.
+// bareConn is the interfaces of the driver's connections.
 type bareConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -86,7 +86,7 @@ type wireConn struct {
 	silent, lost bool
 }
 
-// step takes a round trip, or for ever.
+// step takes a round trip, or blocks on a silent connection.
 func (c *wireConn) step(ctx context.Context, name string) error {
 	if c.lost {
 		return driver.ErrBadConn
@@ -152,7 +152,7 @@ func (c *wireConn) QueryContext(ctx context.Context, query string, args []driver
 	return c.bareConn.QueryContext(ctx, query, args)
 }
 
-// bareStmt is what a statement of the driver can do.
+// bareStmt is the interfaces of the driver's statements.
 type bareStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
@@ -185,7 +185,7 @@ type wireTx struct {
 	conn *wireConn
 }
 
-// Commit implements [driver.Tx]. It commits before the answer is lost. As with many drivers, it has no context.
+// Commit implements [driver.Tx]. It commits before the response is lost. As with many drivers, it has no context.
 func (t wireTx) Commit() error {
 	if err := t.Tx.Commit(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (t wireTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-// wired returns a store that reaches its database by a wire, as one that is a server: with two lanes, and a clock of its
+// wired returns a store with a wire to its database, which behaves as a server: with two lanes, and a clock of its
 // own.
 func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	bare, err := sql.Open("sqlite", "")
@@ -221,13 +221,13 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	return store
 }
 
-// TestShortTimeoutGetsAnswersSoon has a timeout that is shorter than what the store has to prepare takes.
+// The timeout is shorter than the preparation of the store.
 func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 	for _, batch := range []int{0, 1} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
-				p := *told
+				p := *counted
 				p.Timeout = 35 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
 				start, failed := time.Now(), 0
@@ -244,13 +244,13 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 	}
 }
 
-// TestSilentConnection has a connection fall silent at each step of a call. No call waits longer than its limit's timeout,
-// the next ones go by other connections, and what was reported as taken is taken.
-func TestSilentConnection(t *testing.T) {
+// A connection falls silent at each step of a call. No call may wait longer than its limit's timeout, the next ones must
+// use other connections, and tokens reported as taken must be committed.
+func TestSilentConnectionDelaysNoOtherCall(t *testing.T) {
 	for _, row := range []struct {
 		step string
 		kind runtime.Kind
-		// holds: a silent connection whose driver does not give it up holds the lock of the file.
+		// holds means that a silent connection whose driver does not give it up holds the lock of the file.
 		holds bool
 	}{
 		{step: "connect", kind: runtime.SlidingWindow},
@@ -319,14 +319,14 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 	synctest.Wait()
 }
 
-// TestSilentWithoutDeadlines is about calls that have no deadline at all, and what else asks the database.
-func TestSilentWithoutDeadlines(t *testing.T) {
+// These are calls without a deadline, and Ready, Migrate and Sweep.
+func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 	for _, batch := range []int{0, 1} {
 		for what, ask := range map[string]func(ctx context.Context, store *sqlstore.Store, l runtime.Limit) error{
 			"Ready":   func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Ready(ctx) },
 			"Migrate": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Migrate(ctx) },
 			"Sweep": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error {
-				_, err := s.Sweep(ctx, told)
+				_, err := s.Sweep(ctx, counted)
 				return err
 			},
 			"Allow": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error { return l.Require(ctx) },
@@ -340,7 +340,7 @@ func TestSilentWithoutDeadlines(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &wire{roundTrip: time.Millisecond}
 					store := wired(t, w, batch)
-					limit := runtime.NewLimiter(store).Limit(told, runtime.Key{})
+					limit := runtime.NewLimiter(store).Limit(counted, runtime.Key{})
 					w.breakAt("query")
 					if what == "Migrate" {
 						w.breakAt("exec")
@@ -360,13 +360,12 @@ func TestSilentWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// TestCloseOfASilentConnection returns in time, and says what has not ended.
-func TestCloseOfASilentConnection(t *testing.T) {
+func TestCloseReturnsInTimeOnASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{roundTrip: time.Millisecond}
 		store := wired(t, w, 0)
 		require.NoError(t, store.Ready(t.Context()))
-		p := *told
+		p := *counted
 		p.Lease = runtime.Lease{Tokens: 1, For: time.Hour}
 		w.breakAt("query")
 		for range 3 {

@@ -4,21 +4,21 @@
 //
 // # Durability
 //
-// A process that is killed loses nothing that it was told is taken. The database is in WAL mode with
-// synchronous NORMAL: if the machine itself loses power, the last moments of counts may be lost, so that
-// limits start these moments anew. In exchange a decision costs some ten microseconds, not a disk flush. That is
-// the default because a machine without power admits nobody, and what its callers do when it is back is bounded by
-// the limits again; a limit that must not forget even then has the durability full.
+// If a process is killed, the tokens that it has reported as taken stay taken. The database is in WAL mode with
+// synchronous NORMAL: if the machine itself loses power, the counts of the last moments may be lost, so that
+// limits repeat these moments. In exchange a decision costs some ten microseconds, not a disk flush. That is
+// the default because a machine without power admits no requests, and after it restarts the limits apply again; for
+// counts that must survive even that, set the limit's durability to full.
 //
 // # The file
 //
 // SQLite keeps a log and its index beside the file, named after its path. So every program must open the file by the
 // same path, or by symbolic links to it, and the folder must hold all three. A file with several hard links is
 // refused, and on Linux one that is mounted without its folder. If the file, the log or the index is deleted, replaced or
-// linked while it is open, that is noticed within a tenth of a second, and calls fail until it is undone, or
+// linked while it is open, the store detects that within a tenth of a second, and calls fail until it is undone, or
 // the file is opened again; tokens that a lease has taken before can still be spent.
 //
-// The log takes up to 8 MB on the volume, or an eighth of what is free there if that is less, and more as long as a
+// The log takes up to 8 MB on the volume, or an eighth of the free space there if that is less, and more as long as a
 // reader keeps a transaction open.
 package sqlite
 
@@ -43,13 +43,13 @@ import (
 // Store is an [sqlstore.Store] with a database of its own.
 type Store struct {
 	*sqlstore.Store
-	db    *sql.DB
-	taker *taker
+	db       *sql.DB
+	upserter *upserter
 	// guard is nil for a database in memory.
 	guard  *guard
 	log    logSize
 	closed atomic.Bool
-	// connections counts those that the pool has opened, most often one.
+	// connections counts the connections that the pool has opened, one in most programs.
 	connections atomic.Int64
 }
 
@@ -59,15 +59,15 @@ type connector struct {
 	store *Store
 }
 
-// Connect implements [driver.Connector]. What the last connection was told and had opened is not this one's.
+// Connect implements [driver.Connector]. Settings and files of an earlier connection do not apply to the new one.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	c.store.connections.Add(1)
 	c.store.log.pages.Store(0)
 	return c.Connector.Connect(ctx)
 }
 
-// Open opens the database file at path, and creates it and its table if there is none. The folder must
-// exist. A path is a path: what looks like a URI is none. The path ":memory:" is a database in memory, gone
+// Open opens the database file at path, and creates it and its table if they do not exist. The folder must
+// exist. The path is never parsed as a URI. The path ":memory:" is a database in memory, which is lost
 // when it is closed.
 func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{}) }
 
@@ -97,27 +97,27 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 	}
 	s := &Store{}
 	db := sql.OpenDB(connector{base, s})
-	// SQLite has one writer at a time. With one connection, goroutines wait for it in the order in which
-	// they came, and not in SQLite's busy loop.
+	// SQLite has one writer at a time. With one connection, goroutines wait for it in their order,
+	// and not in SQLite's busy loop.
 	db.SetMaxOpenConns(1)
-	t := &taker{db: db, table: o.Table}
-	if o.Taker == nil {
-		o.Taker = t
+	s.db, s.upserter = db, &upserter{db: db, table: o.Table}
+	if o.Upserter == nil {
+		o.Upserter = s.upserter
 	}
-	s.db, s.taker = db, t
 	if err := s.prepare(path, o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
 
-// prepare makes the store ready.
+// prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
 	if s.Store, err = sqlstore.New(s.db, sqlstore.SQLite, o); err != nil {
 		return err
 	}
 	if path != memory {
+		// Before the first write, because the log's volume may be nearly full.
 		s.log.folder = filepath.Dir(path)
 		s.log.fit(ctx, s.db)
 	}
@@ -127,6 +127,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	if err := s.Store.Ready(ctx); err != nil || path == memory {
 		return err
 	}
+	// Ready has used the connection, so that the log and its index exist.
 	s.guard, err = newGuard(path, &s.connections, s.db.PingContext)
 	return err
 }
@@ -134,34 +135,37 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [sqlstore.ErrClosed], or says
 // that the file was deleted, replaced or linked while it was open.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	looked, err := s.guard.check()
+	checked, err := s.guard.check()
+	// A closed store returns ErrClosed, whatever has happened to its file.
 	if err != nil && !s.closed.Load() {
 		return nil, err
 	}
-	if looked {
+	if checked {
+		// Only together with the check, so that most calls make no system call.
 		s.log.fit(ctx, s.db)
 	}
 	return s.Store.Do(ctx, calls)
 }
 
-// Ready is that of [sqlstore.Store], and looks at the file too: see Do.
+// Ready is that of [sqlstore.Store], and checks the file too: see Do.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.guard != nil {
-		if err := s.guard.look(); err != nil && !s.closed.Load() {
+		if err := s.guard.compareNow(); err != nil && !s.closed.Load() {
 			return err
 		}
 	}
 	return s.Store.Ready(ctx)
 }
 
-// Close closes the database. Counts are kept, but those of ":memory:".
+// Close closes the database. Its counts stay in the file.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	err := s.Store.Close()
 	if s.db == nil {
+		// A zero Store.
 		return err
 	}
-	s.taker.close()
+	s.upserter.close()
 	return errors.Join(err, s.db.Close())
 }
 
@@ -190,12 +194,11 @@ func checkPath(path string) error {
 	return checkNames(path)
 }
 
-// dsn returns the name by which the driver opens a path, whatever characters are in it: transactions lock
-// when they begin, and another process's lock is waited for. SQLite waits but a moment, for it does not
-// know of contexts; the store tries again.
+// dsn returns the data source name for a path with any characters in it.
 //
-// A log that a long reader has made larger than 16 MB is cut to that when it is begun again. See logSize for its usual
-// size.
+// Transactions lock the database when they begin (_txlock=immediate). SQLite waits only 10 ms for another process's lock,
+// because it ignores contexts; the store retries. A log that a long reader has made larger than 16 MB is truncated to that
+// when it restarts. See logSize for its usual size.
 func dsn(path string) string {
 	options := url.Values{
 		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)"},

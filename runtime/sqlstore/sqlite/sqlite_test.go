@@ -1,9 +1,12 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -38,7 +42,7 @@ func TestStoreInMemory(t *testing.T) {
 	})
 }
 
-// TestVectors holds the store to all that the reference implementation has decided.
+// TestVectors compares the store with the decisions of the reference implementation.
 func TestVectors(t *testing.T) {
 	traces, err := os.Open("../../../testdata/convex.jsonl")
 	require.NoError(t, err)
@@ -58,4 +62,103 @@ func TestVectors(t *testing.T) {
 		return s
 	}
 	assert.Equal(t, 4800, storetest.Vectors(t, s, clock, stored, traces))
+}
+
+// rig is a store with a second connection to its file, on which a test reads and writes rows.
+type rig struct {
+	store *sqlite.Store
+	clock *storetest.Clock
+	db    *sql.DB
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{clock: storetest.NewClock()}
+	path := filepath.Join(t.TempDir(), "limits.db")
+	var err error
+	r.store, err = sqlite.OpenWith(path, sqlstore.Options{Clock: r.clock.Now})
+	require.NoError(t, err)
+	r.db, err = sql.Open("sqlite", path)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, r.db.Close())
+		require.NoError(t, r.store.Close())
+	})
+	return r
+}
+
+// subject returns the store in the form in which package agree compares it with the pure step.
+func (r *rig) subject() agree.Subject {
+	return agree.Subject{Store: r.store, DB: r.db, Dialect: sqlstore.SQLite, Table: sqlstore.DefaultTable, Clock: r.clock}
+}
+
+// Another connection keeps the lock. One caller has the store's connection and the others wait for it.
+func TestDeadlineBoundsCallsOnALockedDatabase(t *testing.T) {
+	r := newRig(t)
+	limit := runtime.NewLimiter(r.store).Limit(counted, runtime.Key{})
+	require.NoError(t, limit.Require(t.Context()))
+	lock, err := r.db.Conn(t.Context())
+	require.NoError(t, err)
+	_, err = lock.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			assert.ErrorIs(t, limit.Require(ctx), context.DeadlineExceeded)
+			_, err := limit.Peek(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	all.Wait()
+	assert.Less(t, time.Since(start), 4*time.Second, "long after the deadline")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	assert.ErrorContains(t, limit.Require(ctx), "waiting for the database", "the reason")
+
+	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+	require.NoError(t, limit.Require(t.Context()))
+}
+
+func TestOpenANewFileSeveralTimesAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	for i := range 20 {
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				s, err := sqlite.Open(filepath.Join(folder, fmt.Sprint(i, ".db")))
+				if assert.NoError(t, err) {
+					assert.NoError(t, s.Close())
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// The file is not in WAL mode yet.
+func TestOpenAFileInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("CREATE TABLE other (x); BEGIN IMMEDIATE; INSERT INTO other VALUES (1)")
+	require.NoError(t, err)
+	opened := make(chan error)
+	go func() {
+		s, err := sqlite.Open(path)
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	_, err = db.Exec("COMMIT")
+	require.NoError(t, err)
+	require.NoError(t, <-opened)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// TestSweep has a sweep delete the rows that have been full for an hour, and no other.
-func TestSweep(t *testing.T) {
+func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 	r := newRig(t)
 	policies := []*runtime.Policy{
 		{Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, MaxReserved: 100},
@@ -42,7 +41,7 @@ func TestSweep(t *testing.T) {
 	assert.Zero(t, sweep(), "full, but not yet for an hour")
 	r.clock.Add(3 * time.Minute)
 	take(policies[0], 7)
-	assert.Equal(t, 4*1200-7, sweep(), "full for an hour, but for 7 that were used again")
+	assert.Equal(t, 4*1200-7, sweep(), "full for an hour, except 7 that were used again")
 	for _, p := range policies {
 		b, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
 		require.NoError(t, err)
@@ -52,7 +51,6 @@ func TestSweep(t *testing.T) {
 	assert.Equal(t, 0, sweep())
 }
 
-// TestSweepKeepsDebt keeps a row that is in debt, however old, until the debt is paid.
 func TestSweepKeepsDebt(t *testing.T) {
 	r := newRig(t)
 	p := &runtime.Policy{Name: "debt", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: 1000}
@@ -71,7 +69,7 @@ func TestSweepKeepsDebt(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
-// TestSweepJudgesByAllPoliciesOfAName sweeps with a limit before and after its capacity is raised.
+// The policies are a limit before and after its capacity was raised.
 func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
 	r := newRig(t)
 	small, large := once("limit", runtime.TokenBucket, 10_000, 0), once("limit", runtime.TokenBucket, 100_000, 0)
@@ -100,7 +98,7 @@ func (r *rig) rows(t *testing.T) (n int) {
 	return n
 }
 
-func TestSweepInvalid(t *testing.T) {
+func TestSweepRefusesInvalidPolicies(t *testing.T) {
 	r := newRig(t)
 	_, err := r.store.Sweep(t.Context(), &runtime.Policy{Name: "x"})
 	assert.ErrorIs(t, err, runtime.ErrInvalidPolicy)

@@ -14,8 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// app is the database of an app: one connection, immediate transactions, a table of its own beside the
-// counts.
+// app is the database of an app: one connection, immediate transactions, and a table beside the counts.
 func app(t *testing.T) (*sql.DB, *sqlstore.Store) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "app.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)")
 	require.NoError(t, err)
@@ -29,8 +28,8 @@ func app(t *testing.T) (*sql.DB, *sqlstore.Store) {
 	return db, store
 }
 
-// TestTx takes in the caller's transaction, which has the only connection: taken if and only if it commits.
-func TestTx(t *testing.T) {
+// The caller's transaction has the only connection.
+func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	db, store := app(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -40,26 +39,25 @@ func TestTx(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.ExecContext(ctx, "INSERT INTO orders VALUES (?)", id)
 		require.NoError(t, err)
-		d, err := limiter.WithTx(tx).Limit(told, runtime.Key{}).Allow(ctx)
+		d, err := limiter.WithTx(tx).Limit(counted, runtime.Key{}).Allow(ctx)
 		require.NoError(t, err)
 		return d, tx
 	}
 	_, tx := place(1)
 	require.NoError(t, tx.Rollback())
 	d, tx := place(2)
-	assert.Equal(t, told.Capacity-1, d.Remaining, "what was rolled back was not taken")
+	assert.Equal(t, counted.Capacity-1, d.Remaining, "a rollback gives the token back")
 	require.NoError(t, tx.Commit())
 
-	b, err := limiter.Limit(told, runtime.Key{}).Peek(ctx)
+	b, err := limiter.Limit(counted, runtime.Key{}).Peek(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, told.Capacity-1, b.Remaining)
+	assert.Equal(t, counted.Capacity-1, b.Remaining)
 	var orders int
 	require.NoError(t, db.QueryRowContext(ctx, "SELECT count(*) FROM orders").Scan(&orders))
 	assert.Equal(t, 1, orders)
 }
 
-// TestTxDenied leaves the transaction usable.
-func TestTxDenied(t *testing.T) {
+func TestDenialLeavesTheTransactionUsable(t *testing.T) {
 	db, store := app(t)
 	p := once("scarce", runtime.TokenBucket, 1, 0)
 	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
@@ -72,4 +70,29 @@ func TestTxDenied(t *testing.T) {
 	var orders int
 	require.NoError(t, db.QueryRow("SELECT count(*) FROM orders").Scan(&orders))
 	assert.Equal(t, 1, orders)
+}
+
+func TestNilTxIsAnError(t *testing.T) {
+	_, store := app(t)
+	for _, tx := range []runtime.Tx{nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
+		d, err := runtime.NewLimiter(store).WithTx(tx).Limit(counted, runtime.Key{}).Allow(t.Context())
+		require.ErrorIs(t, err, runtime.ErrNilTx)
+		require.EqualError(t, err, `limit "counted": the transaction is nil`)
+		assert.False(t, d.Allowed)
+	}
+}
+
+func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
+	_, store := app(t)
+	limiter := runtime.NewLimiter(store)
+	require.NoError(t, limiter.Limit(counted, runtime.Key{}).Require(t.Context()))
+
+	other, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db"))
+	require.NoError(t, err)
+	defer other.Close()
+	err = sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
+		return limiter.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
+	})
+	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
+	assert.ErrorContains(t, err, "no such table: rate_limits")
 }

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"database/sql"
 	"os"
 	"os/exec"
@@ -17,8 +18,8 @@ import (
 
 const envMounts = "RATELIMITGEN_TEST_MOUNTS"
 
-// withMounts runs a test in a process that may mount what it likes, because it has a mount table of its own: that
-// is this test binary again, with this test alone. It reports whether this is that process.
+// withMounts runs the test in a process with a mount table of its own, in which it may mount anything: this test binary,
+// with only this test. It reports whether this is that process.
 func withMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(envMounts) != "" {
@@ -41,7 +42,7 @@ func withMounts(t *testing.T) bool {
 	return false
 }
 
-// newVolume returns a folder on a volume of so many bytes.
+// newVolume returns a folder on a volume of a size.
 func newVolume(t *testing.T, size string) string {
 	folder := t.TempDir()
 	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size))
@@ -49,11 +50,11 @@ func newVolume(t *testing.T, size string) string {
 	return folder
 }
 
-// take takes one token so many times, of keys by turns, and returns the first error.
+// take takes one token a number of times, from the keys in turn, and returns the first error.
 func take(t *testing.T, s *sqlite.Store, times, keys int) error {
 	limiter := runtime.NewLimiter(s)
 	for i := range times {
-		if err := limiter.Limit(told, runtime.KeyOf(runtime.Int(i%keys))).Require(t.Context()); err != nil {
+		if err := limiter.Limit(counted, runtime.KeyOf(runtime.Int(i%keys))).Require(t.Context()); err != nil {
 			t.Logf("take %d of %d", i, times)
 			return err
 		}
@@ -61,8 +62,7 @@ func take(t *testing.T, s *sqlite.Store, times, keys int) error {
 	return nil
 }
 
-// TestSmallVolume has less room for the log than the log would use.
-func TestSmallVolume(t *testing.T) {
+func TestLogFitsIntoASmallVolume(t *testing.T) {
 	if !withMounts(t) {
 		return
 	}
@@ -71,16 +71,15 @@ func TestSmallVolume(t *testing.T) {
 			s, err := sqlite.Open(filepath.Join(newVolume(t, size), "limits.db"))
 			require.NoError(t, err)
 			assert.NoError(t, take(t, s, 20_000, keys), "%s, %d keys", size, keys)
-			b, err := runtime.NewLimiter(s).Limit(told, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
+			b, err := runtime.NewLimiter(s).Limit(counted, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
 			assert.NoError(t, err)
-			assert.Equal(t, told.Capacity-int64(20_000/keys), b.Remaining, "every take counts once")
+			assert.Equal(t, counted.Capacity-int64(20_000/keys), b.Remaining, "every take counts once")
 			assert.NoError(t, s.Close())
 		}
 	}
 }
 
-// TestFullVolume has no room at all for a while: takes fail with what to do, and go on when there is room again.
-func TestFullVolume(t *testing.T) {
+func TestFullVolumeFailsWithAHintUntilThereIsRoom(t *testing.T) {
 	if !withMounts(t) {
 		return
 	}
@@ -94,11 +93,11 @@ func TestFullVolume(t *testing.T) {
 	filler := filepath.Join(folder, "filler")
 	require.Error(t, os.WriteFile(filler, make([]byte, 4<<20), 0o600))
 	err = take(t, s, 1000, 1000)
-	require.ErrorContains(t, err, `limit "told": the volume of the database file is full: free some space on it`)
+	require.ErrorContains(t, err, `limit "counted": the volume of the database file is full: free some space on it`)
 	require.NoError(t, os.Remove(filler))
 	require.NoError(t, take(t, s, 1000, 1000))
 
-	// A reader keeps what it has seen in the log, so nothing of it can go.
+	// A reader keeps its snapshot in the log, so the log cannot be emptied.
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	defer db.Close()
@@ -110,8 +109,7 @@ func TestFullVolume(t *testing.T) {
 	require.NoError(t, take(t, s, 20_000, 1))
 }
 
-// TestLogShrinks has a reader hold up the log until it is large.
-func TestLogShrinks(t *testing.T) {
+func TestLogShrinksAfterALongReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
@@ -136,8 +134,8 @@ func TestLogShrinks(t *testing.T) {
 	assert.LessOrEqual(t, size(), int64(16<<20))
 }
 
-// TestFileMountedAlone mounts a file, and not its folder, at another place, as "docker run -v" does.
-func TestFileMountedAlone(t *testing.T) {
+// "docker run -v" can mount a file without its folder.
+func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 	if !withMounts(t) {
 		return
 	}
@@ -167,4 +165,36 @@ func TestFileMountedAlone(t *testing.T) {
 	n, err = taken(runtime.NewLimiter(s))
 	assert.NoError(t, err)
 	assert.Zero(t, n, "a folder that is mounted is shared")
+}
+
+// The superuser may write every file, so another process opens them, as an unprivileged user.
+func TestFileWithoutTheRightToWriteIsNamedInTheError(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "limits.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, os.Chmod(path, 0o444))
+	require.NoError(t, os.Chmod(filepath.Dir(folder), 0o755))
+	require.NoError(t, os.Chmod(folder, 0o777))
+	sealed := filepath.Join(folder, "sealed")
+	require.NoError(t, os.Mkdir(sealed, 0o555))
+	program := filepath.Join(folder, "program") // where every user may run it
+	self, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, self, 0o755))
+
+	for path, want := range map[string]string{
+		path:                               "attempt to write a readonly database",
+		filepath.Join(sealed, "limits.db"): "unable to open database file",
+	} {
+		var said bytes.Buffer
+		open := process("open", path)
+		open.Path, open.Stderr = program, &said
+		if os.Geteuid() == 0 {
+			open.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		assert.Error(t, open.Run())
+		assert.Contains(t, said.String(), want)
+	}
 }

@@ -3,18 +3,71 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"math"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// keys is how many keys the benchmarks spread their calls over.
+// FuzzTake compares the store's upserts with the pure step.
+func FuzzTake(f *testing.F) {
+	s := newRig(f).subject()
+	f.Add(uint8(0), int64(10), int64(60e9), int64(20), int64(0), 3.7, int64(-1e9), int64(1), false)
+	f.Add(uint8(1), int64(7), int64(3600e9), int64(7), int64(3), -1.5, int64(5e9), int64(2), true)
+	f.Add(uint8(2), int64(7), int64(3600e9), int64(7), int64(0), 1.0, int64(5e12), int64(2), false)
+	f.Fuzz(func(t *testing.T, kind uint8, rate, period, capacity, maxReserved int64, value float64, age, count int64, reserve bool) {
+		p := &runtime.Policy{
+			Name: "fuzz", Kind: runtime.TokenBucket + runtime.Kind(kind%3), Rate: rate,
+			Period: time.Duration(period), Capacity: capacity, MaxReserved: maxReserved,
+		}
+		if p.Validate() != nil || math.IsNaN(value) || math.Abs(value) > 4*runtime.MaxTokens {
+			t.Skip()
+		}
+		now := s.Clock.Now().UnixNano()
+		before := runtime.State{Value: value, TS: now - age%1e17, Exists: age != 0}
+		if !before.Exists {
+			before = runtime.State{}
+		}
+		s.One(t, p, before, runtime.Request{Count: count, Reserve: reserve})
+	})
+}
+
+// TestTakeAgrees is FuzzTake in batches, with common values and those at the edges of the range.
+func TestTakeAgrees(t *testing.T) { agree.Test(t, newRig(t).subject(), 200) }
+
+// With a trigger of its owner on the table, SQLite collects the rows of a statement before it writes the first.
+func TestTakeFromATableWithATrigger(t *testing.T) {
+	r := newRig(t)
+	_, err := r.db.Exec(`CREATE TABLE log (key, value);
+		CREATE TRIGGER logged AFTER UPDATE ON rate_limits BEGIN INSERT INTO log VALUES (new.key, new.value); END`)
+	require.NoError(t, err)
+	agree.Test(t, r.subject(), 50)
+	var logged int
+	require.NoError(t, r.db.QueryRow("SELECT count(*) FROM log").Scan(&logged))
+	assert.NotZero(t, logged)
+}
+
+func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
+	for _, call := range []string{
+		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1)", "ratelimitgen_value(x'00')",
+	} {
+		_, err := db.Exec("SELECT " + call)
+		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)
+	}
+}
+
+// keys is how many keys the benchmarks use.
 const keys = 1000
 
 // BenchmarkAllow compares a decision with its floor: the bare prepared upsert of a row of the same table,
@@ -39,7 +92,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// bareUpsert returns a function that writes a row and decides nothing.
+// bareUpsert returns a function that writes a row without a decision.
 func bareUpsert(b *testing.B) func(i int) {
 	path := filepath.Join(b.TempDir(), "floor.db")
 	s, err := sqlite.Open(path)
@@ -59,8 +112,8 @@ func bareUpsert(b *testing.B) func(i int) {
 	}
 }
 
-// compare runs two functions by turns, so that whatever else the machine does hits both, and reports what
-// each has cost in all: with the checkpoints of its database, which not every turn has.
+// compare runs two functions in turns, so that other work of the machine affects both, and reports the total cost of
+// each, which includes the checkpoints of its database.
 func compare(b *testing.B, floor, ours func(i int)) {
 	const turn = 100
 	var floorTime, ourTime time.Duration

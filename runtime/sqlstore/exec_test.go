@@ -9,7 +9,17 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func TestLists(t *testing.T) {
+func TestRowsAsJSON(t *testing.T) {
+	_, v := bind([]stored{
+		{runtime.Row{Name: "a", Key: `"\`, Shard: 2}, runtime.State{Value: -0.1, TS: 7, Prev: 3}},
+		{runtime.Row{Name: "b"}, runtime.State{Value: 1e300, TS: -1}},
+	})
+	assert.Equal(t, `[["a","\"\\",2,"-0.1",7,"3"],["b","",0,"1e+300",-1,"0"]]`, v.arg(paramRows))
+	assert.Equal(t, `[["a","\"\\",2],["b","",0]]`, v.arg(paramIDs))
+	assert.Equal(t, `[["\"\\","-0.1",7],["","1e+300",-1]]`, v.arg(paramTakes))
+}
+
+func TestRowsAsPostgresArrays(t *testing.T) {
 	row := func(name, key string, shard int, value float64, ts int64, prev float64) stored {
 		return stored{runtime.Row{Name: name, Key: key, Shard: shard}, runtime.State{Value: value, TS: ts, Prev: prev}}
 	}
@@ -28,9 +38,9 @@ func TestLists(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			form, v := bind(c.rows)
-			lists := text{params: []param{listNames, listKeys, listShards, listValues, listInstants, listPrevs}}
-			assert.Equal(t, manyRows, form)
+			arity, v := bind(c.rows)
+			lists := query{params: []param{listNames, listKeys, listShards, listValues, listInstants, listPrevs}}
+			assert.Equal(t, manyRows, arity)
 			assert.Equal(t, c.want, lists.args(v))
 		})
 	}

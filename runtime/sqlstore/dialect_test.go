@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// optional are the fields of Dialect that may be empty, with the dialects of this package that leave them empty.
+var optional = map[string]string{
+	"Numbered":     "sqlite mariadb mysql",
+	"Prepare":      "postgres",
+	"Isolation":    "sqlite",
+	"Lanes":        "",
+	"Describe":     "",
+	"Parts":        "",
+	"Session":      "sqlite",
+	"Needs":        "sqlite",
+	"ManyKeys":     "sqlite postgres",
+	"Look":         "sqlite",
+	"Seed":         "sqlite",
+	"Take":         "mysql",
+	"TakeOne":      "sqlite mysql",
+	"TakeInsertID": "sqlite postgres mariadb",
+	"Swap":         "",
+	"Sync":         "postgres mariadb mysql",
+	"Reclaim":      "postgres mariadb mysql",
+	"Now":          "sqlite",
+	"Named":        "sqlite mariadb mysql",
+	"Repeats":      "sqlite postgres mysql",
+	"TxOpen":       "sqlite postgres mysql",
+	"Prepared":     "sqlite postgres mysql",
+	"Latest":       "sqlite postgres mysql",
+}
+
+func TestEveryFieldOfDialectIsRequiredOrOptional(t *testing.T) {
+	fields := reflect.VisibleFields(reflect.TypeFor[Dialect]())
+	for _, f := range fields {
+		_, isOptional := optional[f.Name]
+		assert.NotEqual(t, slices.Contains(required, f.Name), isOptional,
+			"the field %s of Dialect: list it either in required in dialect.go, so that New refuses a dialect without it, or in optional in "+
+				"dialect_test.go, and say in its comment what it means if it is empty", f.Name)
+	}
+	listed := slices.Concat(required, slices.Collect(maps.Keys(optional)))
+	for _, pair := range together {
+		listed = append(listed, pair[0], pair[1])
+	}
+	for _, name := range listed {
+		_, ok := reflect.TypeFor[Dialect]().FieldByName(name)
+		assert.True(t, ok, "required or together in dialect.go, or optional in dialect_test.go, lists %s, which is not a field of Dialect", name)
+	}
+}
+
+func TestDialectsFillInEveryFieldButTheOptional(t *testing.T) {
+	for _, d := range Dialects() {
+		v := reflect.ValueOf(d)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			mayBeEmpty := slices.Contains(strings.Fields(optional[f.Name]), d.Name)
+			assert.Equal(t, mayBeEmpty, v.FieldByName(f.Name).IsZero(),
+				"the field %s of %s: fill it in in dialect_%s.go, or name the dialect in optional in dialect_test.go", f.Name, d.Name, d.Name)
+		}
+	}
+}
+
+func TestNewNamesTheMissingFieldOfADialect(t *testing.T) {
+	for _, d := range Dialects() {
+		_, err := New(&sql.DB{}, d, Options{})
+		require.NoError(t, err)
+		for _, name := range required {
+			broken := d
+			reflect.ValueOf(&broken).Elem().FieldByName(name).SetZero()
+			_, err := New(&sql.DB{}, broken, Options{})
+			assert.ErrorContains(t, err, "the field "+name+" is empty", "%s without %s", d.Name, name)
+		}
+		for _, pair := range together {
+			if reflect.ValueOf(d).FieldByName(pair[0]).IsZero() {
+				continue
+			}
+			broken := d
+			reflect.ValueOf(&broken).Elem().FieldByName(pair[1]).SetZero()
+			_, err := New(&sql.DB{}, broken, Options{})
+			assert.ErrorContains(t, err, "the field "+pair[1]+" is empty, but "+pair[0], "%s without %s", d.Name, pair[1])
+		}
+	}
+}
+
+func TestDialectsListsTheDialectOfEachFile(t *testing.T) {
+	paths, err := filepath.Glob("dialect_*.go")
+	require.NoError(t, err)
+	var files, names []string
+	for _, path := range paths {
+		if name := strings.TrimSuffix(strings.TrimPrefix(path, "dialect_"), ".go"); name != "test" {
+			files = append(files, name)
+		}
+	}
+	for _, d := range Dialects() {
+		names = append(names, d.Name)
+	}
+	assert.ElementsMatch(t, files, names, "Dialects in dialect.go must list the dialect of each file dialect_NAME.go")
+	assert.Equal(t, "sqlite", names[0], "the default of ratelimitgen sql")
+}
+
+func TestUnknownParameterOfADialectIsAnError(t *testing.T) {
+	d := Postgres
+	d.Page = strings.Replace(d.Page, ":count", ":number", 1)
+	_, err := New(&sql.DB{}, d, Options{})
+	assert.EqualError(t, err, `dialect "postgres": a statement has the unknown parameter :number`)
+}
+
+func TestDifferencesFromRequiredParts(t *testing.T) {
+	const parts = `
+ts: bigint | int8
+value: double
+primary key: name, key, shard
+`
+	for _, row := range []struct {
+		found map[string]string
+		want  []string
+	}{
+		{map[string]string{"ts": "bigint", "value": "double", "primary key": "name, key, shard"}, nil},
+		{map[string]string{"ts": "int8", "value": "double", "primary key": "name, key, shard", "note": "text"}, nil},
+		{map[string]string{"ts": "text", "value": "double"}, []string{`ts is "text" instead of "bigint"`, "primary key is missing"}},
+		{map[string]string{"ts": "bigint", "value": "double", "primary key": "name"}, []string{`primary key is "name" instead of "name, key, shard"`}},
+	} {
+		assert.Equal(t, row.want, differences(parts, row.found))
+	}
+}
+
+func TestTextFillsInTheTableName(t *testing.T) {
+	for table, want := range map[string]string{
+		"":           "`rate_limits` '' 'rate_limits' `key`",
+		"quotas":     "`quotas` '' 'quotas' `key`",
+		"app.quotas": "`app`.`quotas` 'app' 'quotas' `key`",
+	} {
+		text, err := MySQL.Text("{table} '{schema}' '{name}' {key}", table)
+		assert.NoError(t, err)
+		assert.Equal(t, want, text)
+	}
+	for _, table := range []string{"a.b.c", ".a", "a.", "1a", "a b", "a'b", "a`b", `a"b`, "a;b", "é"} {
+		_, err := MySQL.Text("{table}", table)
+		assert.ErrorContains(t, err, "only letters, digits and underscores", table)
+		_, err = New(&sql.DB{}, MySQL, Options{Table: table})
+		assert.ErrorContains(t, err, "only letters, digits and underscores", table)
+	}
+}

@@ -1,0 +1,413 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// statement is one of the dialect's statements.
+type statement int
+
+const (
+	readRows statement = iota
+	readUnlocked
+	seedRows
+	writeRows
+	deleteRows
+	deleteUnchanged
+	takeRows
+	takeInsertID
+	swapRow
+	readPage
+	findNamed
+	statementCount
+)
+
+// arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
+type arity int
+
+const (
+	oneRow arity = iota
+	manyRows
+	arityCount
+)
+
+// queries are the dialect's statements for the store's table.
+type queries [statementCount][arityCount]query
+
+func newQueries(d Dialect, table string) (all queries, err error) {
+	rows := [arityCount]rowSource{oneRow: {d.One, d.One}, manyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
+	for s, texts := range [statementCount][arityCount]string{
+		readRows:        {d.Read, d.Read},
+		readUnlocked:    {oneRow: cmp.Or(d.Look, d.Read)},
+		seedRows:        {d.Seed, d.Seed},
+		writeRows:       {d.Write, d.Write},
+		deleteRows:      {d.Delete, d.Delete},
+		deleteUnchanged: {d.Forget, d.Forget},
+		takeRows:        {cmp.Or(d.TakeOne, d.Take), d.Take},
+		takeInsertID:    {oneRow: d.TakeInsertID},
+		swapRow:         {oneRow: d.Swap},
+		readPage:        {oneRow: d.Page},
+		findNamed:       {oneRow: d.Named},
+	} {
+		for n := range arityCount {
+			if all[s][n], err = d.compile(texts[n], rows[n], table); err != nil {
+				return all, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// session runs statements, in a transaction or each by itself.
+type session interface {
+	query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error)
+	exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error)
+}
+
+// executor runs each statement by itself, and holds the prepared statements for storeTx too.
+type executor struct {
+	db      *sql.DB
+	queries *queries
+	// prepares means that statements are prepared, as [Dialect.Prepare] says.
+	prepares bool
+	stmts    [statementCount][arityCount]preparedStmt
+	mu       sync.Mutex
+	// spare are statements that were prepared twice, by two calls at once.
+	spare []*sql.Stmt
+	// resends means that a statement outside of a transaction may be executed twice.
+	resends bool
+	// splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
+	// sends each transaction to another session may find used by another client. Inside a transaction this is safe.
+	splits bool
+}
+
+// preparedStmt is a statement that is prepared at its first use.
+type preparedStmt struct {
+	stmt atomic.Pointer[sql.Stmt]
+	// wanted is set when a transaction has prepared it for itself only: keeping it would have taken a second connection.
+	wanted atomic.Bool
+}
+
+func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
+	x := &executor{db: s.db, queries: &s.queries, prepares: s.dialect.Prepare}
+	var err error
+	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
+		return nil, err
+	}
+	// A statement that the store has prepared stays with its session.
+	x.splits = x.splits && !x.prepares
+	if !x.resends && s.dialect.Repeats != "" {
+		// The driver sends it once, but a node of a cluster may execute it twice.
+		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		x.resends = err == nil
+	}
+	return x, nil
+}
+
+// needsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
+// everything goes to one session.
+func (x *executor) needsTx() bool { return x.resends || x.splits }
+
+func (x *executor) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.db.QueryContext(ctx, q.sql, q.args(v)...)
+	}
+	return stmt.QueryContext(ctx, q.args(v)...)
+}
+
+func (x *executor) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.db.ExecContext(ctx, q.sql, q.args(v)...)
+	}
+	return stmt.ExecContext(ctx, q.args(v)...)
+}
+
+// stmt returns a prepared statement, or nil if the dialect prepares none.
+func (x *executor) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, error) {
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil || !x.prepares {
+		return stmt, nil
+	}
+	stmt, err := x.db.PrepareContext(ctx, x.queries[s][n].sql)
+	if err != nil {
+		return nil, err
+	}
+	if !at.stmt.CompareAndSwap(nil, stmt) {
+		// Two calls have prepared it at once. Closing one now would wait for the connections that have it, and one of
+		// them may not respond, so it is closed with the store.
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.spare = append(x.spare, stmt)
+	}
+	return at.stmt.Load(), nil
+}
+
+// prepareWanted prepares the statements that earlier transactions have missed.
+func (x *executor) prepareWanted(ctx context.Context) error {
+	if !x.prepares {
+		return nil
+	}
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if at := &x.stmts[s][n]; at.wanted.Load() && at.stmt.Load() == nil {
+				if _, err := x.stmt(ctx, statement(s), arity(n)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (x *executor) close() {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, stmt := range x.spare {
+		stmt.Close()
+	}
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if stmt := x.stmts[s][n].stmt.Load(); stmt != nil {
+				stmt.Close()
+			}
+		}
+	}
+}
+
+// storeTx is a transaction of the store, with the prepared statements of its executor.
+type storeTx struct {
+	tx       *sql.Tx
+	executor *executor
+}
+
+func (t storeTx) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	stmt, err := t.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return callerTx{t.tx, t.executor.queries}.query(ctx, s, n, v)
+	}
+	return stmt.QueryContext(ctx, t.executor.queries[s][n].args(v)...)
+}
+
+func (t storeTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	stmt, err := t.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return callerTx{t.tx, t.executor.queries}.exec(ctx, s, n, v)
+	}
+	return stmt.ExecContext(ctx, t.executor.queries[s][n].args(v)...)
+}
+
+// stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
+func (t storeTx) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, error) {
+	x := t.executor
+	if !x.prepares {
+		return nil, nil
+	}
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil {
+		return t.tx.StmtContext(ctx, stmt), nil
+	}
+	at.wanted.Store(true)
+	// Not sent as text: MariaDB then reads a variable before the statement has set it.
+	return t.tx.PrepareContext(ctx, x.queries[s][n].sql)
+}
+
+// callerTx is a transaction of the caller. It uses no prepared statements: to prepare one takes a second connection, and
+// the caller may have the only one.
+type callerTx struct {
+	tx      runtime.Tx
+	queries *queries
+}
+
+func (t callerTx) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
+	q := &t.queries[s][n]
+	return t.tx.QueryContext(ctx, q.sql, q.args(v)...)
+}
+
+func (t callerTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
+	q := &t.queries[s][n]
+	return t.tx.ExecContext(ctx, q.sql, q.args(v)...)
+}
+
+// reconnecting runs fn, which uses one connection, and again on other connections if that was lost before fn did
+// anything.
+func (s *Store) reconnecting(ctx context.Context, fn func() error) error {
+	// Each try uses up one connection of the pool that the server has closed.
+	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
+		err := fn()
+		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
+			return err
+		}
+	}
+}
+
+// single runs fn, whose one statement may be executed twice without harm, outside of a transaction unless the driver
+// splits it.
+func (s *Store) single(ctx context.Context, x *executor, fn func(session) error) error {
+	if x.splits {
+		return s.inTx(ctx, x, runtime.DurabilityDefault, fn)
+	}
+	return fn(x)
+}
+
+// driverBehavior returns how the driver of db sends statements outside of transactions.
+//
+// It resends if it may send a statement again that the server has executed. Package database/sql does so
+// when a driver returns driver.ErrBadConn, which drivers should return only for statements that they have not sent; lib/pq
+// and its wrappers return it for any connection that breaks.
+//
+// It splits if it may prepare a statement and run it by two messages that a pooler may send to two sessions of the
+// server. lib/pq does so: it prepares without a name, waits for the response, and then runs the statement without a
+// name. pgx in its mode describe_exec does the same. Its other modes send one message, or name the statement after its
+// text, so that no other statement can be run. An unknown driver may do both.
+func driverBehavior(ctx context.Context, db *sql.DB) (resends, splits bool, err error) {
+	// By its type's name, because this package imports no driver.
+	switch fmt.Sprintf("%T", db.Driver()) {
+	case "*mysql.MySQLDriver", "*sqlite.Driver":
+		// Both return driver.ErrBadConn only for statements that they have not sent.
+		return false, false, nil
+	case "*stdlib.Driver":
+		mode, err := pgxExecMode(ctx, db)
+		return false, mode == "" || mode == "describe exec", err
+	}
+	// The safe assumption costs a transaction per statement.
+	return true, true, nil
+}
+
+// pgxExecMode returns pgx's DefaultQueryExecMode, or "" if it cannot be read. A connection of pgx's package stdlib has a
+// method Conn, and its result a method Config, which are called by reflection because this package imports no driver.
+func pgxExecMode(ctx context.Context, db *sql.DB) (mode string, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(of any) error {
+		method := reflect.ValueOf(of).MethodByName("Conn")
+		if !returnsOne(method) {
+			return nil
+		}
+		method = method.Call(nil)[0].MethodByName("Config")
+		if !returnsOne(method) {
+			return nil
+		}
+		config := reflect.Indirect(method.Call(nil)[0])
+		if config.Kind() != reflect.Struct {
+			return nil
+		}
+		// A version of pgx without the field has an unknown mode.
+		if field := config.FieldByName("DefaultQueryExecMode"); field.IsValid() {
+			mode = fmt.Sprint(field.Interface())
+		}
+		return nil
+	})
+	return mode, err
+}
+
+// returnsOne reports whether a method exists, without parameters and with one result.
+func returnsOne(method reflect.Value) bool {
+	return method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1
+}
+
+// asJSON encodes rows as a JSON list.
+func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
+	b := make([]byte, 0, 80*len(rows))
+	b = append(b, '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTo(b, &rows[i])
+	}
+	return string(append(b, ']'))
+}
+
+// appendRow appends all columns of a row as a JSON list.
+func appendRow(b []byte, r *stored) []byte {
+	b = appendID(b, r)
+	b = append(b[:len(b)-1], ',')
+	b = appendDouble(b, r.state.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	b = append(b, ',')
+	b = appendDouble(b, r.state.Prev)
+	return append(b, ']')
+}
+
+// appendTake appends the columns key, value and ts of a row as a JSON list.
+func appendTake(b []byte, r *stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.row.Key)
+	b = append(b, ',')
+	b = appendDouble(b, r.state.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	return append(b, ']')
+}
+
+// appendID appends the columns name, key and shard of a row as a JSON list.
+func appendID(b []byte, r *stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.row.Name)
+	b = append(b, ',')
+	b = appendString(b, r.row.Key)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, int64(r.row.Shard), 10)
+	return append(b, ']')
+}
+
+// appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
+func appendDouble(b []byte, x float64) []byte {
+	b = append(b, '"')
+	b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	return append(b, '"')
+}
+
+// appendString appends a text in quotes. It need not escape control characters, because names and keys have none.
+// Elements of Postgres arrays have the same form.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for {
+		i := strings.IndexAny(text, `"\`)
+		if i < 0 {
+			break
+		}
+		b = append(b, text[:i]...)
+		b = append(b, '\\', text[i])
+		text = text[i+1:]
+	}
+	b = append(b, text...)
+	return append(b, '"')
+}

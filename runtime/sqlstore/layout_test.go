@@ -1,0 +1,152 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"os/exec"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"modernc.org/sqlite"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+const module = "github.com/ratelimitgen/ratelimitgen"
+
+func TestStoreImportsNoDriver(t *testing.T) {
+	ours := []string{"", "/sqlstore", "/sqlstore/internal/group", "/sqlstore/internal/lease", "/sqlstore/internal/denycache"}
+	for _, path := range deps(t, ".") {
+		path, inside := strings.CutPrefix(path, module+"/runtime")
+		assert.True(t, inside && slices.Contains(ours, path), "sqlstore imports %s: users compile the database that they chose, and no other", path)
+	}
+}
+
+func TestSuiteImportsRuntimeOnly(t *testing.T) {
+	ours := map[string]bool{module + "/runtime": true, module + "/runtime/storetest": true}
+	for _, path := range deps(t, "../storetest") {
+		assert.True(t, ours[path], "storetest imports %s: the tests of other stores must not have to require it", path)
+	}
+}
+
+// deps returns the packages that a package is compiled with, except those of the standard library.
+func deps(t *testing.T, pkg string) []string {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", pkg).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+const (
+	// maxFrames is the most functions of this module through which a plain Allow on Postgres passes before database/sql,
+	// on both of its goroutines: the caller's, which waits, and the group's, which runs the batch.
+	maxFrames = 15
+	// maxStoreFrames is the same for sqlstore and its internal packages.
+	maxStoreFrames = 10
+)
+
+// With -v it prints the path, which is the drawing in runtime/README.md.
+func TestPathOfAllowIsShort(t *testing.T) {
+	d := sqlstore.Postgres
+	d.Describe, d.Parts, d.Session, d.Needs = "", "", "", "" // the fake database has no table to check
+	fake := new(fakePostgres)
+	db := sql.OpenDB(fake)
+	defer db.Close()
+	store, err := sqlstore.New(db, d, sqlstore.Options{Clock: time.Now})
+	require.NoError(t, err)
+	defer store.Close()
+
+	// A caller whose context can end waits while another goroutine runs its batch: the longer of the two paths.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	decision, err := limits.New(store).SendMessage(42).Allow(ctx)
+	require.NoError(t, err)
+	require.True(t, decision.Allowed)
+	require.NotEmpty(t, fake.caller, "the stack of the goroutine that waits")
+	path := slices.Concat(fake.caller, fake.runner)
+	t.Logf("%d functions:\n%s\n-- goroutine of the group\n%s\ndatabase/sql",
+		len(path), strings.Join(fake.caller, "\n"), strings.Join(fake.runner, "\n"))
+	ofStore := 0
+	for _, function := range path {
+		if strings.Contains(function, "/sqlstore") {
+			ofStore++
+		}
+	}
+	const reason = "a call must stay short enough to draw"
+	assert.LessOrEqual(t, len(path), maxFrames, reason)
+	assert.LessOrEqual(t, ofStore, maxStoreFrames, reason)
+}
+
+// fakePostgres is a database in which every row has enough tokens. It records the stacks at its last query.
+type fakePostgres struct{ caller, runner []string }
+
+func (f *fakePostgres) Connect(context.Context) (driver.Conn, error) { return f, nil }
+
+// Driver returns one whose behavior the store knows. With an unknown driver, statements go in transactions.
+func (*fakePostgres) Driver() driver.Driver { return new(sqlite.Driver) }
+
+func (*fakePostgres) Close() error                        { return nil }
+func (*fakePostgres) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (*fakePostgres) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+
+func (f *fakePostgres) QueryContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Rows, error) {
+	f.runner = functions(stacks()[0])
+	for range 1000 {
+		for _, stack := range stacks()[1:] {
+			if strings.Contains(stack, "sqlstore.(*Store).Do(") {
+				f.caller = functions(stack)
+				// It waits for an answer, and is not on its way there.
+				if header, _, _ := strings.Cut(stack, "\n"); strings.Contains(header, "[select") || strings.Contains(header, "[chan") {
+					return &takenRow{key: args[1].Value, value: args[3].Value, ts: args[4].Value}, nil
+				}
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil, errors.New("no goroutine waits in Store.Do")
+}
+
+// stacks returns the stacks of all goroutines, this one's first.
+func stacks() []string {
+	text := make([]byte, 1<<20)
+	return strings.Split(string(text[:goruntime.Stack(text, true)]), "\n\n")
+}
+
+// functions returns the functions of this module on a stack, the outermost first.
+func functions(stack string) (names []string) {
+	for line := range strings.Lines(stack) {
+		name, isOurs := strings.CutPrefix(line, module+"/")
+		if !isOurs || strings.Contains(name, "_test.") {
+			continue
+		}
+		names = append(names, name[:strings.LastIndexByte(name, '(')])
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// takenRow is the row that a Take statement returns.
+type takenRow struct {
+	key, value, ts driver.Value
+	read           bool
+}
+
+func (*takenRow) Columns() []string { return []string{"key", "value", "ts", "taken"} }
+func (*takenRow) Close() error      { return nil }
+
+func (r *takenRow) Next(row []driver.Value) error {
+	if r.read {
+		return io.EOF
+	}
+	r.read = true
+	copy(row, []driver.Value{r.key, r.value, r.ts, true})
+	return nil
+}

@@ -1,0 +1,388 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// decide decides calls by the strategies of strategies.go and sets their answers. On an error, calls that were decided
+// before it have their answers.
+func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer) error {
+	x, err := s.prepareRetrying(ctx)
+	if err != nil {
+		return err
+	}
+	if s.setsSync(durabilityOf(calls)) {
+		// The setting belongs to a session, which only a transaction holds on to.
+		return s.locked(ctx, x, calls, answers)
+	}
+	now, err := s.now(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	p := newPlan(calls, now())
+	if upsert := s.upsertStrategy(p); upsert != nil {
+		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
+			part := p.part(from)
+			for r := (retrier{}); ; {
+				// A loop and not a closure in retry: this is the path of most calls.
+				part.reset()
+				if s.upserter == nil && x.needsTx() {
+					err = s.inTx(ctx, x, part.policy.Durability, func(in session) error { return upsert(ctx, in, part) })
+				} else {
+					err = upsert(ctx, x, part)
+				}
+				if !r.again(ctx, &err) {
+					break
+				}
+			}
+			if err != nil {
+				// A failed statement took nothing, whatever it has returned. The parts before it have committed.
+				part.reset()
+				p.answer(answers)
+				return err
+			}
+		}
+		s.endStreak(p)
+	}
+	// These include calls that an upsert has denied: only a read shows when their tokens are due.
+	rest := p.answer(answers)
+	if len(rest) == 0 {
+		return nil
+	}
+	return s.decideRest(ctx, x, rest, calls, answers)
+}
+
+// decideRest decides the calls at these indexes without an upsert.
+func (s *Store) decideRest(ctx context.Context, x *executor, rest []int, calls []runtime.Call, answers []runtime.Answer) error {
+	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
+		if done, err := s.compareAndSwap(ctx, x, calls, answers); done || err != nil {
+			return err
+		}
+		return s.locked(ctx, x, calls, answers)
+	})
+}
+
+func (s *Store) prepareRetrying(ctx context.Context) (x *executor, err error) {
+	err = retry(ctx, func() error {
+		x, err = s.prepare(ctx)
+		return err
+	})
+	return x, err
+}
+
+// upsertStrategy returns the strategy for the rows of a plan, or nil if the dialect has none or the statement would
+// probably take nothing.
+func (s *Store) upsertStrategy(p *plan) upsertStrategy {
+	switch {
+	case s.upserter != nil:
+		return s.upsertByDriver
+	case p.single() && s.hints.expect(p.rows[0].Row):
+		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
+		return nil
+	case s.dialect.Take != "":
+		return upsertReturning
+	case s.dialect.TakeInsertID != "" && p.single():
+		return upsertInsertID
+	}
+	return nil
+}
+
+// endStreak ends the row's streak of denials if an upsert has taken from it.
+func (s *Store) endStreak(p *plan) {
+	if s.upserter == nil && len(p.rows) == 1 && p.rows[0].After.Exists {
+		s.hints.allowed(p.rows[0].Row)
+	}
+}
+
+// plan is a batch arranged for upserts: the rows that statements can take from, and the calls that they cannot answer.
+type plan struct {
+	calls []runtime.Call
+	// now is the instant at which the batch is decided.
+	now int64
+	// rows are in the order of their limits, and of the rows of each. One statement takes from the rows of one limit.
+	rows []RowUpsert
+	// requests[i] are the requests that take from rows[i].
+	requests []rowRequests
+	// rest are the indexes of calls without an upsert, at first.
+	rest []int
+}
+
+// rowRequests is the requests of calls that take from one row.
+type rowRequests struct {
+	policy *runtime.Policy
+	rule   runtime.Rule
+	// all are in the order of the calls.
+	all []request
+}
+
+// request is a request of a call.
+type request struct {
+	*runtime.Request
+	// call is the index of the call.
+	call int
+	// alone means that the call has no other request.
+	alone bool
+}
+
+// newPlan returns the plan of calls at the instant now.
+func newPlan(calls []runtime.Call, now int64) *plan {
+	requests := requestsByRow(calls)
+	n := countRows(requests)
+	p := &plan{calls: calls, now: now, rows: make([]RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
+	covered := make([]bool, len(calls))
+	mixed := false
+	for of := range byRow(requests) {
+		r := rowRequests{policy: of[0].Policy, all: of}
+		upsert, ok := r.upsert(now)
+		if !ok {
+			continue
+		}
+		p.rows = append(p.rows, RowUpsert{Row: runtime.Row{Name: r.policy.Name, Key: of[0].Key}, Upsert: upsert})
+		p.requests = append(p.requests, r)
+		mixed = mixed || upsert.Debt != p.rows[0].Upsert.Debt
+		for _, q := range of {
+			covered[q.call] = true
+		}
+	}
+	for i, done := range covered {
+		if !done {
+			p.rest = append(p.rest, i)
+		}
+	}
+	if mixed {
+		// Rows with different debts are not of one statement, so those with the same debt must be neighbours.
+		sort.Sort(byDebt{p})
+	}
+	return p
+}
+
+// byDebt sorts the rows of a plan by limit, debt and key.
+type byDebt struct{ *plan }
+
+func (p byDebt) Len() int { return len(p.rows) }
+
+func (p byDebt) Swap(i, j int) {
+	p.rows[i], p.rows[j] = p.rows[j], p.rows[i]
+	p.requests[i], p.requests[j] = p.requests[j], p.requests[i]
+}
+
+func (p byDebt) Less(i, j int) bool {
+	a, b := &p.rows[i], &p.rows[j]
+	byName := strings.Compare(a.Row.Name, b.Row.Name)
+	return cmp.Or(byName, cmp.Compare(a.Upsert.Debt, b.Upsert.Debt), strings.Compare(a.Row.Key, b.Row.Key)) < 0
+}
+
+// requestsByRow returns the requests of calls in the order of their rows, and for each row in the order of the calls.
+func requestsByRow(calls []runtime.Call) []request {
+	all := make([]request, 0, len(calls))
+	for i, c := range calls {
+		for j := range c.Requests {
+			if q := &c.Requests[j]; q.Policy != nil {
+				all = append(all, request{q, i, len(c.Requests) == 1})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b request) int { return cmp.Or(a.compareRow(b), a.call-b.call) })
+	return all
+}
+
+// compareRow compares the rows of two requests as [runtime.Row.Compare] does.
+func (q request) compareRow(o request) int {
+	// Most batches have one policy: comparing pointers saves comparing its name.
+	if q.Policy != o.Policy {
+		if c := strings.Compare(q.Policy.Name, o.Policy.Name); c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(q.Key, o.Key)
+}
+
+// byRow yields the requests of each row.
+func byRow(all []request) iter.Seq[[]request] {
+	return func(yield func([]request) bool) {
+		for from, to := 0, 1; from < len(all); from, to = to, to+1 {
+			for to < len(all) && all[from].compareRow(all[to]) == 0 {
+				to++
+			}
+			if !yield(all[from:to:to]) {
+				return
+			}
+		}
+	}
+}
+
+func countRows(all []request) (n int) {
+	for range byRow(all) {
+		n++
+	}
+	return n
+}
+
+// upsert returns the numbers of the statement at the instant now, or false if the requests have no such form.
+func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
+	first := r.all[0]
+	// A take from a sharded limit chooses between two rows, which a single statement cannot.
+	if first.Validate() != nil || r.policy.Shards > 1 {
+		return u, false
+	}
+	r.rule = r.policy.Rule(first.Key)
+	sum := runtime.Request{Reserve: first.Reserve}
+	for i, q := range r.all {
+		if !r.adds(q) {
+			return u, false
+		}
+		// Equal neighbours, which are most, are checked once.
+		if i == 0 || *q.Request != *r.all[i-1].Request {
+			if _, ok := r.rule.Upsert(now, *q.Request); !ok {
+				return u, false
+			}
+		}
+		// Above that, a sum of whole tokens is no longer exact in a double.
+		if sum.Count += q.Count; sum.Count > 2*runtime.MaxTokens {
+			return u, false
+		}
+	}
+	return r.rule.Upsert(now, sum)
+}
+
+// adds reports whether a request can be added to the others. Several reservations cannot, because the debt of
+// each has its own bound.
+func (r *rowRequests) adds(q request) bool {
+	return q.alone && q.Op == runtime.Take && (!q.Reserve || len(r.all) == 1) && samePolicy(q.Policy, r.policy)
+}
+
+func samePolicy(a, b *runtime.Policy) bool { return a == b || *a == *b }
+
+// single reports whether the whole batch is about one row, from which an upsert can take.
+func (p *plan) single() bool { return len(p.rest) == 0 && len(p.rows) == 1 }
+
+// part is the rows of one statement.
+type part struct {
+	policy *runtime.Policy
+	rows   []RowUpsert
+}
+
+// part returns the part that begins at an index of the rows.
+func (p *plan) part(from int) part {
+	return part{p.requests[from].policy, p.rows[from:p.statementEnd(from)]}
+}
+
+// statementEnd returns the index after the rows that are of one statement with those at from.
+func (p *plan) statementEnd(from int) int {
+	to := from + 1
+	for to < len(p.rows) && samePolicy(p.requests[to].policy, p.requests[from].policy) &&
+		p.rows[to].Upsert.Debt == p.rows[from].Upsert.Debt {
+		to++
+	}
+	return to
+}
+
+// reset clears the results of an earlier attempt.
+func (t part) reset() {
+	for i := range t.rows {
+		t.rows[i].After = runtime.State{}
+	}
+}
+
+// answer answers the calls whose tokens were taken, and returns the indexes of the others in their order.
+func (p *plan) answer(answers []runtime.Answer) (rest []int) {
+	rest = p.rest
+	// One allocation for all decisions of the batch.
+	decisions := make([]runtime.Decision, len(p.calls))
+	for i := range p.rows {
+		s := p.rows[i].After
+		r := &p.requests[i]
+		if !s.Exists {
+			for _, q := range r.all {
+				rest = append(rest, q.call)
+			}
+			continue
+		}
+		// Backwards from the state after all of them: each decision reports the state after its own request.
+		for _, q := range slices.Backward(r.all) {
+			d := decisions[q.call : q.call+1 : q.call+1]
+			d[0] = r.rule.Taken(s, p.now, *q.Request)
+			d[0].Limit = r.policy.Name
+			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
+			s.Value += float64(q.Count)
+		}
+	}
+	slices.Sort(rest)
+	return rest
+}
+
+// durabilityOf returns the durability of calls that are committed together: full if one of them needs it, and
+// relaxed if all allow it.
+func durabilityOf(calls []runtime.Call) runtime.Durability {
+	relaxed := true
+	for _, c := range calls {
+		for _, q := range c.Requests {
+			if q.Policy == nil {
+				continue // an invalid request, which changes nothing
+			}
+			switch q.Policy.Durability {
+			case runtime.DurabilityFull:
+				return runtime.DurabilityFull
+			case runtime.DurabilityDefault:
+				relaxed = false
+			}
+		}
+	}
+	if relaxed {
+		return runtime.DurabilityRelaxed
+	}
+	return runtime.DurabilityDefault
+}
+
+// denialHints counts consecutive denials per row, so that compareAndSwap comes first for a row that will probably be
+// denied again. It has a fixed size: rows that share a place overwrite each other. A wrong hint costs a round
+// trip and never changes an answer.
+type denialHints struct {
+	seed maphash.Seed
+	// places hold most of a row's hash, and in the last byte the length of its streak.
+	places [256]atomic.Uint64
+}
+
+// longStreak is the number of denials after which another is more likely than not.
+const longStreak = 2
+
+func newDenialHints() *denialHints { return &denialHints{seed: maphash.MakeSeed()} }
+
+// find returns the place of a row, its hash without the last byte, and the length of its streak.
+func (h *denialHints) find(r runtime.Row) (place *atomic.Uint64, hash, length uint64) {
+	sum := maphash.Comparable(h.seed, r)
+	place = &h.places[sum%uint64(len(h.places))]
+	// The last byte has the length, so the hash is compared without it.
+	if stored := place.Load(); stored&^0xff == sum&^0xff {
+		length = stored & 0xff
+	}
+	return place, sum &^ 0xff, length
+}
+
+// expect reports whether the next take from the row will probably be denied.
+func (h *denialHints) expect(r runtime.Row) bool {
+	_, _, length := h.find(r)
+	return length >= longStreak
+}
+
+// denied lengthens the streak of a row.
+func (h *denialHints) denied(r runtime.Row) {
+	place, hash, length := h.find(r)
+	place.Store(hash | min(length+1, longStreak))
+}
+
+// allowed ends the streak of a row.
+func (h *denialHints) allowed(r runtime.Row) {
+	if place, _, length := h.find(r); length > 0 {
+		place.Store(0)
+	}
+}

@@ -1,7 +1,0 @@
-package sqlite
-
-// DropConnections has the pool close its connection.
-func DropConnections(s *Store) {
-	s.db.SetMaxIdleConns(-1)
-	s.db.SetMaxIdleConns(1)
-}
