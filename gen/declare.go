@@ -226,13 +226,13 @@ func (n names) key(l *spec.Limit) *jen.Statement {
 	})
 }
 
-// docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case. Go
-// recognizes a deprecation only at the beginning of a paragraph, so it comes last.
+// docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
 	rule := strings.Join(append(l.Words(), l.WorstCase()), "\n")
 	switch author := strings.TrimSpace(l.Doc); {
 	case author == "":
 		return l.GoName + " limits requests by this rule.\n\n" + rule
+	// Go recognizes a deprecation only at the beginning of a paragraph, and by convention it is the last one.
 	case strings.HasPrefix(author, "Deprecated:"):
 		return l.GoName + " limits requests by this rule.\n\n" + rule + "\n\n" + author
 	default:
@@ -258,9 +258,9 @@ func beginsWithWord(text, word string) bool {
 	return ok && !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_'
 }
 
-// comment writes a text above the declaration that follows, as line comments. jennifer would write a block comment, which
-// text with */ ends.
+// comment writes a text above the declaration that follows, as line comments.
 func comment(file *jen.File, text string) {
+	// For a text of several lines, jennifer would write a block comment, which */ in the text ends.
 	for _, line := range commentLines(text) {
 		file.Comment(line)
 	}
@@ -288,6 +288,7 @@ func harmless(text string) string {
 // disarm changes a line that gofmt treats as an old build constraint, and would move to the top of the file.
 func disarm(line string) string {
 	if spec.IsBuildLine(line) {
+		// The space is the smallest change that gofmt does not move.
 		return strings.Replace(line, "+", "+ ", 1)
 	}
 	return line

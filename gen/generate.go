@@ -67,10 +67,10 @@ func Generate(f *spec.File, o Options) ([]byte, error) {
 	return formatted, nil
 }
 
-// unconstrained returns an error for a source with a build constraint, which would remove the package from the build. It
-// guards against a doc that gofmt turns into one.
+// unconstrained returns an error for a source with a build constraint, which would remove the package from the build.
 func unconstrained(source []byte) error {
 	for line := range strings.Lines(string(source)) {
+		// disarm prevents them. This guards against a gofmt that recognizes more of them.
 		if constraint.IsGoBuild(line) || constraint.IsPlusBuild(line) {
 			return bug(fmt.Errorf("it has the build constraint %q", line))
 		}
@@ -90,8 +90,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// bug marks an error as ours. The error of the printer contains the whole source, which is cut off.
+// bug marks an error as ours.
 func bug(err error) error {
+	// The error of the printer contains the whole source.
 	text, _, _ := strings.Cut(err.Error(), " while formatting source:")
 	return fmt.Errorf("generated code is not valid Go: %s; this is a bug in ratelimitgen, please report it with the file", text)
 }
@@ -100,6 +101,7 @@ func bug(err error) error {
 func newSource(f *spec.File, o Options) *jen.File {
 	names := namesFor(f)
 	file := jen.NewFile(o.Package)
+	// Generate formats once, after the imports are grouped.
 	file.NoFormat = true
 	names.register(file)
 	frame(file, o)
@@ -124,6 +126,7 @@ func SourceOf(source []byte) (path string, ok bool) {
 	lines := bufio.NewScanner(bytes.NewReader(source))
 	for lines.Scan() {
 		line := lines.Text()
+		// Go recognizes the header of generated code only above the package clause.
 		if strings.HasPrefix(line, "package ") {
 			break
 		}

@@ -34,6 +34,7 @@ func namesFor(f *spec.File) names {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) })
 	}
+	// All methods have the same receiver, because linters report differing ones.
 	for taken(n.receiver) {
 		n.receiver += "l"
 	}
@@ -47,11 +48,12 @@ func namesFor(f *spec.File) names {
 	return n
 }
 
-// importPackage chooses the name of a package. Its real name cannot be derived from its path, so the import has an alias.
+// importPackage chooses the name of a package.
 func (n names) importPackage(from string) {
 	if n.imports[from] != "" || fixedImports[from] != "" {
 		return
 	}
+	// The real name cannot be derived from the path, so the import always has an alias.
 	base := packageName(from)
 	name := base
 	for i := 2; n.isTaken(name); i++ {
@@ -134,6 +136,7 @@ const (
 // sorts all imports into one.
 func groupImports(source []byte) []byte {
 	const open, end = "import (\n", "\n)"
+	// The source is our own, and has at least two imports, which the printer puts into one block.
 	start := bytes.Index(source, []byte(open))
 	if start < 0 {
 		return source

@@ -39,9 +39,9 @@ func fields(g *jen.Group, of reflect.Value) {
 	}
 }
 
-// isDefault reports whether a field can be left out. The zero capacity is written because it is not the default in
-// limits.yaml: there, the default is the rate.
+// isDefault reports whether a field can be left out.
 func isDefault(name string, value reflect.Value) bool {
+	// A capacity of 0 is written, because readers know the rate as the default of limits.yaml. One shard means none, as 0 does.
 	return value.IsZero() && name != "Capacity" || name == "Shards" && value.Int() == 1
 }
 

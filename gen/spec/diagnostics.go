@@ -98,10 +98,12 @@ func digits(line int) int { return len(strconv.Itoa(line)) }
 
 // snippet prints the line with a mark under the place: "^~~~" for an error or "----" for a note.
 func snippet(out *bytes.Buffer, line int, shown excerpt, mark, more string, color string, ink cells.Ink) {
+	// An empty file has no line to show.
 	if shown == (excerpt{}) {
 		return
 	}
 	gutter := strings.Repeat(" ", digits(line))
+	// A wide character needs a mark of two cells.
 	underline := mark + strings.Repeat(more, max(0, cells.Of(shown.marked)-1))
 	fmt.Fprintf(out, "%s%s |%s\n", ink.Blue, gutter, ink.Off)
 	fmt.Fprintf(out, "%s%d |%s %s\n", ink.Blue, line, ink.Off, shown.before+shown.marked+shown.after)

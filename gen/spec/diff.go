@@ -20,6 +20,7 @@ func Diff(old, new *File) []Change {
 			name = guess
 		}
 		was := before[name]
+		// The limits that are left in before have been removed.
 		delete(before, name)
 		changes = append(changes, diffLimit(was, limit)...)
 	}
@@ -308,6 +309,7 @@ func only(limits []*Limit, trait func(*Limit) any) map[any]*Limit {
 			continue
 		}
 		if _, twice := found[key]; twice {
+			// The entry stays, so that a third limit with the trait is not taken for the only one.
 			limit = nil
 		}
 		found[key] = limit
@@ -338,6 +340,7 @@ func docTrait(l *Limit) any {
 }
 
 func ruleTrait(l *Limit) any {
+	// The names differ in any renaming.
 	policy := l.Policy
 	policy.Name = ""
 	return [2]any{policy, effectiveKey(l)}

@@ -340,8 +340,7 @@ func effectiveKey(l *Limit) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// effectiveStart is empty for an offset derived from the key. Offsets beyond ten years are written as instants, which
-// is probably how the file has them.
+// effectiveStart is empty for an offset derived from the key.
 func effectiveStart(l *Limit) string {
 	offset, aligned := l.Policy.Start.Offset()
 	switch {
@@ -349,6 +348,7 @@ func effectiveStart(l *Limit) string {
 		return firstUse
 	case !aligned:
 		return ""
+	// The file cannot have such an offset as a duration, so it has an instant.
 	case offset.Abs() > runtime.MaxPeriod:
 		return instantAt(offset).Format(time.RFC3339Nano)
 	}

@@ -56,6 +56,7 @@ var identifierForm = regexp.MustCompile(identifierPattern)
 
 func (p *parser) version(_ *File, e entry) bool {
 	switch {
+	// Some people quote versions, and "1" is not ambiguous.
 	case e.value.Value == "1" && (isString(e.value) || e.value.Tag == "!!int"):
 		return true
 	case isLaterVersion(e.value):
@@ -74,8 +75,7 @@ func isLaterVersion(n *yaml.Node) bool {
 	return n.Tag == "!!int" && n.Value != "1" && laterForm.MatchString(n.Value)
 }
 
-// laterVersion returns the version of a file in a future format, or nil. Its other diagnostics would be misleading,
-// because this version cannot judge the format.
+// laterVersion returns the version of a file in a future format, or nil.
 func laterVersion(root *yaml.Node) *yaml.Node {
 	for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
 		if root.Content[i].Value == "version" && isLaterVersion(root.Content[i+1]) {
@@ -116,9 +116,9 @@ func IsPackageName(name string) bool {
 // unusablePackages are the identifiers that [IsPackageName] refuses.
 func unusablePackages() []string { return slices.Concat(ignoredPackages, goKeywords()) }
 
-// goKeywords returns the keywords of Go, which package token does not list.
 func goKeywords() []string {
 	var keywords []string
+	// Package token has fewer than 256 tokens and no list of them.
 	for t := token.Token(0); t < 1<<8; t++ {
 		if t.IsKeyword() {
 			keywords = append(keywords, t.String())
@@ -148,6 +148,7 @@ func (p *parser) limits(file *File, e entry) bool {
 	for _, e := range entries {
 		file.Limits = append(file.Limits, p.oneLimit(e))
 	}
+	// Only now has each limit its goName.
 	p.sameGoNames(entries, file.Limits)
 	return true
 }
@@ -166,6 +167,7 @@ func (p *parser) withoutFields(entries []entry) []entry {
 		case isField && reported:
 		case isField && empty:
 			p.report(e.named, notIndented, "indent it below "+label(entries[i-1].name), "%s is a field of a limit, not a limit", e.name)
+			// Without its fields the limit above is empty, which would be reported again.
 			limits, reported = limits[:len(limits)-1], true
 		default:
 			limits, reported = append(limits, e), false
@@ -182,6 +184,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 		Pos:    e.named.pos,
 		Given:  map[string]Pos{},
 	}
+	// The first entry of that name has been checked.
 	if !e.again {
 		p.limitName(e)
 	}
@@ -195,6 +198,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
 	}
+	// A goName has been checked by its reader, and replaces the name derived from the limit's.
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.GoName)
 	}
@@ -221,6 +225,7 @@ func (p *parser) limitName(e entry) {
 // own: given has only the others.
 func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 	_, kind := given["kind"]
+	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.Policy, given) {
 		return
 	}
@@ -244,8 +249,8 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 	p.enoughForShards(policy, given)
 }
 
-// capacityIsZero reports whether the file gives a capacity of 0. The zero value also means that it could not be read.
 func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
+	// The zero value also means that the capacity could not be read.
 	_, ok := given["capacity"]
 	return ok && policy.Capacity == 0
 }
@@ -306,6 +311,7 @@ func (p *parser) lease(limit *Limit, e entry) bool {
 	}
 	before := len(p.found)
 	defer func(limit string) { p.limit = limit }(p.limit)
+	// Messages begin with the limit and the lease: "sendMessage: lease: for is missing".
 	p.limit += ": lease"
 	readFields(p, leaseFields, &limit.Policy.Lease, entries, e.named, p.complete(e.value))
 	return len(p.found) == before
@@ -327,6 +333,7 @@ func (p *parser) leaseFits(policy *runtime.Policy, given map[string]entry) {
 	if _, ok := given[source]; !ok {
 		source, note = "rate", "the capacity is the rate, given here"
 	}
+	// If neither could be read, the capacity is not known.
 	most, ok := given[source]
 	if !ok || policy.Lease.Tokens <= policy.Capacity {
 		return

@@ -192,6 +192,7 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 		return math.MaxInt64
 	}
 	rule := p.Rule("")
+	// The zero State is a full key, which can reserve the most.
 	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 	if err != nil {
 		panic("spec: a full key refuses its largest reservation: " + err.Error())
@@ -266,8 +267,8 @@ func left(p *runtime.Policy, used, elapsed int64) int64 {
 	return remaining(rule, runtime.State{Value: rule.Rate, TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
 }
 
-// remaining asks the runtime, because a second implementation of its rounding would differ from it in some cases.
 func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
+	// The runtime rounds. A second implementation of that would differ in some cases.
 	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
 	if err != nil {
 		panic("spec: a valid rule cannot be peeked: " + err.Error())
@@ -287,6 +288,7 @@ func pick(first bool, a, b int64) int64 {
 func accrued(p *runtime.Policy, t int64) int64 {
 	tokens, rest := accruedExactly(p, t)
 	almost := p.Rule("")
+	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
 	part := float64(rest) / float64(p.Period)
 	return add(tokens, remaining(almost, runtime.State{Value: part, Exists: true}, 0))
@@ -303,8 +305,9 @@ func accruedExactly(p *runtime.Policy, t int64) (tokens int64, rest uint64) {
 	return int64(min(whole, math.MaxInt64)), rest
 }
 
-// ceil returns a/b, rounded up. Adding b-1 first could overflow.
+// ceil returns a/b, rounded up.
 func ceil(a, b int64) int64 {
+	// The usual (a+b-1)/b could overflow.
 	if a%b == 0 {
 		return a / b
 	}

@@ -62,6 +62,7 @@ func leadingCapitals(word string) int {
 	for n < len(word) && isUpper(word[n]) {
 		n++
 	}
+	// The last capital of HTTPRequests begins the next word.
 	if n > 1 && n < len(word) && 'a' <= word[n] && word[n] <= 'z' {
 		n--
 	}
@@ -92,7 +93,8 @@ func (p *parser) sameGoNames(entries []entry, limits []*Limit) {
 	first := map[string]int{}
 	for i, limit := range limits {
 		if entries[i].again || !limitNameForm.MatchString(entries[i].name) {
-			continue // it has a diagnostic already
+			// It has a diagnostic already.
+			continue
 		}
 		before, twice := first[limit.GoName]
 		if !twice {
@@ -174,10 +176,12 @@ func fold(word string) []rune {
 func near(a, b []rune) (int, bool) {
 	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
 	allowed := max(1, shorter/3)
+	// The distance is at least the difference in length, which saves computing it for most words.
 	if longer-shorter > allowed {
 		return 0, false
 	}
 	d := distance(a, b)
+	// If every rune differs, the words have nothing in common, however short they are.
 	return d, d <= allowed && d < shorter
 }
 
@@ -198,6 +202,7 @@ func distance(a, b []rune) int {
 				swap++
 			}
 			row[j+1] = min(last[j+1]+1, row[j]+1, swap)
+			// Swapped neighbours are one slip, not two.
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}

@@ -40,6 +40,7 @@ func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, 
 		if before, twice := first[e.name]; twice {
 			p.report(e.named, duplicate, "", "%s is given twice", quote(e.name))
 			p.note(before.named, "first given here")
+			// The second value is read too, so that its errors are reported in the same run.
 			e.again = true
 		} else {
 			first[e.name] = e
@@ -49,10 +50,10 @@ func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, 
 	return entries, true
 }
 
-// complete reports whether every name of a map could be read. If one could not, it may be that of a field which seems to
-// be missing.
+// complete reports whether every name of a map could be read.
 func (p *parser) complete(node *yaml.Node) bool {
 	for i := 0; i < len(node.Content); i += 2 {
+		// The name in question may be that of a field which seems to be missing.
 		if key := node.Content[i]; p.settled[key] || !isString(key) {
 			return false
 		}
@@ -70,6 +71,7 @@ func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
 		return e, false
 	}
 	e.at = p.src.at(value)
+	// An empty value has no text to mark.
 	if e.at.pos == e.at.end {
 		e.at = e.named
 	}
@@ -85,6 +87,7 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == e.name })
 		if i < 0 {
 			if !e.again {
+				// A misspelled field counts as given: otherwise it would be reported as missing too.
 				seen[reportUnknown(p, e, fields)] = true
 			}
 			continue
@@ -92,9 +95,11 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 		seen[e.name] = true
 		before, target := len(p.found), into
 		if e.again {
-			target = new(T) // its errors are reported, but its value must not replace the first
+			// The value must not replace the first one.
+			target = new(T)
 		}
 		switch {
+		// The value has a diagnostic already.
 		case p.settled[e.value]:
 		case fields[i].read(p, target, e):
 			if !e.again {
@@ -123,6 +128,7 @@ func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
 
 // takes reports whether a text is a valid value of the field, by parsing a file with it.
 func (f field[T]) takes(text string) bool {
+	// A real parse is slow, but it runs for offers of wrong values only, and cannot disagree with the field.
 	p := &parser{src: newSource("", f.name+": "+text)}
 	root := p.document()
 	if root == nil {
@@ -139,6 +145,7 @@ func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
 		return name
 	}
 	meant := meantField(e.name, fields)
+	// A limit at the top of the file is a common slip, and a list of fields would not help there.
 	if meant == "" && p.limit == "" && p.looksLikeLimit(e.value) {
 		p.report(e.named, unknownField, "indent the limit below limits:", "unknown field %s", quote(e.name))
 		return "limits"

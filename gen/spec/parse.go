@@ -29,6 +29,7 @@ func Parse(name string, src []byte) (*File, Diagnostics) {
 	file := p.file()
 	if len(p.found) > 0 {
 		p.found.sort()
+		// Only now are the offers final: the field of a value may have dropped some of them.
 		p.found.suggest()
 		return nil, p.found
 	}
@@ -59,10 +60,12 @@ func (p *parser) file() *File {
 	if root == nil {
 		return nil
 	}
+	// Other diagnostics would be misleading: this version of the program does not have the rules of a future format.
 	if version := laterVersion(root); version != nil {
 		p.version(nil, entry{name: "version", value: version, at: p.src.at(version)})
 		return nil
 	}
+	// This precedes the fields, whose readers skip the values that it reports.
 	p.refuseIndirection(root)
 	file := &File{Name: p.src.name}
 	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
@@ -78,6 +81,7 @@ func (p *parser) report(at span, broken *Rule, help, format string, args ...any)
 	if p.limit != "" {
 		message = p.limit + ": " + message
 	}
+	// Readers look for the end of a file at its last text, not on an empty line below.
 	at = p.src.clamp(at)
 	p.found = append(p.found, Diagnostic{
 		ID: broken.ID, File: p.src.name, Pos: at.pos, End: at.end,
@@ -117,6 +121,7 @@ func (p *parser) document() *yaml.Node {
 
 // only returns the root of the first document, or reports the one after it.
 func (p *parser) only(first *yaml.Node, decoder *yaml.Decoder, reader *slowReader) *yaml.Node {
+	// The rest of the file is decoded too, because an error or a document there would otherwise be ignored.
 	second, err := decode(decoder)
 	root := first.Content[0]
 	switch {
@@ -143,6 +148,7 @@ func decode(decoder *yaml.Decoder) (document *yaml.Node, err error) {
 	}()
 	document = new(yaml.Node)
 	err = decoder.Decode(document)
+	// A file with comments only is a document without a root.
 	if err == nil && len(document.Content) == 0 {
 		err = io.EOF
 	}
@@ -160,6 +166,7 @@ func (r *slowReader) Read(b []byte) (int, error) {
 	if r.next == len(r.text) {
 		return 0, io.EOF
 	}
+	// More than one byte would make the position run ahead of the error by the size of the buffer.
 	b[0] = r.text[r.next]
 	r.next++
 	return 1, nil

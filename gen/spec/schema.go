@@ -34,6 +34,7 @@ func fileSchema() object {
 func encodeSchema(schema object) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
+	// Readers of the file would see \u003c in place of <.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(schema); err != nil {
@@ -54,7 +55,8 @@ func mapSchema[T any](fields []field[T]) object {
 			property["patternErrorMessage"] = "Write " + withoutMarks(f.accepts) + "."
 		}
 		if example, err := strconv.Atoi(f.example); err == nil && f.schema["minimum"] != nil {
-			property["examples"] = []any{example} // editors complete it; without it they complete 0, which is not valid
+			// Editors complete an example. Without one they complete 0, which is not valid.
+			property["examples"] = []any{example}
 		}
 		properties[f.name] = property
 		if f.required {

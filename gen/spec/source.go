@@ -24,6 +24,7 @@ type source struct {
 }
 
 func newSource(name, text string) *source {
+	// Editors do not count a byte order mark as a column.
 	text = strings.TrimPrefix(text, "\uFEFF")
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -43,6 +44,7 @@ func (s *source) line(n int) string {
 // from returns the text of a line from pos on.
 func (s *source) from(pos Pos) string {
 	line := s.line(pos.Line)
+	// Short lines, which are nearly all, are not worth a table.
 	if len(line) <= longLine {
 		return line[len(first(line, pos.Column-1)):]
 	}
@@ -84,7 +86,7 @@ func (s *source) wholeLine(n int) span {
 	return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:indent])}, strings.Trim(text, blank))
 }
 
-// clamp moves a span on an empty line to the last line of text before it, where readers look for the end of the file.
+// clamp moves a span on an empty line to the last line of text before it.
 func (s *source) clamp(at span) span {
 	if strings.Trim(s.line(at.pos.Line), " ") != "" {
 		return at
@@ -110,6 +112,7 @@ func lexeme(n *yaml.Node, rest string) string {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return "*" + n.Value
+	// An anchor or a tag precedes the value, and is what the diagnostics of such a node are about.
 	case n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || isTag(n, rest):
 		return firstWord(rest)
 	case beginsWithChild(n):
@@ -120,6 +123,7 @@ func lexeme(n *yaml.Node, rest string) string {
 		return quoted(rest, '"', '\\')
 	case n.Style&yaml.SingleQuotedStyle != 0:
 		return quoted(rest, '\'', '\'')
+	// Plain text of one line is in the source as it is; text of several lines is not.
 	case strings.HasPrefix(rest, n.Value):
 		return n.Value
 	}
@@ -174,6 +178,7 @@ func (s *source) excerpt(at span) excerpt {
 	after := rest[len(marked):]
 	if len(line) > mostShown {
 		before = last(before, mostBefore)
+		// The mark ends where the text is cut, and the text after it would be out of place.
 		if short := first(marked, mostMarked-1); len(short) < len(marked) {
 			marked, after = short+"…", ""
 		}
@@ -226,8 +231,7 @@ func (p *parser) legible() bool {
 	return len(p.found) == 0
 }
 
-// legibleLine reports the first illegible rune of a line. It returns false if the line is not UTF-8: in another encoding
-// every later line would be reported too.
+// legibleLine reports the first illegible rune of a line, and returns false if the line is not UTF-8.
 func (p *parser) legibleLine(number int, line string) bool {
 	for i, r := range line {
 		bad := r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD")
@@ -236,12 +240,14 @@ func (p *parser) legibleLine(number int, line string) bool {
 		}
 		at := spanning(Pos{number, 1 + utf8.RuneCountInString(line[:i])}, " ")
 		if bad {
+			// In another encoding every later line would be reported too.
 			p.report(at, invalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
 			return false
 		}
 		switch {
 		case unicode.Is(unicode.Bidi_Control, r):
 			p.report(at, controlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
+		// A joiner gets here only if it is stray.
 		case invisible(r), isJoiner(r):
 			p.report(at, controlCharacter, "delete it", "the character %U is invisible", r)
 		default:

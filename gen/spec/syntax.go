@@ -20,6 +20,7 @@ func (p *parser) syntaxError(err error, reached int) {
 		p.refuseAlias(p.src.alias(name, line), name)
 		return
 	}
+	// After a name without a colon, the YAML reader joins the next line to it, and reports the colon there.
 	if above := p.src.textAbove(line); strings.HasPrefix(problem.text, "mapping values") && p.src.lacksColon(above) {
 		line, problem.text = above, "could not find expected ':'"
 	}
@@ -36,6 +37,7 @@ func (p *parser) syntaxError(err error, reached int) {
 func (s *source) alias(name string, from int) span {
 	form := regexp.MustCompile(`\*` + regexp.QuoteMeta(name) + `(?:[ \t,\]}]|$)`)
 	for n := from; n <= len(s.lines); n++ {
+		// An asterisk in a comment is not an alias.
 		text, _, _ := strings.Cut(s.line(n), " #")
 		if place := form.FindStringIndex(text); place != nil && s.hasText(n) {
 			return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:place[0]])}, "*"+name)
@@ -136,6 +138,7 @@ func (s *source) faultyLine(p problem, reached int) int {
 	named := max(1, min(p.line, len(s.lines)))
 	switch {
 	case p.text == "did not find expected node content":
+		// For this message, the YAML reader names the line above.
 		return min(p.line+1, len(s.lines))
 	case p.text == "found unexpected end of stream":
 		if opens(s.line(1), `"`, `"`) || opens(s.line(1), "'", "'") {
@@ -154,6 +157,7 @@ func (s *source) faultyLine(p problem, reached int) int {
 		return s.textAbove(s.textAbove(reached))
 	}
 	for n, read := reached, 0; n >= 0 && read < mostReread; n-- {
+		// The longest prefix is tried first, because most errors are near the line that the reader had reached.
 		text := strings.Join(s.lines[:n], "\n")
 		if readable(text) {
 			return s.nextText(n)

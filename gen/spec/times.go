@@ -40,6 +40,7 @@ var longestPeriod = strconv.FormatInt(int64(runtime.MaxPeriod/words.Day), 10) + 
 // exact returns the length of a duration such as 1d12h in nanoseconds, without rounding, or false if the text is not a
 // duration.
 func exact(text string) (*big.Rat, bool) {
+	// The bound on the length keeps the arithmetic below fast for hostile files.
 	if !durationForm.MatchString(text) || len(text) > 100 {
 		return nil, false
 	}
@@ -80,14 +81,14 @@ func (p *parser) length(e entry) (time.Duration, bool) {
 	return length, true
 }
 
-// wholeNanoseconds returns a duration, or reports one with a fraction of a nanosecond. A duration beyond the range of
-// time.Duration becomes the longest one, which the caller refuses.
+// wholeNanoseconds returns a duration, or reports one with a fraction of a nanosecond.
 func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 	if !sum.IsInt() {
 		p.report(e.at, badDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, clip(e.value.Value))
 		return 0, false
 	}
 	if !sum.Num().IsInt64() {
+		// The longest duration is out of range for each caller.
 		return 1<<63 - 1, true
 	}
 	return time.Duration(sum.Num().Int64()), true
@@ -144,6 +145,7 @@ func meantDuration(text string) []string {
 	switch count := cmp.Or(parts[1], "1"); {
 	case !ok:
 		return nil
+	// "daily" may mean either: a calendar day is not always 24 hours, but a period of 1d is.
 	case unit == "d" && count == "1":
 		return []string{"1d", "24h"}
 	default:
@@ -194,6 +196,7 @@ func (p *parser) start(limit *Limit, e entry) (ok bool) {
 	case text == firstUse:
 		limit.Policy.Start = runtime.StartFirstUse()
 		return true
+	// Zero needs no unit.
 	case text == "0":
 		limit.Policy.Start = runtime.StartOffset(0)
 		return true
@@ -212,6 +215,7 @@ func (p *parser) instant(e entry) (runtime.Start, bool) {
 	text := e.value.Value
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
+	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
 	case !instantForm.MatchString(text):
 		p.report(e.at, badStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", quote(text))
 		p.meant(meantInstant(text))
@@ -238,6 +242,7 @@ func meantInstant(text string) string {
 // offset reads an offset from 0:00 UTC on 1 January 1970.
 func (p *parser) offset(e entry) (runtime.Start, bool) {
 	text := e.value.Value
+	// Without this, a misspelled "first use" would be reported as a wrong duration.
 	if Nearest(text, []string{firstUse, "first request"}) != "" {
 		p.report(e.at, badStart, "", "start must be %s, not %s", startInWords, describe(e.value))
 		p.meant(firstUse)

@@ -42,6 +42,7 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 	plain := strings.ReplaceAll(e.value.Value, "_", "")
 	number := e.value.Tag == "!!int" || e.value.Tag == "!!float"
 	switch {
+	// wholeForm matches 010 too, so this case must come first.
 	case number && octalForm.MatchString(plain):
 		p.leadingZero(e, plain)
 	case number && wholeForm.MatchString(e.value.Value):
@@ -68,6 +69,7 @@ func (p *parser) numberHelp(e entry) string {
 		return ""
 	case parts != nil:
 		if per := meantDuration(parts[3]); len(per) > 0 {
+			// The remedy contains the period, so that it need not be reported as missing.
 			p.impliesPeriod = true
 			return "write rate: " + parts[1] + " and period: " + per[0]
 		}
@@ -96,6 +98,7 @@ func inDecimal(text string) string {
 func (p *parser) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
+		// 07 is 7 in either base, so only one reading is offered.
 		if octal := strconv.FormatInt(n, 10); octal != decimal.String() {
 			p.report(e.at, leadingZero, "", "%s is written %s, which YAML reads as octal %d", e.name, clip(e.value.Value), n)
 			p.meant(decimal.String(), octal)
@@ -158,7 +161,8 @@ func (p *parser) doc(limit *Limit, e entry) bool {
 		}
 		p.report(p.docLine(e, i), badDoc, "write it in other words", "%s", problem)
 		if ok = false; !isLiteral(e.value) {
-			break // errors of other lines would have the same place
+			// Errors of the other lines would have the same place.
+			break
 		}
 	}
 	limit.Doc = strings.TrimRight(strings.Join(lines, "\n"), "\n")
@@ -187,9 +191,9 @@ func docProblem(line string) string {
 
 func isLiteral(n *yaml.Node) bool { return n.Style&yaml.LiteralStyle != 0 }
 
-// docLine returns the place of a line of the text. For a folded or a quoted text it is that of the whole text, because
-// the YAML reader does not keep the places of its lines.
+// docLine returns the place of a line of the text, or of the whole text if it is not literal.
 func (p *parser) docLine(e entry, i int) span {
+	// The YAML reader keeps the lines of literal text only.
 	if !isLiteral(e.value) {
 		return e.at
 	}

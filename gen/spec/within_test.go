@@ -15,7 +15,7 @@ import (
 // lease and spend them later or give them back, at each of some instants. Reserved tokens are used when they are due.
 type search struct {
 	rule     runtime.Rule
-	length   time.Duration   // of the interval, its first and last instant included
+	length   time.Duration   // length of the interval, both ends included
 	instants []time.Duration // in ascending order, from the beginning of a window
 	firsts   time.Duration   // the last instant that the interval can begin at
 	most     int64           // the largest count

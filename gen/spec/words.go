@@ -32,6 +32,7 @@ func (l *Limit) WorstCase() string {
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
 		return "Worst case: reservations have no bound."
 	case p.MaxReserved == runtime.Unbounded:
+		// Unbounded reservations have no worst case, but callers who do not reserve have one.
 		return worst(Unreserved(p)) + " without reservations, which have no bound."
 	case p.Reserves():
 		return worst(p) + ", counting reserved tokens when their delay has passed."
@@ -100,6 +101,7 @@ func alignedWords(period time.Duration, at time.Time) string {
 	case period == words.Week:
 		return fmt.Sprintf("Windows begin on %s at %s UTC.", at.Weekday(), timeOfDay(at))
 	case words.Day%period == 0:
+		// The instant may be any of the windows' beginnings: people want the first one of a day.
 		sinceMidnight := at.Sub(at.Truncate(words.Day))
 		first := at.Truncate(words.Day).Add(sinceMidnight % period)
 		return fmt.Sprintf("Windows begin at %s UTC, and every %s.", timeOfDay(first), words.Period(period))
