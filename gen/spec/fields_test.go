@@ -67,8 +67,8 @@ func TestFieldNamesAreUnique(t *testing.T) {
 
 func TestCorpusHasEveryField(t *testing.T) {
 	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields)) {
-		assert.True(t, givenInGood(t, name), "no good file has %s", name)
-		assert.True(t, wrongInBad(t, name), "no bad file has a wrong %s", name)
+		assert.True(t, givenInGood(t, name), "no valid file has %s: add it to testdata/spec/good/every-field.yaml", name)
+		assert.True(t, wrongInBad(t, name), "no file has a wrong %s: add one to testdata/spec/bad, then go test ./gen/spec -run BadFiles -update", name)
 	}
 }
 
@@ -177,5 +177,5 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 			assert.True(t, r.message != "" && r.help != "" && r.schema != nil, "a refusal of %v", kind)
 		}
 	}
-	assert.Len(t, algorithms, len(runtime.Kinds()))
+	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/spec/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
 }
