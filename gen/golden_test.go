@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew, once what they hold has compiled and behaved")
+var update = flag.Bool("update", false, "rewrite the golden files, once their code has compiled and behaved")
 
 const testdata = "../testdata/gen"
 
-// goldens are the directories of testdata with a limits.yaml, and the want.go that comes of it.
+// goldens are the directories of testdata with a limits.yaml and the want.go generated from it.
 var goldens = []string{"basic", "kinds", "keys", "names", "docs"}
 
 func golden(t testing.TB, name string) []byte {
@@ -27,6 +28,33 @@ func golden(t testing.TB, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(testdata, name, "limits.yaml"))
 	require.NoError(t, err)
 	return generated(t, string(text))
+}
+
+// policiesOf returns the policies of a golden file as the program of [behaves] prints those of the generated code.
+func policiesOf(t testing.TB, name string) string {
+	t.Helper()
+	var out strings.Builder
+	for _, l := range limitsOf(t, name) {
+		fmt.Fprintf(&out, "%+v\n", withDefaults(l.Policy))
+	}
+	return out.String()
+}
+
+// withDefaults returns a policy without values that generated code leaves out.
+func withDefaults(p runtime.Policy) runtime.Policy {
+	if p.Shards == 1 {
+		p.Shards = 0
+	}
+	return p
+}
+
+func limitsOf(t testing.TB, name string) []*spec.Limit {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testdata, name, "limits.yaml"))
+	require.NoError(t, err)
+	file, diagnostics := spec.Parse("limits.yaml", text)
+	require.Empty(t, diagnostics)
+	return file.Limits
 }
 
 func generated(t testing.TB, text string) []byte {
@@ -39,7 +67,7 @@ func generated(t testing.TB, text string) []byte {
 	return code
 }
 
-// Is the text what we meant?
+// The first of three questions: is the code what we meant?
 func TestGolden(t *testing.T) {
 	if *update {
 		behaves(t)
@@ -53,12 +81,12 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(path)
 			require.NoError(t, err)
-			assert.Equal(t, string(want), string(got), "if it is meant: go test ./gen -run Golden -update")
+			assert.Equal(t, string(want), string(got), "if the change is intended: go test ./gen -run Golden -update")
 		})
 	}
 }
 
-// Does it compile and behave?
+// The second question: does the code compile and behave?
 func TestGeneratedCodeBehaves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
@@ -73,7 +101,7 @@ func behaves(t *testing.T) {
 	for _, name := range goldens {
 		files[name+"/limits.gen.go"] = string(golden(t, name))
 		fmt.Fprintf(&imports, "import %s \"example.com/app/%s\"\n", name, name)
-		fmt.Fprintf(&calls, "\texercise(%s.New(new(runtime.MemStore)), %s.Policies())\n", name, name)
+		fmt.Fprintf(&calls, "\texercise(%s.New(new(runtime.MemStore)), %s.Policies(), %q)\n", name, name, policiesOf(t, name))
 	}
 	files["all.go"] = "package main\n\nimport \"" + runtimePath + "\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"
 	for _, name := range []string{"main.go", "exercise.go"} {
@@ -88,7 +116,7 @@ func behaves(t *testing.T) {
 	require.Equal(t, string(want), got)
 }
 
-// Does the guard against an older runtime fire?
+// The third question: does the guard against an older runtime fire?
 func TestStaleRuntimeDoesNotCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the compiler")
@@ -115,7 +143,7 @@ func TestGeneratedCodeIsClean(t *testing.T) {
 	out, err := goTool(t, root(t), append([]string{"vet"}, packages...)...)
 	assert.NoError(t, err, out)
 	if _, err := exec.LookPath("staticcheck"); err != nil {
-		require.Empty(t, os.Getenv("CI"), "staticcheck must be there where all is tested")
+		require.Empty(t, os.Getenv("CI"), "install staticcheck: CI must run all tests")
 		t.Skip("staticcheck is not installed")
 	}
 	out, err = tool(t, root(t), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
@@ -123,8 +151,7 @@ func TestGeneratedCodeIsClean(t *testing.T) {
 	handwritten(t, packages)
 }
 
-// handwritten has staticcheck look at the code as if people had written it: it is milder with generated
-// code.
+// handwritten runs staticcheck on the code without its header, because it skips some checks for generated code.
 func handwritten(t *testing.T, packages []string) {
 	files := map[string]string{}
 	for i, name := range goldens {
@@ -136,8 +163,7 @@ func handwritten(t *testing.T, packages []string) {
 	assert.NoError(t, err, out)
 }
 
-// Does what the author may name things compile, even if Go has a meaning for the name?
-func TestNamesWithAMeaningInGo(t *testing.T) {
+func TestNamesWithAMeaningInGoCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the compiler")
 	}

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// root is the directory of this module.
+// root returns the directory of this module.
 func root(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("..")
@@ -18,7 +19,7 @@ func root(t testing.TB) string {
 	return path
 }
 
-// module writes a module of its own that uses this one, and returns its directory.
+// module writes a new module that requires this one, and returns its directory.
 func module(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,4 +51,29 @@ func tool(t testing.TB, dir, name string, args ...string) (string, error) {
 	command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
 	out, err := command.CombinedOutput()
 	return string(out), err
+}
+
+// Each dependency of the generator becomes a requirement of every app that adds the tool.
+func TestGenImportsLittle(t *testing.T) {
+	out, err := goTool(t, root(t), "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./gen", "./cmd/...")
+	require.NoError(t, err, out)
+	allowed := []string{modulePath, "github.com/dave/jennifer/jen", "gopkg.in/yaml.v3"}
+	for path := range strings.FieldsSeq(out) {
+		assert.True(t, path == allowed[1] || path == allowed[2] || strings.HasPrefix(path, allowed[0]+"/"),
+			"%s: apps that add the tool would have to require it", path)
+		if !strings.Contains(path, "/runtime/sqlstore/internal/") {
+			assert.NotContains(t, path, "/runtime/sqlstore/", "the tool prints the SQL of dialects, and must not depend on a driver")
+		}
+	}
+}
+
+func TestOnlyGenImportsThePrinter(t *testing.T) {
+	out, err := goTool(t, root(t), "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
+	require.NoError(t, err, out)
+	for line := range strings.Lines(out) {
+		path, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if path != modulePath+"/gen" {
+			assert.NotContains(t, imports, "dave/jennifer", "%s must leave printing to package gen", path)
+		}
+	}
 }

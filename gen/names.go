@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"bytes"
 	"path"
 	"regexp"
 	"slices"
@@ -12,15 +13,15 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// names are the identifiers of a source that depend on what the author chose.
+// names are the identifiers of a source that depend on names of the author.
 type names struct {
-	// receiver is that of all methods, and is no parameter of any.
+	// receiver is the receiver of all methods, and not a parameter of any.
 	receiver string
-	// imports holds the name of every package that a type of a key comes from, by its path.
+	// imports has the names of the packages with types of keys, by path.
 	imports map[string]string
 }
 
-// fixedImports are the packages that the source imports for its own use, by path.
+// fixedImports are the names of the packages that the source itself uses, by path.
 var fixedImports = map[string]string{
 	contextPath: "context",
 	timePath:    "time",
@@ -33,6 +34,7 @@ func namesFor(f *spec.File) names {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) })
 	}
+	// All methods have the same receiver, because linters report differing ones.
 	for taken(n.receiver) {
 		n.receiver += "l"
 	}
@@ -46,11 +48,12 @@ func namesFor(f *spec.File) names {
 	return n
 }
 
-// importPackage chooses the name of a package, which cannot be known from its path.
+// importPackage chooses the name of a package.
 func (n names) importPackage(from string) {
 	if n.imports[from] != "" || fixedImports[from] != "" {
 		return
 	}
+	// The real name cannot be derived from the path, so the import always has an alias.
 	base := packageName(from)
 	name := base
 	for i := 2; n.isTaken(name); i++ {
@@ -67,10 +70,11 @@ func (n names) isTaken(name string) bool {
 			}
 		}
 	}
-	return name == "init" || jen.IsReservedWord(name) // a name of the file's scope cannot be init
+	// Go forbids the name init in the scope of a file.
+	return name == "init" || jen.IsReservedWord(name)
 }
 
-// register tells the printer the names of the packages.
+// register passes the names of the packages to the printer.
 func (n names) register(file *jen.File) {
 	file.ImportNames(fixedImports)
 	for from, name := range n.imports {
@@ -78,8 +82,8 @@ func (n names) register(file *jen.File) {
 	}
 }
 
-// parameter returns the name of the parameter for a part of a limit's key: the part's own, unless the
-// body of the method needs that name for something else.
+// parameter returns the name of the parameter for a part of a limit's key: the name of the part, unless that would hide a
+// name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
 	name := part
 	for name == "runtime" || name == policyName(l) || name != part && hasPart(l, name) {
@@ -92,7 +96,7 @@ func hasPart(l *spec.Limit, name string) bool {
 	return slices.ContainsFunc(l.Key, func(p spec.KeyPart) bool { return p.Name == name })
 }
 
-// splitType splits import/path.Type. It is false for a type that needs no import of the author's.
+// splitType splits import/path.Type, or returns false for a predeclared type of keys.
 func splitType(written string) (from, name string, ok bool) {
 	if keyParts[written] != "" {
 		return "", "", false
@@ -106,8 +110,8 @@ var (
 	noIdentifier = regexp.MustCompile(`^[^a-z]+|[^a-z0-9]+`)
 )
 
-// packageName makes a name for the package at a path: the last element that is not a version, as far as
-// it can be an identifier.
+// packageName returns a name for the package at a path: the last element that is not a version, without the characters
+// that an identifier cannot have.
 func packageName(from string) string {
 	last := path.Base(from)
 	if parent := path.Dir(from); majorVersion.MatchString(last) && parent != "." {
@@ -118,4 +122,38 @@ func packageName(from string) string {
 		return name
 	}
 	return "pkg"
+}
+
+const (
+	modulePath  = "github.com/ratelimitgen/ratelimitgen"
+	runtimePath = modulePath + "/runtime"
+	contextPath = "context"
+	timePath    = "time"
+	netipPath   = "net/netip"
+)
+
+// groupImports splits the import block of a source into two groups, the standard library and all others. The printer
+// sorts all imports into one.
+func groupImports(source []byte) []byte {
+	const open, end = "import (\n", "\n)"
+	// The source is our own, and has at least two imports, which the printer puts into one block.
+	start := bytes.Index(source, []byte(open))
+	if start < 0 {
+		return source
+	}
+	start += len(open)
+	length := bytes.Index(source[start:], []byte(end))
+	lines := strings.Split(string(source[start:start+length]), "\n")
+	others := slices.DeleteFunc(slices.Clone(lines), isStandard)
+	standard := slices.DeleteFunc(lines, func(line string) bool { return !isStandard(line) })
+	grouped := strings.Join(standard, "\n") + "\n\n" + strings.Join(others, "\n")
+	return slices.Concat(source[:start], []byte(grouped), source[start+length:])
+}
+
+// isStandard reports whether a line imports a package of the standard library, by the rule of go get: the first element of
+// its path has no dot.
+func isStandard(line string) bool {
+	_, path, _ := strings.Cut(line, `"`)
+	first, _, _ := strings.Cut(strings.TrimSuffix(path, `"`), "/")
+	return !strings.Contains(first, ".")
 }

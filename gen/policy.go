@@ -1,6 +1,12 @@
 package gen
 
 import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -9,21 +15,7 @@ import (
 
 func policyName(l *spec.Limit) string { return "policy" + l.GoName }
 
-// kindNames are the names of the kinds in Go.
-var kindNames = map[runtime.Kind]string{
-	runtime.TokenBucket:   "TokenBucket",
-	runtime.FixedWindow:   "FixedWindow",
-	runtime.SlidingWindow: "SlidingWindow",
-}
-
-// durabilityNames are the names in Go of the durabilities that a limit can ask for.
-var durabilityNames = map[runtime.Durability]string{
-	runtime.DurabilityRelaxed: "DurabilityRelaxed",
-	runtime.DurabilityFull:    "DurabilityFull",
-}
-
-// policyLiteral is a policy with its effective values, in the order in which people read them. Of the
-// fields that a limit may do without, those that are zero are left out.
+// policyLiteral is a policy with its effective values. Defaults are left out.
 //
 //	runtime.Policy{
 //		Name:     "sendMessage",
@@ -33,52 +25,119 @@ var durabilityNames = map[runtime.Durability]string{
 //		Capacity: 20,
 //	}
 func policyLiteral(p *runtime.Policy) *jen.Statement {
-	return jen.Qual(runtimePath, "Policy").CustomFunc(onePerLine, func(g *jen.Group) {
-		field(g, "Name", jen.Lit(p.Name))
-		field(g, "Kind", jen.Qual(runtimePath, kindNames[p.Kind]))
-		field(g, "Rate", tokens(p.Rate))
-		field(g, "Period", duration(p.Period))
-		field(g, "Capacity", tokens(p.Capacity))
-		if p.MaxReserved != 0 {
-			field(g, "MaxReserved", maxReserved(p.MaxReserved))
-		}
-		if p.Start != (runtime.Start{}) {
-			field(g, "Start", start(p.Start))
-		}
-		if p.Shards > 1 {
-			field(g, "Shards", jen.Lit(p.Shards))
-		}
-		if p.Timeout != 0 {
-			field(g, "Timeout", duration(p.Timeout))
-		}
-		if p.OnError == runtime.FailOpen {
-			field(g, "OnError", jen.Qual(runtimePath, "FailOpen"))
-		}
-		if p.DenyCache != 0 {
-			field(g, "DenyCache", duration(p.DenyCache))
-		}
-		if p.Lease != (runtime.Lease{}) {
-			field(g, "Lease", lease(p.Lease))
-		}
-		if p.Durability != runtime.DurabilityDefault {
-			field(g, "Durability", jen.Qual(runtimePath, durabilityNames[p.Durability]))
-		}
-	})
+	return jen.Qual(runtimePath, "Policy").CustomFunc(onePerLine, func(g *jen.Group) { fields(g, reflect.ValueOf(*p)) })
 }
 
-// lease is a block on one line: runtime.Lease{Tokens: 100, For: 200 * time.Millisecond}.
-func lease(l runtime.Lease) *jen.Statement {
-	return jen.Qual(runtimePath, "Lease").Values(
-		jen.Id("Tokens").Op(":").Add(tokens(l.Tokens)),
-		jen.Id("For").Op(":").Add(duration(l.For)),
-	)
-}
-
-func field(g *jen.Group, name string, value jen.Code) { g.Id(name).Op(":").Add(value) }
-
-func maxReserved(n int64) *jen.Statement {
-	if n == runtime.Unbounded {
-		return jen.Qual(runtimePath, "Unbounded")
+// fields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
+// type needs a case in [literal], and any other needs no code.
+func fields(g *jen.Group, of reflect.Value) {
+	for i := range of.NumField() {
+		name, value := of.Type().Field(i).Name, of.Field(i)
+		if !isDefault(name, value) {
+			g.Id(name).Op(":").Add(literal(name, value))
+		}
 	}
-	return tokens(n)
+}
+
+// isDefault reports whether a field can be left out.
+func isDefault(name string, value reflect.Value) bool {
+	// A capacity of 0 is written, because readers know the rate as the default of limits.yaml. One shard means none, as 0 does.
+	return value.IsZero() && name != "Capacity" || name == "Shards" && value.Int() == 1
+}
+
+// literal is the value of a field, as people would write it.
+func literal(name string, value reflect.Value) *jen.Statement {
+	switch v := value.Interface().(type) {
+	case string, int:
+		return jen.Lit(v)
+	case int64:
+		if name == "MaxReserved" && v == runtime.Unbounded {
+			return jen.Qual(runtimePath, "Unbounded")
+		}
+		return tokens(v)
+	case time.Duration:
+		return duration(v)
+	case runtime.Start:
+		return start(v)
+	case runtime.Kind:
+		return constant("", v)
+	case runtime.OnError:
+		return constant("Fail", v)
+	case runtime.Durability:
+		return constant("Durability", v)
+	case runtime.Lease:
+		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { fields(g, value) })
+	default:
+		panic(fmt.Sprintf("gen: no literal for the type %T of runtime.Policy.%s: add a case to literal in gen/policy.go", v, name))
+	}
+}
+
+// constant is the constant of package runtime for a value that limits.yaml writes in words: runtime.TokenBucket for
+// "token bucket".
+func constant(prefix string, value fmt.Stringer) *jen.Statement {
+	for word := range strings.FieldsSeq(value.String()) {
+		prefix += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return jen.Qual(runtimePath, prefix)
+}
+
+// tokens is a number of tokens. Numbers of more than four digits have groups of three: 40_000.
+func tokens(n int64) *jen.Statement {
+	digits := strconv.FormatInt(n, 10)
+	if len(digits) > 4 {
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "_" + digits[i:]
+		}
+	}
+	return jen.Op(digits)
+}
+
+var units = []struct {
+	length time.Duration
+	name   string
+}{
+	{time.Hour, "Hour"},
+	{time.Minute, "Minute"},
+	{time.Second, "Second"},
+	{time.Millisecond, "Millisecond"},
+	{time.Microsecond, "Microsecond"},
+	{time.Nanosecond, "Nanosecond"},
+}
+
+// duration is a length of time in the longest unit that divides it: time.Minute, 90 * time.Second.
+func duration(d time.Duration) *jen.Statement {
+	if d == 0 {
+		return jen.Lit(0)
+	}
+	i := 0
+	for d%units[i].length != 0 {
+		i++
+	}
+	unit := jen.Qual(timePath, units[i].name)
+	if n := int64(d / units[i].length); n != 1 {
+		return jen.Op(strconv.FormatInt(n, 10)).Op("*").Add(unit)
+	}
+	return unit
+}
+
+// start is the start of windows, as the author has probably written it: an offset of more than a year was a date.
+func start(s runtime.Start) *jen.Statement {
+	const year = 365 * 24 * time.Hour
+	offset, _ := s.Offset()
+	switch {
+	case s.FirstUse():
+		return jen.Qual(runtimePath, "StartFirstUse").Call()
+	case offset.Abs() < year:
+		return jen.Qual(runtimePath, "StartOffset").Call(duration(offset))
+	}
+	return jen.Qual(runtimePath, "StartAt").Call(date(time.Unix(0, int64(offset)).UTC()))
+}
+
+// date is an instant: time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC).
+func date(t time.Time) *jen.Statement {
+	return jen.Qual(timePath, "Date").Call(
+		jen.Lit(t.Year()), jen.Qual(timePath, t.Month().String()), jen.Lit(t.Day()),
+		jen.Lit(t.Hour()), jen.Lit(t.Minute()), jen.Lit(t.Second()), jen.Lit(t.Nanosecond()),
+		jen.Qual(timePath, "UTC"),
+	)
 }

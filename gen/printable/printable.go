@@ -105,6 +105,7 @@ func JSON(text []byte) []byte {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRune(text[at:])
 		switch {
+		// Azure Pipelines runs "##[" in a log as a command.
 		case r == '[' && hashes >= 2, r != '\n' && !safe(prev, r, n):
 			for _, unit := range utf16.Encode([]rune{r}) {
 				out = append(out, `\u`...)
@@ -164,6 +165,7 @@ func safe(prev, r rune, n int) bool {
 	switch {
 	case r < utf8.RuneSelf:
 		return ' ' <= r && r <= '~'
+	// A correctly encoded U+FFFD has three bytes and is safe.
 	case r == utf8.RuneError && n == 1:
 		return false
 	case r == '\u200D', r == '\uFE0E', r == '\uFE0F':

@@ -48,6 +48,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		out = append(out, w.next(r, string(text[:n]))...)
 		text = text[n:]
 	}
+	// The caller may reuse the array of p.
 	w.partial = append([]byte(nil), text...)
 	if _, err := w.w.Write(out); err != nil {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the .want files anew")
+var update = flag.Bool("update", false, "rewrite the .want files")
 
 // corpus returns the files of one side of the corpus, "bad" or "good", by name.
 func corpus(t testing.TB, side string) map[string][]byte {
@@ -31,7 +31,7 @@ func corpus(t testing.TB, side string) map[string][]byte {
 	return files
 }
 
-func TestBadFilesSayWhatIsWrong(t *testing.T) {
+func TestBadFilesPrintTheWantedDiagnostics(t *testing.T) {
 	for name, src := range corpus(t, "bad") {
 		t.Run(name, func(t *testing.T) {
 			file, ds := Parse(name, src)
@@ -49,7 +49,7 @@ func TestBadFilesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestGoodFilesHaveNothingWrong(t *testing.T) {
+func TestGoodFilesHaveNoDiagnostics(t *testing.T) {
 	for name, src := range corpus(t, "good") {
 		t.Run(name, func(t *testing.T) {
 			file, ds := Parse(name, src)
@@ -63,7 +63,7 @@ func TestGoodFilesHaveNothingWrong(t *testing.T) {
 }
 
 func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
-	broken := map[string]bool{fileTooLarge: true} // too large for the corpus too
+	broken := map[string]bool{fileTooLarge.ID: true} // such a file would be too large for the corpus
 	for name, src := range corpus(t, "bad") {
 		_, ds := Parse(name, src)
 		for _, d := range ds {
@@ -74,5 +74,33 @@ func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
 	for _, rule := range Rules() {
 		known[rule.ID] = true
 	}
-	assert.Equal(t, slices.Sorted(maps.Keys(known)), slices.Sorted(maps.Keys(broken)))
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		assert.True(t, broken[id], "no file breaks %s: add one to testdata/spec/bad, then go test ./gen/spec -run BadFiles -update", id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(broken)) {
+		assert.True(t, known[id], "Rules lacks the id %s: declare its rule in gen/spec/rules.go", id)
+	}
+}
+
+func TestExamplesOfRulesBreakAndKeepThem(t *testing.T) {
+	for _, rule := range Rules() {
+		if rule.Wrong == "" {
+			continue
+		}
+		t.Run(rule.ID, func(t *testing.T) {
+			_, wrong := Parse("limits.yaml", []byte(rule.Wrong))
+			assert.Contains(t, ids(wrong), rule.ID)
+			_, right := Parse("limits.yaml", []byte(rule.Right))
+			assert.Empty(t, right)
+			assert.NotEmpty(t, rule.Summary)
+		})
+	}
+}
+
+func ids(ds Diagnostics) []string {
+	var ids []string
+	for _, d := range ds {
+		ids = append(ids, d.ID)
+	}
+	return ids
 }

@@ -1,14 +1,17 @@
 package spec
 
-// Diff returns what has changed from one file to another: first of the file, then of each limit in the
-// order of the new file, then the limits that are gone. It compares the values that hold, whether they are
-// given or not: period: 60s is period: 1m, and a capacity that is left out follows the rate. The order of
-// limits, comments and the way in which a value is written are no changes.
+import (
+	"slices"
+	"strings"
+)
+
+// Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
+// file, then the removed limits. It compares effective values, given or not: period: 60s equals period: 1m, and a
+// capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
 //
-// A limit that is gone and one that is new are taken for one that was renamed if they look like it. That is
-// a guess; see [Change].
+// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
 func Diff(old, new *File) []Change {
-	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, fileGives)
+	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
 	before := limitsByName(old)
 	names := renames(old, new)
 	for _, limit := range new.Limits {
@@ -17,16 +20,194 @@ func Diff(old, new *File) []Change {
 			name = guess
 		}
 		was := before[name]
+		// The limits that are left in before have been removed.
 		delete(before, name)
 		changes = append(changes, diffLimit(was, limit)...)
 	}
 	for _, limit := range old.Limits {
 		if name := limit.Policy.Name; before[name] != nil {
-			changes = append(changes, Change{ID: limitRemoved, Limit: name, Old: named(limit)})
+			changes = append(changes, Change{ID: limitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
 		}
 	}
 	return changes
 }
+
+// Change is one difference between two files: a fact, without a judgement.
+type Change struct {
+	// ID is that of one of [ChangeKinds]: "capacity-changed". It never changes.
+	ID string
+	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
+	Limit string
+	// Field is the field with another value; "" if the limit was added, removed or renamed.
+	Field string
+	// Old and New are the sides of the change.
+	Old, New Side
+}
+
+// Side is one side of a [Change].
+type Side struct {
+	// Limit is the limit in that file; nil if the file lacks it.
+	Limit *Limit
+	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was
+	// added, removed or renamed, it is the limit's name.
+	Value string
+	// Given reports whether the file gives the value. Otherwise it is a default.
+	Given bool
+	// Pos is the place of the value; if it is not given, of the limit's name or of the file's first rune. It is zero on
+	// the side that lacks the limit.
+	Pos Pos
+}
+
+// ChangeKind is a way in which two files can differ.
+type ChangeKind struct {
+	// ID is the [Change.ID] of such changes. An id never changes its meaning.
+	ID string
+	// Fields are the fields with such changes; none for changes of a whole limit.
+	Fields []string
+	// Summary describes the change and its main consequence in one sentence.
+	Summary string
+	// Old and New are two files with exactly this difference.
+	Old, New string
+}
+
+// ChangeKinds returns every kind of change, in the order in which [Diff] reports those of one limit.
+func ChangeKinds() []ChangeKind {
+	kinds := slices.Clone(changeKinds)
+	for i, k := range kinds {
+		kinds[i].Fields = append(fieldsOf(k.ID, fileFields), fieldsOf(k.ID, limitFields)...)
+	}
+	return kinds
+}
+
+// fieldsOf returns the fields of a table with a kind of change.
+func fieldsOf[T any](id string, fields []field[T]) (of []string) {
+	for _, f := range fields {
+		if f.change != nil && f.change.ID == id {
+			of = append(of, f.name)
+		}
+	}
+	return of
+}
+
+// changeKinds are those declared below, in their order.
+var changeKinds []ChangeKind
+
+// changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
+func changeKind(k ChangeKind) *ChangeKind {
+	changeKinds = append(changeKinds, k)
+	return &k
+}
+
+var (
+	packageChanged = changeKind(ChangeKind{
+		ID:      "package-changed",
+		Summary: "The generated package has another name, so its importers must change.",
+		Old:     "package: limits\n" + valid,
+		New:     "package: quotas\n" + valid,
+	})
+	limitAdded = changeKind(ChangeKind{
+		ID:      "limit-added",
+		Summary: "There is a limit with a new name. It has no effect until its method is called.",
+		Old:     valid,
+		New:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
+	})
+	limitRemoved = changeKind(ChangeKind{
+		ID:      "limit-removed",
+		Summary: "A limit was removed: calls of its method no longer compile, and its rows stay in the database.",
+		Old:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
+		New:     valid,
+	})
+	limitRenamed = changeKind(ChangeKind{
+		ID:      "limit-renamed",
+		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
+		Old:     valid,
+		New:     strings.Replace(valid, "sendMessage", "postMessage", 1),
+	})
+	docChanged = changeKind(ChangeKind{
+		ID:      "doc-changed",
+		Summary: "The doc has another text. Nothing else changes.",
+		Old:     limitOf("doc: bounds posts.", bucket),
+		New:     limitOf("doc: bounds how fast one user can post.", bucket),
+	})
+	keyChanged = changeKind(ChangeKind{
+		ID:      "key-changed",
+		Summary: "Requests are counted per other things, or the parameters of the method have other types or names.",
+		Old:     limitOf("key: {userID: int64}", bucket),
+		New:     limitOf("key: {teamID: int64, userID: int64}", bucket),
+	})
+	kindChanged = changeKind(ChangeKind{
+		ID:      "kind-changed",
+		Summary: "Tokens are granted in another way, and the stored state is read in another way.",
+		Old:     valid,
+		New:     strings.Replace(valid, "token bucket", "fixed window", 1),
+	})
+	rateChanged = changeKind(ChangeKind{
+		ID:      "rate-changed",
+		Summary: "The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
+		Old:     valid,
+		New:     strings.Replace(valid, "period: 1m", "period: 30s", 1),
+	})
+	capacityChanged = changeKind(ChangeKind{
+		ID:      "capacity-changed",
+		Summary: "More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
+		Old:     valid,
+		New:     limitOf(bucket, "capacity: 20"),
+	})
+	maxReservedChanged = changeKind(ChangeKind{
+		ID:      "max-reserved-changed",
+		Summary: "More or fewer tokens can be reserved ahead of their time.",
+		Old:     valid,
+		New:     limitOf(bucket, "maxReserved: 20"),
+	})
+	startChanged = changeKind(ChangeKind{
+		ID:      "start-changed",
+		Summary: "Windows begin at other times.",
+		Old:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
+		New:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
+	})
+	shardsChanged = changeKind(ChangeKind{
+		ID:      "shards-changed",
+		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",
+		Old:     limitOf(bucket, "shards: 2"),
+		New:     limitOf(bucket, "shards: 5"),
+	})
+	timeoutChanged = changeKind(ChangeKind{
+		ID:      "timeout-changed",
+		Summary: "A decision may take more or less time before the store counts as failed.",
+		Old:     limitOf(bucket, "timeout: 1s"),
+		New:     limitOf(bucket, "timeout: 100ms"),
+	})
+	onErrorChanged = changeKind(ChangeKind{
+		ID:      "on-error-changed",
+		Summary: "The decision if the store fails has changed.",
+		Old:     valid,
+		New:     limitOf(bucket, "onError: open"),
+	})
+	denyCacheChanged = changeKind(ChangeKind{
+		ID:      "deny-cache-changed",
+		Summary: "A process repeats a denial from its memory for a longer or a shorter time.",
+		Old:     valid,
+		New:     limitOf(bucket, "denyCache: 1s"),
+	})
+	leaseChanged = changeKind(ChangeKind{
+		ID:      "lease-changed",
+		Summary: "Processes take blocks of another size or for another time, or start or stop taking blocks.",
+		Old:     valid,
+		New:     limitOf(bucket, "lease: {tokens: 5, for: 200ms}"),
+	})
+	durabilityChanged = changeKind(ChangeKind{
+		ID:      "durability-changed",
+		Summary: "A crash of the database's machine may lose the most recent counts, or no longer can.",
+		Old:     valid,
+		New:     limitOf(bucket, "durability: relaxed"),
+	})
+	goNameChanged = changeKind(ChangeKind{
+		ID:      "go-name-changed",
+		Summary: "The method has another name, so its callers must change.",
+		Old:     valid,
+		New:     limitOf(bucket, "goName: Post"),
+	})
+)
 
 func limitsByName(file *File) map[string]*Limit {
 	limits := make(map[string]*Limit, len(file.Limits))
@@ -36,49 +217,133 @@ func limitsByName(file *File) map[string]*Limit {
 	return limits
 }
 
-// named is the side of a whole limit.
-func named(limit *Limit) Side {
+// wholeLimit is the side of a limit that was added, removed or renamed.
+func wholeLimit(limit *Limit) Side {
 	return Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
 }
 
-// diffLimit returns what has changed of a limit; old is nil for one that was added.
+// diffLimit returns the changes of a limit; old is nil for one that was added.
 func diffLimit(old, new *Limit) (changes []Change) {
 	name := new.Policy.Name
 	if old == nil {
-		return []Change{{ID: limitAdded, Limit: name, New: named(new)}}
+		return []Change{{ID: limitAdded.ID, Limit: name, New: wholeLimit(new)}}
 	}
 	if old.Policy.Name != name {
-		changes = append(changes, Change{ID: limitRenamed, Limit: name, Old: named(old), New: named(new)})
+		changes = append(changes, Change{ID: limitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
 	}
-	return append(changes, diffFields(limitFields, name, old, new, named(old), named(new), limitGives)...)
+	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
 }
 
-// diffFields compares the fields of a table. The sides are those of what has the fields.
-func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Side, gives func(*T, string) (Pos, bool)) (changes []Change) {
+// diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
+// the place of a field that is given.
+func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Side, given func(*T, string) (Pos, bool)) (changes []Change) {
 	for _, f := range fields {
 		if f.effective == nil {
 			continue
 		}
 		was.Value, is.Value = f.effective(old), f.effective(new)
 		if was.Value != is.Value {
-			changes = append(changes, Change{f.change, limit, f.name, was.of(gives(old, f.name)), is.of(gives(new, f.name))})
+			changes = append(changes, Change{f.change.ID, limit, f.name, was.at(given(old, f.name)), is.at(given(new, f.name))})
 		}
 	}
 	return changes
 }
 
-// of returns the side of a field, which stands at a place if it is given.
-func (s Side) of(at Pos, given bool) Side {
+// at returns the side of a field, with its place if it is given.
+func (s Side) at(pos Pos, given bool) Side {
 	if s.Given = given; given {
-		s.Pos = at
+		s.Pos = pos
 	}
 	return s
 }
 
-func limitGives(limit *Limit, field string) (Pos, bool) {
+func givenInLimit(limit *Limit, field string) (Pos, bool) {
 	at, given := limit.Given[field]
 	return at, given
 }
 
-// fileGives says whether a field of the file is given. Its place is not kept.
-func fileGives(file *File, _ string) (Pos, bool) { return Pos{1, 1}, file.Package != "" }
+// givenInFile is for the package, the only field of a file that can change. Its place is not stored.
+func givenInFile(file *File, _ string) (Pos, bool) { return Pos{1, 1}, file.Package != "" }
+
+// renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
+// renamed if both have the same key, and
+//
+//   - the same kind and doc, or
+//   - the same rule and method name, or
+//   - the same rule, if no other added or removed limit has it.
+//
+// If several limits are alike, nothing is guessed.
+func renames(old, new *File) map[string]string {
+	removed, added := without(old, new), without(new, old)
+	names := map[string]string{}
+	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
+	for _, alike := range []func(*Limit) any{docTrait, methodTrait, ruleTrait} {
+		before, after := only(removed, alike), only(added, alike)
+		for trait, limit := range after {
+			if was := before[trait]; was != nil && limit != nil {
+				names[limit.Policy.Name] = was.Policy.Name
+			}
+		}
+		removed, added = unpaired(removed, names, false), unpaired(added, names, true)
+	}
+	return names
+}
+
+// without returns the limits of a file with names that the other file lacks.
+func without(file, other *File) (limits []*Limit) {
+	names := limitsByName(other)
+	for _, limit := range file.Limits {
+		if names[limit.Policy.Name] == nil {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
+// only returns the limits by a trait; nil for a trait that several limits have.
+func only(limits []*Limit, trait func(*Limit) any) map[any]*Limit {
+	found := map[any]*Limit{}
+	for _, limit := range limits {
+		key := trait(limit)
+		if key == nil {
+			continue
+		}
+		if _, twice := found[key]; twice {
+			// The entry stays, so that a third limit with the trait is not taken for the only one.
+			limit = nil
+		}
+		found[key] = limit
+	}
+	return found
+}
+
+// unpaired returns the limits that names does not have: not as a key if new is set, otherwise not as a value.
+func unpaired(limits []*Limit, names map[string]string, new bool) (rest []*Limit) {
+	paired := map[string]bool{}
+	for is, was := range names {
+		paired[is], paired[was] = paired[is] || new, paired[was] || !new
+	}
+	for _, limit := range limits {
+		if !paired[limit.Policy.Name] {
+			rest = append(rest, limit)
+		}
+	}
+	return rest
+}
+
+// docTrait survives a renaming with a change of numbers. It is nil without a doc.
+func docTrait(l *Limit) any {
+	if l.Doc == "" {
+		return nil
+	}
+	return [3]string{l.Doc, effectiveKey(l), l.Policy.Kind.String()}
+}
+
+func ruleTrait(l *Limit) any {
+	// The names differ in any renaming.
+	policy := l.Policy
+	policy.Name = ""
+	return [2]any{policy, effectiveKey(l)}
+}
+
+func methodTrait(l *Limit) any { return [2]any{ruleTrait(l), l.GoName} }

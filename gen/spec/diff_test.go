@@ -18,13 +18,13 @@ func parsed(t testing.TB, text string) *File {
 	return file
 }
 
-// told returns changes as "id limit field: old -> new".
-func told(changes []Change) []string {
-	told := []string{}
+// summaries returns changes as "id limit field: old -> new".
+func summaries(changes []Change) []string {
+	list := []string{}
 	for _, c := range changes {
-		told = append(told, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
+		list = append(list, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s -> %s", c.ID, c.Limit, c.Field, c.Old.Value, c.New.Value)), " "))
 	}
-	return told
+	return list
 }
 
 func TestDiff(t *testing.T) {
@@ -35,14 +35,14 @@ func TestDiff(t *testing.T) {
 		want           []string
 	}{
 		{"nothing", valid, valid, nil},
-		{"other words for the same", limitOf(bucket),
+		{"other notation of the same", limitOf(bucket),
 			limitOf("rate: 1_0", "key: {user: string}", "period: 60s", "kind: token bucket", "capacity: 10", "shards: 1", "onError: closed", "goName: SendMessage"),
 			[]string{"key-changed sendMessage key: -> {user: string}"}},
 		{"key in short", limitOf(bucket, "key: user"), limitOf(bucket, "key: {user: string}"), nil},
 		{"order", limits("a: {"+flow+"1}", "b: {"+flow+"2}"), limits("b: {"+flow+"2}", "a: {"+flow+"1}"), nil},
 		{"capacity follows rate", limitOf("kind: token bucket", "rate: 2", "period: 1h"), limitOf("kind: token bucket", "rate: 48", "period: 24h"), []string{
 			"rate-changed sendMessage rate: 2 -> 48", "rate-changed sendMessage period: 1h -> 1d", "capacity-changed sendMessage capacity: 2 -> 48"}},
-		{"in the order of the new file, then the gone", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
+		{"in the order of the new file, then the removed", limits("a: {"+flow+"1}", "b: {"+flow+"2}", "c: {"+flow+"3}"), limits("n: {"+flow+"9}", "c: {"+flow+"4, capacity: 3}", "b: {"+flow+"2}"), []string{
 			"limit-added n : -> n", "rate-changed c rate: 3 -> 4", "limit-removed a : a ->"}},
 		{"package", "package: a\n" + valid, valid, []string{"package-changed package: a ->"}},
 		{"what a process keeps", limitOf(bucket, "lease: {tokens: 10, for: 0.2s}", "denyCache: 60s"), limitOf(bucket, "lease: {for: 200ms, tokens: 1_0}", "denyCache: 1m", "durability: full"), []string{
@@ -53,7 +53,7 @@ func TestDiff(t *testing.T) {
 			"start-changed sendMessage start: 2024-01-01T00:00:00Z -> 1d12h"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := told(Diff(parsed(t, test.old), parsed(t, test.new)))
+			got := summaries(Diff(parsed(t, test.old), parsed(t, test.new)))
 			want := []string{}
 			for _, line := range test.want {
 				want = append(want, strings.Join(strings.Fields(line), " "))
@@ -76,8 +76,8 @@ func TestRenamesAreGuessed(t *testing.T) {
 		{"another key", limit("a", "rate: 1"), limit("b", "rate: 1, key: user"), nil},
 		{"another rule, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x"), map[string]string{"b": "a"}},
 		{"another rule and key, the same doc", limit("a", "rate: 1, doc: x"), limit("b", "rate: 2, doc: x, key: user"), nil},
-		{"two alike are gone", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1"), nil},
-		{"two alike are new", limit("a", "rate: 1"), limit("b", "rate: 1") + limit("c", "rate: 1"), nil},
+		{"two alike are removed", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1"), nil},
+		{"two alike are added", limit("a", "rate: 1"), limit("b", "rate: 1") + limit("c", "rate: 1"), nil},
 		{"the method tells two apart", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("c", "rate: 1, goName: A") + limit("d", "rate: 1, goName: B"), map[string]string{"c": "a", "d": "b"}},
 		{"the doc tells two apart", limit("a", "rate: 1, doc: x") + limit("b", "rate: 1, doc: y"), limit("c", "rate: 1, doc: y") + limit("d", "rate: 1, doc: x"), map[string]string{"c": "b", "d": "a"}},
 		{"one that is still there", limit("a", "rate: 1") + limit("b", "rate: 1"), limit("a", "rate: 1") + limit("c", "rate: 1"), map[string]string{"c": "b"}},
@@ -87,7 +87,7 @@ func TestRenamesAreGuessed(t *testing.T) {
 			const head = "version: 1\nlimits:\n"
 			got := map[string]string{}
 			for _, c := range Diff(parsed(t, head+test.old), parsed(t, head+test.new)) {
-				if c.ID == limitRenamed {
+				if c.ID == limitRenamed.ID {
 					got[c.New.Value] = c.Old.Value
 				}
 			}
@@ -99,18 +99,18 @@ func TestRenamesAreGuessed(t *testing.T) {
 	}
 }
 
-func TestSidesOfChanges(t *testing.T) {
+func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 	old, new := parsed(t, limitOf(bucket)), parsed(t, limitOf("rate: 20", "kind: token bucket", "period: 1m"))
 	changes := Diff(old, new)
 	require.Len(t, changes, 2)
 	assert.Equal(t, Side{old.Limits[0], "10", true, Pos{5, 11}}, changes[0].Old)
 	assert.Equal(t, Side{new.Limits[0], "20", true, Pos{4, 11}}, changes[0].New)
-	assert.Equal(t, Side{new.Limits[0], "20", false, Pos{3, 3}}, changes[1].New, "a capacity that is not given stands where the limit does")
+	assert.Equal(t, Side{new.Limits[0], "20", false, Pos{3, 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
 }
 
-// What is gone from one file to another is added from the other to the one, and the values change sides.
+// Comparing the files the other way round swaps added and removed limits, and the values of each change.
 func TestDiffBackIsTheOpposite(t *testing.T) {
-	opposite := map[string]string{limitAdded: limitRemoved, limitRemoved: limitAdded}
+	opposite := map[string]string{limitAdded.ID: limitRemoved.ID, limitRemoved.ID: limitAdded.ID}
 	for _, kind := range ChangeKinds() {
 		old, new := parsed(t, kind.Old), parsed(t, kind.New)
 		var there, back []string
@@ -127,42 +127,46 @@ func TestDiffBackIsTheOpposite(t *testing.T) {
 	}
 }
 
-func TestEveryChangeKindShowsWhatItSays(t *testing.T) {
+func TestExamplesOfChangeKindsHaveThatChangeOnly(t *testing.T) {
 	for _, kind := range ChangeKinds() {
 		var ids []string
 		for _, c := range Diff(parsed(t, kind.Old), parsed(t, kind.New)) {
 			ids = append(ids, c.ID)
 		}
-		if kind.ID == limitRenamed {
-			ids = slices.DeleteFunc(ids, func(id string) bool { return id == goNameChanged })
+		if kind.ID == limitRenamed.ID {
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == goNameChanged.ID })
 		}
 		assert.Equal(t, []string{kind.ID}, ids)
 		assert.NotEmpty(t, kind.Summary)
 	}
 }
 
-// A field whose change nobody would be told of must not be added.
 func TestEveryFieldHasAChange(t *testing.T) {
 	known := map[string]bool{}
 	for _, kind := range ChangeKinds() {
 		require.False(t, known[kind.ID], kind.ID)
 		known[kind.ID] = true
 		for _, rule := range Rules() {
-			require.NotEqual(t, rule.ID, kind.ID, "an id must not mean two things")
+			require.NotEqual(t, rule.ID, kind.ID, "an id must not have two meanings")
 		}
 	}
 	for _, f := range limitFields {
-		assert.True(t, known[f.change], "%s needs the id of a change, which changeKinds has", f.name)
-		assert.NotNil(t, f.effective, f.name)
+		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/spec/fields.go, to a ChangeKind in gen/spec/diff.go", f.name)
+		assert.NotNil(t, f.effective, "a change of %s would not be reported: set effective in gen/spec/fields.go", f.name)
+	}
+	for _, f := range limitFields {
+		if f.change != nil {
+			assert.True(t, known[f.change.ID], f.name)
+		}
 	}
 	for _, f := range fileFields {
-		if !slices.Contains([]string{"version", "limits"}, f.name) { // there is one version, and limits have changes of their own
-			assert.True(t, known[f.change] && f.effective != nil, f.name)
+		if !slices.Contains([]string{"version", "limits"}, f.name) { // only one version exists, and limits have their own kinds of changes
+			assert.True(t, f.change != nil && f.effective != nil, f.name)
 		}
 	}
 }
 
-func TestDurationIsWhatIsRead(t *testing.T) {
+func TestDurationsAreReadAsTheyAreWritten(t *testing.T) {
 	for _, text := range []string{"0s", "1ns", "1us", "1h30m", "1d12h", "2w", "8d", "90d", "1m30s", "1s500ms", "3650d"} {
 		length, ok := exact(text)
 		require.True(t, ok)
@@ -181,7 +185,7 @@ func BenchmarkDiff(b *testing.B) {
 	new, _ := Parse("new.yaml", []byte(strings.ReplaceAll(manyLimits(1000), "period: 1m", "period: 2m")))
 	for b.Loop() {
 		if len(Diff(old, new)) == 0 {
-			b.Fatal("nothing has changed")
+			b.Fatal("the diff is empty")
 		}
 	}
 }

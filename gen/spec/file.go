@@ -1,14 +1,21 @@
 package spec
 
 import (
+	"go/token"
+	"regexp"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// File is what a valid limits.yaml says.
+// File is the content of a valid limits.yaml.
 type File struct {
-	// Name is the file's name as it was given to [Parse], for messages.
+	// Name is the name passed to [Parse], for messages.
 	Name string
-	// Package is the name of the Go package to generate; "" if the file does not say.
+	// Package is the name of the Go package to generate; "" if the file does not give one.
 	Package string
 	// Limits are in the order of the file.
 	Limits []*Limit
@@ -16,7 +23,7 @@ type File struct {
 
 // Limit is one rule of the file, with every default filled in.
 type Limit struct {
-	// Policy holds the effective values: Capacity is Rate when the file does not say, and so on.
+	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on.
 	Policy runtime.Policy
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
@@ -24,21 +31,331 @@ type Limit struct {
 	Doc string
 	// Key holds the parts of the key in their order; it is empty for one shared counter.
 	Key []KeyPart
-	// Pos is where the limit's name stands.
+	// Pos is the place of the limit's name.
 	Pos Pos
-	// Given says where the value of each field stands that the file gives, by the field's name: "rate".
+	// Given has the places of the given values, by the name of the field: "rate".
 	Given map[string]Pos
 }
 
 // KeyPart is one named and typed part of a limit's key.
 type KeyPart struct {
-	// Name is a Go identifier and no keyword.
+	// Name is a Go identifier that is not a keyword.
 	Name string
-	// Type is the type as it was written: "int64", "netip.Addr" or "example.com/ids.UserID".
+	// Type is the type as the file has it: "int64", "netip.Addr" or "example.com/ids.UserID".
 	Type string
 }
 
 // Pos is a place in a file. Lines and columns count from 1; columns count runes.
 type Pos struct {
 	Line, Column int
+}
+
+const identifierPattern = `^[A-Za-z_][A-Za-z0-9_]*$`
+
+var identifierForm = regexp.MustCompile(identifierPattern)
+
+func (p *parser) version(_ *File, e entry) bool {
+	switch {
+	// Some people quote versions, and "1" is not ambiguous.
+	case e.value.Value == "1" && (isString(e.value) || e.value.Tag == "!!int"):
+		return true
+	case isLaterVersion(e.value):
+		p.report(e.at, badVersion, "a newer ratelimitgen may support it: go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen@latest",
+			"version must be 1, not %s", describe(e.value))
+	default:
+		p.report(e.at, badVersion, "write version: 1", "version must be 1, not %s", describe(e.value))
+	}
+	return false
+}
+
+var laterForm = regexp.MustCompile(`^[1-9][0-9]*$`)
+
+// isLaterVersion reports whether a version may be that of a future format.
+func isLaterVersion(n *yaml.Node) bool {
+	return n.Tag == "!!int" && n.Value != "1" && laterForm.MatchString(n.Value)
+}
+
+// laterVersion returns the version of a file in a future format, or nil.
+func laterVersion(root *yaml.Node) *yaml.Node {
+	for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
+		if root.Content[i].Value == "version" && isLaterVersion(root.Content[i+1]) {
+			return root.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func (p *parser) packageName(file *File, e entry) bool {
+	name, ok := p.text(e, "a Go identifier")
+	if !ok {
+		return false
+	}
+	const help = "choose another name, such as limits"
+	switch {
+	case IsPackageName(name):
+		file.Package = name
+		return true
+	case token.IsKeyword(name):
+		p.report(e.at, badPackage, help, "package cannot be %s, a keyword of Go", quote(name))
+	case slices.Contains(ignoredPackages, name):
+		p.report(e.at, badPackage, help, "package cannot be %s, which go build ignores", quote(name))
+	default:
+		p.report(e.at, badPackage, help, "package must be a Go identifier, not %s", quote(name))
+	}
+	return false
+}
+
+// ignoredPackages are the identifiers whose packages go build ignores.
+var ignoredPackages = []string{"_", "documentation"}
+
+// IsPackageName reports whether a generated package can have the name: an ASCII identifier that go build does not ignore.
+func IsPackageName(name string) bool {
+	return identifierForm.MatchString(name) && !token.IsKeyword(name) && !slices.Contains(ignoredPackages, name)
+}
+
+// unusablePackages are the identifiers that [IsPackageName] refuses.
+func unusablePackages() []string { return slices.Concat(ignoredPackages, goKeywords()) }
+
+func goKeywords() []string {
+	var keywords []string
+	// Package token has fewer than 256 tokens and no list of them.
+	for t := token.Token(0); t < 1<<8; t++ {
+		if t.IsKeyword() {
+			keywords = append(keywords, t.String())
+		}
+	}
+	return keywords
+}
+
+const limitNamePattern = `^[a-z][a-zA-Z0-9]*$`
+
+var limitNameForm = regexp.MustCompile(limitNamePattern)
+
+// limits reads the map of limits.
+func (p *parser) limits(file *File, e entry) bool {
+	if e.value.Tag == "!!null" {
+		p.report(e.at, noLimits, limitHelp, "the file has no limits")
+		return false
+	}
+	entries, ok := p.entries(e.value, e.at, "limits", limitHelp)
+	if !ok {
+		return false
+	}
+	if len(e.value.Content) == 0 {
+		p.report(e.at, noLimits, limitHelp, "the file has no limits")
+	}
+	entries = p.withoutFields(entries)
+	for _, e := range entries {
+		file.Limits = append(file.Limits, p.oneLimit(e))
+	}
+	// Only now has each limit its goName.
+	p.sameGoNames(entries, file.Limits)
+	return true
+}
+
+const limitHelp = "write a limit as sendMessage: {kind: token bucket, rate: 10, period: 1m}"
+
+// withoutFields returns the limits without entries that are fields of the limit above, which should be indented. It
+// reports them once for each limit.
+func (p *parser) withoutFields(entries []entry) []entry {
+	var limits []entry
+	reported := false
+	for i, e := range entries {
+		isField := e.value.Kind == yaml.ScalarNode && slices.Contains(names(limitFields), e.name)
+		empty := i > 0 && entries[i-1].value.Tag == "!!null"
+		switch {
+		case isField && reported:
+		case isField && empty:
+			p.report(e.named, notIndented, "indent it below "+label(entries[i-1].name), "%s is a field of a limit, not a limit", e.name)
+			// Without its fields the limit above is empty, which would be reported again.
+			limits, reported = limits[:len(limits)-1], true
+		default:
+			limits, reported = append(limits, e), false
+		}
+	}
+	return limits
+}
+
+// oneLimit reads one limit. The result is valid only if nothing was reported.
+func (p *parser) oneLimit(e entry) *Limit {
+	limit := &Limit{
+		Policy: runtime.Policy{Name: e.name},
+		GoName: goName(e.name),
+		Pos:    e.named.pos,
+		Given:  map[string]Pos{},
+	}
+	// The first entry of that name has been checked.
+	if !e.again {
+		p.limitName(e)
+	}
+	p.limit, p.impliesPeriod = label(e.name), false
+	defer func() { p.limit = "" }()
+	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
+	if !ok {
+		return limit
+	}
+	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
+	for name, e := range given {
+		limit.Given[name] = e.at.pos
+	}
+	// A goName has been checked by its reader, and replaces the name derived from the limit's.
+	if _, renamed := given["goName"]; !renamed && !e.again {
+		p.reservedGoName(e.named, limit.GoName)
+	}
+	p.settleLimit(limit, given)
+	return limit
+}
+
+func (p *parser) limitName(e entry) {
+	if limitNameForm.MatchString(e.name) {
+		if len(e.name) > runtime.MaxKey {
+			p.report(e.named, nameTooLong, "choose a shorter name: goName would shorten the method's name only",
+				"the name of a limit has at most %d bytes, and %s has %s", runtime.MaxKey, quote(e.name), words.Number(int64(len(e.name))))
+		}
+		return
+	}
+	p.report(e.named, badName, "begin with a small letter and use letters and digits only",
+		"the name of a limit must be camelCase, not %s", quote(e.name))
+	if better := camelCase(e.name); !slices.Contains(reservedGoNames, goName(better)) {
+		p.meant(better)
+	}
+}
+
+// settleLimit fills in the defaults and reports fields that contradict each other. It ignores fields with errors of their
+// own: given has only the others.
+func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
+	_, kind := given["kind"]
+	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
+	if kind && !p.fitsKind(&limit.Policy, given) {
+		return
+	}
+	policy := &limit.Policy
+	if _, ok := given["capacity"]; !ok {
+		policy.Capacity = policy.Rate
+	}
+	reserved, ok := given["maxReserved"]
+	if !ok && !algorithms[policy.Kind].refuses("maxReserved") {
+		policy.MaxReserved = runtime.Unbounded
+	}
+	if capacity, ok := given["capacity"]; ok && policy.Capacity == 0 && policy.MaxReserved == 0 {
+		p.report(capacity.at, nothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
+		p.note(reserved.at, "maxReserved is given here")
+	}
+	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
+		p.report(cache.at, nothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		p.note(given["capacity"].at, "capacity is given here")
+	}
+	p.leaseFits(policy, given)
+	p.enoughForShards(policy, given)
+}
+
+func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
+	// The zero value also means that the capacity could not be read.
+	_, ok := given["capacity"]
+	return ok && policy.Capacity == 0
+}
+
+// fitsKind reports the fields that the limit's kind does not have.
+func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
+	before := len(p.found)
+	for _, r := range algorithms[policy.Kind].refusals {
+		if e, ok := given[r.field]; ok && (r.applies == nil || r.applies(policy)) {
+			p.report(e.at, notForKind, r.help, "%s", r.message)
+		}
+	}
+	return len(p.found) == before
+}
+
+// enoughForShards reports a limit that cannot be split, or into fewer shards only.
+func (p *parser) enoughForShards(policy *runtime.Policy, given map[string]entry) {
+	shards, ok := given["shards"]
+	if !ok {
+		return
+	}
+	if policy.Start.FirstUse() && policy.Shards > 1 {
+		p.report(shards.at, tooManyShards, atMostShards(1), "windows that start at first use cannot have shards: each shard would start its own window")
+		p.note(given["start"].at, "start is given here")
+		return
+	}
+	// Capacity and maxReserved may be 0, which every shard can have. Defaults are not compared: the capacity is the rate.
+	least, name := int64(policy.Shards), ""
+	for _, part := range []struct {
+		name   string
+		tokens int64
+	}{{"rate", policy.Rate}, {"capacity", policy.Capacity}, {"maxReserved", policy.MaxReserved}} {
+		if _, ok := given[part.name]; ok && 0 < part.tokens && part.tokens < least {
+			least, name = part.tokens, part.name
+		}
+	}
+	if name == "" {
+		return
+	}
+	p.report(shards.at, tooManyShards, atMostShards(least),
+		"%s %d split into %d shards leaves some with less than one token", name, least, policy.Shards)
+	p.note(given[name].at, name+" is given here")
+}
+
+func atMostShards(n int64) string {
+	if n == 1 {
+		return "leave shards out"
+	}
+	return "use at most " + words.Number(n) + " shards"
+}
+
+const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
+
+func (p *parser) lease(limit *Limit, e entry) bool {
+	entries, ok := p.entries(e.value, e.at, "lease", leaseHelp)
+	if !ok {
+		return false
+	}
+	before := len(p.found)
+	defer func(limit string) { p.limit = limit }(p.limit)
+	// Messages begin with the limit and the lease: "sendMessage: lease: for is missing".
+	p.limit += ": lease"
+	readFields(p, leaseFields, &limit.Policy.Lease, entries, e.named, p.complete(e.value))
+	return len(p.found) == before
+}
+
+// leaseFits reports a lease that contradicts other fields.
+func (p *parser) leaseFits(policy *runtime.Policy, given map[string]entry) {
+	lease, ok := given["lease"]
+	if !ok {
+		return
+	}
+	if policy.Start.FirstUse() {
+		p.report(lease.at, badLease, "leave lease out, or give an instant or an offset",
+			"windows that start at first use have no lease, because a process cannot compute when they end")
+		p.note(given["start"].at, "start is given here")
+		return
+	}
+	source, note := "capacity", "capacity is given here"
+	if _, ok := given[source]; !ok {
+		source, note = "rate", "the capacity is the rate, given here"
+	}
+	// If neither could be read, the capacity is not known.
+	most, ok := given[source]
+	if !ok || policy.Lease.Tokens <= policy.Capacity {
+		return
+	}
+	p.report(p.part(lease, "tokens").at, badLease, atMostLeased(policy.Capacity),
+		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
+	p.note(most.at, note)
+}
+
+func atMostLeased(n int64) string {
+	if n == 0 {
+		return "leave lease out"
+	}
+	return "use at most " + words.Number(n)
+}
+
+// part returns an entry of the map that an entry holds, which must have it.
+func (p *parser) part(of entry, name string) entry {
+	i := 0
+	for of.value.Content[i].Value != name {
+		i += 2
+	}
+	e, _ := p.entry(of.value.Content[i], of.value.Content[i+1])
+	return e
 }

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func one(t testing.TB, lines ...string) *Limit {
 	return parsed.Limits[0]
 }
 
-func TestDefaults(t *testing.T) {
+func TestAbsentFieldsHaveDefaults(t *testing.T) {
 	for _, test := range []struct {
 		lines                 []string
 		capacity, maxReserved int64
@@ -44,7 +45,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestValuesAreReadExactly(t *testing.T) {
 	limit := one(t, "kind: fixed window", "rate: 1_6", "period: 1d12h", "shards: 2", "start: 2024-01-01T00:00:00+01:00",
 		"key: {user: int64, team: string}", `doc: "one \r\ntwo */  \n\n"`)
 	assert.Equal(t, int64(16), limit.Policy.Rate)
@@ -62,7 +63,7 @@ func TestValues(t *testing.T) {
 	assert.Equal(t, runtime.DurabilityFull, limit.Policy.Durability)
 }
 
-func TestStarts(t *testing.T) {
+func TestStartIsInstantOffsetOrFirstUse(t *testing.T) {
 	for text, want := range map[string]runtime.Start{
 		"first use": runtime.StartFirstUse(),
 		"0":         runtime.StartOffset(0),
@@ -74,7 +75,7 @@ func TestStarts(t *testing.T) {
 	assert.Equal(t, runtime.Start{}, one(t, "kind: fixed window", "rate: 1", "period: 1d").Policy.Start)
 }
 
-func TestGoNames(t *testing.T) {
+func TestGoNamesCapitalizeInitialisms(t *testing.T) {
 	for name, want := range map[string]string{
 		"sendMessage": "SendMessage", "llmTokens": "LLMTokens", "apiKey": "APIKey", "userID": "UserID", "userId": "UserID",
 		"httpURLs": "HTTPURLs", "utf8Name": "UTF8Name", "ipV4": "IPV4", "x": "X", "idle": "Idle", "maxQps": "MaxQPS",
@@ -83,92 +84,7 @@ func TestGoNames(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
-	for _, test := range []struct {
-		lines []string
-		want  []string
-	}{
-		{
-			[]string{"kind: token bucket", "rate: 10", "period: 1m", "capacity: 20", "maxReserved: 0"},
-			[]string{"Token bucket: 10 per minute, at most 20 at once."},
-		},
-		{
-			[]string{"kind: token bucket", "rate: 40_000", "period: 90s", "capacity: 0", "shards: 10"},
-			[]string{"Token bucket: 40,000 per 90 seconds, each reserved ahead.", "Callers may reserve as far ahead as they like.", "Each count is split into 10 shards."},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 5", "period: 1w", "capacity: 7", "maxReserved: 2", "start: 4d"},
-			[]string{"Fixed window: 5 per week, and what is not used piles up to 7.", "Windows begin on Monday at 00:00 UTC.", "Callers may reserve at most 2 ahead."},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 5", "period: 24h", "capacity: 3", "maxReserved: 0", "start: 8h"},
-			[]string{"Fixed window: 5 per day, at most 3 at once.", "Windows begin at 08:00 UTC."},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 5", "period: 1h", "maxReserved: 0", "start: 2024-05-06T07:08:09.5Z"},
-			[]string{"Fixed window: 5 per hour.", "Windows begin at 00:08:09.5 UTC, and every hour."},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 5", "period: 36h", "maxReserved: 0", "start: 2024-05-06T07:08:00+02:00"},
-			[]string{"Fixed window: 5 per 36 hours.", "A window begins at Mon 2024-05-06 05:08 UTC, and every 36 hours before and after it."},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 1", "period: 2h", "maxReserved: 0", "start: first use"},
-			[]string{"Fixed window: 1 per 2 hours.", "A window begins at the first request after the one before ended."},
-		},
-		{
-			[]string{"kind: token bucket", "rate: 1_000", "period: 1s", "maxReserved: 0", "lease: {tokens: 100, for: 200ms}", "denyCache: 1s", "durability: relaxed"},
-			[]string{
-				"Token bucket: 1,000 per second, at most 1,000 at once.",
-				"A process takes 100 tokens at a time, and spends them from its memory within 200ms.",
-				"At most 1,000 + 1,000*(t + 200ms)/1s can be used in any time t.",
-				"A process remembers a denial for at most 1s.",
-				"A crash of the database's machine may lose the counts of the last moments.",
-			},
-		},
-		{
-			[]string{"kind: token bucket", "rate: 10", "period: 1m", "capacity: 20", "maxReserved: 5", "lease: {tokens: 1, for: 1s}", "durability: full"},
-			[]string{
-				"Token bucket: 10 per minute, at most 20 at once.",
-				"Callers may reserve at most 5 ahead.",
-				"A process takes 1 token at a time, and spends it from its memory within 1s.",
-				"At most 20 + 10*(t + 1s)/1m can be used in any time t, or 25 + 10*t/1m if that is more.",
-				"A decision waits until the database's disk has the counts.",
-			},
-		},
-		{
-			[]string{"kind: token bucket", "rate: 10", "period: 1m", "lease: {tokens: 10, for: 1s}"},
-			[]string{
-				"Token bucket: 10 per minute, at most 10 at once.",
-				"Callers may reserve as far ahead as they like.",
-				"A process takes 10 tokens at a time, and spends them from its memory within 1s.",
-				"At most 10 + 10*(t + 1s)/1m can be used in any time t, and what is reserved.",
-			},
-		},
-		{
-			[]string{"kind: fixed window", "rate: 5", "period: 24h", "maxReserved: 0", "start: 8h", "lease: {tokens: 5, for: 1m}"},
-			[]string{
-				"Fixed window: 5 per day.",
-				"Windows begin at 08:00 UTC.",
-				"A process takes 5 tokens at a time, and spends them from its memory within 1m.",
-				"A block ends with its window, so that no window has more for it.",
-			},
-		},
-		{
-			[]string{"kind: sliding window", "rate: 5", "period: 1ns", "key: userID"},
-			[]string{"Sliding window: about 5 in any nanosecond.", "Each key's windows begin at a time of its own, the same for ever."},
-		},
-		{
-			[]string{"kind: sliding window", "rate: 5", "period: 1500ms"},
-			[]string{"Sliding window: about 5 in any 1,500 milliseconds.", "Windows begin at a time of this limit's own, the same for ever."},
-		},
-	} {
-		assert.Equal(t, test.want, one(t, test.lines...).Words())
-	}
-}
-
-// What is offered in place of something wrong is not wrong itself.
-func TestOffersAreAccepted(t *testing.T) {
+func TestSuggestionsAreAccepted(t *testing.T) {
 	for name, src := range corpus(t, "bad") {
 		_, ds := Parse(name, src)
 		lines := strings.Split(strings.TrimPrefix(string(src), "\uFEFF"), "\n")
@@ -185,30 +101,30 @@ func TestOffersAreAccepted(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidTwice(t *testing.T) {
+func TestNoDiagnosticIsReportedTwice(t *testing.T) {
 	for name, src := range corpus(t, "bad") {
 		_, ds := Parse(name, src)
-		said := map[string]bool{}
+		seen := map[string]bool{}
 		for _, d := range ds {
-			what := fmt.Sprint(d.Pos, d.ID, d.Message)
-			assert.False(t, said[what], "%s: %s", name, what)
-			said[what] = true
+			id := fmt.Sprint(d.Pos, d.ID, d.Message)
+			assert.False(t, seen[id], "%s: %s", name, id)
+			seen[id] = true
 		}
 	}
 }
 
-func TestManyBuildLinesAreOneFault(t *testing.T) {
+func TestManyBuildLinesAreOneDiagnostic(t *testing.T) {
 	_, ds := Parse("limits.yaml", []byte(limitOf(bucket, `doc: "`+strings.Repeat(`\n+build x`, 100_000)+`"`)))
-	assert.Equal(t, []string{badDoc}, ids(ds))
+	assert.Equal(t, []string{badDoc.ID}, ids(ds))
 }
 
-func TestTooLargeFile(t *testing.T) {
+func TestFileAboveMaxSizeIsRefused(t *testing.T) {
 	parsed, ds := Parse("limits.yaml", []byte(valid+"# "+strings.Repeat("x", MaxSize)))
 	assert.Nil(t, parsed)
-	assert.Equal(t, []string{fileTooLarge}, ids(ds))
+	assert.Equal(t, []string{fileTooLarge.ID}, ids(ds))
 }
 
-func TestColor(t *testing.T) {
+func TestOnlyColoredTextHasEscapeCodes(t *testing.T) {
 	_, ds := Parse("limits.yaml", []byte("version: 1\nversion: 2\nlimits: {}\n"))
 	var plain, colored strings.Builder
 	require.NoError(t, ds.WriteText(&plain, false))
@@ -227,8 +143,8 @@ func manyLimits(n int) string {
 	return out.String()
 }
 
-// The line of a syntax error is found by parsing parts of the file, which must stay few in a long one.
-func TestSyntaxErrorsOfLongFiles(t *testing.T) {
+// The line of a syntax error is found by parsing prefixes of the file, whose number must not grow with its length.
+func TestSyntaxErrorsOfLongFilesAreOnTheirLine(t *testing.T) {
 	for _, fault := range []string{"  a: b: c\n", "  x: [1, 2\n", "  x: \"never closed\n", " x: 1\n", "\tx: 1\n", "  x: *nowhere\n", "  x\n"} {
 		for _, src := range []string{manyLimits(400) + fault, manyLimits(200) + fault + strings.SplitN(manyLimits(200), "\n", 3)[2]} {
 			_, ds := Parse("limits.yaml", []byte(src))
@@ -257,7 +173,7 @@ func FuzzParse(f *testing.F) {
 				checkPlace(t, n.Pos, n.End, lines)
 			}
 			if text := d.Message + d.Help; text != printable.Mask(text) || !utf8.ValidString(text) {
-				t.Fatalf("a message that is not one plain line: %q %q", d.Message, d.Help)
+				t.Fatalf("the message is not one plain line: %q %q", d.Message, d.Help)
 			}
 		}
 		if parsed == nil {
@@ -290,7 +206,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// YAML often notices a stray character only on a later line, or names none.
+// The YAML reader often reports a stray character on a later line, or names no line.
 func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(valid, "\n"), "\n")
 	for _, stray := range []string{
@@ -305,4 +221,54 @@ func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomValues are the values of random limits: ordinary ones, the edges of the accepted range, and some beyond.
+var randomValues = map[string][]string{
+	"kind":        {"token bucket", "fixed window", "sliding window"},
+	"rate":        {"1", "2", "10", "1024", "40_000", "1_000_000_000_000_000", "0", "1_000_000_000_000_001"},
+	"period":      {"1ns", "1m", "1h30m", "2w", "3650d", "3650d1ns", "0s"},
+	"capacity":    {"", "0", "1", "10", "1_000_000_000_000_000", "1_000_000_000_000_001"},
+	"maxReserved": {"", "0", "1", "5", "1_000_000_000_000_000", "1_000_000_000_000_001"},
+	"shards":      {"", "1", "2", "10", "1024", "1025"},
+	"start":       {"", "", "0s", "8h", "2026-01-01T00:00:00Z", "first use", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "3650d"},
+	"timeout":     {"", "50ms", "1ns", "3650d", "3651d"},
+	"onError":     {"", "open", "closed"},
+	"denyCache":   {"", "1s", "3650d", "1ns"},
+	"lease":       {"", "", "{tokens: 1, for: 1ns}", "{tokens: 10, for: 200ms}", "{tokens: 2, for: 3650d}", "{tokens: 0, for: 1s}"},
+	"durability":  {"", "relaxed", "full"},
+}
+
+// randomLimit returns a file with one limit.
+func randomLimit(d *rand.Rand) string {
+	name := "limit" + strings.Repeat("x", d.IntN(2)*(245+d.IntN(10)))
+	fields := ""
+	for _, f := range limitFields {
+		if values := randomValues[f.name]; values != nil {
+			if v := values[d.IntN(len(values))]; v != "" {
+				fields += fmt.Sprintf("    %s: %s\n", f.name, v)
+			}
+		}
+	}
+	return "version: 1\nlimits:\n  " + name + ":\n" + fields
+}
+
+// A limit without a diagnostic must be a policy that the runtime accepts: otherwise every call of its generated method
+// returns an error.
+func TestRandomLimitsWithoutDiagnosticsAreValid(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	d := rand.New(rand.NewPCG(seed, 1))
+	accepted := 0
+	for range 20_000 {
+		src := randomLimit(d)
+		file, ds := Parse("limits.yaml", []byte(src))
+		if len(ds) > 0 {
+			continue
+		}
+		accepted++
+		for _, limit := range file.Limits {
+			require.NoError(t, limit.Policy.Validate(), "seed %d:\n%s", seed, src)
+		}
+	}
+	require.Greater(t, accepted, 200)
 }

@@ -14,12 +14,12 @@ import (
 // object is a part of a JSON Schema.
 type object = map[string]any
 
-// Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It knows the fields and
-// their values, but not every rule of [Parse].
+// Schema returns the JSON Schema (draft-07) of limits.yaml, indented, for editors. It covers the fields and their values,
+// but not every one of [Rules].
 func Schema() []byte { return encodeSchema(fileSchema()) }
 
-// StrictSchema is [Schema] for validators that refuse what is not in the standard, as ajv does: without the
-// keywords that only editors know, and with anyOf in place of a value of several types.
+// StrictSchema is [Schema] for validators that refuse extensions of the standard, as ajv does: without keywords for
+// editors only, and with anyOf instead of several types of a value.
 func StrictSchema() []byte { return encodeSchema(strict(fileSchema()).(object)) }
 
 func fileSchema() object {
@@ -34,6 +34,7 @@ func fileSchema() object {
 func encodeSchema(schema object) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
+	// Readers of the file would see \u003c in place of <.
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(schema); err != nil {
@@ -42,7 +43,7 @@ func encodeSchema(schema object) []byte {
 	return out.Bytes()
 }
 
-// mapSchema is the schema of a map with the fields of a table, and no others.
+// mapSchema is the schema of a map with the fields of a table and no others.
 func mapSchema[T any](fields []field[T]) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields {
@@ -54,7 +55,8 @@ func mapSchema[T any](fields []field[T]) object {
 			property["patternErrorMessage"] = "Write " + withoutMarks(f.accepts) + "."
 		}
 		if example, err := strconv.Atoi(f.example); err == nil && f.schema["minimum"] != nil {
-			property["examples"] = []any{example} // editors complete it, and 0 otherwise, which no limit has
+			// Editors complete an example. Without one they complete 0, which is not valid.
+			property["examples"] = []any{example}
 		}
 		properties[f.name] = property
 		if f.required {
@@ -69,7 +71,7 @@ func mapSchema[T any](fields []field[T]) object {
 	}
 }
 
-// description is what an editor shows for a field, in Markdown.
+// description is the Markdown that an editor shows for a field.
 func (f field[T]) description() string {
 	text := f.meaning() + " Write " + f.accepts + "."
 	if f.absent != "" {
@@ -78,30 +80,29 @@ func (f field[T]) description() string {
 	return text
 }
 
-// meaning is all that there is to say about a field, in Markdown.
+// meaning is the full explanation of a field, in Markdown.
 func (f field[T]) meaning() string { return strings.TrimSpace(f.about + " " + f.more) }
 
-// withoutMarks returns Markdown of ours as plain text.
+// withoutMarks returns our own Markdown, which has only code spans, as plain text.
 func withoutMarks(markdown string) string { return strings.ReplaceAll(markdown, "`", "") }
 
 func limitSchema() object {
 	schema := mapSchema(limitFields)
-	schema["allOf"] = []any{
-		ifKind(runtime.TokenBucket, "A token bucket has no windows that start.", object{"start": false}),
-		ifKind(runtime.SlidingWindow, "A sliding window's capacity is its rate.", object{"capacity": false}),
-		ifKind(runtime.SlidingWindow, "", object{
-			"maxReserved": object{"const": 0, "errorMessage": "A sliding window cannot be reserved ahead."},
-			"start":       object{"not": object{"const": firstUse}},
-		}),
+	var conditions []any
+	for _, kind := range runtime.Kinds() {
+		for _, r := range algorithms[kind].refusals {
+			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
+		}
 	}
+	schema["allOf"] = conditions
 	return schema
 }
 
-// ifKind is a schema that holds the limits of one kind to more. Editors show the reason for a property that is false.
-func ifKind(kind runtime.Kind, reason string, properties object) object {
+// ifKind is a schema for the limits of one kind. Editors show the hint for a property that is false.
+func ifKind(kind runtime.Kind, hint string, properties object) object {
 	then := object{"type": "object", "properties": properties}
-	if reason != "" {
-		then["errorMessage"] = reason
+	if hint != "" {
+		then["errorMessage"] = hint
 	}
 	return object{
 		"if": object{
@@ -129,8 +130,8 @@ var typeSchema = object{"anyOf": []any{
 
 var partSchema = object{"type": "string", "pattern": partPattern, "not": object{"enum": unusableParts()}}
 
-// keySchema is the schema of a name or a map. It is of two types, and not one of two schemas, each of which
-// editors would show.
+// keySchema is the schema of a name or a map. It has two types, because editors would show the errors of both schemas of
+// an anyOf.
 var keySchema = object{
 	"type":                 []string{"string", "object"},
 	"pattern":              partPattern,
@@ -141,7 +142,10 @@ var keySchema = object{
 	"additionalProperties": typeSchema,
 }
 
-// startSchema is of one pattern, so that editors say what to write if it does not match.
+// durationSchema is the schema of a positive duration.
+var durationSchema = object{"type": "string", "pattern": durationPattern}
+
+// startSchema has one pattern, so that editors show the patternErrorMessage if it does not match.
 var startSchema = object{
 	"type":    []string{"string", "integer"},
 	"minimum": 0,
@@ -153,17 +157,17 @@ var startSchema = object{
 	},
 }
 
-// numberSchema is the schema of a whole number. Editors that read YAML 1.2 take 40_000 for text.
+// numberSchema is the schema of a whole number. For editors that read YAML 1.2, 40_000 is text.
 func numberSchema(least, most int64) object {
 	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
 }
 
-func kindNames() []string { return inWords(runtime.Kinds()) }
+func kindNames() []string { return texts(runtime.Kinds()) }
 
 var (
-	// editorKeywords are those of the schemas that editors read, and of no standard.
+	// editorKeywords are extensions that only editors support.
 	editorKeywords = []string{"markdownDescription", "defaultSnippets", "patternErrorMessage", "errorMessage"}
-	// keywordsOf are the keywords that say something about values of one type only.
+	// keywordsOf are the keywords that apply to values of one type only.
 	keywordsOf = map[string][]string{
 		"integer": {"minimum", "maximum"},
 		"string":  {"pattern"},
@@ -171,7 +175,7 @@ var (
 	}
 )
 
-// strict returns a part of a schema as [StrictSchema] has it.
+// strict returns a part of a schema for [StrictSchema].
 func strict(part any) any {
 	switch part := part.(type) {
 	case []any:
@@ -196,7 +200,7 @@ func strict(part any) any {
 	return part
 }
 
-// alternatives takes out of a schema of several types a schema for each of them.
+// alternatives moves the keywords of a schema with several types into one schema for each type.
 func alternatives(schema object, types []string) (list []any) {
 	for _, t := range types {
 		one := object{"type": t}
@@ -209,4 +213,61 @@ func alternatives(schema object, types []string) (list []any) {
 		list = append(list, one)
 	}
 	return list
+}
+
+// Field describes a field of limits.yaml in plain text.
+type Field struct {
+	Name string
+	// Of is the owner of the field: "the file", "a limit" or "a lease".
+	Of string
+	// Meaning explains the field, Accepts describes its valid values, and Absent is what holds without it, or "".
+	Meaning, Accepts, Absent string
+	// Sets is the field of [runtime.Policy] that holds the value, or for a lease of [runtime.Lease]; "" if neither does.
+	Sets     string
+	Required bool
+	// Example is the field with a valid value.
+	Example string
+}
+
+// Fields returns every field, in the order of [Reference].
+func Fields() []Field {
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields))
+}
+
+func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
+	for _, f := range fields {
+		list = append(list, Field{
+			Name: f.name, Of: of, Sets: f.sets, Required: f.required, Example: f.name + ": " + f.example,
+			Meaning: withoutMarks(f.meaning()), Accepts: withoutMarks(f.accepts), Absent: withoutMarks(f.absent),
+		})
+	}
+	return list
+}
+
+// Reference returns the fields of limits.yaml as Markdown: a table for the file, one for a limit and one for its lease,
+// and below each table the explanations that do not fit into it.
+func Reference() string {
+	var out strings.Builder
+	writeTable(&out, "The file", fileFields)
+	out.WriteString("\n")
+	writeTable(&out, "A limit", limitFields)
+	out.WriteString("\n")
+	writeTable(&out, "A lease", leaseFields)
+	return out.String()
+}
+
+func writeTable[T any](out *strings.Builder, title string, fields []field[T]) {
+	out.WriteString("| " + title + " | what it means | what to write | without it |\n|---|---|---|---|\n")
+	for _, f := range fields {
+		absent := f.absent
+		if f.required {
+			absent = "(required)"
+		}
+		out.WriteString("| `" + f.name + "` | " + f.about + " | " + f.accepts + " | " + absent + " |\n")
+	}
+	for _, f := range fields {
+		if f.more != "" {
+			out.WriteString("\n`" + f.name + "`: " + f.more + "\n")
+		}
+	}
 }

@@ -14,20 +14,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// beyondSchema are the rules that a JSON Schema cannot express, because they are about the text of the
-// file, or compare values that are not constants.
-var beyondSchema = []string{
+// beyondSchema are the rules that a JSON Schema cannot express, because they are about the text of the file, or compare
+// values that are not constants.
+var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
 }
 
-// partlyInSchema are the rules of which the schema knows the form only: not how long a duration is nor
-// whether a day exists. And 10.0 is 10 for it.
-var partlyInSchema = []string{badVersion, notWhole, outOfRange, badDuration, badStart}
+// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
+// And in a schema, 10.0 equals 10.
+var partlyInSchema = []*Rule{badVersion, notWhole, outOfRange, badDuration, badStart}
 
-// schemaKnows reports whether the schema must see that the rule is broken.
-func schemaKnows(id string) bool {
-	return !slices.Contains(beyondSchema, id) && !slices.Contains(partlyInSchema, id)
+// inSchema reports whether a file that breaks the rule must be invalid by the schema too.
+func inSchema(id string) bool {
+	return !slices.ContainsFunc(slices.Concat(beyondSchema, partlyInSchema), func(r *Rule) bool { return r.ID == id })
 }
 
 func TestSchemaAgreesWithParse(t *testing.T) { testSchemaAgreesWithParse(t, readSchema(t, Schema())) }
@@ -40,13 +40,13 @@ func testSchemaAgreesWithParse(t *testing.T, schema checker) {
 		assert.Empty(t, schema.check(value(t, src)), name)
 	}
 	for name, src := range corpus(t, "bad") {
-		if _, ds := Parse(name, src); slices.ContainsFunc(ids(ds), schemaKnows) {
+		if _, ds := Parse(name, src); slices.ContainsFunc(ids(ds), inSchema) {
 			assert.NotEmpty(t, schema.check(value(t, src)), name)
 		}
 	}
 }
 
-// The bad files hold many limits each, and the schema is to be right about every single one.
+// A bad file has many limits, and the schema must agree about each of them.
 func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 	schema := readSchema(t, Schema())
 	for name, src := range corpus(t, "bad") {
@@ -61,16 +61,16 @@ func TestSchemaAgreesOnEveryLimit(t *testing.T) {
 			if len(broken) == 0 {
 				assert.Empty(t, problems, "%s: %s", name, limit)
 			}
-			if slices.ContainsFunc(broken, schemaKnows) {
+			if slices.ContainsFunc(broken, inSchema) {
 				assert.NotEmpty(t, problems, "%s: %s is %v", name, limit, broken)
 			}
 		}
 	}
 }
 
-// aboutNames reports whether a rule is about names or the text, so that its diagnostics do not say of which limit.
+// aboutNames reports whether a rule is about names or the text, so that its diagnostics do not name a limit.
 func aboutNames(id string) bool {
-	return slices.Contains([]string{anchor, mergeKey, tag, nameNotText, duplicate, notIndented, controlCharacter}, id)
+	return slices.ContainsFunc([]*Rule{anchor, mergeKey, tag, nameNotText, duplicate, notIndented, controlCharacter}, func(r *Rule) bool { return r.ID == id })
 }
 
 // ofLimit returns the diagnostics about a limit.
@@ -88,7 +88,7 @@ func TestSchemaIsUpToStandard(t *testing.T) {
 	}
 }
 
-// checker checks values against a JSON Schema, as far as ours goes.
+// checker checks values against a JSON Schema, with the keywords of ours only.
 type checker struct {
 	t    *testing.T
 	root map[string]any
@@ -105,7 +105,7 @@ func (c checker) check(v any) []string { return c.problems(c.root, v) }
 
 func (c checker) valid(schema, v any) bool { return len(c.problems(schema, v)) == 0 }
 
-// keywords are the words of a schema that say nothing about whether a value is valid by themselves.
+// keywords are the words of a schema that do not make a value invalid by themselves.
 var keywords = []string{
 	"$schema", "$id", "examples", "errorMessage", "title", "description", "markdownDescription", "patternErrorMessage", "definitions", "defaultSnippets", "then", "required",
 	"additionalProperties",
@@ -172,7 +172,7 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	if word == "additionalProperties" && rules["properties"] == nil {
 		return c.everyProperty(rules, object)
 	}
-	require.Contains(c.t, keywords, word, "a word that the checker does not know")
+	require.Contains(c.t, keywords, word, "a word that the checker does not support")
 	return true
 }
 
@@ -185,7 +185,7 @@ func (c checker) everyName(schema any, object map[string]any) bool {
 	return true
 }
 
-// everyProperty checks the values of a map by the schema of their names, or of those without one.
+// everyProperty checks the values of a map by the schemas of their names, or by additionalProperties.
 func (c checker) everyProperty(rules map[string]any, object map[string]any) bool {
 	known, _ := rules["properties"].(map[string]any)
 	for name, v := range object {
@@ -216,7 +216,7 @@ func isType(want, v any) bool {
 	return false
 }
 
-// value returns what a YAML file says in the types of JSON; nil for one that says nothing.
+// value returns the value of a YAML file in the types of JSON; nil for an empty file.
 func value(t *testing.T, src []byte) any {
 	t.Helper()
 	var node yaml.Node

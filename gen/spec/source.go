@@ -1,25 +1,30 @@
 package spec
 
 import (
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
 // span is a stretch of one line, in runes; end is exclusive.
 type span struct{ pos, end Pos }
 
-// source is the text of the file, and knows what stands where in it.
+// source is the text of the file, with the places of its parts.
 type source struct {
 	name  string
 	text  string
 	lines []string
-	// runes holds where each rune of a long line begins, since a file may be one line only.
+	// runes holds the offsets of the runes of long lines. Without it, a file of one long line takes quadratic time.
 	runes map[int][]int
 }
 
 func newSource(name, text string) *source {
+	// Editors do not count a byte order mark as a column.
 	text = strings.TrimPrefix(text, "\uFEFF")
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -36,9 +41,10 @@ func (s *source) line(n int) string {
 	return s.lines[n-1]
 }
 
-// from returns what stands at pos and after it on its line.
+// from returns the text of a line from pos on.
 func (s *source) from(pos Pos) string {
 	line := s.line(pos.Line)
+	// Short lines, which are nearly all, are not worth a table.
 	if len(line) <= longLine {
 		return line[len(first(line, pos.Column-1)):]
 	}
@@ -53,7 +59,7 @@ func (s *source) from(pos Pos) string {
 // between returns the text of a span.
 func (s *source) between(at span) string { return first(s.from(at.pos), at.end.Column-at.pos.Column) }
 
-// longLine is the length from which the runes of a line are remembered, in bytes.
+// longLine is the length in bytes above which source.runes has a line.
 const longLine = 512
 
 // runeStarts returns the offset of each rune of a text in bytes, and the text's length.
@@ -70,7 +76,7 @@ func spanning(pos Pos, text string) span {
 	return span{pos, Pos{pos.Line, pos.Column + utf8.RuneCountInString(text)}}
 }
 
-// blank are the characters that YAML takes for space. Unicode has more, which can be seen in a diagnostic.
+// blank are the characters that are space in YAML. Other spaces of Unicode are text, and a diagnostic shows them.
 const blank = " \t"
 
 // wholeLine returns the span of a line without the space around its text.
@@ -80,8 +86,7 @@ func (s *source) wholeLine(n int) span {
 	return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:indent])}, strings.Trim(text, blank))
 }
 
-// clamp returns a span on a line without text as the last line of text before it: nobody sees what is
-// missing at the end of a file.
+// clamp moves a span on an empty line to the last line of text before it.
 func (s *source) clamp(at span) span {
 	if strings.Trim(s.line(at.pos.Line), " ") != "" {
 		return at
@@ -92,20 +97,22 @@ func (s *source) clamp(at span) span {
 	return at
 }
 
-// at returns the span of a node, or of its first token if it goes on over several lines.
+// at returns the span of a node, or of its first token if it has several lines.
 func (s *source) at(n *yaml.Node) span {
-	if n.Line > len(s.lines) { // nothing, after a last line without a newline
+	// An empty value at the end of a file without a final newline is on a line that does not exist.
+	if n.Line > len(s.lines) {
 		return s.wholeLine(len(s.lines))
 	}
 	pos := Pos{n.Line, n.Column}
 	return spanning(pos, lexeme(n, s.from(pos)))
 }
 
-// lexeme returns the part of rest, which begins with the node n, that stands for n.
+// lexeme returns the source text of the node n, where rest begins with n and may continue after it.
 func lexeme(n *yaml.Node, rest string) string {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return "*" + n.Value
+	// An anchor or a tag precedes the value, and is what the diagnostics of such a node are about.
 	case n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || isTag(n, rest):
 		return firstWord(rest)
 	case beginsWithChild(n):
@@ -116,19 +123,20 @@ func lexeme(n *yaml.Node, rest string) string {
 		return quoted(rest, '"', '\\')
 	case n.Style&yaml.SingleQuotedStyle != 0:
 		return quoted(rest, '\'', '\'')
+	// Plain text of one line is in the source as it is; text of several lines is not.
 	case strings.HasPrefix(rest, n.Value):
 		return n.Value
 	}
 	return strings.TrimSpace(rest)
 }
 
-// isTag reports whether rest, which begins with the node n, begins with its tag. The YAML reader says
-// nothing of a tag that is a mere "!".
+// isTag reports whether rest, which begins with the node n, begins with its tag. The YAML reader does not report the tag
+// "!" as one.
 func isTag(n *yaml.Node, rest string) bool {
 	return strings.HasPrefix(rest, "!") && !beginsWithChild(n)
 }
 
-// beginsWithChild reports whether nothing of a node stands before its first child.
+// beginsWithChild reports whether a node begins where its first child does, as a block map does.
 func beginsWithChild(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0 &&
 		n.Line == n.Content[0].Line && n.Column == n.Content[0].Column
@@ -141,8 +149,8 @@ func firstWord(text string) string {
 	return text
 }
 
-// quoted returns the quoted text that rest begins with. The rune escape takes away the meaning of a
-// quote after it; in single quotes it is a quote itself.
+// quoted returns the quoted text at the beginning of rest. A quote after the escape does not end it; in single quotes,
+// the escape is a quote itself.
 func quoted(rest string, quote, escape byte) string {
 	for i := 1; i < len(rest); i++ {
 		switch {
@@ -153,4 +161,161 @@ func quoted(rest string, quote, escape byte) string {
 		}
 	}
 	return strings.TrimRight(rest, " \t")
+}
+
+// excerpt is the part of a line around a span, ready to be printed.
+type excerpt struct{ before, marked, after string }
+
+// The most runes of a line that are shown in full, and of a longer line before, in and after the span.
+const mostShown, mostBefore, mostMarked, mostAfter = 120, 60, 48, 24
+
+// excerpt returns the text of the line before, in and after a span.
+func (s *source) excerpt(at span) excerpt {
+	rest := s.from(at.pos)
+	line := s.line(at.pos.Line)
+	before := line[:len(line)-len(rest)]
+	marked := first(rest, at.end.Column-at.pos.Column)
+	after := rest[len(marked):]
+	if len(line) > mostShown {
+		before = last(before, mostBefore)
+		// The mark ends where the text is cut, and the text after it would be out of place.
+		if short := first(marked, mostMarked-1); len(short) < len(marked) {
+			marked, after = short+"…", ""
+		}
+		if short := first(after, mostAfter-1); len(short) < len(after) {
+			after = short + "…"
+		}
+	}
+	return excerpt{printable.Mask(before), printable.Mask(marked), printable.Mask(after)}
+}
+
+// first returns the first n runes of a text, or all of a shorter one.
+func first(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// last returns the last n runes of a text, after "…" if it has more.
+func last(text string, n int) string {
+	rest := text
+	for range n {
+		_, size := utf8.DecodeLastRuneInString(rest)
+		rest = rest[:len(rest)-size]
+	}
+	if rest == "" {
+		return text
+	}
+	return "…" + text[len(rest):]
+}
+
+// MaxSize is the size of the largest limits.yaml, in bytes.
+const MaxSize = 4 << 20
+
+// legible reports a file that is not text. It runs before the YAML reader, whose errors do not have the exact place.
+func (p *parser) legible() bool {
+	if len(p.src.text) > MaxSize {
+		p.report(span{Pos{1, 1}, Pos{1, 1}}, fileTooLarge, "split it into files with a package each",
+			"the file is larger than %d MiB", MaxSize>>20)
+		return false
+	}
+	for i, line := range p.src.lines {
+		if !p.legibleLine(i+1, line) {
+			return false
+		}
+	}
+	return len(p.found) == 0
+}
+
+// legibleLine reports the first illegible rune of a line, and returns false if the line is not UTF-8.
+func (p *parser) legibleLine(number int, line string) bool {
+	for i, r := range line {
+		bad := r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD")
+		if !bad && !Illegible(r) && !strayJoiner(line, i, r) {
+			continue
+		}
+		at := spanning(Pos{number, 1 + utf8.RuneCountInString(line[:i])}, " ")
+		if bad {
+			// In another encoding every later line would be reported too.
+			p.report(at, invalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
+			return false
+		}
+		switch {
+		case unicode.Is(unicode.Bidi_Control, r):
+			p.report(at, controlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
+		// A joiner gets here only if it is stray.
+		case invisible(r), isJoiner(r):
+			p.report(at, controlCharacter, "delete it", "the character %U is invisible", r)
+		default:
+			p.report(at, controlCharacter, "delete it", "the character %U is not allowed in YAML text", r)
+		}
+		return true
+	}
+	return true
+}
+
+var (
+	// indentForm is an indentation with a character that looks like a space but is not one in YAML.
+	indentForm = regexp.MustCompile(`^[ \t]*([\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}]+)`)
+	// conflictForm is a line that git writes into a merge conflict.
+	conflictForm = regexp.MustCompile(`^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|)( |$)|^=======$`)
+)
+
+// wellLaid reports the marks of a merge conflict and an indentation with no-break spaces. The YAML reader would report
+// them on a later line.
+func (p *parser) wellLaid() bool {
+	for i, line := range p.src.lines {
+		if conflictForm.MatchString(line) {
+			p.report(p.src.wholeLine(i+1), syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
+				"the file has an unresolved merge conflict")
+			return false
+		}
+		if indent := indentForm.FindStringSubmatchIndex(line); indent != nil {
+			first, _ := utf8.DecodeRuneInString(line[indent[2]:])
+			p.report(spanning(Pos{i + 1, 1 + indent[2]}, line[indent[2]:indent[3]]), syntax, "indent with spaces",
+				"the indentation has the character %U, which looks like a space but is not one", first)
+			return false
+		}
+	}
+	return true
+}
+
+// Illegible reports whether people cannot review a line with r in it: YAML forbids r, or ends a line there where editors
+// do not, or r reorders the line, or is invisible. Tabs are legible, and so are the joiners of emoji and of Persian and
+// Indic words.
+func Illegible(r rune) bool {
+	switch {
+	case r < ' ' && r != '\t', r >= 0x7F && r <= 0x9F, r == '\u2028', r == '\u2029', unicode.Is(unicode.Bidi_Control, r):
+		return true
+	}
+	return invisible(r) || r == '\uFFFE' || r == '\uFFFF'
+}
+
+func isJoiner(r rune) bool { return r == '\u200C' || r == '\u200D' }
+
+// strayJoiner reports whether r, at offset i of a line, is a joiner without effect: only emoji and letters beyond ASCII
+// have joined forms.
+func strayJoiner(line string, i int, r rune) bool {
+	if !isJoiner(r) {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(line[:i])
+	after, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
+	return i == 0 || before < utf8.RuneSelf || after < utf8.RuneSelf
+}
+
+// invisible reports whether r has no width on the screen, or is a blank other than the space: text can be hidden in such
+// characters. See Unicode Technical Standard 39.
+func invisible(r rune) bool {
+	switch {
+	case isJoiner(r):
+		return false
+	case strings.ContainsRune("\u115F\u1160\u3164\uFFA0", r): // Hangul fillers, which count as letters
+		return true
+	}
+	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r >= '\U000E0000' && r <= '\U000E0FFF'
 }

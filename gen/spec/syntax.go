@@ -1,13 +1,17 @@
 package spec
 
 import (
+	"errors"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
 )
 
-// syntaxError reports why the YAML reader gave up after it had reached a line.
+// syntaxError reports an error of the YAML reader, which had read the file up to a line.
 func (p *parser) syntaxError(err error, reached int) {
 	problem := problemOf(err)
 	line := p.src.faultyLine(problem, reached)
@@ -16,31 +20,33 @@ func (p *parser) syntaxError(err error, reached int) {
 		p.refuseAlias(p.src.alias(name, line), name)
 		return
 	}
+	// After a name without a colon, the YAML reader joins the next line to it, and reports the colon there.
 	if above := p.src.textAbove(line); strings.HasPrefix(problem.text, "mapping values") && p.src.lacksColon(above) {
 		line, problem.text = above, "could not find expected ':'"
 	}
-	for _, mistake := range mistakes {
-		if at, ok := mistake.in(p.src, line, problem.text); ok {
-			p.report(at, syntax, mistake.help, "%s", mistake.message)
+	for _, s := range slips {
+		if at, ok := s.in(p.src, line, problem.text); ok {
+			p.report(at, syntax, s.help, "%s", s.message)
 			return
 		}
 	}
-	p.report(p.src.wholeLine(line), syntax, "", "this is not YAML: %s", clip(problem.text))
+	p.report(p.src.wholeLine(line), syntax, "", "not valid YAML: %s", clip(problem.text))
 }
 
-// alias returns where an alias stands, on a line or after it. YAML does not say the place.
+// alias returns the place of an alias on a line or after it, because the YAML reader names the line of its map.
 func (s *source) alias(name string, from int) span {
 	form := regexp.MustCompile(`\*` + regexp.QuoteMeta(name) + `(?:[ \t,\]}]|$)`)
 	for n := from; n <= len(s.lines); n++ {
+		// An asterisk in a comment is not an alias.
 		text, _, _ := strings.Cut(s.line(n), " #")
-		if place := form.FindStringIndex(text); place != nil && s.says(n) {
+		if place := form.FindStringIndex(text); place != nil && s.hasText(n) {
 			return spanning(Pos{n, 1 + utf8.RuneCountInString(text[:place[0]])}, "*"+name)
 		}
 	}
 	return s.wholeLine(from)
 }
 
-// problem is what the YAML reader said, and the line that it named or 0.
+// problem is an error of the YAML reader, with the line that it names or 0.
 type problem struct {
 	text string
 	line int
@@ -55,4 +61,159 @@ func problemOf(err error) problem {
 	}
 	line, _ := strconv.Atoi(parts[1])
 	return problem{parts[2], line}
+}
+
+// slip is a common syntax error, for which the YAML reader has a message that only experts understand.
+type slip struct {
+	// problem is a part of the message of the YAML reader.
+	problem string
+	// culprit matches a line with the slip, and its first group is the wrong part; nil for the whole line.
+	culprit *regexp.Regexp
+	// message describes the slip in plain words, and help is the remedy.
+	message, help string
+}
+
+const (
+	needsQuotes = "a text without quotes cannot begin with this character"
+	useQuotes   = "put the value in quotes"
+)
+
+// slips are tried in this order, so those that match a part of the line come before those that match any line.
+var slips = []slip{
+	{"", regexp.MustCompile("^ *(\t)"), "a tab in the indentation", "indent with spaces"},
+	{"", tightColonForm, "a colon needs a space after it", "write name: value"},
+	{"did not find expected key", regexp.MustCompile(`:[ \t]+([\[{]).*[\]}][ \t]*[^ \t,\]}#]`), needsQuotes, useQuotes},
+	{"did not find expected key", regexp.MustCompile(`^[ \t]*(.*["'].*)`), "unexpected text before or after quotes", "nothing can follow a closing quote, and a quote must be closed"},
+	{"did not find expected key", nil, "this line does not continue the map above it", "begin all fields of one limit in the same column"},
+	{"mapping values are not allowed", nil, "a colon where no value can begin", "put the text in quotes if the colon belongs to it; otherwise correct the indentation"},
+	{"mapping keys are not allowed", regexp.MustCompile(`[ \t](\?)`), needsQuotes, useQuotes},
+	{"did not find expected '-' indicator", nil, "this line does not continue the list above it", "begin each item of a list with - in the same column"},
+	{"block sequence entries are not allowed", regexp.MustCompile(`:[ \t]+(-)`), needsQuotes, useQuotes},
+	{"block sequence entries are not allowed", nil, "a list item where no list can begin", "put the list on a line of its own, or the text in quotes"},
+	{"could not find expected ':'", nil, "a name without a colon", "write name: value"},
+	{"did not find expected ',' or '}'", nil, "a { that is not closed, or a missing comma", "separate with commas and end with }"},
+	{"did not find expected ',' or ']'", nil, "a [ that is not closed, or a missing comma", "separate with commas and end with ]"},
+	{"did not find expected node content", nil, "a value is missing before this", "write a value, or delete the comma or bracket"},
+	{"found unexpected end of stream", nil, "a quote that is not closed", "end the text with the same quote"},
+	{"found unexpected document indicator", nil, "a quote that is not closed", "end the text with the same quote"},
+	{"cannot start any token", regexp.MustCompile("(?:^|[ \t,{\\[])([@%`])"), needsQuotes, useQuotes},
+	{"cannot start any token", nil, needsQuotes, useQuotes},
+	{"alphabetic or numeric character", regexp.MustCompile(`[ \t,{\[]([*&])`), needsQuotes, useQuotes},
+	{"expected comment or line break", regexp.MustCompile(`[ \t]([|>])`), needsQuotes, "put the value in quotes, or begin it on the next line"},
+	{"tag", regexp.MustCompile(`[ \t,{\[](!)`), needsQuotes, useQuotes},
+	{"octet", regexp.MustCompile(`[ \t,{\[](!)`), needsQuotes, useQuotes},
+	{"whitespace or line break", regexp.MustCompile(`[ \t,{\[]([!*&])`), needsQuotes, useQuotes},
+	{"found unknown escape character", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
+	{"hexdecimal number", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
+	{"incompatible YAML", nil, "an unsupported version of YAML", "delete the line %YAML"},
+	{"", regexp.MustCompile(`^(%.*)`), "a line that begins with % is a YAML directive, and this one does not exist", "delete it, or put the text in quotes"},
+	{"expected <document start>", nil, "this is after the end of the map", "correct the brackets or the indentation above"},
+	{"exceeded max depth", nil, "nested too deeply", "limits.yaml needs at most four levels"},
+}
+
+// in returns the place of the slip on the line of a problem, or false if the problem is another one.
+func (sl slip) in(s *source, line int, problem string) (span, bool) {
+	if !strings.Contains(problem, sl.problem) {
+		return span{}, false
+	}
+	if sl.culprit == nil {
+		return s.wholeLine(line), true
+	}
+	text := s.line(line)
+	place := sl.culprit.FindStringSubmatchIndex(text)
+	if place == nil {
+		return span{}, false
+	}
+	return spanning(Pos{line, 1 + utf8.RuneCountInString(text[:place[2]])}, strings.TrimRight(text[place[2]:place[3]], " \t")), true
+}
+
+// mostReread bounds the bytes that [source.faultyLine] parses again, so that its time is linear in the file.
+const mostReread = MaxSize
+
+// faultyLine returns the line of a syntax error. The YAML reader often names the line where the construct began, or no
+// line. The error is on the line after the longest valid prefix of the file, which ends a little before the line that
+// the reader had reached.
+func (s *source) faultyLine(p problem, reached int) int {
+	reached = min(reached, len(s.lines))
+	named := max(1, min(p.line, len(s.lines)))
+	switch {
+	case p.text == "did not find expected node content":
+		// For this message, the YAML reader names the line above.
+		return min(p.line+1, len(s.lines))
+	case p.text == "found unexpected end of stream":
+		if opens(s.line(1), `"`, `"`) || opens(s.line(1), "'", "'") {
+			return 1
+		}
+		return named
+	case strings.HasPrefix(p.text, "did not find expected ',' or"):
+		if end := s.line(s.textAbove(len(s.lines) + 1)); opens(s.line(1), "{", "}") && !opens(end, "}", "{") ||
+			opens(s.line(1), "[", "]") && !opens(end, "]", "[") {
+			return 1
+		}
+		// Inside brackets no prefix of the file is valid, so the search below would find the opening bracket.
+		if open := p.line + 1; open >= reached-3 {
+			return min(open, len(s.lines))
+		}
+		return s.textAbove(s.textAbove(reached))
+	}
+	for n, read := reached, 0; n >= 0 && read < mostReread; n-- {
+		// The longest prefix is tried first, because most errors are near the line that the reader had reached.
+		text := strings.Join(s.lines[:n], "\n")
+		if readable(text) {
+			return s.nextText(n)
+		}
+		read += len(text)
+	}
+	return named
+}
+
+// opens reports whether a line has a quote or a bracket that it does not close. If that is the first line, the YAML
+// reader names the line where it gave up instead.
+func opens(line, open, end string) bool {
+	if open == end {
+		return strings.Count(line, open)%2 == 1
+	}
+	return strings.Count(line, open) > strings.Count(line, end)
+}
+
+// readable reports whether a text is valid YAML.
+func readable(text string) bool {
+	decoder := yaml.NewDecoder(strings.NewReader(text + "\n"))
+	for {
+		if _, err := decode(decoder); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// nextText returns the first line with text after line n, or the next line if no line has.
+func (s *source) nextText(n int) int {
+	for i := n + 1; i <= len(s.lines); i++ {
+		if s.hasText(i) {
+			return i
+		}
+	}
+	return min(n+1, len(s.lines))
+}
+
+// textAbove returns the last line with text before line n, or n if no line has.
+func (s *source) textAbove(n int) int {
+	for i := n - 1; i > 0; i-- {
+		if s.hasText(i) {
+			return i
+		}
+	}
+	return n
+}
+
+// hasText reports whether a line has more than spaces and a comment. A tab counts as text, because it can be the error.
+func (s *source) hasText(n int) bool {
+	text := strings.Trim(s.line(n), " ")
+	return text != "" && !strings.HasPrefix(text, "#")
+}
+
+// lacksColon reports whether a line is probably a "name: value" without the colon or the space after it.
+func (s *source) lacksColon(n int) bool {
+	line := s.line(n)
+	return !strings.Contains(line+" ", ": ") && !strings.HasPrefix(line, "---")
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// search finds the unluckiest interval by trying everything: callers who take any number of tokens, or
-// reserve them, or take blocks of a lease and spend them later or give them back, at every one of some instants.
-// Reserved tokens are used when they are due.
+// search finds the worst interval by brute force: callers take any number of tokens, or reserve them, or take blocks of a
+// lease and spend them later or give them back, at each of some instants. Reserved tokens are used when they are due.
 type search struct {
 	rule     runtime.Rule
-	length   time.Duration   // of the interval, its first and last instant included
-	instants []time.Duration // in their order, since a window begins
+	length   time.Duration   // length of the interval, both ends included
+	instants []time.Duration // in ascending order, from the beginning of a window
 	firsts   time.Duration   // the last instant that the interval can begin at
 	most     int64           // the largest count
 	lease    runtime.Lease
@@ -34,13 +33,13 @@ func (s search) worst() int64 {
 	return worst
 }
 
-// position is where callers can have brought a key.
+// position is a state of a key that callers can reach.
 type position struct {
 	state runtime.State
 	lent  [4]block
 }
 
-// block is what is left of a block of a lease, when it was taken, and the last instant at which it can be spent.
+// block is the rest of a block of a lease, the time at which it was taken, and the last instant to spend it.
 type block struct {
 	left       int64
 	taken, end time.Duration
@@ -55,7 +54,7 @@ func (s search) from(first time.Duration) int64 {
 		}
 		next := map[position]int64{}
 		for at, n := range used {
-			s.ask(next, at.ended(now), n, now, first)
+			s.explore(next, at.ended(now), n, now, first)
 		}
 		used = next
 	}
@@ -66,7 +65,7 @@ func (s search) from(first time.Duration) int64 {
 	return worst
 }
 
-// ended returns the position without the blocks that cannot be spent any more.
+// ended returns the position without expired blocks.
 func (p position) ended(now time.Duration) position {
 	for i := len(p.lent) - 1; i >= 0; i-- {
 		if p.lent[i].end < now {
@@ -85,8 +84,8 @@ func (p position) without(i int, tokens int64) position {
 	return p
 }
 
-// ask notes in next every position that callers can reach at an instant, with the most tokens used by then.
-func (s search) ask(next map[position]int64, at position, used int64, now, first time.Duration) {
+// explore adds to next every position that callers can reach at an instant, with the most tokens used by then.
+func (s search) explore(next map[position]int64, at position, used int64, now, first time.Duration) {
 	if before, ok := next[at]; ok && before >= used {
 		return
 	}
@@ -100,17 +99,17 @@ func (s search) ask(next map[position]int64, at position, used int64, now, first
 		if due := now + d.Delay; first <= due && due <= first+s.length {
 			more += count
 		}
-		s.ask(next, position{after, at.lent}, more, now, first)
+		s.explore(next, position{after, at.lent}, more, now, first)
 	}
 	if s.lease.Tokens > 0 {
 		s.lend(next, at, used, now, first)
 	}
 }
 
-// instant returns the nanoseconds since 1970 at a time of the search: not 0, which stands for no time at all.
+// instant returns a time of the search in nanoseconds since 1970. It is never 0, which means "no time" in a state.
 func (s search) instant(now time.Duration) int64 { return s.rule.Phase + 4*s.rule.Period + int64(now) }
 
-// lend asks for blocks, spends what is left of them, or gives it back.
+// lend takes blocks, spends their tokens, or gives them back.
 func (s search) lend(next map[position]int64, at position, used int64, now, first time.Duration) {
 	instant := s.instant(now)
 	after, d, err := s.rule.Step(at.state, instant, runtime.Request{Count: s.lease.Tokens})
@@ -118,7 +117,7 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 		taken := position{after, at.lent}
 		end := time.Duration(s.rule.WindowEnd(instant) - s.instant(0))
 		taken.lent[free] = block{s.lease.Tokens, now, min(now+s.lease.For, end-1)}
-		s.ask(next, taken, used, now, first)
+		s.explore(next, taken, used, now, first)
 	}
 	for i, b := range at.lent {
 		if b.left == 0 {
@@ -126,19 +125,19 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 		}
 		less := at.without(i, 1)
 		if now >= first {
-			s.ask(next, less, used+1, now, first)
+			s.explore(next, less, used+1, now, first)
 		}
-		s.giveBack(next, at, i, used, now, first)
+		s.refund(next, at, i, used, now, first)
 	}
 }
 
-// giveBack gives back what is left of a block.
-func (s search) giveBack(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
+// refund gives back the rest of a block.
+func (s search) refund(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
 	b := at.lent[i]
 	at = at.without(i, b.left)
-	refund := runtime.Request{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
-	at.state, _, _ = s.rule.Step(at.state, s.instant(now), refund)
-	s.ask(next, at, used, now, first)
+	request := runtime.Request{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
+	at.state, _, _ = s.rule.Step(at.state, s.instant(now), request)
+	s.explore(next, at, used, now, first)
 }
 
 // ticks returns the instants that are a tick apart, and if it is longer than a nanosecond, those just before them.
@@ -178,7 +177,7 @@ func smallPolicies(period time.Duration, mostTokens int64, reserved ...int64) (p
 func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 	windows := time.Duration(2)
 	if p.Start.FirstUse() {
-		windows = 3 // so many it takes until one can begin with any part of a token
+		windows = 3 // a later window can begin with any part of a token
 	}
 	firsts := windows * p.Period
 	return search{
@@ -187,10 +186,10 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 	}.worst()
 }
 
-// shortPeriod is a few nanoseconds, in which nothing is rounded away.
+// shortPeriod is so short that no rounding can hide a token.
 const shortPeriod = 6
 
-func TestWithinIsReachedAndNeverPassed(t *testing.T) {
+func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
 	for _, p := range smallPolicies(shortPeriod, 3, 0, 1, 2) {
 		for _, length := range []time.Duration{0, 3, shortPeriod, shortPeriod + 1} {
 			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
@@ -198,13 +197,13 @@ func TestWithinIsReachedAndNeverPassed(t *testing.T) {
 	}
 }
 
-func TestWithinWithoutBound(t *testing.T) {
+func TestWithinOfUnboundedReservationsHasNoBound(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: runtime.Unbounded}
 	assert.Equal(t, int64(math.MaxInt64), Within(&p, 0))
 	assert.Equal(t, int64(0), Within(Unreserved(&p), time.Hour))
 }
 
-// leases are all that a small policy can have.
+// leases returns the policy with each lease that it can have.
 func leases(p runtime.Policy, times ...time.Duration) (leased []runtime.Policy) {
 	for tokens := int64(1); tokens <= p.Capacity; tokens++ {
 		for _, lasts := range times {
@@ -217,12 +216,32 @@ func leases(p runtime.Policy, times ...time.Duration) (leased []runtime.Policy) 
 	return leased
 }
 
-func TestWithinOfLeasesIsReachedAndNeverPassed(t *testing.T) {
+func TestWithinWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
 	for _, unleased := range smallPolicies(shortPeriod, 2, 0, 2) {
 		for _, p := range leases(unleased, 1, 4) {
 			for _, length := range []time.Duration{0, 3, shortPeriod} {
 				assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 			}
+		}
+	}
+}
+
+// longPeriod is long enough for instants at which a token is due except for rounding.
+const longPeriod = 30 * time.Second
+
+// longTick is the time in which a token accrues, or half a period: callers act then, and a nanosecond before.
+func longTick(p *runtime.Policy) time.Duration { return p.Period / time.Duration(max(2, p.Rate)) }
+
+func TestWithinAPeriodIsReachedAndNeverExceeded(t *testing.T) {
+	for _, p := range smallPolicies(longPeriod, 5, 0, 1, 2) {
+		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
+	}
+}
+
+func TestWithinAPeriodWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
+	for _, unleased := range smallPolicies(longPeriod, 2, 0, 2) {
+		for _, p := range leases(unleased, longTick(&unleased), longPeriod) {
+			assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 		}
 	}
 }

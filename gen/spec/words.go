@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -9,75 +10,108 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Words returns the limit's rule in sentences, the most important first:
+// Words describes the limit's rule in sentences, the most important first:
 // "Token bucket: 10 per minute, at most 20 at once."
-func (l *Limit) Words() []string {
-	sentences := []string{l.ruleInWords()}
-	for _, sentence := range []string{
-		l.startInWords(), l.reservingInWords(), l.shardsInWords(), l.leaseInWords(), l.leaseBoundInWords(), l.denyCacheInWords(),
-		l.failingInWords(), l.durabilityInWords(),
-	} {
-		if sentence != "" {
-			sentences = append(sentences, sentence)
+func (l *Limit) Words() (sentences []string) {
+	for _, f := range limitFields {
+		if f.words != nil {
+			sentences = append(sentences, f.words(l)...)
 		}
 	}
 	return sentences
 }
 
-func (l *Limit) ruleInWords() string {
+// WorstCase says how many tokens can be used in a period at most, see [Within]: "Worst case: 30 in any minute." If
+// reservations have no bound, the number is for callers who do not reserve.
+func (l *Limit) WorstCase() string {
 	p := &l.Policy
-	rule := fmt.Sprintf("%s per %s", words.Number(p.Rate), words.Period(p.Period))
-	switch {
-	case p.Kind == runtime.SlidingWindow:
-		return fmt.Sprintf("Sliding window: about %s in any %s.", words.Number(p.Rate), words.Period(p.Period))
-	case p.Capacity == 0:
-		rule += ", each reserved ahead"
-	case p.Kind == runtime.TokenBucket:
-		rule += fmt.Sprintf(", at most %s at once", words.Number(p.Capacity))
-	case p.Capacity > p.Rate:
-		rule += fmt.Sprintf(", and what is not used piles up to %s", words.Number(p.Capacity))
-	case p.Capacity < p.Rate:
-		rule += fmt.Sprintf(", at most %s at once", words.Number(p.Capacity))
+	worst := func(p *runtime.Policy) string {
+		return fmt.Sprintf("Worst case: %s in any %s", orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
-	name := p.Kind.String()
-	return strings.ToUpper(name[:1]) + name[1:] + ": " + rule + "."
+	switch {
+	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
+		return "Worst case: reservations have no bound."
+	case p.MaxReserved == runtime.Unbounded:
+		// Unbounded reservations have no worst case, but callers who do not reserve have one.
+		return worst(Unreserved(p)) + " without reservations, which have no bound."
+	case p.Reserves():
+		return worst(p) + ", counting reserved tokens when their delay has passed."
+	}
+	return worst(p) + "."
 }
 
-func (l *Limit) startInWords() string {
+func orUncountable(n int64) string {
+	if n == math.MaxInt64 {
+		return "more than can be counted"
+	}
+	return words.Number(n)
+}
+
+// Grouped is [words.Number].
+func Grouped(n int64) string { return words.Number(n) }
+
+// PeriodInWords is [words.Period].
+func PeriodInWords(period time.Duration) string { return words.Period(period) }
+
+// Duration is [words.Duration].
+func Duration(d time.Duration) string { return words.Duration(d) }
+
+// List is [words.List].
+func List(items []string, conjunction string) string { return words.List(items, conjunction) }
+
+// ruleWords covers kind, rate, period and capacity.
+func ruleWords(l *Limit) []string {
+	name := l.Policy.Kind.String()
+	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithms[l.Policy.Kind].rule(&l.Policy) + "."}
+}
+
+func reservingWords(l *Limit) []string {
+	switch p := &l.Policy; {
+	case !p.Reserves():
+		return nil
+	case p.MaxReserved == runtime.Unbounded:
+		return []string{"Callers may reserve any number of tokens ahead."}
+	default:
+		return []string{fmt.Sprintf("Callers may reserve at most %s ahead.", words.Count(p.MaxReserved, "token"))}
+	}
+}
+
+func startWords(l *Limit) []string {
 	p := &l.Policy
 	offset, aligned := p.Start.Offset()
 	switch {
-	case p.Kind == runtime.TokenBucket:
-		return ""
+	case !algorithms[p.Kind].windows:
+		return nil
 	case p.Start.FirstUse():
-		return "A window begins at the first request after the one before ended."
+		return []string{"A window begins at the first request after the previous window has ended."}
 	case !aligned && len(l.Key) == 0:
-		return "Windows begin at a time of this limit's own, the same for ever."
+		return []string{"Windows begin at a fixed offset derived from the limit's name."}
 	case !aligned:
-		return "Each key's windows begin at a time of its own, the same for ever."
+		return []string{"Each key's windows begin at a fixed offset derived from the key."}
 	}
-	return alignedInWords(p.Period, instantAt(offset))
+	return []string{alignedWords(p.Period, instantAt(offset))}
 }
 
-// alignedInWords says when windows begin of which one begins at an instant.
-func alignedInWords(period time.Duration, at time.Time) string {
-	day, week := words.Day, words.Week
+// alignedWords describes the windows of which one begins at an instant: by the time of day or of the week if all begin
+// at the same, otherwise by that instant.
+func alignedWords(period time.Duration, at time.Time) string {
 	switch {
-	case period == day:
-		return fmt.Sprintf("Windows begin at %s UTC.", timeInWords(at))
-	case period == week:
-		return fmt.Sprintf("Windows begin on %s at %s UTC.", at.Weekday(), timeInWords(at))
-	case day%period == 0:
-		sinceMidnight := at.Sub(at.Truncate(day))
-		first := at.Truncate(day).Add(sinceMidnight % period)
-		return fmt.Sprintf("Windows begin at %s UTC, and every %s.", timeInWords(first), words.Period(period))
+	case period == words.Day:
+		return fmt.Sprintf("Windows begin at %s UTC.", timeOfDay(at))
+	case period == words.Week:
+		return fmt.Sprintf("Windows begin on %s at %s UTC.", at.Weekday(), timeOfDay(at))
+	case words.Day%period == 0:
+		// The instant may be any of the windows' beginnings: people want the first one of a day.
+		sinceMidnight := at.Sub(at.Truncate(words.Day))
+		first := at.Truncate(words.Day).Add(sinceMidnight % period)
+		return fmt.Sprintf("Windows begin at %s UTC, and every %s.", timeOfDay(first), words.Period(period))
 	}
 	return fmt.Sprintf("A window begins at %s %s UTC, and every %s before and after it.",
-		at.Format("Mon 2006-01-02"), timeInWords(at), words.Period(period))
+		at.Format("Mon 2006-01-02"), timeOfDay(at), words.Period(period))
 }
 
-// timeInWords says the time of day, to the minute if that is all there is to say.
-func timeInWords(t time.Time) string {
+// timeOfDay leaves out seconds that are zero.
+func timeOfDay(t time.Time) string {
 	if t.Second() == 0 && t.Nanosecond() == 0 {
 		return t.Format("15:04")
 	}
@@ -87,35 +121,54 @@ func timeInWords(t time.Time) string {
 // instantAt returns the instant at an offset from 0:00 UTC on 1 January 1970.
 func instantAt(offset time.Duration) time.Time { return time.Unix(0, int64(offset)).UTC() }
 
-func (l *Limit) reservingInWords() string {
-	switch p := &l.Policy; {
-	case !p.Reserves():
-		return ""
-	case p.MaxReserved == runtime.Unbounded:
-		return "Callers may reserve as far ahead as they like."
-	default:
-		return fmt.Sprintf("Callers may reserve at most %s ahead.", words.Number(p.MaxReserved))
-	}
-}
-
-func (l *Limit) shardsInWords() string {
+func shardsWords(l *Limit) []string {
 	if l.Policy.Shards < 2 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Each count is split into %s shards.", words.Number(int64(l.Policy.Shards)))
+	return []string{fmt.Sprintf("Each count is split into %s shards.", words.Number(int64(l.Policy.Shards)))}
 }
 
-func (l *Limit) failingInWords() string {
+// onErrorWords covers timeout too. It is empty for the default, an error without a timeout.
+func onErrorWords(l *Limit) []string {
 	p := &l.Policy
-	late := ""
+	failure := "If the store fails"
 	if p.Timeout > 0 {
-		late = fmt.Sprintf(" within %v", p.Timeout)
+		failure += " or takes longer than " + words.Duration(p.Timeout)
 	}
 	switch {
 	case p.OnError == runtime.FailOpen:
-		return fmt.Sprintf("If the store does not answer%s, everything passes, uncounted.", late)
-	case late != "":
-		return fmt.Sprintf("If the store does not answer%s, nothing passes.", late)
+		return []string{failure + ", requests are allowed and not counted."}
+	case p.Timeout > 0:
+		return []string{failure + ", no request is allowed and the call returns the error."}
 	}
-	return ""
+	return nil
+}
+
+func denyCacheWords(l *Limit) []string {
+	if l.Policy.DenyCache == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("A process repeats a denial from its memory for at most %s.", words.Duration(l.Policy.DenyCache))}
+}
+
+func leaseWords(l *Limit) []string {
+	lease := l.Policy.Lease
+	if lease.Tokens == 0 {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("A process takes blocks of %s, and spends each from its memory within %s.", words.Count(lease.Tokens, "token"), words.Duration(lease.For)),
+		algorithms[l.Policy.Kind].lease(&l.Policy),
+	}
+}
+
+// durabilityWords is empty for the setting of the database.
+func durabilityWords(l *Limit) []string {
+	switch l.Policy.Durability {
+	case runtime.DurabilityRelaxed:
+		return []string{"A crash of the database's machine may lose the most recent counts."}
+	case runtime.DurabilityFull:
+		return []string{"A decision waits until the database has written the counts to disk."}
+	}
+	return nil
 }

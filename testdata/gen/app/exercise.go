@@ -10,13 +10,18 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// exercise calls every method of a generated Limits with any key, and wants the answer of a policy of its
-// own.
-func exercise(limits any, policies []*runtime.Policy) {
+// exercise calls each method of a generated Limits with any key, and checks that it uses a policy that no other method
+// uses. The policies must be as described: one per line.
+func exercise(limits any, policies []*runtime.Policy, described string) {
 	left := map[string]*runtime.Policy{}
+	got := ""
 	for _, p := range policies {
 		left[p.Name] = p
 		must(p.Validate())
+		got += fmt.Sprintf("%+v\n", *p)
+	}
+	if got != described {
+		must(fmt.Errorf("generated policies:\n%s\nlimits.yaml:\n%s", got, described))
 	}
 	methods := reflect.ValueOf(limits)
 	for i := range methods.NumMethod() {
@@ -26,12 +31,12 @@ func exercise(limits any, policies []*runtime.Policy) {
 		balance, err := peek(methods.Method(i))
 		must(err)
 		if p := left[balance.Limit]; p == nil || p.Capacity != balance.Capacity {
-			must(fmt.Errorf("%s answers for %q", methods.Type().Method(i).Name, balance.Limit))
+			must(fmt.Errorf("%s uses the policy %q", methods.Type().Method(i).Name, balance.Limit))
 		}
 		delete(left, balance.Limit)
 	}
 	if len(left) > 0 {
-		must(fmt.Errorf("no methods for %v", left))
+		must(fmt.Errorf("no methods use the policies %v", left))
 	}
 }
 
@@ -46,7 +51,7 @@ func peek(method reflect.Value) (runtime.Balance, error) {
 	return handle.Peek(context.Background())
 }
 
-// part returns a value of a type, the zero one if that can be a part of a key.
+// part returns a value of a type that can be a part of a key: the zero value, except for addresses.
 func part(of reflect.Type) reflect.Value {
 	if of == reflect.TypeFor[netip.Addr]() {
 		return reflect.ValueOf(netip.IPv4Unspecified())

@@ -1,4 +1,4 @@
-// Command app uses every verb of generated code, and prints the answers.
+// Command app uses each verb of generated code, and prints the results.
 package main
 
 import (
@@ -18,17 +18,17 @@ func main() {
 	limits := kinds.New(store)
 	ctx := context.Background()
 
-	ask(limits, ctx)
+	take(limits, ctx)
 	reserve(limits, ctx)
 	several(limits, ctx)
 	withoutStore(ctx)
 
 	now = now.Add(15 * 24 * time.Hour)
-	forgotten, err := store.Sweep(ctx, kinds.Policies()...)
-	fmt.Println("sweep:", forgotten, "of", forgotten+store.Len(), err)
+	swept, err := store.Sweep(ctx, kinds.Policies()...)
+	fmt.Println("sweep:", swept, "of", swept+store.Len(), err)
 }
 
-func ask(limits *kinds.Limits, ctx context.Context) {
+func take(limits *kinds.Limits, ctx context.Context) {
 	plain := limits.Plain("ann")
 	fmt.Println(plain.Allow(ctx))
 	taken, err := plain.AllowN(ctx, 9)

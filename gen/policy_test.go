@@ -1,0 +1,116 @@
+package gen
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Generated code must not drop a field of the policy. The generated program checks the values, see [behaves].
+func TestEveryPolicyFieldIsEmitted(t *testing.T) {
+	of := reflect.TypeFor[runtime.Policy]()
+	for i := range of.NumField() {
+		name := of.Field(i).Name
+		p := runtime.Policy{Kind: runtime.TokenBucket}
+		setAny(t, reflect.ValueOf(&p).Elem().Field(i), name)
+		code := fmt.Sprintf("%#v", policyLiteral(&p))
+		assert.Regexp(t, `\b`+name+`:`, code, "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
+	}
+	lease := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.TokenBucket, Lease: anyLease(t)}))
+	for i := range reflect.TypeFor[runtime.Lease]().NumField() {
+		name := reflect.TypeFor[runtime.Lease]().Field(i).Name
+		assert.Regexp(t, `\b`+name+`:`, lease, "generated code drops runtime.Lease.%s: see literal in gen/policy.go", name)
+	}
+}
+
+func anyLease(t *testing.T) (lease runtime.Lease) {
+	setAny(t, reflect.ValueOf(&lease).Elem(), "Lease")
+	return lease
+}
+
+// setAny sets a value to one that is not the default of its field.
+func setAny(t *testing.T, v reflect.Value, name string) {
+	t.Helper()
+	switch {
+	case v.Type() == reflect.TypeFor[runtime.Start]():
+		v.Set(reflect.ValueOf(runtime.StartFirstUse()))
+	case v.Type() == reflect.TypeFor[runtime.Lease]():
+		for i := range v.NumField() {
+			setAny(t, v.Field(i), v.Type().Field(i).Name)
+		}
+	case v.CanInt() && name == "Shards":
+		v.SetInt(2)
+	case v.CanInt():
+		v.SetInt(1)
+	case v.CanUint():
+		v.SetUint(1)
+	case v.CanFloat():
+		v.SetFloat(1)
+	case v.Kind() == reflect.String:
+		v.SetString("x")
+	case v.Kind() == reflect.Bool:
+		v.SetBool(true)
+	default:
+		require.Fail(t, "new type", "add a case for %s, %v, to setAny in gen/policy_test.go", name, v.Type())
+	}
+}
+
+// The golden files must show each field and each word of a policy: only they are compiled and run.
+func TestGoldenFilesHaveEveryPolicyField(t *testing.T) {
+	var set []string
+	words := map[string]bool{}
+	for _, golden := range goldens {
+		for _, l := range limitsOf(t, golden) {
+			v := reflect.ValueOf(l.Policy)
+			for i := range v.NumField() {
+				if !isDefault(v.Type().Field(i).Name, v.Field(i)) {
+					set = append(set, v.Type().Field(i).Name)
+				}
+			}
+			for _, word := range []fmt.Stringer{l.Policy.Kind, l.Policy.OnError, l.Policy.Durability} {
+				words[fmt.Sprintf("%T %v", word, word)] = true
+			}
+		}
+	}
+	for i := range reflect.TypeFor[runtime.Policy]().NumField() {
+		name := reflect.TypeFor[runtime.Policy]().Field(i).Name
+		assert.Contains(t, set, name, "no golden file sets runtime.Policy.%s: add a limit to testdata/gen/kinds/limits.yaml", name)
+	}
+	for _, want := range allWords() {
+		assert.True(t, words[want], "no golden file has the %s: add a limit to testdata/gen/kinds/limits.yaml", want)
+	}
+}
+
+// allWords lists the values of the types that limits.yaml writes in words.
+func allWords() (list []string) {
+	for _, w := range runtime.Kinds() {
+		list = append(list, fmt.Sprintf("%T %v", w, w))
+	}
+	for _, w := range runtime.OnErrors() {
+		list = append(list, fmt.Sprintf("%T %v", w, w))
+	}
+	for _, w := range runtime.Durabilities() {
+		list = append(list, fmt.Sprintf("%T %v", w, w))
+	}
+	return list
+}
+
+func TestNumbersAndDurationsAreReadable(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		time.Hour: "time.Hour", 90 * time.Second: "90 * time.Second", 1500 * time.Microsecond: "1500 * time.Microsecond",
+		1: "time.Nanosecond", runtime.MaxPeriod: "87600 * time.Hour", -90 * time.Minute: "-90 * time.Minute", 0: "0",
+	} {
+		assert.Equal(t, want, fmt.Sprintf("%#v", duration(d)))
+	}
+	for n, want := range map[int64]string{
+		0: "0", 9999: "9999", 10_000: "10_000", 123_456: "123_456", 1_000_000: "1_000_000", runtime.MaxTokens: "1_000_000_000_000_000",
+	} {
+		assert.Equal(t, want, fmt.Sprintf("%#v", tokens(n)))
+	}
+}

@@ -1,0 +1,363 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
+// map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff and the words. A new field needs
+// an entry here, a judgement of its change in gen/review, and its effect in package runtime.
+type field[T any] struct {
+	name string
+	// synonyms are the names of the field in other limiters, in lower case.
+	synonyms []string
+	required bool
+	// about explains the field in one cell of the reference, more is what does not fit there. Both are Markdown.
+	about, more string
+	// accepts describes the valid values, and absent what holds without the field. Both are Markdown.
+	accepts, absent string
+	// example is a valid value.
+	example string
+	schema  object
+	// sets is the field of [runtime.Policy], or for a field of a lease of [runtime.Lease], that holds the value.
+	sets string
+	// read stores the value and returns true, or reports its errors.
+	read func(p *parser, into *T, e entry) bool
+	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
+	// themselves: version, limits and those of a lease.
+	change *ChangeKind
+	// effective returns the value that applies, given or not, as limits.yaml writes it. Equal values are written alike.
+	effective func(of *T) string
+	// words describes the value in sentences of generated doc comments. Fields may share one.
+	words func(of *T) []string
+}
+
+// names lists the names of the fields of a table.
+func names[T any](fields []field[T]) []string {
+	list := make([]string, len(fields))
+	for i, f := range fields {
+		list[i] = f.name
+	}
+	return list
+}
+
+// fileFields are the fields at the top of the file.
+var fileFields = []field[File]{
+	{
+		name: "version", required: true,
+		about:   "The version of this format.",
+		accepts: "`1`",
+		example: "1",
+		schema:  object{"enum": []any{1, "1"}},
+		read:    (*parser).version,
+	},
+	{
+		name:      "package",
+		about:     "The name of the Go package to generate.",
+		accepts:   "a Go identifier, but not `" + strings.Join(ignoredPackages, "` or `") + "`",
+		absent:    "the `-package` flag, or the directory's name",
+		example:   "limits",
+		schema:    object{"type": "string", "pattern": identifierPattern, "not": object{"enum": unusablePackages()}},
+		read:      (*parser).packageName,
+		change:    packageChanged,
+		effective: func(f *File) string { return f.Package },
+	},
+	{
+		name: "limits", required: true,
+		about:   "The limits, by name. A name is camelCase and becomes the name of a Go method.",
+		accepts: "a map from names to limits, with at least one",
+		example: "{sendMessage: {kind: token bucket, rate: 10, period: 1m}}",
+		schema:  limitsSchema,
+		read:    (*parser).limits,
+	},
+}
+
+// limitFields are the fields of one limit, in the order in which people read them.
+var limitFields = []field[Limit]{
+	{
+		name: "doc", synonyms: []string{"description", "comment"},
+		about:     "What the limit is for. It becomes the method's doc comment, after the method's name.",
+		accepts:   "text, of one or more lines",
+		example:   "bounds how fast one user can post.",
+		schema:    object{"type": "string"},
+		read:      (*parser).doc,
+		change:    docChanged,
+		effective: func(l *Limit) string { return l.Doc },
+	},
+	{
+		name:      "key",
+		about:     "What requests are counted per. Each part becomes a parameter of the method.",
+		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords + ". A type of your own needs a MarshalText method",
+		absent:    "one count, shared by all callers",
+		example:   "{userID: int64}",
+		schema:    keySchema,
+		read:      (*parser).keyParts,
+		change:    keyChanged,
+		effective: effectiveKey,
+	},
+	{
+		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
+		about:     "How tokens are granted: continuously (`token bucket`), all at the start of each period (`fixed window`), or so that about `rate` fit into any period (`sliding window`).",
+		accepts:   "`token bucket`, `fixed window` or `sliding window`",
+		example:   "token bucket",
+		schema:    object{"enum": kindNames()},
+		sets:      "Kind",
+		read:      (*parser).kind,
+		change:    kindChanged,
+		effective: func(l *Limit) string { return l.Policy.Kind.String() },
+		words:     ruleWords,
+	},
+	{
+		name: "rate", required: true, synonyms: []string{"limit"},
+		about:     "How many tokens are granted per `period`.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
+		example:   "10",
+		schema:    numberSchema(1, runtime.MaxTokens),
+		sets:      "Rate",
+		read:      readTokens(1, func(l *Limit) *int64 { return &l.Policy.Rate }),
+		change:    rateChanged,
+		effective: func(l *Limit) string { return strconv.FormatInt(l.Policy.Rate, 10) },
+	},
+	{
+		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
+		about:     "The time in which `rate` tokens are granted.",
+		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most " + longestPeriod,
+		example:   "1m",
+		schema:    durationSchema,
+		sets:      "Period",
+		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.Period }),
+		change:    rateChanged,
+		effective: func(l *Limit) string { return words.Duration(l.Policy.Period) },
+	},
+	{
+		name: "capacity", synonyms: []string{"burst", "max"},
+		about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
+		absent:    "`rate`",
+		example:   "20",
+		schema:    numberSchema(0, runtime.MaxTokens),
+		sets:      "Capacity",
+		read:      readTokens(0, func(l *Limit) *int64 { return &l.Policy.Capacity }),
+		change:    capacityChanged,
+		effective: func(l *Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
+	},
+	{
+		name:      "maxReserved",
+		about:     "How many tokens may be reserved before they are granted. With 0, none. A sliding window has no reservations.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
+		absent:    "no bound (sliding window: 0)",
+		example:   "100",
+		schema:    numberSchema(0, runtime.MaxTokens),
+		sets:      "MaxReserved",
+		read:      readTokens(0, func(l *Limit) *int64 { return &l.Policy.MaxReserved }),
+		change:    maxReservedChanged,
+		effective: effectiveMaxReserved,
+		words:     reservingWords,
+	},
+	{
+		name:      "start",
+		about:     "When windows begin: at an instant and every period before and after it; at an offset from 0:00 UTC on 1 January 1970; or, for a fixed window, at each key's `first use`. Not for a token bucket.",
+		accepts:   "an RFC 3339 instant, a duration, or `first use`",
+		absent:    "a fixed offset derived from the key",
+		example:   "8h",
+		schema:    startSchema,
+		sets:      "Start",
+		read:      (*parser).start,
+		change:    startChanged,
+		effective: effectiveStart,
+		words:     startWords,
+	},
+	{
+		name:      "shards",
+		about:     "The number of rows that hold the count of one key, so that concurrent requests write to different rows. Each shard gets an equal part of `rate`, `capacity` and `maxReserved`, at least one token.",
+		accepts:   fmt.Sprintf("a whole number, 1 to %s", words.Number(runtime.MaxShards)),
+		absent:    "1",
+		example:   "4",
+		schema:    numberSchema(1, runtime.MaxShards),
+		sets:      "Shards",
+		read:      (*parser).shards,
+		change:    shardsChanged,
+		effective: func(l *Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
+		words:     shardsWords,
+	},
+	{
+		name: "timeout", synonyms: []string{"deadline"},
+		about:     "How long a decision may take. After that the store counts as failed, though it may have taken the tokens.",
+		accepts:   "a duration, as for `period`",
+		absent:    "as long as the call's context allows",
+		example:   "250ms",
+		schema:    durationSchema,
+		sets:      "Timeout",
+		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.Timeout }),
+		change:    timeoutChanged,
+		effective: func(l *Limit) string { return unlessZero(l.Policy.Timeout) },
+	},
+	{
+		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
+		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it, and the decision reports that.",
+		more:      "With `open`, only `Allow` reports the failure, in `Decision.FailedOpen`; `Require` and `Wait` have no result that could. Call the store's `Ready` at startup to find a broken store early.",
+		accepts:   "`closed` or `open`",
+		absent:    "`closed`",
+		example:   "open",
+		schema:    object{"enum": texts(runtime.OnErrors())},
+		sets:      "OnError",
+		read:      readWord(badOnError, runtime.OnErrors(), onErrorSynonyms, func(l *Limit) *runtime.OnError { return &l.Policy.OnError }),
+		change:    onErrorChanged,
+		effective: func(l *Limit) string { return l.Policy.OnError.String() },
+		words:     onErrorWords,
+	},
+	{
+		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
+		about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be noticed that much later.",
+		accepts:   "a duration, as for `period`",
+		absent:    "denials are not cached",
+		example:   "1s",
+		schema:    durationSchema,
+		sets:      "DenyCache",
+		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.DenyCache }),
+		change:    denyCacheChanged,
+		effective: func(l *Limit) string { return unlessZero(l.Policy.DenyCache) },
+		words:     denyCacheWords,
+	},
+	{
+		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
+		about:     "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
+		more:      "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. Reservations, requests over several limits and transactions do not use blocks.",
+		accepts:   "a map with `tokens` and `for`",
+		absent:    "every request reaches the store",
+		example:   "{tokens: 10, for: 200ms}",
+		schema:    mapSchema(leaseFields),
+		sets:      "Lease",
+		read:      (*parser).lease,
+		change:    leaseChanged,
+		effective: effectiveLease,
+		words:     leaseWords,
+	},
+	{
+		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
+		about: "Whether a decision waits for the disk. `full` waits. `relaxed` does not: a crash of the database's machine may lose the most recent counts.",
+		more: "On Postgres, `relaxed` sets `synchronous_commit = off`, and on SQLite, `full` sets `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
+			"MySQL and MariaDB set durability for the whole server: there, the field has no effect. Neither has it in a transaction of the caller.",
+		accepts:   "`relaxed` or `full`",
+		absent:    "the setting of the database (`sqlite.Open`: `relaxed`)",
+		example:   "relaxed",
+		schema:    object{"enum": texts(runtime.Durabilities())},
+		sets:      "Durability",
+		read:      readWord(badDurability, runtime.Durabilities(), durabilitySynonyms, func(l *Limit) *runtime.Durability { return &l.Policy.Durability }),
+		change:    durabilityChanged,
+		effective: effectiveDurability,
+		words:     durabilityWords,
+	},
+	{
+		name:      "goName",
+		about:     "The name of the generated method.",
+		accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method whose signature go vet checks, such as `MarshalJSON`",
+		absent:    "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
+		example:   "SendMessage",
+		schema:    object{"type": "string", "pattern": exportedPattern, "not": object{"enum": reservedGoNames}},
+		read:      (*parser).goName,
+		change:    goNameChanged,
+		effective: func(l *Limit) string { return l.GoName },
+	},
+}
+
+// leaseFields are the fields of the lease of a limit.
+var leaseFields = []field[runtime.Lease]{
+	{
+		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
+		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
+		accepts: "a whole number of tokens, 1 to `capacity`",
+		example: "10",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		sets:    "Tokens",
+		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+	},
+	{
+		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
+		about:   "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
+		accepts: "a duration, as for `period`",
+		example: "200ms",
+		schema:  durationSchema,
+		sets:    "For",
+		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+	},
+}
+
+// onErrorSynonyms are the words for an onError in other limiters.
+var onErrorSynonyms = map[string]runtime.OnError{
+	"allow": runtime.FailOpen, "pass": runtime.FailOpen, "true": runtime.FailOpen,
+	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
+}
+
+// durabilitySynonyms are the words for a durability in databases.
+var durabilitySynonyms = map[string]runtime.Durability{
+	"off": runtime.DurabilityRelaxed, "normal": runtime.DurabilityRelaxed, "async": runtime.DurabilityRelaxed,
+	"relax": runtime.DurabilityRelaxed, "false": runtime.DurabilityRelaxed,
+	"on": runtime.DurabilityFull, "extra": runtime.DurabilityFull, "sync": runtime.DurabilityFull,
+	"strict": runtime.DurabilityFull, "true": runtime.DurabilityFull,
+}
+
+// effectiveLease is empty without a lease.
+func effectiveLease(l *Limit) string {
+	lease := l.Policy.Lease
+	if lease == (runtime.Lease{}) {
+		return ""
+	}
+	return fmt.Sprintf("{tokens: %d, for: %s}", lease.Tokens, words.Duration(lease.For))
+}
+
+// effectiveDurability is empty for the setting of the database.
+func effectiveDurability(l *Limit) string {
+	if l.Policy.Durability == runtime.DurabilityDefault {
+		return ""
+	}
+	return l.Policy.Durability.String()
+}
+
+// effectiveMaxReserved is empty for reservations without a bound.
+func effectiveMaxReserved(l *Limit) string {
+	if l.Policy.MaxReserved == runtime.Unbounded {
+		return ""
+	}
+	return strconv.FormatInt(l.Policy.MaxReserved, 10)
+}
+
+// effectiveKey is a map of names to types, whether the file names one string or has a map.
+func effectiveKey(l *Limit) string {
+	if len(l.Key) == 0 {
+		return ""
+	}
+	parts := make([]string, len(l.Key))
+	for i, part := range l.Key {
+		parts[i] = part.Name + ": " + part.Type
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// effectiveStart is empty for an offset derived from the key.
+func effectiveStart(l *Limit) string {
+	offset, aligned := l.Policy.Start.Offset()
+	switch {
+	case l.Policy.Start.FirstUse():
+		return firstUse
+	case !aligned:
+		return ""
+	// The file cannot have such an offset as a duration, so it has an instant.
+	case offset.Abs() > runtime.MaxPeriod:
+		return instantAt(offset).Format(time.RFC3339Nano)
+	}
+	return words.Duration(offset)
+}
+
+func unlessZero(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return words.Duration(d)
+}

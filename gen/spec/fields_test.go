@@ -1,0 +1,181 @@
+package spec
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestExamplesOfFieldsAreValid(t *testing.T) {
+	for _, f := range limitFields {
+		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
+		parsed, ds := Parse("limits.yaml", []byte(limitOf(append(lines, f.name+": "+f.example)...)))
+		require.Empty(t, ds, f.name)
+		assert.Contains(t, parsed.Limits[0].Given, f.name)
+	}
+	for _, f := range leaseFields {
+		assert.True(t, f.takes(f.example), f.name)
+	}
+	top := ""
+	for _, f := range fileFields {
+		top += f.name + ": " + f.example + "\n"
+	}
+	_, ds := Parse("limits.yaml", []byte(top))
+	assert.Empty(t, ds)
+}
+
+// Tables with longer cells are hard to read. Longer explanations belong below the table.
+func TestReferenceCellsAreShort(t *testing.T) {
+	cells := 0
+	for line := range strings.Lines(Reference()) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for cell := range strings.SplitSeq(line, "|") {
+			assert.LessOrEqual(t, len(strings.Fields(cell)), 40, cell)
+			cells++
+		}
+	}
+	assert.Greater(t, cells, 80)
+}
+
+// explain FIELD finds a field by its name only.
+func TestFieldNamesAreUnique(t *testing.T) {
+	of := map[string]string{}
+	for _, f := range Fields() {
+		assert.Empty(t, of[f.Name], f.Name)
+		of[f.Name] = f.Of
+		assert.NotContains(t, f.Meaning+f.Accepts+f.Absent, "`", f.Name)
+	}
+	for _, name := range names(fileFields) {
+		assert.Equal(t, "the file", of[name])
+	}
+	for _, name := range names(limitFields) {
+		assert.Equal(t, "a limit", of[name])
+	}
+	for _, name := range names(leaseFields) {
+		assert.Equal(t, "a lease", of[name])
+	}
+}
+
+func TestCorpusHasEveryField(t *testing.T) {
+	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields)) {
+		assert.True(t, givenInGood(t, name), "no valid file has %s: add it to testdata/spec/good/every-field.yaml", name)
+		assert.True(t, wrongInBad(t, name), "no file has a wrong %s: add one to testdata/spec/bad, then go test ./gen/spec -run BadFiles -update", name)
+	}
+}
+
+func givenInGood(t *testing.T, field string) bool {
+	for _, src := range corpus(t, "good") {
+		if strings.Contains(string(src), field+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongInBad reports whether a bad file has a diagnostic at the value of a field.
+func wrongInBad(t *testing.T, field string) bool {
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		for _, d := range ds {
+			if d.ID != syntax.ID && strings.HasSuffix(strings.TrimRight(d.shown.before, " "), field+":") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withExample returns a limit, and the same limit with the example of one field. The example must differ from the value in
+// the first limit.
+func withExample(t *testing.T, f field[Limit]) (before, after *Limit) {
+	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
+	before = one(t, lines...)
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
+	return before, one(t, append(lines, f.name+": "+f.example)...)
+}
+
+// setBy returns the fields of [runtime.Policy] that the example of each field of a limit changes.
+func setBy(t *testing.T) map[string][]string {
+	set := map[string][]string{}
+	for _, f := range limitFields {
+		before, after := withExample(t, f)
+		for i, name := range fieldsOfStruct[runtime.Policy]() {
+			if reflect.ValueOf(before.Policy).Field(i).Interface() != reflect.ValueOf(after.Policy).Field(i).Interface() {
+				set[f.name] = append(set[f.name], name)
+			}
+		}
+	}
+	return set
+}
+
+// fieldsOfStruct lists the names of the fields of a struct.
+func fieldsOfStruct[T any]() (names []string) {
+	for i := range reflect.TypeFor[T]().NumField() {
+		names = append(names, reflect.TypeFor[T]().Field(i).Name)
+	}
+	return names
+}
+
+// A field of limits.yaml must reach the policy, and each field of the policy must be reachable.
+func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
+	set := setBy(t)
+	sets := map[string]string{"Name": "the name of the limit"}
+	for _, f := range limitFields {
+		want := []string(nil)
+		if f.sets != "" {
+			want = []string{f.sets}
+			sets[f.sets] = f.name
+		}
+		assert.Equal(t, want, set[f.name], "%s: %s must change the field of runtime.Policy that sets names in gen/spec/fields.go, and no other", f.name, f.example)
+	}
+	for _, name := range fieldsOfStruct[runtime.Policy]() {
+		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/spec/fields.go", name)
+	}
+}
+
+func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
+	var sets []string
+	for _, f := range leaseFields {
+		var lease runtime.Lease
+		p := &parser{src: newSource("", f.name+": "+f.example)}
+		root := p.document()
+		entries, _ := p.entries(root, p.src.at(root), "", "")
+		require.True(t, f.read(p, &lease, entries[0]), f.name)
+		assert.False(t, reflect.ValueOf(lease).FieldByName(f.sets).IsZero(), "%s must set the field of runtime.Lease that sets names in gen/spec/fields.go", f.name)
+		sets = append(sets, f.sets)
+	}
+	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/spec/fields.go must set each field of runtime.Lease")
+}
+
+func TestEveryPolicyFieldIsInWords(t *testing.T) {
+	for _, f := range limitFields {
+		if f.sets == "" {
+			continue
+		}
+		before, after := withExample(t, f)
+		assert.NotEqual(t, before.Words(), after.Words(), "generated doc comments do not mention %s: set words in gen/spec/fields.go, to a function in gen/spec/words.go", f.name)
+	}
+}
+
+func TestEveryKindHasAnAlgorithm(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		a, ok := algorithms[kind]
+		if assert.True(t, ok, "%v has no entry in algorithms, gen/spec/kinds.go", kind) {
+			assert.True(t, a.rule != nil && a.lease != nil && a.within != nil, "the entry of %v in gen/spec/kinds.go is incomplete", kind)
+		}
+		for _, r := range a.refusals {
+			assert.Contains(t, names(limitFields), r.field)
+			assert.True(t, r.message != "" && r.help != "" && r.schema != nil, "a refusal of %v", kind)
+		}
+	}
+	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/spec/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
+}

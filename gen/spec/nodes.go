@@ -1,0 +1,295 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+)
+
+// entry is one "name: value" of a map.
+type entry struct {
+	name  string
+	value *yaml.Node
+	// named is the place of the name; at is the place of the value, or of the name if the value is empty.
+	named, at span
+	// again is set if the map has the name above too. The first one counts.
+	again bool
+}
+
+// entries returns the entries of a map in order, or reports that the node is not a map.
+func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, bool) {
+	if p.settled[node] {
+		return nil, false
+	}
+	if node.Kind != yaml.MappingNode {
+		p.report(at, wrongType, help, "%s must be a map, not %s", what, describe(node))
+		return nil, false
+	}
+	var entries []entry
+	first := map[string]entry{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		e, ok := p.entry(node.Content[i], node.Content[i+1])
+		if !ok {
+			continue
+		}
+		if before, twice := first[e.name]; twice {
+			p.report(e.named, duplicate, "", "%s is given twice", quote(e.name))
+			p.note(before.named, "first given here")
+			// The second value is read too, so that its errors are reported in the same run.
+			e.again = true
+		} else {
+			first[e.name] = e
+		}
+		entries = append(entries, e)
+	}
+	return entries, true
+}
+
+// complete reports whether every name of a map could be read.
+func (p *parser) complete(node *yaml.Node) bool {
+	for i := 0; i < len(node.Content); i += 2 {
+		// The name in question may be that of a field which seems to be missing.
+		if key := node.Content[i]; p.settled[key] || !isString(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
+	if p.settled[key] {
+		return entry{}, false
+	}
+	e := entry{name: key.Value, value: value, named: p.src.at(key)}
+	if !isString(key) {
+		p.report(e.named, nameNotText, "", "a name must be text, not %s", describe(key))
+		return e, false
+	}
+	e.at = p.src.at(value)
+	// An empty value has no text to mark.
+	if e.at.pos == e.at.end {
+		e.at = e.named
+	}
+	return e, true
+}
+
+// readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
+// Missing fields are reported at owner, but only if the entries are complete.
+func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, owner span, complete bool) map[string]entry {
+	read := map[string]entry{}
+	seen := map[string]bool{}
+	for _, e := range entries {
+		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == e.name })
+		if i < 0 {
+			if !e.again {
+				// A misspelled field counts as given: otherwise it would be reported as missing too.
+				seen[reportUnknown(p, e, fields)] = true
+			}
+			continue
+		}
+		seen[e.name] = true
+		before, target := len(p.found), into
+		if e.again {
+			// The value must not replace the first one.
+			target = new(T)
+		}
+		switch {
+		// The value has a diagnostic already.
+		case p.settled[e.value]:
+		case fields[i].read(p, target, e):
+			if !e.again {
+				read[e.name] = e
+			}
+		default:
+			dropRefused(p.found[before:], e, fields[i])
+		}
+	}
+	for _, f := range fields {
+		if f.required && complete && !seen[f.name] && !(f.name == "period" && p.impliesPeriod) {
+			p.report(owner, missingField, "add "+f.name+": "+f.example, "%s is missing", f.name)
+		}
+	}
+	return read
+}
+
+// dropRefused drops the offers that the field would not accept either.
+func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
+	for i, d := range found {
+		if (span{d.Pos, d.End}) == e.at {
+			found[i].meant = slices.DeleteFunc(d.meant, func(text string) bool { return !f.takes(text) })
+		}
+	}
+}
+
+// takes reports whether a text is a valid value of the field, by parsing a file with it.
+func (f field[T]) takes(text string) bool {
+	// A real parse is slow, but it runs for offers of wrong values only, and cannot disagree with the field.
+	p := &parser{src: newSource("", f.name+": "+text)}
+	root := p.document()
+	if root == nil {
+		return false
+	}
+	entries, _ := p.entries(root, p.src.at(root), "", "")
+	return len(entries) == 1 && f.read(p, new(T), entries[0])
+}
+
+// reportUnknown reports a field that the table lacks, and returns the field that was probably meant, or "".
+func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
+	if p.tightColon(e, unknownField) {
+		name, _, _ := strings.Cut(e.name, ":")
+		return name
+	}
+	meant := meantField(e.name, fields)
+	// A limit at the top of the file is a common slip, and a list of fields would not help there.
+	if meant == "" && p.limit == "" && p.looksLikeLimit(e.value) {
+		p.report(e.named, unknownField, "indent the limit below limits:", "unknown field %s", quote(e.name))
+		return "limits"
+	}
+	p.report(e.named, unknownField, "the fields are "+words.List(names(fields), "and"), "unknown field %s", quote(e.name))
+	p.meant(meant)
+	return meant
+}
+
+// meantField returns the field that a name probably means: one with that synonym, or with a similar name.
+func meantField[T any](name string, fields []field[T]) string {
+	for _, f := range fields {
+		if slices.Contains(f.synonyms, strings.ToLower(name)) {
+			return f.name
+		}
+	}
+	return Nearest(name, names(fields))
+}
+
+// looksLikeLimit reports whether a node is a map with a field of a limit.
+func (p *parser) looksLikeLimit(node *yaml.Node) bool {
+	return node.Kind == yaml.MappingNode &&
+		slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return slices.Contains(p.limitFields, n.Value) })
+}
+
+func isString(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!str" }
+
+// text returns the value of a field that must be text, or reports another type.
+func (p *parser) text(e entry, want string) (string, bool) {
+	if isString(e.value) {
+		return e.value.Value, true
+	}
+	p.wrongType(e, want, "")
+	return "", false
+}
+
+// oneOf returns the known word that a value is.
+func oneOf[T fmt.Stringer](e entry, known []T) (word T, ok bool) {
+	i := slices.IndexFunc(known, func(w T) bool { return isString(e.value) && e.value.Value == w.String() })
+	if i < 0 {
+		return word, false
+	}
+	return known[i], true
+}
+
+// texts returns words as a file has them.
+func texts[T fmt.Stringer](known []T) []string {
+	written := make([]string, len(known))
+	for i, w := range known {
+		written[i] = w.String()
+	}
+	return written
+}
+
+// readWord returns a reader of a field that takes one of the known words. The synonyms are used for suggestions only.
+func readWord[T any, W fmt.Stringer](broken *Rule, known []W, synonyms map[string]W, at func(*T) *W) func(*parser, *T, entry) bool {
+	return func(p *parser, into *T, e entry) (ok bool) {
+		if *at(into), ok = oneOf(e, known); !ok {
+			p.report(e.at, broken, "", "%s must be %s, not %s", e.name, words.List(texts(known), "or"), describe(e.value))
+			p.meant(meantWord(e.value.Value, known, synonyms))
+		}
+		return ok
+	}
+}
+
+// meantWord returns the word that text probably means: one that it contains, one with that synonym, or a similar one; ""
+// if no word is similar.
+func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) string {
+	text = strings.ToLower(text)
+	for _, w := range known {
+		if strings.Contains(text, w.String()) {
+			return w.String()
+		}
+	}
+	if w, ok := synonyms[text]; ok {
+		return w.String()
+	}
+	return Nearest(text, texts(known))
+}
+
+// wrongType reports a value of another type than the wanted one.
+func (p *parser) wrongType(e entry, want, help string) {
+	p.report(e.at, wrongType, help, "%s must be %s, not %s", e.name, want, describe(e.value))
+}
+
+const writeOut = "write the value out, so that each limit can be reviewed on its own"
+
+// refuseIndirection reports anchors, aliases, merge keys and tags anywhere under a node. Editing an anchor would change
+// limits on lines that a reviewer does not see.
+func (p *parser) refuseIndirection(node *yaml.Node) {
+	at := p.src.at(node)
+	switch word := p.src.between(at); {
+	case node.Kind == yaml.AliasNode:
+		p.refuseAlias(at, node.Value)
+		p.settle(node)
+	case node.Anchor != "":
+		p.report(at, anchor, writeOut, "anchors such as &%s are not allowed", clip(node.Anchor))
+		p.settle(node)
+	case node.Style&yaml.TaggedStyle != 0, isTag(node, word):
+		p.report(at, tag, "write the value without a tag", "tags such as %s are not allowed", clip(word))
+		p.settle(node)
+	case node.Tag == mergeTag:
+		node.Tag = "!!str" // "<<" is special only as the name of a field
+	}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			p.refuseMerge(child)
+		}
+		p.refuseIndirection(child)
+	}
+}
+
+const mergeTag = "!!merge"
+
+// refuseMerge reports the name of a field that is a merge key.
+func (p *parser) refuseMerge(name *yaml.Node) {
+	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
+		p.report(p.src.at(name), mergeKey, writeOut, "merge keys (<<) are not allowed")
+		p.settle(name)
+	}
+}
+
+func (p *parser) refuseAlias(at span, name string) {
+	p.report(at, anchor, writeOut, "aliases such as *%s are not allowed", clip(name))
+}
+
+// settle suppresses further diagnostics of a node.
+func (p *parser) settle(node *yaml.Node) {
+	if p.settled == nil {
+		p.settled = map[*yaml.Node]bool{}
+	}
+	p.settled[node] = true
+}
+
+// tightColonForm is a name with a colon that is part of it in YAML, because no space follows.
+var tightColonForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
+
+// tightColon reports a name that contains its value too, because no space follows the colon.
+func (p *parser) tightColon(e entry, broken *Rule) bool {
+	place := tightColonForm.FindStringSubmatchIndex(e.name)
+	if place == nil || e.value.Tag != "!!null" || e.value.Kind != yaml.ScalarNode {
+		return false
+	}
+	p.report(e.named, broken, "write name: value", "a colon needs a space after it")
+	p.meant(e.name[:place[3]] + " " + e.name[place[3]:])
+	return true
+}
