@@ -1,18 +1,20 @@
-// Package printable makes text that others wrote safe to print: names of files, documents, and what other
-// programs say.
+// Package printable makes untrusted text safe to print: file names, documents and the output of other programs.
 //
-// # What is unsafe
+// # Unsafe runes
 //
-// A rune is unsafe if it moves the cursor, changes colors, reorders a line or cannot be seen: controls (C0,
-// DEL and C1), line and paragraph separators, bidirectional controls, zero width and other ignorable
-// characters, spaces that look like U+0020, private and unassigned code points. Bytes that are not UTF-8 are
-// unsafe too. A zero width joiner and a variation selector are safe after a symbol, where they make an emoji.
+// A rune is unsafe if it moves the cursor, changes colors, reorders a line or is invisible: controls (C0, DEL and
+// C1), line and paragraph separators, bidirectional controls, zero width and other ignorable characters, spaces that
+// look like U+0020, private and unassigned code points. Bytes that are not UTF-8 are unsafe too. A zero width joiner
+// and a variation selector are safe after a symbol, where they form an emoji.
 //
-// # What to use
+// # Choosing a function
 //
-// [Line] is for a name or a value inside a line, [Text] for text of several lines. [Mask] keeps the number of
-// runes, so that columns still count. [JSON] is for JSON, which has escapes of its own. A [Writer] is the last
-// line of defense: whatever is written to it cannot control a terminal or a CI runner.
+//   - [Line] for a name or a value inside a line, [Flat] for a text that has to become one line.
+//   - [Text] for text of several lines.
+//   - [Mask] where columns are counted, because it keeps the number of runes.
+//   - [JSON] for JSON, which has escapes of its own.
+//   - [Code] and [Prose] for Markdown.
+//   - [Writer] as the last line of defense: nothing that passes through it controls a terminal or a CI runner.
 package printable
 
 import (
@@ -37,6 +39,9 @@ func Line(text string) string {
 	}
 	return out.String()
 }
+
+// Flat is [Line] with one space for each run of white space, and none at either end.
+func Flat(text string) string { return Line(strings.Join(strings.Fields(text), " ")) }
 
 // Text is [Line] for text of several lines: newlines and tabs stay.
 func Text(text string) string {
@@ -89,7 +94,7 @@ func Signs(text string) iter.Seq[string] {
 	}
 }
 
-// JSON returns JSON that means the same, with the unsafe runes in its strings, and "##[", written as escapes.
+// JSON returns JSON with the same meaning, with the unsafe runes in its strings, and "##[", written as escapes.
 // Newlines between tokens stay.
 func JSON(text []byte) []byte {
 	if plain(bytes.TrimSuffix(text, []byte("\n"))) && !bytes.Contains(text, []byte("##[")) {
@@ -117,7 +122,35 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// sign returns a rune, whose bytes are given, or the escape for it.
+// Code returns text as a Markdown code span on one line, which can also be a cell of a table. Inside a code span, @names
+// and #numbers are not links. A text with a | or a backtick is written as HTML, with a character reference for each
+// sign that Markdown could interpret. Code("") is "".
+func Code(text string) string {
+	text = Line(text)
+	switch {
+	case text == "":
+		return ""
+	case !strings.ContainsAny(text, "|`"):
+		return "`" + text + "`"
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if r > unicode.MaxASCII || r == ' ' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			out.WriteRune(r)
+			continue
+		}
+		out.WriteString("&#" + strconv.Itoa(int(r)) + ";")
+	}
+	return "<code>" + out.String() + "</code>"
+}
+
+var proseEscapes = strings.NewReplacer(`\`, `\\`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "|", `\|`, "[", `\[`, "~", `\~`)
+
+// Prose returns a sentence on one line in which Markdown finds no markup. The sentence must be ours: it may contain names
+// of limits and of Go methods, but @names and #numbers would become links.
+func Prose(text string) string { return proseEscapes.Replace(Line(text)) }
+
+// sign returns a rune, given with its bytes, or the escape for it.
 func sign(prev, r rune, encoded string) string {
 	if safe(prev, r, len(encoded)) {
 		return encoded
@@ -139,7 +172,7 @@ func safe(prev, r rune, n int) bool {
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// plain reports whether a text is ASCII that can be printed as it is.
+// plain reports whether a text is printable ASCII, for which the slow path can be skipped.
 func plain[T string | []byte](text T) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {

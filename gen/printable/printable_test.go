@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestForms(t *testing.T) {
+func TestUnsafeRunesAreEscapedOrMasked(t *testing.T) {
 	for _, test := range []struct{ text, line, mask string }{
 		{"", "", ""},
 		{"limits.yaml", "limits.yaml", "limits.yaml"},
@@ -43,7 +43,25 @@ func TestJSONKeepsItsMeaning(t *testing.T) {
 	assert.JSONEq(t, string(text), string(got))
 }
 
-func TestWriter(t *testing.T) {
+func TestFlatJoinsLines(t *testing.T) {
+	assert.Equal(t, `a b \x1b`, Flat("\n a\t\r\n b \x1b "))
+	assert.Empty(t, Flat("\u00a0\n"))
+}
+
+func TestCodeIsOneSpanOfMarkdown(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a b": "`a b`", "<!-- -->": "`<!-- -->`", "@team #1": "`@team #1`", "a\nb": "`a\\nb`",
+		"a|b": "<code>a&#124;b</code>", "`": "<code>&#96;</code>", "é`<b>": "<code>é&#96;&#60;b&#62;</code>",
+	} {
+		assert.Equal(t, want, Code(text))
+	}
+}
+
+func TestProseHasNoMarkup(t *testing.T) {
+	assert.Equal(t, `a\_b \*c\* &lt;d> \[e](f) \|\~\\n`+"\\`", Prose("a_b *c* <d> [e](f) |~\n`"))
+}
+
+func TestWriterEscapesControlsAndCommands(t *testing.T) {
 	for _, test := range []struct{ text, plain, colored string }{
 		{"a: b\n\tc ::d #[ ## [\n", "a: b\n\tc ::d #[ ## [\n", ""},
 		{"::error::x", `:\x3aerror::x`, ""},

@@ -7,21 +7,20 @@ import (
 )
 
 // Writer writes text of several lines so that nothing in it controls a terminal or a CI runner. Unsafe runes
-// are written as escapes; newlines and tabs stay. No line begins with "::", not even after white space, and
-// none has "##[" in it, since GitHub Actions and Azure Pipelines take these for commands: the last character of
-// either is written as an escape.
+// are written as escapes; newlines and tabs stay. GitHub Actions runs a line that begins with "::", even after white
+// space, as a command, and Azure Pipelines a line with "##[": the last character of either is written as an escape.
 type Writer struct {
-	// Color lets the sequences pass that change colors, each of which must be written in one piece.
+	// Color lets sequences that change colors pass. Each must be written in one call of Write.
 	Color bool
 
 	w io.Writer
 	// partial is the beginning of a rune whose end has not been written yet.
 	partial []byte
-	// begun says that the line has more than white space and one colon.
+	// begun is set once the line has more than white space and one colon: no "::" can begin it any more.
 	begun bool
-	// colon says that the colon is there.
+	// colon is set once the line has its first colon.
 	colon bool
-	// hashes counts the # right before what comes next.
+	// hashes counts the # right before the next rune.
 	hashes int
 	prev   rune
 }
@@ -36,6 +35,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	text := append(w.partial, p...)
 	out := make([]byte, 0, len(text)+16)
 	for len(text) > 0 && utf8.FullRune(text) {
+		// Most text is plain ASCII, which is copied in one go instead of rune by rune.
 		if n := w.harmless(text); n > 0 {
 			out, text = append(out, text[:n]...), text[n:]
 			continue
@@ -55,7 +55,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// harmless returns how many bytes of a text can be written without a look at what is before or after them.
+// harmless returns the length in bytes of the prefix that is safe whatever precedes or follows it.
 func (w *Writer) harmless(text []byte) int {
 	if !w.begun {
 		return 0
@@ -70,7 +70,7 @@ func (w *Writer) harmless(text []byte) int {
 	return n
 }
 
-// Flush writes the rune that has no end, if there is one.
+// Flush writes the incomplete rune at the end of the text, if any, as an escape.
 func (w *Writer) Flush() error {
 	rest := Line(string(w.partial))
 	w.partial = nil
@@ -78,7 +78,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// next returns what to write for a rune.
+// next returns the bytes of a rune, or its escape, and updates the state of the line.
 func (w *Writer) next(r rune, bytes string) string {
 	out := sign(w.prev, r, bytes)
 	hashes := w.hashes

@@ -69,25 +69,3 @@ func lookAlike(text string) (r rune, at int, ok bool) {
 	}
 	return 0, 0, false
 }
-
-// list joins words as in "a, b and c".
-func list(words []string, last string) string {
-	n := len(words)
-	if n < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
-}
-
-// grouped writes a number as people read it: 40,000.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	start := len(text) % 3
-	if start == 0 || text[:start] == "-" {
-		start += 3
-	}
-	for i := start; i < len(text); i += 4 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}

@@ -3,6 +3,8 @@ package spec
 import (
 	"cmp"
 	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
 // Diagnostic is one thing that is wrong with a limits.yaml. There are no warnings: a file with a
@@ -41,7 +43,7 @@ type Diagnostics []Diagnostic
 func (ds Diagnostics) ask() {
 	for i, d := range ds {
 		if len(d.meant) > 0 {
-			ds[i].Help = "did you mean " + list(d.meant, "or") + "?"
+			ds[i].Help = "did you mean " + words.List(d.meant, "or") + "?"
 		}
 	}
 }

@@ -92,28 +92,3 @@ func effectiveStart(l *Limit) string {
 	}
 	return Duration(offset)
 }
-
-// writtenUnits are the units that a duration is written in, the longest first.
-var writtenUnits = []string{"d", "h", "m", "s", "ms", "us", "ns"}
-
-// Duration returns a duration as limits.yaml has it, without a rounding: 1d12h, or 2w for whole weeks.
-func Duration(d time.Duration) string {
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	switch {
-	case d == 0:
-		return "0s"
-	case d%units["w"] == 0:
-		return sign + strconv.FormatInt(int64(d/units["w"]), 10) + "w"
-	}
-	var out strings.Builder
-	for _, unit := range writtenUnits {
-		if n := d / units[unit]; n > 0 {
-			out.WriteString(strconv.FormatInt(int64(n), 10) + unit)
-			d %= units[unit]
-		}
-	}
-	return sign + out.String()
-}

@@ -1,12 +1,19 @@
 package spec
 
-import "time"
+import (
+	"time"
 
-// Grouped writes a number as people read it: 40,000.
-func Grouped(n int64) string { return grouped(n) }
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+)
 
-// PeriodInWords says a period as people do after "per": minute, 90 seconds, 2 weeks.
-func PeriodInWords(period time.Duration) string { return periodInWords(period) }
+// Grouped is [words.Number].
+func Grouped(n int64) string { return words.Number(n) }
 
-// List joins words as in "a, b and c".
-func List(words []string, last string) string { return list(words, last) }
+// PeriodInWords is [words.Period].
+func PeriodInWords(period time.Duration) string { return words.Period(period) }
+
+// Duration is [words.Duration].
+func Duration(d time.Duration) string { return words.Duration(d) }
+
+// List is [words.List].
+func List(items []string, conjunction string) string { return words.List(items, conjunction) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -30,7 +31,7 @@ var units = map[string]time.Duration{
 }
 
 // longestPeriod is the longest period in days.
-var longestPeriod = strconv.FormatInt(int64(runtime.MaxPeriod/units["d"]), 10) + "d"
+var longestPeriod = strconv.FormatInt(int64(runtime.MaxPeriod/words.Day), 10) + "d"
 
 // exact returns the length of a duration such as 1d12h in nanoseconds, without rounding. It is false if
 // the text is not a duration.

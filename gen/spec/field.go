@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -105,7 +106,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "rate", required: true, synonyms: []string{"limit"},
 		about:     "How many tokens are granted per `period`.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s", grouped(runtime.MaxTokens)),
+		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
 		example:   "10",
 		schema:    numberSchema(1, runtime.MaxTokens),
 		read:      (*parser).rate,
@@ -125,7 +126,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "capacity", synonyms: []string{"burst", "max"},
 		about:     "The most tokens that can pile up, and so the largest count of one call. With 0 nothing can be taken at once, only reserved. Not for a sliding window.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", grouped(runtime.MaxTokens)),
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
 		absent:    "`rate`",
 		example:   "20",
 		schema:    numberSchema(0, runtime.MaxTokens),
@@ -136,7 +137,7 @@ var limitFields = []field[Limit]{
 	{
 		name:      "maxReserved",
 		about:     "How many tokens may be reserved ahead of their time. 0 means none. A sliding window has none.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", grouped(runtime.MaxTokens)),
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
 		absent:    "as many as callers like (sliding window: none)",
 		example:   "100",
 		schema:    numberSchema(0, runtime.MaxTokens),
@@ -158,7 +159,7 @@ var limitFields = []field[Limit]{
 	{
 		name:      "shards",
 		about:     "Into how many rows the count of one key is split, so that they share the writes. Each shard gets an equal part of `rate`, `capacity` and `maxReserved`, at least one token.",
-		accepts:   fmt.Sprintf("a whole number, 1 to %s", grouped(runtime.MaxShards)),
+		accepts:   fmt.Sprintf("a whole number, 1 to %s", words.Number(runtime.MaxShards)),
 		absent:    "1",
 		example:   "4",
 		schema:    numberSchema(1, runtime.MaxShards),

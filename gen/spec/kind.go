@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -11,7 +12,7 @@ import (
 func (p *parser) kind(limit *Limit, e entry) bool {
 	kind, ok := oneOf(e, runtime.Kinds())
 	if !ok {
-		p.report(e.at, badKind, "", "kind must be %s, not %s", list(kindNames(), "or"), describe(e.value))
+		p.report(e.at, badKind, "", "kind must be %s, not %s", words.List(kindNames(), "or"), describe(e.value))
 		p.meant(meantKind(e.value.Value))
 	}
 	limit.Policy.Kind = kind

@@ -1,6 +1,9 @@
 package spec
 
-import "github.com/ratelimitgen/ratelimitgen/runtime"
+import (
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
 
 const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
 
@@ -48,7 +51,7 @@ func (p *parser) leaseFits(policy *runtime.Policy, given map[string]entry) {
 		return
 	}
 	p.report(p.part(lease, "tokens").at, badLease, atMostLeased(policy.Capacity),
-		"tokens %s is more than the capacity, %s: such a block can never be taken", grouped(policy.Lease.Tokens), grouped(policy.Capacity))
+		"tokens %s is more than the capacity, %s: such a block can never be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
 	p.note(most.at, note)
 }
 
@@ -56,7 +59,7 @@ func atMostLeased(n int64) string {
 	if n == 0 {
 		return "leave lease out"
 	}
-	return "use at most " + grouped(n)
+	return "use at most " + words.Number(n)
 }
 
 // part returns an entry of the map in another, which has it.

@@ -6,6 +6,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -88,7 +89,7 @@ func (p *parser) limitName(e entry) {
 	if limitNameForm.MatchString(e.name) {
 		if len(e.name) > runtime.MaxKey {
 			p.report(e.named, nameTooLong, "choose a shorter name: goName would shorten that of the method only",
-				"the name of a limit has at most %d bytes, and %s has %s", runtime.MaxKey, quote(e.name), grouped(int64(len(e.name))))
+				"the name of a limit has at most %d bytes, and %s has %s", runtime.MaxKey, quote(e.name), words.Number(int64(len(e.name))))
 		}
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -51,7 +52,7 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 		if n, err := strconv.ParseInt(plain, 10, 64); err == nil && least <= n && n <= most {
 			return n, true
 		}
-		p.report(e.at, outOfRange, "", "%s must be %s to %s, not %s", e.name, grouped(least), grouped(most), clip(e.value.Value))
+		p.report(e.at, outOfRange, "", "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), clip(e.value.Value))
 	case e.value.Tag == "!!int":
 		p.report(e.at, notWhole, "", "%s must be written in decimal digits, maybe with a _ between them, not %s", e.name, clip(e.value.Value))
 		p.meant(inDecimal(plain))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"gopkg.in/yaml.v3"
 )
 
@@ -75,7 +76,7 @@ func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
 		p.report(e.named, unknownField, "limits stand under limits:, indented", "unknown field %s", quote(e.name))
 		return "limits"
 	}
-	p.report(e.named, unknownField, "the fields are "+list(names(fields), "and"), "unknown field %s", quote(e.name))
+	p.report(e.named, unknownField, "the fields are "+words.List(names(fields), "and"), "unknown field %s", quote(e.name))
 	p.meant(meant)
 	return meant
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"gopkg.in/yaml.v3"
 )
 
@@ -39,10 +40,10 @@ func inWords[T fmt.Stringer](words []T) []string {
 
 // readWord puts one of the words that a field takes into the noun and returns true, or reports that it is none, with
 // id, and which one was probably meant. Others are what it is called elsewhere.
-func readWord[T fmt.Stringer](p *parser, e entry, id string, words []T, others map[string]T, into *T) (ok bool) {
-	if *into, ok = oneOf(e, words); !ok {
-		p.report(e.at, id, "", "%s must be %s, not %s", e.name, list(inWords(words), "or"), describe(e.value))
-		p.meant(meantWord(e.value.Value, words, others))
+func readWord[T fmt.Stringer](p *parser, e entry, id string, known []T, others map[string]T, into *T) (ok bool) {
+	if *into, ok = oneOf(e, known); !ok {
+		p.report(e.at, id, "", "%s must be %s, not %s", e.name, words.List(inWords(known), "or"), describe(e.value))
+		p.meant(meantWord(e.value.Value, known, others))
 	}
 	return ok
 }

@@ -1,6 +1,9 @@
 package spec
 
-import "github.com/ratelimitgen/ratelimitgen/runtime"
+import (
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
 
 // settleLimit fills in the defaults and holds the fields against each other. The ones that could not be
 // read are left out of it: given has only those that were.
@@ -90,5 +93,5 @@ func atMostShards(n int64) string {
 	if n == 1 {
 		return "leave shards out"
 	}
-	return "use at most " + grouped(n) + " shards"
+	return "use at most " + words.Number(n) + " shards"
 }

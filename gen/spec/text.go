@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
@@ -26,16 +27,9 @@ func (ds Diagnostics) WriteText(w io.Writer, color bool) error {
 	for _, d := range ds {
 		d.write(&out, ink)
 	}
-	fmt.Fprintf(&out, "%s in %s\n", errorCount(len(ds)), printable.Line(ds[0].File))
+	fmt.Fprintf(&out, "%s in %s\n", words.Count(int64(len(ds)), "error"), printable.Line(ds[0].File))
 	_, err := w.Write(out.Bytes())
 	return err
-}
-
-func errorCount(n int) string {
-	if n == 1 {
-		return "1 error"
-	}
-	return strconv.Itoa(n) + " errors"
 }
 
 // ink is the escape codes around the parts of a diagnostic; the zero ink has none.

@@ -2,42 +2,42 @@ package spec
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Words returns the limit's rule in sentences, the most important first:
 // "Token bucket: 10 per minute, at most 20 at once."
 func (l *Limit) Words() []string {
-	words := []string{l.ruleInWords()}
+	sentences := []string{l.ruleInWords()}
 	for _, sentence := range []string{
 		l.startInWords(), l.reservingInWords(), l.shardsInWords(), l.leaseInWords(), l.leaseBoundInWords(), l.denyCacheInWords(),
 		l.failingInWords(), l.durabilityInWords(),
 	} {
 		if sentence != "" {
-			words = append(words, sentence)
+			sentences = append(sentences, sentence)
 		}
 	}
-	return words
+	return sentences
 }
 
 func (l *Limit) ruleInWords() string {
 	p := &l.Policy
-	rule := fmt.Sprintf("%s per %s", grouped(p.Rate), periodInWords(p.Period))
+	rule := fmt.Sprintf("%s per %s", words.Number(p.Rate), words.Period(p.Period))
 	switch {
 	case p.Kind == runtime.SlidingWindow:
-		return fmt.Sprintf("Sliding window: about %s in any %s.", grouped(p.Rate), periodInWords(p.Period))
+		return fmt.Sprintf("Sliding window: about %s in any %s.", words.Number(p.Rate), words.Period(p.Period))
 	case p.Capacity == 0:
 		rule += ", each reserved ahead"
 	case p.Kind == runtime.TokenBucket:
-		rule += fmt.Sprintf(", at most %s at once", grouped(p.Capacity))
+		rule += fmt.Sprintf(", at most %s at once", words.Number(p.Capacity))
 	case p.Capacity > p.Rate:
-		rule += fmt.Sprintf(", and what is not used piles up to %s", grouped(p.Capacity))
+		rule += fmt.Sprintf(", and what is not used piles up to %s", words.Number(p.Capacity))
 	case p.Capacity < p.Rate:
-		rule += fmt.Sprintf(", at most %s at once", grouped(p.Capacity))
+		rule += fmt.Sprintf(", at most %s at once", words.Number(p.Capacity))
 	}
 	name := p.Kind.String()
 	return strings.ToUpper(name[:1]) + name[1:] + ": " + rule + "."
@@ -61,7 +61,7 @@ func (l *Limit) startInWords() string {
 
 // alignedInWords says when windows begin of which one begins at an instant.
 func alignedInWords(period time.Duration, at time.Time) string {
-	day, week := units["d"], units["w"]
+	day, week := words.Day, words.Week
 	switch {
 	case period == day:
 		return fmt.Sprintf("Windows begin at %s UTC.", timeInWords(at))
@@ -70,10 +70,10 @@ func alignedInWords(period time.Duration, at time.Time) string {
 	case day%period == 0:
 		sinceMidnight := at.Sub(at.Truncate(day))
 		first := at.Truncate(day).Add(sinceMidnight % period)
-		return fmt.Sprintf("Windows begin at %s UTC, and every %s.", timeInWords(first), periodInWords(period))
+		return fmt.Sprintf("Windows begin at %s UTC, and every %s.", timeInWords(first), words.Period(period))
 	}
 	return fmt.Sprintf("A window begins at %s %s UTC, and every %s before and after it.",
-		at.Format("Mon 2006-01-02"), timeInWords(at), periodInWords(period))
+		at.Format("Mon 2006-01-02"), timeInWords(at), words.Period(period))
 }
 
 // timeInWords says the time of day, to the minute if that is all there is to say.
@@ -94,7 +94,7 @@ func (l *Limit) reservingInWords() string {
 	case p.MaxReserved == runtime.Unbounded:
 		return "Callers may reserve as far ahead as they like."
 	default:
-		return fmt.Sprintf("Callers may reserve at most %s ahead.", grouped(p.MaxReserved))
+		return fmt.Sprintf("Callers may reserve at most %s ahead.", words.Number(p.MaxReserved))
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *Limit) shardsInWords() string {
 	if l.Policy.Shards < 2 {
 		return ""
 	}
-	return fmt.Sprintf("Each count is split into %s shards.", grouped(int64(l.Policy.Shards)))
+	return fmt.Sprintf("Each count is split into %s shards.", words.Number(int64(l.Policy.Shards)))
 }
 
 func (l *Limit) failingInWords() string {
@@ -118,28 +118,4 @@ func (l *Limit) failingInWords() string {
 		return fmt.Sprintf("If the store does not answer%s, nothing passes.", late)
 	}
 	return ""
-}
-
-// periodUnits are the units in which a period is said, the longest first.
-var periodUnits = []struct {
-	length time.Duration
-	name   string
-}{
-	{units["w"], "week"}, {units["d"], "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"},
-	{time.Millisecond, "millisecond"}, {time.Microsecond, "microsecond"}, {time.Nanosecond, "nanosecond"},
-}
-
-// periodInWords says a period as people do after "per": minute, 90 seconds, 2 weeks.
-func periodInWords(period time.Duration) string {
-	for _, unit := range periodUnits {
-		switch n := period / unit.length; {
-		case period%unit.length != 0:
-			continue
-		case n == 1:
-			return unit.name
-		default:
-			return grouped(int64(n)) + " " + unit.name + "s"
-		}
-	}
-	return strconv.FormatInt(int64(period), 10) + " nanoseconds"
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -14,7 +15,7 @@ func (l *Limit) leaseInWords() string {
 	case 1:
 		return fmt.Sprintf("A process takes 1 token at a time, and spends it from its memory within %s.", Duration(lease.For))
 	}
-	return fmt.Sprintf("A process takes %s tokens at a time, and spends them from its memory within %s.", grouped(lease.Tokens), Duration(lease.For))
+	return fmt.Sprintf("A process takes %s tokens at a time, and spends them from its memory within %s.", words.Number(lease.Tokens), Duration(lease.For))
 }
 
 // leaseBoundInWords says what holds though tokens are spent later than they were taken.
@@ -31,9 +32,9 @@ func (l *Limit) leaseBoundInWords() string {
 	case p.MaxReserved == runtime.Unbounded:
 		ahead = ", and what is reserved"
 	case p.Reserves():
-		ahead = fmt.Sprintf(", or %s + %s*t/%s if that is more", grouped(p.Capacity+p.MaxReserved), grouped(p.Rate), Duration(p.Period))
+		ahead = fmt.Sprintf(", or %s + %s*t/%s if that is more", words.Number(p.Capacity+p.MaxReserved), words.Number(p.Rate), Duration(p.Period))
 	}
-	return fmt.Sprintf("At most %s + %s*(t + %s)/%s can be used in any time t%s.", grouped(p.Capacity), grouped(p.Rate), Duration(p.Lease.For), Duration(p.Period), ahead)
+	return fmt.Sprintf("At most %s + %s*(t + %s)/%s can be used in any time t%s.", words.Number(p.Capacity), words.Number(p.Rate), Duration(p.Lease.For), Duration(p.Period), ahead)
 }
 
 func (l *Limit) denyCacheInWords() string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -12,7 +13,7 @@ import (
 func (l *Limit) WorstCase() string {
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
-		return fmt.Sprintf("Worst case: %s in any %s", countInWords(Within(p, p.Period)), periodInWords(p.Period))
+		return fmt.Sprintf("Worst case: %s in any %s", countInWords(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
@@ -30,5 +31,5 @@ func countInWords(n int64) string {
 	if n == math.MaxInt64 {
 		return "more than can be counted"
 	}
-	return grouped(n)
+	return words.Number(n)
 }

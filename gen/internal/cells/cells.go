@@ -1,4 +1,5 @@
-// Package cells measures texts as a terminal shows them, in cells.
+// Package cells lays out text for terminals, which show each rune in 0, 1 or 2 cells: widths, cut and wrapped lines,
+// tables and colors.
 package cells
 
 import (
@@ -6,7 +7,10 @@ import (
 	"unicode"
 )
 
-// ZeroWidthJoiner makes one sign of the runes around it, as in many emoji.
+// Line is the most cells in a line of text for people.
+const Line = 80
+
+// ZeroWidthJoiner joins the runes around it to one glyph, as in many emoji.
 const ZeroWidthJoiner = '\u200D'
 
 // wide are the runes that fill two cells of a terminal: those of East Asian width W and F, and emoji.
@@ -24,10 +28,10 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Rune returns how many cells of a terminal a rune fills.
+// Rune returns the number of cells that a rune fills.
 func Rune(r rune) int {
 	switch {
-	case r < 0x300: // nothing is wide or combines before that
+	case r < 0x300: // the first combining mark; no earlier rune is wide
 		return 1
 	case r == ZeroWidthJoiner, unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
@@ -37,7 +41,7 @@ func Rune(r rune) int {
 	return 1
 }
 
-// Of returns how many cells of a terminal a text fills.
+// Of returns the number of cells that a text fills.
 func Of(text string) int {
 	n := 0
 	for _, r := range text {
@@ -46,7 +50,7 @@ func Of(text string) int {
 	return n
 }
 
-// Blank returns white space as wide as a text. Tabs stay tabs, since their width is the terminal's affair.
+// Blank returns spaces as wide as a text. Tabs stay tabs, because their width depends on the terminal.
 func Blank(text string) string {
 	var out strings.Builder
 	for _, r := range text {
@@ -59,7 +63,7 @@ func Blank(text string) string {
 	return out.String()
 }
 
-// Fit returns a text that fills a width: with spaces after it, or cut, with a sign at the end that says so.
+// Fit returns a text that fills a width exactly: padded with spaces, or cut, with "…" at its end.
 func Fit(text string, width int) string {
 	if of := Of(text); of <= width {
 		return text + strings.Repeat(" ", width-of)
@@ -72,4 +76,18 @@ func Fit(text string, width int) string {
 		used += Rune(r)
 	}
 	return text
+}
+
+// Wrap breaks a text into lines of words, each after the indent. A word that is longer than a line stays whole.
+func Wrap(text, indent string) string {
+	var out strings.Builder
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && Of(indent+line+" "+word) > Line {
+			out.WriteString(indent + line + "\n")
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return out.String() + indent + line + "\n"
 }

@@ -1,0 +1,116 @@
+// Package words writes numbers, durations and lists the way that all texts for people do: diagnostics, doc comments,
+// explanations, reviews and replays.
+package words
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The units of a duration that package time lacks.
+const (
+	Day  = 24 * time.Hour
+	Week = 7 * Day
+)
+
+// Number returns n with its digits in groups of three: 40,000.
+func Number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	start := len(text) % 3
+	if start == 0 || text[:start] == "-" {
+		start += 3
+	}
+	for i := start; i < len(text); i += 4 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Count returns a number of things: "1 token", "40,000 tokens".
+func Count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Number(n) + " " + thing + "s"
+}
+
+// List joins items with commas, and the last two with a conjunction: "a, b and c".
+func List(items []string, conjunction string) string {
+	n := len(items)
+	if n < 2 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:n-1], ", ") + " " + conjunction + " " + items[n-1]
+}
+
+// Holder names the holder of one count, given the parts of a limit's key: "one userID and team", or "all callers
+// together" for a limit without a key.
+func Holder(keyParts []string) string {
+	if len(keyParts) == 0 {
+		return "all callers together"
+	}
+	return "one " + List(keyParts, "and")
+}
+
+// Clip returns text, or its first most-1 runes and "…" if it has more than most.
+func Clip(text string, most int) string {
+	if len(text) <= most || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// namedUnits are the units of [Period], the longest first.
+var namedUnits = []struct {
+	length time.Duration
+	name   string
+}{
+	{Week, "week"}, {Day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"},
+	{time.Millisecond, "millisecond"}, {time.Microsecond, "microsecond"}, {time.Nanosecond, "nanosecond"},
+}
+
+// Period returns a positive duration in its largest whole unit, as it reads after "per": "minute", "90 seconds",
+// "2 weeks".
+func Period(d time.Duration) string {
+	i := 0
+	for d%namedUnits[i].length != 0 {
+		i++
+	}
+	if unit := namedUnits[i]; d != unit.length {
+		return Number(int64(d/unit.length)) + " " + unit.name + "s"
+	}
+	return namedUnits[i].name
+}
+
+// writtenUnits are the units of [Duration], the longest first.
+var writtenUnits = []struct {
+	length time.Duration
+	name   string
+}{
+	{Day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
+	{time.Millisecond, "ms"}, {time.Microsecond, "us"}, {time.Nanosecond, "ns"},
+}
+
+// Duration returns the exact duration in the syntax of limits.yaml: "1d12h", "1m30s", or "2w" for whole weeks.
+func Duration(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	switch {
+	case d == 0:
+		return "0s"
+	case d%Week == 0:
+		return sign + strconv.FormatInt(int64(d/Week), 10) + "w"
+	}
+	var out strings.Builder
+	for _, unit := range writtenUnits {
+		if n := d / unit.length; n > 0 {
+			out.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
+			d %= unit.length
+		}
+	}
+	return sign + out.String()
+}
