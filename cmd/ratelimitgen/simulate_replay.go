@@ -33,7 +33,7 @@ func (m *simulation) replay(s streams, trace *sim.Trace, limits, old []sim.Limit
 // answer hands each line with its answer to write.
 func answer(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answer) error, faults *faults) error {
 	return trace.Replay(func(l *sim.Line) error {
-		a, err := replay.Ask(l)
+		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, fau
 		csv := sim.NewComparisonCSV(s.out)
 		return errors.Join(answerBoth(trace, c, csv.WriteBoth, faults), csv.Flush())
 	}
-	if err := trace.Replay(c.Ask, faults.add); err != nil {
+	if err := trace.Replay(c.Decide, faults.add); err != nil {
 		return err
 	}
 	c.LeftOut = trace.LeftOut
@@ -61,9 +61,9 @@ func (m *simulation) compare(s streams, trace *sim.Trace, c *sim.Comparison, fau
 }
 
 // answerBoth hands each line with both of its answers to write.
-func answerBoth(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.Told) error, faults *faults) error {
+func answerBoth(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.SideAnswer) error, faults *faults) error {
 	return trace.Replay(func(l *sim.Line) error {
-		old, new, err := c.AskBoth(l)
+		old, new, err := c.DecideBoth(l)
 		if err != nil {
 			return err
 		}
