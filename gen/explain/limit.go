@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -69,7 +70,7 @@ func (p *page) calls(l *spec.Limit) {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
 	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(keyNames(l), ", "), verb))
-	p.paragraph("verbs", fmt.Sprintf("%s. %sN and similar methods take a count.", spec.List(review.Verbs(l), "and"), verb))
+	p.paragraph("verbs", fmt.Sprintf("%s. %sN and similar methods take a count.", words.List(review.Verbs(l), "and"), verb))
 }
 
 func keyNames(l *spec.Limit) (names []string) {
@@ -84,23 +85,12 @@ type number struct{ name, value, remark string }
 
 // numbers prints the table of numbers.
 func (p *page) numbers(l *spec.Limit) {
-	list := numbersOf(&l.Policy)
-	name, value := 0, 0 // in cells, which Fprintf's padding counts as runes: all names and numbers are ASCII
-	for _, n := range list {
-		name, value = max(name, cells.Of(n.name)), max(value, cells.Of(n.value))
+	var rows [][]string
+	for _, n := range numbersOf(&l.Policy) {
+		rows = append(rows, []string{n.name, n.value, n.remark})
 	}
-	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.bold, scope(l), p.off)
-	for _, n := range list {
-		p.WriteString(strings.TrimRight(fmt.Sprintf("    %-*s  %*s  %s", name, n.name, value, n.value, n.remark), " ") + "\n")
-	}
-}
-
-// scope names the callers that share the numbers.
-func scope(l *spec.Limit) string {
-	if len(l.Key) == 0 {
-		return "all callers together"
-	}
-	return "one " + spec.List(keyNames(l), "and")
+	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
+	p.WriteString(cells.Table(rows, "lrl", indent))
 }
 
 // numbersOf returns the numbers that a policy implies.
@@ -119,7 +109,7 @@ func numbersOf(p *runtime.Policy) []number {
 		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
 	}
 	for _, t := range intervals(p.Period) {
-		list = append(list, number{"in any " + spec.PeriodInWords(t) + mark, tokens(review.Within(plain, t)), ""})
+		list = append(list, number{"in any " + words.Period(t) + mark, tokens(review.Within(plain, t)), ""})
 	}
 	if p.Capacity > 0 {
 		list = append(list, number{"next token after", review.Length(review.NextAfter(p)), "when empty"})
@@ -153,12 +143,12 @@ func tokens(n int64) string {
 	if n == math.MaxInt64 {
 		return unbounded
 	}
-	return spec.Grouped(n)
+	return words.Number(n)
 }
 
 func largest(p *runtime.Policy) string {
 	if n := review.LargestReservation(p); n < runtime.Unbounded {
-		return spec.Grouped(n)
+		return words.Number(n)
 	}
 	return unbounded
 }
@@ -185,7 +175,7 @@ func reserving(p *runtime.Policy) []string {
 	r := newFullKey(p)
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
 	first := r.decide(runtime.Request{Count: count, Reserve: true})
-	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), spec.Grouped(count), review.Length(first.Delay))}
+	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), review.Length(first.Delay))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
 	next := r.decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
@@ -203,7 +193,7 @@ func reserving(p *runtime.Policy) []string {
 
 // fullMoment names the state and the instant in which newFullKey begins.
 func fullMoment(p *runtime.Policy) string {
-	moment := fmt.Sprintf("With %s of %[1]s tokens left", spec.Grouped(p.Capacity))
+	moment := fmt.Sprintf("With %s of %[1]s tokens left", words.Number(p.Capacity))
 	if p.Capacity == 0 {
 		moment = "With nothing reserved"
 	}
@@ -234,7 +224,7 @@ func (k *fullKey) decide(q runtime.Request) runtime.Decision {
 // shards describes one shard of a sharded limit.
 func shards(p *runtime.Policy) string {
 	first, last := p.Rule("").Shard(0, p.Shards), p.Rule("").Shard(p.Shards-1, p.Shards)
-	has := []string{share(last.Rate, first.Rate) + " per " + spec.PeriodInWords(p.Period)}
+	has := []string{share(last.Rate, first.Rate) + " per " + words.Period(p.Period)}
 	if p.Capacity > 0 {
 		has = append(has, share(last.Capacity, first.Capacity)+" at once")
 	}
@@ -242,14 +232,14 @@ func shards(p *runtime.Policy) string {
 		has = append(has, share(last.Debt, first.Debt)+" reserved ahead")
 	}
 	return fmt.Sprintf("Each of the %d shards has %s. A call takes from the fuller of two random shards, or from all of them if neither has enough.",
-		p.Shards, spec.List(has, "and"))
+		p.Shards, words.List(has, "and"))
 }
 
 // share formats the part of one shard. The remainder of the division goes to the first shards, one token each, so
 // that there are at most two different parts.
 func share(least, most float64) string {
 	if least == most {
-		return spec.Grouped(int64(most))
+		return words.Number(int64(most))
 	}
-	return spec.Grouped(int64(least)) + " or " + spec.Grouped(int64(most))
+	return words.Number(int64(least)) + " or " + words.Number(int64(most))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -14,16 +15,10 @@ import (
 // page is the text of one explanation, in lines of at most [cells.Line] cells.
 type page struct {
 	bytes.Buffer
-	// bold and off are the escape codes around titles and labels, or empty.
-	bold, off string
+	ink cells.Ink
 }
 
-func newPage(color bool) *page {
-	if color {
-		return &page{bold: "\x1b[1m", off: "\x1b[0m"}
-	}
-	return &page{}
-}
+func newPage(color bool) *page { return &page{ink: cells.InkFor(color)} }
 
 func (p *page) writeTo(w io.Writer) error {
 	_, err := w.Write(p.Bytes())
@@ -31,19 +26,19 @@ func (p *page) writeTo(w io.Writer) error {
 }
 
 func (p *page) title(format string, args ...any) {
-	fmt.Fprintf(p, "%s%s%s\n", p.bold, fmt.Sprintf(format, args...), p.off)
+	fmt.Fprintf(p, "%s%s%s\n", p.ink.Bold, fmt.Sprintf(format, args...), p.ink.Off)
 }
 
 // paragraph prints a label and a text after it, whose other lines are aligned with its first.
 func (p *page) paragraph(label, text string) {
 	below := strings.Repeat(" ", len("  "+label+": "))
-	lines := cells.Wrap(printable.Line(strings.Join(strings.Fields(text), " ")), below)
-	fmt.Fprintf(p, "  %s%s:%s %s", p.bold, label, p.off, lines[len(below):])
+	lines := cells.Wrap(printable.Flat(text), below)
+	fmt.Fprintf(p, "  %s%s:%s %s", p.ink.Bold, label, p.ink.Off, lines[len(below):])
 }
 
 // block prints a label and lines below it, which it does not wrap.
 func (p *page) block(label, lines string) {
-	fmt.Fprintf(p, "\n  %s%s:%s\n", p.bold, label, p.off)
+	fmt.Fprintf(p, "\n  %s%s:%s\n", p.ink.Bold, label, p.ink.Off)
 	for line := range strings.SplitSeq(strings.TrimSuffix(lines, "\n"), "\n") {
 		// An empty line of the file would be four spaces, which a copied example should not have.
 		p.WriteString(strings.TrimRight(indent+printable.Text(line), " ") + "\n")
@@ -72,49 +67,13 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
 	for _, l := range file.Limits {
 		policy := &l.Policy
-		rate := spec.Grouped(policy.Rate) + " per " + spec.PeriodInWords(policy.Period)
-		rows = append(rows, []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, spec.Grouped(policy.Capacity)})
+		rate := words.Number(policy.Rate) + " per " + words.Period(policy.Period)
+		rows = append(rows, []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, words.Number(policy.Capacity)})
 	}
-	p.table(rows)
-	fmt.Fprint(p, "\nFor more about one limit, run ratelimitgen explain LIMIT.\n")
+	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
+	// command below needs them.
+	head, list, _ := strings.Cut(cells.Table(rows, "llllr", "", 1, 3, 0), "\n")
+	fmt.Fprintf(p, "%s%s%s\n%s", p.ink.Bold, head, p.ink.Off, list)
+	p.WriteString("\nFor more about one limit, run ratelimitgen explain LIMIT.\n")
 	return p.writeTo(w)
-}
-
-// table prints rows below a header row, with the last column aligned to the right.
-func (p *page) table(rows [][]string) {
-	widths := columnWidths(rows)
-	last := len(widths) - 1
-	for n, row := range rows {
-		line := ""
-		for i, cell := range row[:last] {
-			line += cells.Fit(cell, widths[i]) + "  "
-		}
-		line += strings.Repeat(" ", widths[last]-cells.Of(row[last])) + row[last]
-		if n == 0 {
-			line = p.bold + line + p.off
-		}
-		p.WriteString(line + "\n")
-	}
-}
-
-// minColumn is the width below which no column is cut.
-const minColumn = 5
-
-// columnWidths returns widths that fit into a line.
-func columnWidths(rows [][]string) []int {
-	widths := make([]int, len(rows[0]))
-	sum := 2 * (len(widths) - 1)
-	for i := range widths {
-		for _, row := range rows {
-			widths[i] = max(widths[i], cells.Of(row[i]))
-		}
-		sum += widths[i]
-	}
-	// The keys are cut first, then the rates. The names are cut last, because WriteLimit needs them.
-	for _, i := range []int{1, 3, 0} {
-		over := max(0, min(sum-cells.Line, widths[i]-minColumn))
-		widths[i] -= over
-		sum -= over
-	}
-	return widths
 }

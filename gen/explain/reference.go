@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -126,17 +127,17 @@ func example(name, text string) *spec.File {
 
 // classesOf lists the classes of the changes with an id; "" without such changes.
 func classesOf(r *review.Review, id string) string {
-	var words []string
+	var classes []string
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
 			for _, class := range f.Classes {
 				if f.ID == id {
-					words = append(words, string(class))
+					classes = append(classes, string(class))
 				}
 			}
 		}
 	}
-	return spec.List(words, "and")
+	return words.List(classes, "and")
 }
 
 // term is a word that a review prints about a change, besides the ids of changes.

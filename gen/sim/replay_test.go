@@ -297,7 +297,7 @@ func TestEachKindDecidesDifferently(t *testing.T) {
 			lines = append(lines, fmt.Sprintf(`{"at":%d000,"limit":"send"}`, at))
 		}
 		out, faults := replayText(t, []Limit{limit}, traceOf(lines...))
-		require.Empty(t, faults)
+		require.Empty(t, faults[:min(len(faults), 1)], "%v is not decided: give it an algorithm in package runtime", kind)
 		other, same := kindOf[out]
 		assert.False(t, same, "%v decides as %v: give it an algorithm in package runtime", kind, other)
 		kindOf[out] = kind
