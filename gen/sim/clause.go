@@ -27,6 +27,7 @@ type TrafficError struct {
 
 // Error returns the problem and, below it, the text with a caret under the column.
 func (e *TrafficError) Error() string {
+	// Column n is not cell n: a wide rune fills two cells, and a tab more.
 	before := string([]rune(e.Text)[:e.Column-1])
 	return fmt.Sprintf("%s\n  %s\n  %s^", e.Problem, e.Text, cells.Blank(before))
 }
@@ -86,11 +87,11 @@ func parseTraffic(text string, limit Limit) ([]clause, error) {
 		p.rest = p.rest[1:]
 	}
 	setLengths(clauses)
-	sum := 0.0
+	sum := 0.0 // an int64 could overflow
 	for _, c := range clauses {
 		sum += c.requests()
 	}
-	if sum > maxRequests {
+	if sum > maxRequests { // at column 1, because the clauses exceed it together
 		return nil, &TrafficError{text, 1, "the traffic has more than " + words.Number(maxRequests) + " requests; shorten it, or lower its rates"}
 	}
 	return clauses, nil
@@ -106,6 +107,7 @@ func setLengths(clauses []clause) {
 		if c.kind == burst || c.length > 0 {
 			continue
 		}
+		// No other clause may last until this one starts.
 		if clauses[i].length = end - c.at; clauses[i].length <= 0 {
 			clauses[i].length = time.Minute
 		}
@@ -127,7 +129,7 @@ func split(text string) []token {
 		switch {
 		case n < 0:
 			n = len(text) - i
-		case n == 0:
+		case n == 0: // at a separator, which may be a token itself
 			n = size
 		}
 		if !unicode.IsSpace(r) {
@@ -149,10 +151,9 @@ type clauseParser struct {
 
 func (p *clauseParser) peek() token { return p.rest[0] }
 
-// next returns the next token and moves past it. It returns the empty token at the end again and again.
 func (p *clauseParser) next() token {
 	t := p.rest[0]
-	if len(p.rest) > 1 {
+	if len(p.rest) > 1 { // keep the empty token at the end, so that peek always has one
 		p.rest = p.rest[1:]
 	}
 	return t
@@ -239,7 +240,7 @@ func (p *clauseParser) rate(c *clause) error {
 	number, per, found := strings.Cut(t.text, "/")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if per != "" && !isDigit(per[0]) {
-		per = "1" + per
+		per = "1" + per // 5/s is 5/1s
 	}
 	length, ok := parseDuration(per)
 	if !found || err != nil || n < 1 || n > maxPer || !ok || length < 1 {
@@ -270,7 +271,7 @@ func parseDuration(text string) (sum time.Duration, ok bool) {
 			return 0, false
 		}
 		unit, factor := part[2], time.Duration(1)
-		switch unit {
+		switch unit { // time.ParseDuration has no days and weeks
 		case "d":
 			unit, factor = "h", 24
 		case "w":

@@ -30,6 +30,7 @@ type Comparison struct {
 // NewComparison returns a comparison of new limits with old ones.
 func NewComparison(old, new []Limit) *Comparison {
 	c := &Comparison{old: NewReplay(old), new: NewReplay(new), byName: map[string]*limitPair{}}
+	// The limits come in the order of the new file, and removed ones after them.
 	for _, l := range slices.Concat(c.new.limits, c.old.limits) {
 		name := l.Policy.Name
 		if c.byName[name] == nil {
@@ -96,6 +97,7 @@ type keyChanges struct {
 func newLimitPair(name string, old, new *limitState) *limitPair {
 	p := &limitPair{name: name, old: old, new: new, byKey: map[string]*keyChanges{}}
 	if old != nil && new != nil && len(old.Key) != len(new.Key) {
+		// No line fits both keys. Lines that fit the new one are replayed as for an added limit.
 		p.old, p.keyChanged = nil, true
 	}
 	return p
@@ -121,6 +123,7 @@ func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err err
 	}
 	newAnswer, err := c.new.Decide(l)
 	after, ok := outcomeOf(newAnswer, err)
+	// A count that is too large for both sides is an error in the trace, and no change.
 	if !ok || before == tooLarge && after == tooLarge {
 		return SideAnswer{}, SideAnswer{}, err
 	}
@@ -164,6 +167,7 @@ func (p *limitPair) changed() int64 {
 
 // same reports whether no outcome, no wait and no unreplayed setting differs.
 func (p *limitPair) same() bool {
+	// The same outcomes can have other waits: a denial with a longer RetryAfter is a change too.
 	return p.old != nil && p.new != nil && p.changed() == 0 && p.old.longest == p.new.longest &&
 		unreplayed(p.old.Policy) == unreplayed(p.new.Policy)
 }
@@ -206,6 +210,7 @@ func (p *limitPair) outcomeChanges() (list []outcomeChange) {
 	for from := range outcomes {
 		for to := range outcomes {
 			if n := p.changes[from][to]; n > 0 {
+				// Outcomes are ordered from best to worst, so that the lower one is better.
 				list = append(list, outcomeChange{to < from, fmt.Sprintf("%s of %s%s would change from %s to %s",
 					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), outcomeNames[from], outcomeNames[to])})
 			}
@@ -259,7 +264,7 @@ func (p *limitPair) caveat() string {
 func (c *Comparison) WriteText(w io.Writer, color bool) error {
 	var out bytes.Buffer
 	c.span.write(&out, c.LeftOut)
-	same := 0
+	same := 0 // listed at the end, below the changes that the reader looks for
 	for _, p := range c.pairs {
 		switch {
 		case p.requests == 0:
@@ -331,6 +336,7 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 		return
 	}
 	rule := cells.Wrap(l.Words, "       ")
+	// The name of the side replaces the first spaces, so that the other lines are aligned with the first.
 	out.WriteString("  " + side + rule[len("  "+side):])
 }
 
@@ -348,10 +354,11 @@ func (p *limitPair) writeKeys(out *bytes.Buffer) {
 	}
 	var rows [][]string
 	byChanged := func(a, b *keyChanges) int {
+		// Equal ones are in order of their keys, since a map has none.
 		return cmp.Or(cmp.Compare(a.changed, b.changed), -strings.Compare(a.key, b.key))
 	}
 	for _, k := range top(maps.Values(p.byKey), maxKeysListed, byChanged) {
-		if k.changed > 0 {
+		if k.changed > 0 { // fewer keys may have changed than top returns
 			rows = append(rows, []string{clip(k.key, 36), words.Number(k.changed) + " of " + words.Number(k.requests)})
 		}
 	}

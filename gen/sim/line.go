@@ -56,6 +56,7 @@ const (
 
 // parse reads a line, and keeps its number.
 func (l *Line) parse(text []byte) error {
+	// Keep the memory of the slices: a trace has millions of lines.
 	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1}
 	s := scanner{text: text}
 	if !s.take('{') {
@@ -113,7 +114,7 @@ func (l *Line) parseField(s *scanner) error {
 	case !s.take(':'):
 		return s.faultf(s.at, "expected a colon after %s, found %s", name, s.found())
 	}
-	s.next()
+	s.next() // so that raw has no white space around the value
 	start = s.at
 	if err := l.parseValue(s, i); err != nil {
 		return err
@@ -178,7 +179,7 @@ func (l *Line) parseKey(s *scanner) error {
 	}
 }
 
-// parsePart reads a part of the key. It keeps the digits of a number, since a float64 would round large integers.
+// parsePart reads a part of the key as text.
 func (l *Line) parsePart(s *scanner, name, must string) (err error) {
 	c := s.next()
 	start, typ := s.at, jsonString
@@ -186,7 +187,7 @@ func (l *Line) parsePart(s *scanner, name, must string) (err error) {
 	switch {
 	case c == '"':
 		text, err = s.str(name)
-	case c == '-', isDigit(c):
+	case c == '-', isDigit(c): // kept as digits, because a float64 would round large integers
 		typ, err = jsonNumber, s.number(name)
 		text = s.text[start:s.at]
 	case c == 't', c == 'f':
@@ -200,11 +201,10 @@ func (l *Line) parsePart(s *scanner, name, must string) (err error) {
 	return err
 }
 
-// appendRequest appends the fields of the request as they were in the trace, each with a comma after it. It drops the
-// fields of an earlier answer.
+// appendRequest appends the fields of the request as they were in the trace, each with a comma after it.
 func (l *Line) appendRequest(out []byte) []byte {
 	for i, value := range l.raw {
-		if value != nil && !fields[i].answer {
+		if value != nil && !fields[i].answer { // the new answer replaces that of an earlier replay
 			out = append(appendName(out, i), value...)
 			out = append(out, ',')
 		}
@@ -234,8 +234,8 @@ func (s *scanner) instant() (int64, error) {
 	return s.unixTime(start)
 }
 
-// unixTime does not go through a float64, which has no exact nanoseconds.
 func (s *scanner) unixTime(start int) (int64, error) {
+	// Digit by digit, because a float64 of the present time has no exact nanoseconds.
 	const plain = "at must be a number in plain digits, such as 1893596645000"
 	if s.digits() == start {
 		return 0, s.faultf(start, plain)
@@ -259,11 +259,12 @@ func (s *scanner) unixTime(start int) (int64, error) {
 	switch {
 	case s.fractional():
 		return 0, s.faultf(start, plain)
-	case whole < 0, s.text[start] == '-' && fraction != "", whole > lastInstant.UnixNano()/unit: // -0.5 has whole 0
+	// In -0.5, whole is 0.
+	case whole < 0, s.text[start] == '-' && fraction != "", whole > lastInstant.UnixNano()/unit:
 		return 0, s.faultf(start, "at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
 	}
 	nanoseconds := whole * unit
-	for _, digit := range []byte(strings.TrimRight(fraction, "0")) {
+	for _, digit := range []byte(strings.TrimRight(fraction, "0")) { // some logs pad the fraction beyond nanoseconds
 		if unit /= 10; unit == 0 {
 			return 0, s.faultf(start, "at is more precise than a nanosecond")
 		}
@@ -295,6 +296,7 @@ func strictRFC3339(text []byte) bool {
 	if len(text) <= secondEnd || text[hourEnd] != ':' || text[secondEnd] == ',' {
 		return false
 	}
+	// If the text does not end in Z, its last six bytes are the zone: UnmarshalText has checked that there is one.
 	zone := text[max(0, len(text)-len("+15:04")):]
 	return text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
 }

@@ -31,10 +31,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var notes []string
 	for l := range r.requested {
 		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys))...))
+		// Below the table, because a rule is too long for a cell of it.
 		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
 	if len(rows) > 0 {
-		out.WriteByte('\n')
+		out.WriteByte('\n') // without an empty line before it, a table is part of the paragraph
 		writeMarkdownTable(out, append([]string{"limit"}, tallyColumns...), rows[:min(len(rows), maxMarkdown)])
 		fmt.Fprintf(out, "\n%s\n", strings.Join(notes[:min(len(notes), maxMarkdown)], "\n"))
 		writeOmitted(out, len(rows)-maxMarkdown)
@@ -49,7 +50,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	out := bytes.NewBufferString(comparisonMarker)
 	c.span.write(out, c.LeftOut)
-	var same []string
+	var same []string // listed below the changes that the reader looks for
 	sections := 0
 	for _, p := range c.pairs {
 		switch {

@@ -46,7 +46,7 @@ func (t *timeline) add(at int64, d runtime.Decision) {
 		t.widen()
 	}
 	i := int(at/t.width() - t.first)
-	for len(t.bins) <= i {
+	for len(t.bins) <= i { // also the empty ones since the last decision
 		t.bins = append(t.bins, bin{})
 	}
 	switch b := &t.bins[i]; {
@@ -123,6 +123,7 @@ func newAxis(first, last, bins int64) axis {
 			return a
 		}
 	}
+	// The widest columns are enough for all instants of a trace, which end in 2200.
 	return axis{first, last, columnWidths[len(columnWidths)-1]}
 }
 
@@ -140,7 +141,7 @@ func (a axis) labels() string {
 	}
 	var out strings.Builder
 	for i := start; i < a.columns() && i+int64(len(format)) <= maxColumns; i += every {
-		out.WriteString(strings.Repeat(" ", int(i)-out.Len()))
+		out.WriteString(strings.Repeat(" ", int(i)-out.Len())) // labels are ASCII, so that Len counts cells
 		at := (first + i) * int64(a.width)
 		out.WriteString(time.Unix(0, at).UTC().Format(format))
 	}
@@ -210,7 +211,7 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 			if i == p.height-1 {
 				label = p.name
 			}
-			if line != "" || label != "" {
+			if line != "" || label != "" { // no empty lines above low bars
 				fmt.Fprintf(out, "  %-8s  %s%s%s\n", label, p.color(ink), line, ink.Off)
 			}
 		}

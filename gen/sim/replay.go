@@ -1,5 +1,5 @@
-// Package sim replays requests through the real limiter, without a database and without waiting. It answers what the
-// limits of a file would have decided, or what an edit of them would change.
+// Package sim replays requests through the real limiter, without a database and without waiting. It computes what
+// the limits of a file would have decided, or what an edit of them would change.
 //
 // # The model
 //
@@ -81,6 +81,7 @@ func (r *Replay) Decide(l *Line) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	// Only now: a line that is a fault is in no count of a report.
 	limit.add(d)
 	k.add(d)
 	return Answer{d, k.key}, nil
@@ -99,7 +100,7 @@ func unknownLimit(name string, limits []*limitState) error {
 		known += " and " + words.Count(int64(rest), "other")
 	}
 	fault := faultf("unknown limit \"%s\" (the limits are %s)", clip(name, 60), known)
-	fault.Unknown = name
+	fault.Unknown = name // for a suggestion from more names than the fault lists
 	return fault
 }
 

@@ -35,7 +35,7 @@ func (r *Report) Write(l *Line, a Answer) error {
 	t := r.timelines[l.Limit]
 	if t == nil {
 		t = new(timeline)
-		r.timelines[strings.Clone(l.Limit)] = t // the line reuses the memory of its texts
+		r.timelines[l.Limit] = t
 	}
 	t.add(l.At, a.Decision)
 	return nil
@@ -47,7 +47,7 @@ const maxSections, maxKeysListed = 8, 10
 // WriteText prints the totals of each limit and then, for the limits with most denials, a plot over time and the keys
 // that were denied most. The error is that of w.
 func (r *Report) WriteText(w io.Writer, color bool) error {
-	var out bytes.Buffer
+	var out bytes.Buffer // so that only one write can fail
 	r.span.write(&out, r.LeftOut)
 	if r.span.requests > 0 {
 		r.writeTotals(&out)
@@ -101,7 +101,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 	if l.denied == 0 || len(l.Key) == 0 {
 		return
 	}
-	denied := 0
+	denied := 0 // the keys with a denial: the others do not belong into the list
 	for _, k := range l.keys {
 		if k.denied > 0 {
 			denied++
@@ -124,12 +124,11 @@ func moreDenied(a, b *keyState) int {
 	return cmp.Or(cmp.Compare(a.denied, b.denied), -strings.Compare(a.key, b.key))
 }
 
-// top returns the n greatest elements, the greatest first and equal ones in their order. It keeps n of them in memory,
-// where sorting would need all keys of a trace. n is at least 1.
+// top returns the n greatest elements, the greatest first and equal ones in their order. n is at least 1.
 func top[E any](all func(yield func(E) bool), n int, compare func(a, b E) int) []E {
-	var list []E
+	var list []E // of n elements; sorting would copy all keys of a trace
 	for e := range all {
-		if len(list) == n && compare(e, list[n-1]) <= 0 {
+		if len(list) == n && compare(e, list[n-1]) <= 0 { // the first of equal ones stays
 			continue
 		}
 		i := slices.IndexFunc(list, func(other E) bool { return compare(e, other) > 0 })
@@ -155,7 +154,7 @@ func (t *tally) add(d runtime.Decision) {
 		t.denied++
 	case d.Delay > 0:
 		t.delayed++
-		fallthrough
+		fallthrough // a delayed request is an allowed one
 	default:
 		t.allowed++
 	}
@@ -262,7 +261,7 @@ func percent(part, whole int64) string {
 		return "100%"
 	case p < 0.1:
 		return "<0.1%"
-	case p > 99.9:
+	case p > 99.9: // which could be rounded to 100.0%
 		return ">99.9%"
 	default:
 		return fmt.Sprintf("%.1f%%", p)
@@ -275,7 +274,7 @@ func roundedDuration(d time.Duration) string {
 	case d <= 0:
 		return "0s"
 	case d >= words.Day:
-		d = d.Round(time.Hour)
+		d = d.Round(time.Hour) // before splitting off the days, since it may round up to one more
 		return words.Number(int64(d/words.Day)) + "d" + withoutZeros(d%words.Day)
 	case d >= 10*time.Minute:
 		return withoutZeros(d.Round(time.Second))

@@ -40,7 +40,7 @@ func (s *scanner) next() byte {
 
 // take skips white space, and then c if it is next. It reports whether it was.
 func (s *scanner) take(c byte) bool {
-	if s.next() != c || s.at == len(s.text) {
+	if s.next() != c || s.at == len(s.text) { // at the end, next returns 0 as for a NUL
 		return false
 	}
 	s.at++
@@ -81,6 +81,7 @@ func (s *scanner) integer(name string) (int64, error) {
 	c := s.next()
 	start := s.at
 	switch end := s.digits(); {
+	// A minus sign without digits is a wrong number, and not a wrong type.
 	case end == start && c != '-' && !isDigit(c):
 		return 0, s.faultf(start, "%s must be a whole number, not %s", name, s.found())
 	case end == start, s.fractional():
@@ -98,8 +99,7 @@ func (s *scanner) fractional() bool {
 	return s.at < len(s.text) && (s.text[s.at] == '.' || s.text[s.at]|0x20 == 'e')
 }
 
-// digits skips the whole part of a number, and returns its end. It skips nothing if JSON does not allow the number,
-// such as 01.
+// digits skips the whole part of a number, and returns its end. It skips nothing if that is not a JSON number.
 func (s *scanner) digits() int {
 	end := s.at
 	if end < len(s.text) && s.text[end] == '-' {
@@ -109,7 +109,7 @@ func (s *scanner) digits() int {
 	for end < len(s.text) && isDigit(s.text[end]) {
 		end++
 	}
-	if first == end || s.text[first] == '0' && end > first+1 {
+	if first == end || s.text[first] == '0' && end > first+1 { // JSON does not allow 01
 		return s.at
 	}
 	s.at = end
@@ -125,6 +125,7 @@ var numberForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9
 func (s *scanner) number(name string) error {
 	s.next()
 	start, end := s.at, s.at
+	// Take every character of numbers, so that the fault is about 1.2.3 and not about the .3 after 1.2.
 	for end < len(s.text) && (isDigit(s.text[end]) || bytes.IndexByte([]byte("-+.eE"), s.text[end]) >= 0) {
 		end++
 	}
@@ -233,6 +234,7 @@ func unescape(text []byte) (r rune, n int) {
 	case !utf16.IsSurrogate(first):
 		return first, 6
 	}
+	// A character above U+FFFF is written as two escapes, each with one half of a surrogate pair.
 	second, ok := codeUnit(text[6:])
 	if r = utf16.DecodeRune(first, second); !ok || r == utf8.RuneError {
 		return 0, 0
@@ -277,11 +279,11 @@ func isTypo(name, field string) bool {
 	}
 	a, b := name[n:], field[n:]
 	switch len(a) - len(b) {
-	case -1:
+	case -1: // a letter is missing
 		return a == b[1:]
-	case 1:
+	case 1: // a letter is added
 		return a[1:] == b
-	case 0:
+	case 0: // a letter is wrong, or two are swapped
 		return a[1:] == b[1:] || len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
 	}
 	return false
@@ -296,7 +298,7 @@ func (s *scanner) skip(name string) error {
 scan:
 	for ; end < len(s.text); end++ {
 		switch c := s.text[end]; {
-		case inString && c == '\\':
+		case inString && c == '\\': // skip the escaped byte, which may be a quote
 			end++
 		case c == '"':
 			inString = !inString

@@ -57,7 +57,7 @@ func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) err
 			if !errors.As(err, &fault) {
 				return err
 			}
-			fault.Line = t.lines.number
+			fault.Line = t.lines.number // a fault of answer does not have it yet
 			if err := onFault(fault); err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (r *lineReader) skipRest() error {
 	for {
 		_, err := r.from.ReadSlice('\n')
 		switch {
-		case err == nil, errors.Is(err, io.EOF):
+		case err == nil, errors.Is(err, io.EOF): // next returns io.EOF after this fault
 			return faultf("the line is longer than 1 MiB")
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return err
@@ -213,7 +213,7 @@ func (a *SideAnswer) appendJSON(out []byte, first int) []byte {
 	}
 	out = strconv.AppendBool(appendName(out, first), a.Allowed)
 	out = append(out, ',')
-	if !a.Fits {
+	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
 		return out
 	}
 	if w := wait(a.Decision); w > 0 {
@@ -237,7 +237,7 @@ func appendMs(out []byte, d time.Duration) []byte {
 		return out
 	}
 	out = append(out, '.')
-	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 {
+	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 { // ends before trailing zeros
 		out = append(out, '0'+byte(rest/unit))
 		rest %= unit
 	}
@@ -290,7 +290,7 @@ func (c *CSV) Flush() error {
 
 func requestRow(l *Line, key string) []string {
 	return []string{
-		escapeFormula(strings.Trim(string(l.raw[fieldAt]), `"`)),
+		escapeFormula(strings.Trim(string(l.raw[fieldAt]), `"`)), // as in the trace, but a cell needs no quotes
 		escapeFormula(l.Limit),
 		escapeFormula(key),
 		strconv.FormatInt(l.Count, 10),

@@ -49,6 +49,7 @@ func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
 	}
 	t := &Traffic{limit: limit, name: name}
 	for i, c := range clauses {
+		// Each stream has random numbers of its own, so that editing one clause does not change the others.
 		t.streams = append(t.streams, newStream(c, seed, uint64(i)))
 	}
 	return t, nil
@@ -56,7 +57,7 @@ func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
 
 // Read implements [io.Reader].
 func (t *Traffic) Read(p []byte) (int, error) {
-	for t.text.Len() < len(p) {
+	for t.text.Len() < len(p) { // no more, since a trace may have 100 million lines
 		s := t.earliest()
 		if s == nil {
 			break
@@ -88,7 +89,7 @@ func (t *Traffic) write(s *stream) {
 	out = trafficStart.Add(s.next).AppendFormat(out, time.RFC3339Nano)
 	out = append(append(out, `","limit":`...), t.name...)
 	out = t.appendKey(out, s.keyNumber())
-	if s.taking > 1 {
+	if s.taking > 1 { // 1 is the default of a trace
 		out = strconv.AppendInt(append(out, `,"count":`...), s.taking, 10)
 	}
 	if t.limit.Policy.Capacity == 0 {
@@ -145,7 +146,7 @@ type stream struct {
 func newStream(c clause, seed, number uint64) *stream {
 	s := &stream{clause: c, next: c.at, random: rand.New(rand.NewPCG(seed, number))}
 	if c.kind == poisson {
-		s.next += s.gap()
+		s.next += s.gap() // the time before the first request is random like the others
 	}
 	return s
 }
