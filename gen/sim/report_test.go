@@ -140,6 +140,7 @@ func TestClipCutsBetweenEscapes(t *testing.T) {
 		{"日本語", 4, "日…"},
 		{"a\tb\x1b[31m\u202e\u00a0é", 80, `a\tb\x1b[31m\u202e\u00a0é`},
 		{"\xff\u2028", 80, `\xff\u2028`},
+		{"a\u202eb", 5, "a…"},
 		{"", 5, ""},
 	} {
 		got := clip(test.text, test.width)
