@@ -52,7 +52,7 @@ type SideAnswer struct {
 }
 
 // Decide decides a line on both sides. The error is a [*Fault]. A count that exceeds the capacity of only one side is
-// none.
+// not an error, but a change.
 func (c *Comparison) Decide(l *Line) error {
 	_, _, err := c.DecideBoth(l)
 	return err

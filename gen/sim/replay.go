@@ -81,7 +81,7 @@ func (r *Replay) Decide(l *Line) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	// Only now: a line that is a fault is in no count of a report.
+	// After the error check, so that reports count no line that is a fault.
 	limit.add(d)
 	k.add(d)
 	return Answer{d, k.key}, nil
