@@ -228,7 +228,7 @@ func (a *simulateArgs) replay(s streams, trace *sim.Trace, limits, old []sim.Lim
 // replayEach calls write with each line and its decision.
 func replayEach(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.Answer) error, faults *faults) error {
 	return trace.Replay(func(l *sim.Line) error {
-		d, err := replay.Ask(l)
+		d, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, f
 		csv := sim.NewComparisonCSV(s.out)
 		return errors.Join(compareEach(trace, c, csv.WriteBoth, faults), csv.Flush())
 	}
-	if err := trace.Replay(c.Ask, faults.add); err != nil {
+	if err := trace.Replay(c.Decide, faults.add); err != nil {
 		return err
 	}
 	c.LeftOut = trace.LeftOut
@@ -256,9 +256,9 @@ func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, f
 }
 
 // compareEach calls write with each line and both of its decisions.
-func compareEach(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.Told) error, faults *faults) error {
+func compareEach(trace *sim.Trace, c *sim.Comparison, write func(l *sim.Line, old, new sim.SideAnswer) error, faults *faults) error {
 	return trace.Replay(func(l *sim.Line) error {
-		old, new, err := c.AskBoth(l)
+		old, new, err := c.DecideBoth(l)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// limitsForTest are those of all valid files that there are.
+// limitsForTest returns the limits of all valid files in testdata and of the example.
 func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 	t.Helper()
 	paths, err := filepath.Glob("../../testdata/spec/good/*.yaml")
@@ -36,26 +37,26 @@ func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 	return limits
 }
 
-// What a review says of a limit that was added is said of the limit.
+// A review of a file to which the limit is added prints the same numbers.
 func TestNumbersAreThoseOfAReview(t *testing.T) {
 	for _, l := range limitsForTest(t) {
-		var said []string
+		var printed []string
 		for _, n := range numbersOf(&l.Policy) {
-			said = append(said, n.name+": "+n.value)
+			printed = append(printed, n.name+": "+n.value)
 		}
 		r := review.Of(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
 		require.Len(t, r.Subjects, 1)
 		require.NotEmpty(t, r.Subjects[0].Numbers)
 		for _, line := range r.Subjects[0].Lines()[1:] {
 			if name, _, _ := strings.Cut(line, ": "); name != review.Rule {
-				assert.Contains(t, said, line, l.Policy.Name)
+				assert.Contains(t, printed, line, l.Policy.Name)
 			}
 		}
 	}
 }
 
-// allOf takes all that a row has at an instant, and returns how many tokens that is.
-func allOf(t *testing.T, rule *runtime.Rule, state *runtime.State, at int64) int64 {
+// takeAll takes all tokens that are available at an instant, and returns how many they were.
+func takeAll(t *testing.T, rule *runtime.Rule, state *runtime.State, at int64) int64 {
 	t.Helper()
 	_, d, err := rule.Step(*state, at, runtime.Request{Op: runtime.Peek})
 	require.NoError(t, err)
@@ -66,8 +67,8 @@ func allOf(t *testing.T, rule *runtime.Rule, state *runtime.State, at int64) int
 	return d.Remaining
 }
 
-// Who takes all just before a window begins, and all just after, has what is said.
-func TestAWindowsEdgeIsReached(t *testing.T) {
+// Taking all tokens just before a window begins, and all just after, takes exactly the number that is printed.
+func TestWindowEdgeNumberIsReached(t *testing.T) {
 	reached := 0
 	for _, l := range limitsForTest(t) {
 		p := l.Policy
@@ -76,15 +77,15 @@ func TestAWindowsEdgeIsReached(t *testing.T) {
 		}
 		rule, state := p.Rule("key"), runtime.State{}
 		edge := rule.Phase + 5*rule.Period
-		sum := allOf(t, &rule, &state, edge-1) + allOf(t, &rule, &state, edge)
+		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
 		assert.Equal(t, review.Within(spec.Unreserved(&p), 1), sum, p.Name)
 		reached++
 	}
 	assert.Greater(t, reached, 5)
 }
 
-// However a key is emptied, it has a token again after the time that is said, and for some it takes as long.
-func TestOneAfterIsReachedAndNeverPassed(t *testing.T) {
+// However a key is emptied, it has a token again within the printed time, and in some cases not before.
+func TestNextTokenAfterIsReachedAndNeverExceeded(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, l := range limitsForTest(t) {
 		p := l.Policy
@@ -95,12 +96,12 @@ func TestOneAfterIsReachedAndNeverPassed(t *testing.T) {
 		rule, state := p.Rule("key"), runtime.State{}
 		at := rule.Phase + 5*rule.Period
 		for at < 1<<61 && len(waits) < 100 {
-			taken := allOf(t, &rule, &state, at)
+			taken := takeAll(t, &rule, &state, at)
 			_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Check, Count: 1})
 			require.NoError(t, err)
 			waits = append(waits, d.RetryAfter)
 			at += int64(d.RetryAfter) + random.Int64N(3)*random.Int64N(rule.Period)
-			if taken > 1 { // now part of it, so that what is left goes at another time of the window
+			if taken > 1 { // take a part now, so that the rest is taken at another time of the window
 				state, _, err = rule.Step(state, at, runtime.Request{Count: 1})
 				require.NoError(t, err)
 				at += random.Int64N(rule.Period)
@@ -112,8 +113,8 @@ func TestOneAfterIsReachedAndNeverPassed(t *testing.T) {
 	}
 }
 
-// What is said of reservations is what a limiter answers, with its shards.
-func TestReservingIsWhatALimiterAnswers(t *testing.T) {
+// The sentences about reservations agree with a store, for sharded limits too.
+func TestReservingAgreesWithStore(t *testing.T) {
 	for _, l := range limitsForTest(t) {
 		p := l.Policy
 		if !p.Reserves() {
@@ -121,7 +122,7 @@ func TestReservingIsWhatALimiterAnswers(t *testing.T) {
 		}
 		rule := p.Rule("")
 		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, rule.Phase) }}
-		ask := func(q runtime.Request) runtime.Decision {
+		decide := func(q runtime.Request) runtime.Decision {
 			q.Policy = &p
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 			require.NoError(t, err)
@@ -129,31 +130,31 @@ func TestReservingIsWhatALimiterAnswers(t *testing.T) {
 			return answers[0].Decisions[0]
 		}
 		sentences := reserving(&p)
-		first := ask(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
+		first := decide(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
 		require.True(t, first.Allowed)
-		assert.True(t, strings.HasSuffix(sentences[0], " waits "+review.Length(first.Delay)+"."), sentences[0])
-		next := ask(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
-		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " waits "+review.Length(next.Delay)+"."), sentences[1])
-		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, and passes "+review.Length(next.RetryAfter)+" later."), sentences[1])
+		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+review.Length(first.Delay)+"."), sentences[0])
+		next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
+		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " is allowed, with Delay "+review.Length(next.Delay)+"."), sentences[1])
+		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, with RetryAfter "+review.Length(next.RetryAfter)+"."), sentences[1])
 		if p.Capacity == 0 {
 			assert.Len(t, sentences, 2)
 			continue
 		}
-		plain := ask(runtime.Request{Op: runtime.Check, Count: 1})
+		plain := decide(runtime.Request{Op: runtime.Check, Count: 1})
 		require.False(t, plain.Allowed)
-		assert.True(t, strings.HasSuffix(sentences[2], " passes "+review.Length(plain.RetryAfter)+" later."), sentences[2])
+		assert.True(t, strings.HasSuffix(sentences[2], " is denied, with RetryAfter "+review.Length(plain.RetryAfter)+"."), sentences[2])
 	}
 }
 
-func TestShards(t *testing.T) {
+func TestShardsAreDescribedWithTheirParts(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 7, Shards: 3}
-	const choice = ". A call takes from the fuller of two; if neither has enough, from all."
-	assert.Equal(t, "Each of the 3 has 3 or 4 per minute, 6 or 7 at once and 2 or 3 reserved ahead"+choice, shards(&p))
+	const choice = ". A call takes from the fuller of two random shards, or from all of them if neither has enough."
+	assert.Equal(t, "Each of the 3 shards has 3 or 4 per minute, 6 or 7 at once and 2 or 3 reserved ahead"+choice, shards(&p))
 	p.Rate, p.Capacity, p.MaxReserved = 3000, 0, runtime.Unbounded
-	assert.Equal(t, "Each of the 3 has 1,000 per minute"+choice, shards(&p))
+	assert.Equal(t, "Each of the 3 shards has 1,000 per minute"+choice, shards(&p))
 }
 
-// pages returns all that can be printed.
+// pages returns every page of every limit, field and id.
 func pages(t *testing.T, color bool) (all string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -171,29 +172,29 @@ func pages(t *testing.T, color bool) (all string) {
 	return out.String()
 }
 
-// ofFile matches the lines of files, and what marks a place in them.
-var ofFile = regexp.MustCompile(`^    .*(\{.*\}$|  \|  )`)
+// fileLine matches the lines of files, and the carets below them.
+var fileLine = regexp.MustCompile(`^    .*(\{.*\}$|  \|  )`)
 
-// A line is no wider than a terminal, but for one of a file, which is as it is. Colors change nothing else.
-func TestTextFitsATerminal(t *testing.T) {
+// Only lines of files, which are not wrapped, may be wider than a terminal. Colors change nothing but colors.
+func TestPagesFitATerminal(t *testing.T) {
 	plain := pages(t, false)
 	assert.Equal(t, plain, regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(pages(t, true), ""))
 	for line := range strings.Lines(plain) {
 		line = strings.TrimSuffix(line, "\n")
 		assert.Equal(t, strings.TrimRight(line, " "), line)
-		if !ofFile.MatchString(line) {
+		if !fileLine.MatchString(line) {
 			assert.LessOrEqual(t, cells.Of(line), cells.Line, line)
 		}
 	}
 }
 
-// Each example shows what it is an example of.
-func TestIDs(t *testing.T) {
-	assert.Len(t, IDs(), len(spec.Rules())+len(spec.ChangeKinds())+len(effects))
+// The page of an id contains the id: in the title, and in the output of check or diff for its example.
+func TestExampleOfAnIDHasTheID(t *testing.T) {
+	assert.Len(t, IDs(), len(spec.Rules())+len(spec.ChangeKinds())+len(terms))
 	for _, id := range IDs() {
 		var out bytes.Buffer
 		require.NoError(t, WriteID(&out, id, false))
-		if slices.ContainsFunc(effects, func(e effect) bool { return e.word == id }) {
+		if slices.ContainsFunc(terms, func(x term) bool { return x.word == id }) {
 			assert.True(t, strings.HasPrefix(out.String(), id+": "), out.String())
 			continue
 		}
@@ -204,7 +205,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// Every word that a review prints about a change is explained: its classes, and what its notes are about.
+// A review prints classes of changes and labels of notes.
 func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	for _, class := range review.Classes() {
 		var out bytes.Buffer
@@ -217,29 +218,27 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 	}
 }
 
-// A word is a field or an id, so that it is enough to give it.
-func TestFieldsAreNoIDs(t *testing.T) {
+// The explain command takes a word without its category.
+func TestNoFieldHasTheNameOfAnID(t *testing.T) {
 	assert.Len(t, Fields(), len(spec.Fields()))
 	for _, name := range Fields() {
 		assert.NotContains(t, IDs(), name)
 	}
 }
 
-// What the reference says of a field is said, and its example.
-func TestFields(t *testing.T) {
+func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 	for _, f := range spec.Fields() {
 		var out bytes.Buffer
 		require.NoError(t, WriteField(&out, f.Name, false))
-		said := strings.Join(strings.Fields(out.String()), " ")
-		assert.True(t, strings.HasPrefix(said, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts), said)
-		assert.Contains(t, said, f.Absent)
-		assert.Equal(t, f.Required, strings.Contains(said, "without it: the file is not valid"), said)
-		assert.True(t, strings.HasSuffix(said, " example: "+f.Example), said)
+		page := strings.Join(strings.Fields(out.String()), " ")
+		assert.True(t, strings.HasPrefix(page, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts), page)
+		assert.Contains(t, page, f.Absent)
+		assert.Equal(t, f.Required, strings.Contains(page, "if omitted: the file is not valid"), page)
+		assert.True(t, strings.HasSuffix(page, " example: "+f.Example), page)
 	}
 }
 
-// Whatever stands in a file, or is its name, leaves the terminal alone.
-func TestHostileText(t *testing.T) {
+func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
 	l := &spec.Limit{Policy: runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1}, Doc: "a\x1b[31m\u202e\xffb\nc"}
 	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, false))
@@ -247,15 +246,97 @@ func TestHostileText(t *testing.T) {
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
 
-// A key that has used its whole rate is full after a period, however large the numbers are.
-func TestFullAfterIsExact(t *testing.T) {
+// A key that has used its whole rate is full after a period, even where a float64 rounds the rate.
+func TestFullAfterIsExactForLargeRates(t *testing.T) {
 	for _, rate := range []int64{700_000_000_000, 999_999_999_999_989} {
 		day := runtime.Policy{Name: "day", Kind: runtime.FixedWindow, Rate: rate, Period: 24 * time.Hour, Capacity: rate, Start: runtime.StartOffset(0)}
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
-		for text, p := range map[string]runtime.Policy{"full after  1d  when": day, "full after  1h  when": hour} {
+		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
 			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, false))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
+	}
+}
+
+// notExplained has the fields of runtime.Policy that need no words on the page of a limit, each with the reason.
+var notExplained = map[string]string{}
+
+func TestEveryPolicyFieldChangesThePage(t *testing.T) {
+	base := runtime.Policy{
+		Name: "send", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 5, Shards: 2,
+		Lease: runtime.Lease{Tokens: 3, For: time.Second},
+	}
+	page := func(p runtime.Policy) string {
+		var out bytes.Buffer
+		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, false))
+		return out.String()
+	}
+	before := page(base)
+	for _, name := range fieldNames(reflect.TypeFor[runtime.Policy](), "") {
+		if notExplained[name] != "" {
+			continue
+		}
+		edited := base
+		editField(t, &edited, name)
+		assert.True(t, before != page(edited), "explain prints the same for every value of runtime.Policy.%s: "+
+			"add a sentence to Limit.Words in gen/spec or a paragraph to WriteLimit, or a reason to notExplained", name)
+	}
+}
+
+// fieldNames returns the paths of the exported fields of a struct type: "Lease.Tokens".
+func fieldNames(typ reflect.Type, prefix string) (names []string) {
+	for _, f := range reflect.VisibleFields(typ) {
+		var inner []string
+		if f.Type.Kind() == reflect.Struct {
+			inner = fieldNames(f.Type, prefix+f.Name+".")
+		}
+		switch {
+		case !f.IsExported():
+		case len(inner) > 0:
+			names = append(names, inner...)
+		default:
+			names = append(names, prefix+f.Name)
+		}
+	}
+	return names
+}
+
+// editField gives a field another value.
+func editField(t *testing.T, p *runtime.Policy, name string) {
+	t.Helper()
+	switch name {
+	case "Kind":
+		p.Kind = runtime.TokenBucket
+		return
+	case "Start":
+		p.Start = runtime.StartOffset(time.Second)
+		return
+	}
+	field := reflect.ValueOf(p).Elem()
+	for part := range strings.SplitSeq(name, ".") {
+		field = field.FieldByName(part)
+	}
+	switch {
+	case field.CanInt():
+		field.SetInt(field.Int() + 1)
+	case field.CanUint():
+		field.SetUint(field.Uint() + 1)
+	case field.Kind() == reflect.String:
+		field.SetString(field.String() + "2")
+	case field.Kind() == reflect.Bool:
+		field.SetBool(!field.Bool())
+	default:
+		require.Fail(t, "add a case with another value of runtime.Policy."+name+" to editField")
+	}
+}
+
+// A kind that grantsWholePeriods does not list would be explained as one of the others.
+func TestEveryKindIsExplainedAndNoOther(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		assert.NotPanics(t, func() { grantsWholePeriods(kind) }, "add %v to grantsWholePeriods", kind)
+	}
+	for _, kind := range []runtime.Kind{0, runtime.Kinds()[len(runtime.Kinds())-1] + 1, 255} {
+		assert.Panics(t, func() { grantsWholePeriods(kind) })
 	}
 }

@@ -1,42 +1,60 @@
+// Package explain prints the pages of the explain command: what a limit of a file means in words and numbers, what a
+// field of limits.yaml means, and what an id means that check or diff has printed.
+//
+// # The model
+//
+// [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
+// lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
+//
+// # Guarantees
+//
+// The numbers of a limit are those of package review. Those about reserving are decisions of [runtime.Rule.Step] for a
+// key that is full at the beginning of a window. No page depends on a clock. Every field of [runtime.Policy] changes
+// the page of a limit.
 package explain
 
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// WriteLimit prints what a limit of a file means: its rule, its numbers, how it is reserved and how it is called.
+// WriteLimit prints the page of a limit: its rule, its numbers, examples of reservations and how to call it.
 // It returns the error of w.
 func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 	p := newPage(color)
 	p.title("%s:%d:%d: %s", printable.Line(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
 	if l.Doc != "" {
-		p.say("doc", l.Doc)
+		p.paragraph("doc", l.Doc)
 	}
-	p.say("key", key(l))
-	p.say("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
-	if l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule says so
-		p.say("store", "If the store does not answer, nothing passes: the call returns an error.")
+	p.paragraph("key", key(l))
+	p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
+	if l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
+		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.numbers(l)
-	p.say("reserving", strings.Join(reserving(&l.Policy), " "))
+	p.paragraph("reserving", strings.Join(reserving(&l.Policy), " "))
 	if l.Policy.Shards > 1 {
-		p.say("shards", shards(&l.Policy))
+		p.paragraph("shards", shards(&l.Policy))
 	}
 	p.calls(l)
 	return p.writeTo(w)
 }
 
-// key says whom each count belongs to, with the types that a call must pass.
+// key lists the parts of the key with the types that a call must pass.
 func key(l *spec.Limit) string {
 	if len(l.Key) == 0 {
-		return "none, one count for everybody"
+		return "none; all callers share one count"
 	}
 	var parts []string
 	for _, part := range l.Key {
@@ -45,20 +63,183 @@ func key(l *spec.Limit) string {
 	return strings.Join(parts, ", ")
 }
 
-// calls says how the limit is called in Go.
+// calls shows a call in Go, and lists the verbs.
 func (p *page) calls(l *spec.Limit) {
 	verb := "Allow"
 	if l.Policy.Capacity == 0 {
-		verb = "Reserve"
+		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
-	p.say("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(names(l), ", "), verb))
-	p.say("verbs", fmt.Sprintf("%s. %sN and the like take a count.", spec.List(review.Verbs(l), "and"), verb))
+	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(keyNames(l), ", "), verb))
+	p.paragraph("verbs", fmt.Sprintf("%s. %sN and similar methods take a count.", words.List(review.Verbs(l), "and"), verb))
 }
 
-// names are those of the parts of the key.
-func names(l *spec.Limit) (names []string) {
+func keyNames(l *spec.Limit) (names []string) {
 	for _, part := range l.Key {
 		names = append(names, part.Name)
 	}
 	return names
+}
+
+// number is a row of the numbers that a policy implies for one key.
+type number struct{ name, value, remark string }
+
+// numbers prints the table of numbers.
+func (p *page) numbers(l *spec.Limit) {
+	var rows [][]string
+	for _, n := range numbersOf(&l.Policy) {
+		rows = append(rows, []string{n.name, n.value, n.remark})
+	}
+	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
+	p.WriteString(cells.Table(rows, "lrl", indent))
+}
+
+// numbersOf returns the numbers that a policy implies.
+func numbersOf(p *runtime.Policy) []number {
+	list := []number{{"at once", tokens(review.Within(p, 0)), ""}}
+	plain, mark := p, ""
+	switch unreserved := spec.Unreserved(p); {
+	case p.MaxReserved == runtime.Unbounded:
+		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
+		list[0].remark = "with reservations"
+		plain, mark = unreserved, ", unreserved"
+		list = append(list, number{"at once, unreserved", tokens(review.Within(plain, 0)), ""})
+	case p.Reserves():
+		list = append(list, number{"at once, unreserved", tokens(review.Within(unreserved, 0)), ""})
+	case grantsWholePeriods(p.Kind):
+		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
+	}
+	for _, t := range intervals(p.Period) {
+		list = append(list, number{"in any " + words.Period(t) + mark, tokens(review.Within(plain, t)), ""})
+	}
+	if p.Capacity > 0 {
+		list = append(list, number{"next token after", review.Length(review.NextAfter(p)), "when empty"})
+		if d := review.NextAfterReserving(p); d > 0 {
+			list = append(list, number{"next token after reserving all", duration(d), ""})
+		}
+		list = append(list, number{"full after", review.Length(review.FullAfter(p)), "when empty"})
+	}
+	if p.Reserves() {
+		list = append(list, number{"largest reservation", largest(p), ""}, number{"longest delay", duration(review.LongestDelay(p)), ""})
+	}
+	return list
+}
+
+// grantsWholePeriods reports whether a kind grants all tokens of a period at one instant. Then the instants just
+// before and just after that one have numbers of their own, and a page that starts from "full" must name the instant.
+func grantsWholePeriods(kind runtime.Kind) bool {
+	switch kind {
+	case runtime.FixedWindow:
+		return true
+	case runtime.TokenBucket, runtime.SlidingWindow:
+		return false
+	}
+	// No default: a new kind would be explained as one of the others, without a failing test.
+	panic(fmt.Sprintf("explain: %v has no case in grantsWholePeriods", kind))
+}
+
+const unbounded = "unbounded"
+
+func tokens(n int64) string {
+	if n == math.MaxInt64 {
+		return unbounded
+	}
+	return words.Number(n)
+}
+
+func largest(p *runtime.Policy) string {
+	if n := review.LargestReservation(p); n < runtime.Unbounded {
+		return words.Number(n)
+	}
+	return unbounded
+}
+
+func duration(d time.Duration) string {
+	if d < math.MaxInt64 {
+		return review.Length(d)
+	}
+	return unbounded
+}
+
+func intervals(period time.Duration) []time.Duration {
+	list := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, period}
+	slices.Sort(list)
+	return slices.Compact(list) // the period can be one of the others
+}
+
+// reserving describes, a sentence each, three calls at one instant: a reservation of all available tokens and up to a
+// period's worth ahead, then one more reservation, then a plain call.
+func reserving(p *runtime.Policy) []string {
+	if !p.Reserves() {
+		return []string{"maxReserved is 0, so nothing can be reserved: a call that finds too few tokens is denied."}
+	}
+	r := newFullKey(p)
+	count := p.Capacity + min(p.Rate, p.MaxReserved)
+	first := r.decide(runtime.Request{Count: count, Reserve: true})
+	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), review.Length(first.Delay))}
+
+	// Check takes nothing, so that both of these describe the state after the first reservation.
+	next := r.decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
+	if next.Allowed {
+		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", review.Length(next.Delay)))
+	} else {
+		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", review.Length(next.RetryAfter)))
+	}
+	if p.Capacity > 0 {
+		plain := r.decide(runtime.Request{Op: runtime.Check, Count: 1})
+		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", review.Length(plain.RetryAfter)))
+	}
+	return sentences
+}
+
+// fullMoment names the state and the instant in which newFullKey begins.
+func fullMoment(p *runtime.Policy) string {
+	moment := fmt.Sprintf("With %s of %[1]s tokens left", words.Number(p.Capacity))
+	if p.Capacity == 0 {
+		moment = "With nothing reserved"
+	}
+	if grantsWholePeriods(p.Kind) {
+		moment += " at the beginning of a window"
+	}
+	return moment
+}
+
+// fullKey is the state of one key at the beginning of a window. Time stands still, so that no page depends on a clock.
+type fullKey struct {
+	rule  runtime.Rule
+	state runtime.State
+}
+
+func newFullKey(p *runtime.Policy) *fullKey { return &fullKey{rule: p.Rule("")} }
+
+// decide panics if the count can never pass, since reserving only requests counts that fit the policy.
+func (k *fullKey) decide(q runtime.Request) runtime.Decision {
+	next, d, err := k.rule.Step(k.state, k.rule.Phase, q)
+	if err != nil {
+		panic("explain: the limiter rejects a count that fits: " + err.Error())
+	}
+	k.state = next
+	return d
+}
+
+// shards describes one shard of a sharded limit.
+func shards(p *runtime.Policy) string {
+	first, last := p.Rule("").Shard(0, p.Shards), p.Rule("").Shard(p.Shards-1, p.Shards)
+	has := []string{share(last.Rate, first.Rate) + " per " + words.Period(p.Period)}
+	if p.Capacity > 0 {
+		has = append(has, share(last.Capacity, first.Capacity)+" at once")
+	}
+	if p.Reserves() && p.MaxReserved < runtime.Unbounded {
+		has = append(has, share(last.Debt, first.Debt)+" reserved ahead")
+	}
+	return fmt.Sprintf("Each of the %d shards has %s. A call takes from the fuller of two random shards, or from all of them if neither has enough.",
+		p.Shards, words.List(has, "and"))
+}
+
+// share formats the part of one shard. The remainder of the division goes to the first shards, one token each, so
+// that there are at most two different parts.
+func share(least, most float64) string {
+	if least == most {
+		return words.Number(int64(most))
+	}
+	return words.Number(int64(least)) + " or " + words.Number(int64(most))
 }

@@ -7,59 +7,73 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// page is what is printed, in lines of at most [cells.Line] cells.
+// page is the text of one explanation, in lines of at most [cells.Line] cells.
 type page struct {
 	bytes.Buffer
-	// bold and off are the escape codes around what stands out; without colors there are none.
-	bold, off string
+	ink cells.Ink
 }
 
-func newPage(color bool) *page {
-	if color {
-		return &page{bold: "\x1b[1m", off: "\x1b[0m"}
-	}
-	return &page{}
-}
+func newPage(color bool) *page { return &page{ink: cells.InkFor(color)} }
 
 func (p *page) writeTo(w io.Writer) error {
 	_, err := w.Write(p.Bytes())
 	return err
 }
 
-// title prints what the page is about.
 func (p *page) title(format string, args ...any) {
-	fmt.Fprintf(p, "%s%s%s\n", p.bold, fmt.Sprintf(format, args...), p.off)
+	fmt.Fprintf(p, "%s%s%s\n", p.ink.Bold, fmt.Sprintf(format, args...), p.ink.Off)
 }
 
-// say prints a text about something, with its lines below each other.
-func (p *page) say(about, text string) {
-	below := strings.Repeat(" ", len("  "+about+": "))
-	lines := cells.Wrap(printable.Line(strings.Join(strings.Fields(text), " ")), below)
-	fmt.Fprintf(p, "  %s%s:%s %s", p.bold, about, p.off, lines[len(below):])
+// paragraph prints a label and a text after it, whose other lines are aligned with its first.
+func (p *page) paragraph(label, text string) {
+	below := strings.Repeat(" ", len("  "+label+": "))
+	lines := cells.Wrap(printable.Flat(text), below)
+	fmt.Fprintf(p, "  %s%s:%s %s", p.ink.Bold, label, p.ink.Off, lines[len(below):])
 }
 
-// show prints lines as they are, below what they are.
-func (p *page) show(about, lines string) {
-	fmt.Fprintf(p, "\n  %s%s:%s\n", p.bold, about, p.off)
+// block prints a label and lines below it, which it does not wrap.
+func (p *page) block(label, lines string) {
+	fmt.Fprintf(p, "\n  %s%s:%s\n", p.ink.Bold, label, p.ink.Off)
 	for line := range strings.SplitSeq(strings.TrimSuffix(lines, "\n"), "\n") {
+		// An empty line of the file would be four spaces, which a copied example should not have.
 		p.WriteString(strings.TrimRight(indent+printable.Text(line), " ") + "\n")
 	}
 }
 
-// indent stands before the lines that are shown.
+// indent is the indentation of the lines of a block.
 const indent = "    "
 
-// narrow breaks the lines of a text that are too wide to be shown, but for those of a file: "7 | rate: 10".
+// narrow wraps the lines that are too wide for a block.
 func narrow(lines string) string {
 	var out strings.Builder
 	for line := range strings.Lines(lines) {
+		// Wrapping an excerpt of a file ("7 | rate: 10") would move the caret below it away from its column.
 		if cells.Of(indent+line) > cells.Line && !strings.Contains(line, " | ") {
 			line = strings.ReplaceAll(strings.TrimSpace(cells.Wrap(line, indent+"  ")), "\n"+indent, "\n") + "\n"
 		}
 		out.WriteString(line)
 	}
 	return out.String()
+}
+
+// WriteList prints the limits of a file, one per line. It returns the error of w.
+func WriteList(w io.Writer, file *spec.File, color bool) error {
+	p := newPage(color)
+	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
+	for _, l := range file.Limits {
+		policy := &l.Policy
+		rate := words.Number(policy.Rate) + " per " + words.Period(policy.Period)
+		rows = append(rows, []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, words.Number(policy.Capacity)})
+	}
+	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
+	// command below needs them.
+	head, list, _ := strings.Cut(cells.Table(rows, "llllr", "", 1, 3, 0), "\n")
+	fmt.Fprintf(p, "%s%s%s\n%s", p.ink.Bold, head, p.ink.Off, list)
+	p.WriteString("\nFor more about one limit, run ratelimitgen explain LIMIT.\n")
+	return p.writeTo(w)
 }

@@ -1,21 +1,46 @@
 package sim
 
 import (
+	"fmt"
 	"math"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// clause is a part of traffic.
+// TrafficError is an error in the text of a [Traffic].
+type TrafficError struct {
+	// Text is the whole text.
+	Text string
+	// Column is the place of the error in Text, counted in runes from 1.
+	Column int
+	// Problem describes the error.
+	Problem string
+}
+
+// Error returns the problem and, below it, the text with a caret under the column.
+func (e *TrafficError) Error() string {
+	// Column n is not cell n: a wide rune fills two cells, and a tab more.
+	before := string([]rune(e.Text)[:e.Column-1])
+	return fmt.Sprintf("%s\n  %s\n  %s^", e.Problem, e.Text, cells.Blank(before))
+}
+
+// clause is one part of the text of a [Traffic]: a kind of requests with its options.
 type clause struct {
 	kind clauseKind
-	// n requests are made per a time, or at once.
+	// n is the number of requests per the duration per, or of a burst.
 	n   int64
 	per time.Duration
-	// at is when they begin, and length for how long they are made.
+	// at is the start, and length the duration of the requests.
 	at, length time.Duration
-	// keys is by how many keys they are made, and taking the count of each.
+	// keys is the number of keys, and taking the count of each request.
 	keys, taking int64
 }
 
@@ -27,10 +52,9 @@ const (
 	burst   clauseKind = "burst"
 )
 
-// end is when the last request can be made.
 func (c clause) end() time.Duration { return c.at + c.length }
 
-// requests is how many requests there are, on average.
+// requests returns how many requests a clause makes, on average for poisson.
 func (c clause) requests() float64 {
 	if c.kind == burst {
 		return float64(c.n)
@@ -38,17 +62,18 @@ func (c clause) requests() float64 {
 	return math.Ceil(float64(c.n) * float64(c.length) / float64(c.per))
 }
 
-// The bounds of a clause. With them nothing overflows.
+// The bounds of a clause. They keep the arithmetic of [stream] from overflowing.
 const (
-	mostPer    = 1_000_000_000
-	mostLength = runtime.MaxPeriod
-	mostOver   = 1 << 24
-	mostTaking = 2 * runtime.MaxTokens
+	maxRequests = 100_000_000 // the sum over all clauses
+	maxPer      = 1_000_000_000
+	maxLength   = runtime.MaxPeriod
+	maxKeys     = 1 << 24 // see privateAddr
+	maxTaking   = 2 * runtime.MaxTokens
 )
 
-// parseTraffic reads the clauses of traffic for a limit.
+// parseTraffic parses the clauses of a text.
 func parseTraffic(text string, limit Limit) ([]clause, error) {
-	p := trafficParser{words: wordsOf(text), text: text, limit: limit}
+	p := clauseParser{rest: split(text), text: text, limit: limit}
 	var clauses []clause
 	for {
 		c, err := p.clause()
@@ -56,24 +81,24 @@ func parseTraffic(text string, limit Limit) ([]clause, error) {
 			return nil, err
 		}
 		clauses = append(clauses, c)
-		if p.word().text != ";" {
+		if p.peek().text != ";" {
 			break
 		}
-		p.words = p.words[1:]
+		p.rest = p.rest[1:]
 	}
-	settleLengths(clauses)
-	sum := 0.0
+	setLengths(clauses)
+	sum := 0.0 // an int64 could overflow
 	for _, c := range clauses {
 		sum += c.requests()
 	}
-	if sum > mostRequests {
-		return nil, &TrafficError{text, 1, "these are more than " + grouped(mostRequests) + " requests"}
+	if sum > maxRequests { // at column 1, because the clauses exceed it together
+		return nil, &TrafficError{text, 1, "the traffic has more than " + words.Number(maxRequests) + " requests; shorten it, or lower its rates"}
 	}
 	return clauses, nil
 }
 
-// settleLengths lets the clauses that do not say for how long end with the last of the others.
-func settleLengths(clauses []clause) {
+// setLengths lets the clauses without for end together with the last of the others.
+func setLengths(clauses []clause) {
 	end := time.Duration(0)
 	for _, c := range clauses {
 		end = max(end, c.end())
@@ -82,8 +107,184 @@ func settleLengths(clauses []clause) {
 		if c.kind == burst || c.length > 0 {
 			continue
 		}
+		// No other clause may last until this one starts.
 		if clauses[i].length = end - c.at; clauses[i].length <= 0 {
 			clauses[i].length = time.Minute
 		}
 	}
+}
+
+// token is a word of a text, or ";".
+type token struct {
+	text   string
+	column int
+}
+
+// split returns the tokens of a text, and an empty one at its end.
+func split(text string) []token {
+	var tokens []token
+	for i, column := 0, 1; i < len(text); {
+		n := strings.IndexFunc(text[i:], func(r rune) bool { return r == ';' || unicode.IsSpace(r) })
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case n < 0:
+			n = len(text) - i
+		case n == 0: // at a separator, which may be a token itself
+			n = size
+		}
+		if !unicode.IsSpace(r) {
+			tokens = append(tokens, token{text[i : i+n], column})
+		}
+		column += utf8.RuneCountInString(text[i : i+n])
+		i += n
+	}
+	// An error at the end has its caret right after the last word, where the missing one belongs.
+	return append(tokens, token{"", 1 + utf8.RuneCountInString(strings.TrimRightFunc(text, unicode.IsSpace))})
+}
+
+// clauseParser parses clauses from tokens.
+type clauseParser struct {
+	rest  []token
+	text  string
+	limit Limit
+}
+
+func (p *clauseParser) peek() token { return p.rest[0] }
+
+func (p *clauseParser) next() token {
+	t := p.rest[0]
+	if len(p.rest) > 1 { // keep the empty token at the end, so that peek always has one
+		p.rest = p.rest[1:]
+	}
+	return t
+}
+
+func (p *clauseParser) errorf(t token, format string, args ...any) error {
+	return &TrafficError{p.text, t.column, fmt.Sprintf(format, args...)}
+}
+
+// atEnd reports whether the clause has no more tokens.
+func (p *clauseParser) atEnd() bool { return p.peek().text == "" || p.peek().text == ";" }
+
+// clause parses a clause up to the ";" or the end after it.
+func (p *clauseParser) clause() (c clause, err error) {
+	kind := p.next()
+	c = clause{kind: clauseKind(kind.text), keys: 1, taking: 1}
+	switch c.kind {
+	case steady, poisson:
+		err = p.rate(&c)
+	case burst:
+		c.n, err = p.number("the number of requests", maxRequests)
+	default:
+		err = p.errorf(kind, "expected steady, poisson or burst")
+	}
+	seen := map[string]bool{}
+	for err == nil && !p.atEnd() {
+		name := p.next()
+		if seen[name.text] {
+			return c, p.errorf(name, "%s is given twice", name.text)
+		}
+		seen[name.text] = true
+		err = p.option(&c, name)
+	}
+	return c, err
+}
+
+// option parses the value of an option such as for.
+func (p *clauseParser) option(c *clause, name token) (err error) {
+	switch name.text {
+	case "for":
+		if c.kind == burst {
+			return p.errorf(name, "a burst has no duration; set its start with at")
+		}
+		c.length, err = p.duration(time.Nanosecond)
+	case "at":
+		c.at, err = p.duration(0)
+	case "over":
+		return p.over(c, name)
+	case "taking":
+		c.taking, err = p.number("the number of tokens per request", maxTaking)
+	default:
+		err = p.errorf(name, "expected for, at, over, taking or ;")
+	}
+	return err
+}
+
+// over parses the number of keys.
+func (p *clauseParser) over(c *clause, name token) (err error) {
+	if len(p.limit.Key) == 0 {
+		return p.errorf(name, "the limit has no key; remove over")
+	}
+	if c.keys, err = p.number("the number of keys", maxKeys); err != nil {
+		return err
+	}
+	if t := p.next(); t.text != "keys" && t.text != "key" {
+		return p.errorf(t, "expected the word keys")
+	}
+	return nil
+}
+
+// number parses a whole number from 1 to most.
+func (p *clauseParser) number(what string, most int64) (int64, error) {
+	t := p.next()
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	if err != nil || n < 1 || n > most {
+		return 0, p.errorf(t, "expected %s, from 1 to %s", what, words.Number(most))
+	}
+	return n, nil
+}
+
+// rate parses a number per unit or duration: 5/s or 3/10s.
+func (p *clauseParser) rate(c *clause) error {
+	t := p.next()
+	number, per, found := strings.Cut(t.text, "/")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if per != "" && !isDigit(per[0]) {
+		per = "1" + per // 5/s is 5/1s
+	}
+	length, ok := parseDuration(per)
+	if !found || err != nil || n < 1 || n > maxPer || !ok || length < 1 {
+		return p.errorf(t, "expected a rate such as 5/s, 100/m or 3/10s")
+	}
+	c.n, c.per = n, length
+	return nil
+}
+
+// duration parses a duration of at least least.
+func (p *clauseParser) duration(least time.Duration) (time.Duration, error) {
+	t := p.next()
+	d, ok := parseDuration(t.text)
+	if !ok || d < least {
+		return 0, p.errorf(t, "expected a duration such as 90s, 10m or 1d, at most 3650d")
+	}
+	return d, nil
+}
+
+var durationForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d|w)`)
+
+// parseDuration parses a duration in the syntax of limits.yaml: that of package time with the units d and w. It is
+// false for any other text, and for durations above maxLength.
+func parseDuration(text string) (sum time.Duration, ok bool) {
+	for ok = text != ""; text != ""; {
+		part := durationForm.FindStringSubmatch(text)
+		if part == nil {
+			return 0, false
+		}
+		unit, factor := part[2], time.Duration(1)
+		switch unit { // time.ParseDuration has no days and weeks
+		case "d":
+			unit, factor = "h", 24
+		case "w":
+			unit, factor = "h", 7*24
+		}
+		d, err := time.ParseDuration(part[1] + unit)
+		if err != nil || d > maxLength/factor { // before the product, which could overflow
+			return 0, false
+		}
+		if sum += d * factor; sum > maxLength {
+			return 0, false
+		}
+		text = text[len(part[0]):]
+	}
+	return sum, ok
 }

@@ -1,60 +1,366 @@
 package sim
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Comparison replays a trace through the limits of two files, and tells what the new ones would answer
-// otherwise than the old.
+// Comparison replays a trace through the limits of two files, and reports the requests that the new ones would decide
+// differently from the old.
 type Comparison struct {
-	// LeftOut is how many lines of other limits were left out.
+	// LeftOut is the number of lines that the trace has skipped: see [Trace.LeftOut].
 	LeftOut int64
 
 	old, new *Replay
-	limits   []*compared
-	named    map[string]*compared
+	pairs    []*limitPair
+	byName   map[string]*limitPair
 	span     span
 }
 
 // NewComparison returns a comparison of new limits with old ones.
 func NewComparison(old, new []Limit) *Comparison {
-	c := &Comparison{old: NewReplay(old), new: NewReplay(new), named: map[string]*compared{}}
+	c := &Comparison{old: NewReplay(old), new: NewReplay(new), byName: map[string]*limitPair{}}
+	// The limits come in the order of the new file, and removed ones after them.
 	for _, l := range slices.Concat(c.new.limits, c.old.limits) {
 		name := l.Policy.Name
-		if c.named[name] == nil {
-			pair := newCompared(name, c.old.named[name], c.new.named[name])
-			c.named[name] = pair
-			c.limits = append(c.limits, pair)
+		if c.byName[name] == nil {
+			pair := newLimitPair(name, c.old.byName[name], c.new.byName[name])
+			c.byName[name] = pair
+			c.pairs = append(c.pairs, pair)
 		}
 	}
 	return c
 }
 
-// Told is what a line is told by one side of a [Comparison].
-type Told struct {
+// SideAnswer is the decision of one side of a [Comparison].
+type SideAnswer struct {
 	Answer
-	// Asked is false if the side has no such limit, or one whose keys have another number of parts.
-	Asked bool
-	// Fits is false if the count can never pass on this side.
+	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
+	Answered bool
+	// Fits is false if the count exceeds the capacity of this side, so that the request can never pass.
 	Fits bool
 }
 
-// Ask asks both sides. The error is a [*Fault]; a count that can never pass is none if it passes on one side.
-func (c *Comparison) Ask(l *Line) error {
-	_, _, err := c.AskBoth(l)
+// Decide decides a line on both sides. The error is a [*Fault]. A count that exceeds the capacity of only one side is
+// not an error, but a change.
+func (c *Comparison) Decide(l *Line) error {
+	_, _, err := c.DecideBoth(l)
 	return err
 }
 
-// AskBoth is [Comparison.Ask] with the answers.
-func (c *Comparison) AskBoth(l *Line) (old, new Told, err error) {
-	limit := c.named[l.Limit]
-	if limit == nil {
-		return Told{}, Told{}, noLimit(l.Limit, c.new.limits)
+// DecideBoth is [Comparison.Decide], and returns the decisions.
+func (c *Comparison) DecideBoth(l *Line) (old, new SideAnswer, err error) {
+	pair := c.byName[l.Limit]
+	if pair == nil {
+		return SideAnswer{}, SideAnswer{}, unknownLimit(l.Limit, c.new.limits)
 	}
-	if old, new, err = limit.ask(c, l); err != nil {
-		return Told{}, Told{}, err
+	if old, new, err = pair.decide(c, l); err != nil {
+		return SideAnswer{}, SideAnswer{}, err
 	}
-	limit.asked++
+	pair.requests++
 	c.span.add(l.At)
 	return old, new, nil
+}
+
+// limitPair is a limit on both sides, with the changes of its outcomes.
+type limitPair struct {
+	name string
+	// old and new are nil if the side has no such limit. Old is also nil if keyChanged is set.
+	old, new *limitState
+	// keyChanged is set if the keys of the two sides have different numbers of parts, so that no request fits both.
+	keyChanged bool
+	requests   int64
+	// changes counts the requests by outcome before and after, and keys the keys with such a request. The
+	// diagonals, where both are the same, stay 0.
+	changes, keys [outcomes][outcomes]int64
+	byKey         map[string]*keyChanges
+}
+
+// keyChanges counts the requests of one key.
+type keyChanges struct {
+	key               string
+	requests, changed int64
+	// counted is set for the changes that limitPair.keys counts this key for.
+	counted [outcomes][outcomes]bool
+}
+
+func newLimitPair(name string, old, new *limitState) *limitPair {
+	p := &limitPair{name: name, old: old, new: new, byKey: map[string]*keyChanges{}}
+	if old != nil && new != nil && len(old.Key) != len(new.Key) {
+		// No line fits both keys. Lines that fit the new one are replayed as for an added limit.
+		p.old, p.keyChanged = nil, true
+	}
+	return p
+}
+
+func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err error) {
+	switch {
+	case p.old == nil:
+		a, err := c.new.Decide(l)
+		return SideAnswer{}, SideAnswer{a, true, true}, err
+	case p.new == nil:
+		a, err := c.old.Decide(l)
+		return SideAnswer{a, true, true}, SideAnswer{}, err
+	}
+	// Find the faults of the new side before the old one takes tokens: a line counts on both sides or on neither.
+	if _, err := p.new.encodeKey(l); err != nil {
+		return SideAnswer{}, SideAnswer{}, err
+	}
+	oldAnswer, err := c.old.Decide(l)
+	before, ok := outcomeOf(oldAnswer, err)
+	if !ok {
+		return SideAnswer{}, SideAnswer{}, err
+	}
+	newAnswer, err := c.new.Decide(l)
+	after, ok := outcomeOf(newAnswer, err)
+	// A count that is too large for both sides is an error in the trace, and no change.
+	if !ok || before == tooLarge && after == tooLarge {
+		return SideAnswer{}, SideAnswer{}, err
+	}
+	key := newAnswer.Key
+	if after == tooLarge {
+		key = oldAnswer.Key // a fault has no key
+	}
+	p.count(key, before, after)
+	return SideAnswer{oldAnswer, true, before != tooLarge}, SideAnswer{newAnswer, true, after != tooLarge}, nil
+}
+
+// count counts the outcomes of a request on both sides.
+func (p *limitPair) count(key string, before, after outcome) {
+	k := p.byKey[key]
+	if k == nil {
+		k = &keyChanges{key: key}
+		p.byKey[key] = k
+	}
+	k.requests++
+	if before == after {
+		return
+	}
+	k.changed++
+	p.changes[before][after]++
+	if !k.counted[before][after] {
+		k.counted[before][after] = true
+		p.keys[before][after]++
+	}
+}
+
+// changed returns the number of requests with different outcomes.
+func (p *limitPair) changed() int64 {
+	sum := int64(0)
+	for _, after := range p.changes {
+		for _, n := range after {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// same reports whether no outcome, no wait and no unreplayed setting differs.
+func (p *limitPair) same() bool {
+	// The same outcomes can have other waits: a denial with a longer RetryAfter is a change too.
+	return p.old != nil && p.new != nil && p.changed() == 0 && p.old.longest == p.new.longest &&
+		unreplayed(p.old.Policy) == unreplayed(p.new.Policy)
+}
+
+// outcome is the result of a request, from the best for its caller to the worst.
+type outcome int
+
+const (
+	allowed outcome = iota
+	delayed
+	denied
+	tooLarge
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"allowed", "delayed", "denied", "impossible (count exceeds capacity)"}
+
+// outcomeOf is false if the request was invalid.
+func outcomeOf(a Answer, err error) (outcome, bool) {
+	switch {
+	case errors.Is(err, runtime.ErrExceedsCapacity):
+		return tooLarge, true
+	case err != nil:
+		return 0, false
+	case !a.Allowed:
+		return denied, true
+	case a.Delay > 0:
+		return delayed, true
+	}
+	return allowed, true
+}
+
+// outcomeChange is a change of outcomes, in words.
+type outcomeChange struct {
+	better bool
+	text   string
+}
+
+func (p *limitPair) outcomeChanges() (list []outcomeChange) {
+	for from := range outcomes {
+		for to := range outcomes {
+			if n := p.changes[from][to]; n > 0 {
+				// Outcomes are ordered from best to worst, so that the lower one is better.
+				list = append(list, outcomeChange{to < from, fmt.Sprintf("%s of %s%s would change from %s to %s",
+					words.Number(n), words.Count(p.requests, "request"), inKeys(p.keys[from][to], p.new), outcomeNames[from], outcomeNames[to])})
+			}
+		}
+	}
+	return list
+}
+
+const keyChangedText = "the key has a different number of parts, so every count starts again"
+
+// addedText describes the requests of a new limit.
+func (p *limitPair) addedText() string {
+	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be denied",
+		words.Number(p.new.denied), words.Count(p.requests, "request"), inKeys(int64(len(p.new.keys)), p.new))
+}
+
+// removedText describes the requests of a limit that is gone.
+func (p *limitPair) removedText() string {
+	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
+		words.Count(p.requests, "request"), inKeys(int64(len(p.old.keys)), p.old), words.Number(p.old.denied))
+}
+
+func inKeys(n int64, l *limitState) string {
+	if len(l.Key) == 0 {
+		return ""
+	}
+	return " (" + words.Count(n, "key") + ")"
+}
+
+// caveat describes the settings of both sides that a replay leaves out, or is "".
+func (p *limitPair) caveat() string {
+	switch {
+	case p.old == nil:
+		return p.new.caveat()
+	case p.new == nil:
+		return p.old.caveat()
+	}
+	const none = "no lease and no denyCache"
+	old, new, consequences := unreplayed(p.old.Policy), unreplayed(p.new.Policy), inProduction(p.old.Policy, p.new.Policy)
+	switch {
+	case old == "" && new == "":
+		return ""
+	case old == new:
+		return "Not replayed: " + new + ", before and after." + consequences
+	}
+	return "Not replayed: " + cmp.Or(old, none) + " before, " + cmp.Or(new, none) + " after." + consequences
+}
+
+// WriteText prints the changes for each limit with requests, and the keys with most of them, in lines of at most 80
+// cells. The error is that of w.
+func (c *Comparison) WriteText(w io.Writer, color bool) error {
+	var out bytes.Buffer
+	c.span.write(&out, c.LeftOut)
+	same := 0 // listed at the end, below the changes that the reader looks for
+	for _, p := range c.pairs {
+		switch {
+		case p.requests == 0:
+		case p.same():
+			same++
+		default:
+			out.WriteByte('\n')
+			p.write(&out, cells.InkFor(color))
+		}
+	}
+	if same > 0 {
+		out.WriteByte('\n')
+		c.writeSame(&out)
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// writeSame lists the limits without a change.
+func (c *Comparison) writeSame(out *bytes.Buffer) {
+	var rows [][]string
+	caveats := ""
+	for _, p := range c.pairs {
+		if p.requests == 0 || !p.same() {
+			continue
+		}
+		rows = append(rows, []string{clip(p.name, 40), "nothing would change", words.Count(p.requests, "request")})
+		if caveat := p.caveat(); caveat != "" {
+			caveats += cells.Wrap(clip(p.name, 40)+": "+caveat, "  ")
+		}
+	}
+	out.WriteString(cells.Table(rows, "lrr", "", 0) + caveats)
+}
+
+// write prints the section of a limit.
+func (p *limitPair) write(out *bytes.Buffer, ink cells.Ink) {
+	fmt.Fprintf(out, "%s%s%s\n", ink.Bold, clip(p.name, 60), ink.Off)
+	if p.keyChanged {
+		fmt.Fprintf(out, "  %s\n", keyChangedText)
+	}
+	writeSide(out, "old", p.old)
+	writeSide(out, "new", p.new)
+	switch {
+	case p.old == nil:
+		fmt.Fprintf(out, "  %s\n", p.addedText())
+	case p.new == nil:
+		fmt.Fprintf(out, "  %s\n", p.removedText())
+	default:
+		for _, change := range p.outcomeChanges() {
+			color := ink.Red
+			if change.better {
+				color = ink.Green
+			}
+			out.WriteString(color + strings.TrimSuffix(cells.Wrap(change.text, "  "), "\n") + ink.Off + "\n")
+		}
+	}
+	if caveat := p.caveat(); caveat != "" {
+		out.WriteString(cells.Wrap(caveat, "  "))
+	}
+	if p.old != nil && p.new != nil {
+		p.writeTotals(out)
+		p.writeKeys(out)
+	}
+}
+
+// writeSide prints the rule of a side that has the limit.
+func writeSide(out *bytes.Buffer, side string, l *limitState) {
+	if l == nil {
+		return
+	}
+	rule := cells.Wrap(l.Words, "       ")
+	// The name of the side replaces the first spaces, so that the other lines are aligned with the first.
+	out.WriteString("  " + side + rule[len("  "+side):])
+}
+
+func (p *limitPair) writeTotals(out *bytes.Buffer) {
+	rows := [][]string{append([]string{""}, tallyColumns...)}
+	rows = append(rows, append([]string{"old"}, p.old.row(len(p.old.keys))...))
+	rows = append(rows, append([]string{"new"}, p.new.row(len(p.new.keys))...))
+	out.WriteString(cells.Table(rows, tallyAlign, "  ", 0))
+}
+
+// writeKeys lists the keys with most changes.
+func (p *limitPair) writeKeys(out *bytes.Buffer) {
+	if len(p.new.Key) == 0 || p.changed() == 0 {
+		return
+	}
+	var rows [][]string
+	byChanged := func(a, b *keyChanges) int {
+		// Equal ones are in order of their keys, since a map has none.
+		return cmp.Or(cmp.Compare(a.changed, b.changed), -strings.Compare(a.key, b.key))
+	}
+	for _, k := range top(maps.Values(p.byKey), maxKeysListed, byChanged) {
+		if k.changed > 0 { // fewer keys may have changed than top returns
+			rows = append(rows, []string{clip(k.key, 36), words.Number(k.changed) + " of " + words.Number(k.requests)})
+		}
+	}
+	out.WriteString("  keys with most changes\n" + cells.Table(rows, "lr", "    ", 0))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// bucketOf is a limit of the name send.
+// bucketOf returns one limit, send.
 func bucketOf(capacity, maxReserved int64) []Limit {
 	return []Limit{{Key: []string{"string"}, Words: "The rule.", Policy: &runtime.Policy{
 		Name: "send", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: capacity, MaxReserved: maxReserved}}}
@@ -22,7 +22,7 @@ func bucketOf(capacity, maxReserved int64) []Limit {
 func compare(t *testing.T, old, new []Limit, lines ...string) (text string, faults []string) {
 	t.Helper()
 	c := NewComparison(old, new)
-	require.NoError(t, traceOf(lines...).Replay(c.Ask, func(f *Fault) error {
+	require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *Fault) error {
 		faults = append(faults, f.Error())
 		return nil
 	}))
@@ -31,8 +31,7 @@ func compare(t *testing.T, old, new []Limit, lines ...string) (text string, faul
 	return out.String(), faults
 }
 
-// Each outcome on one side meets each on the other.
-func TestComparisonOfOutcomes(t *testing.T) {
+func TestComparisonCountsChangesOfOutcomes(t *testing.T) {
 	request := func(extra string) string { return `{"at":0,"limit":"send","key":"ann"` + extra + `}` }
 	for _, test := range []struct {
 		name     string
@@ -40,20 +39,20 @@ func TestComparisonOfOutcomes(t *testing.T) {
 		line     string
 		want     string
 	}{
-		{"looser", bucketOf(1, 0), bucketOf(2, 0), request(``), "1 of 2 requests of 1 key, now denied, would pass"},
-		{"tighter", bucketOf(2, 0), bucketOf(1, 0), request(``), "1 of 2 requests of 1 key, now allowed, would be denied"},
-		{"may reserve", bucketOf(1, 0), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now denied, would be delayed"},
-		{"may not reserve", bucketOf(1, 1), bucketOf(1, 0), request(`,"reserve":true`), "1 of 2 requests of 1 key, now delayed, would be denied"},
-		{"need not reserve", bucketOf(1, 1), bucketOf(2, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now delayed, would pass"},
-		{"must reserve", bucketOf(2, 1), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests of 1 key, now allowed, would be delayed"},
-		{"fits", bucketOf(1, 0), bucketOf(3, 0), request(`,"count":2`), "1 of 2 requests of 1 key, now too large ever to pass, would pass"},
-		{"fits no more", bucketOf(3, 0), bucketOf(1, 0), request(`,"count":2`), "1 of 2 requests of 1 key, now allowed, would be too large ever to pass"},
+		{"looser", bucketOf(1, 0), bucketOf(2, 0), request(``), "1 of 2 requests (1 key) would change from denied to allowed"},
+		{"tighter", bucketOf(2, 0), bucketOf(1, 0), request(``), "1 of 2 requests (1 key) would change from allowed to denied"},
+		{"may reserve", bucketOf(1, 0), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests (1 key) would change from denied to delayed"},
+		{"may not reserve", bucketOf(1, 1), bucketOf(1, 0), request(`,"reserve":true`), "1 of 2 requests (1 key) would change from delayed to denied"},
+		{"need not reserve", bucketOf(1, 1), bucketOf(2, 1), request(`,"reserve":true`), "1 of 2 requests (1 key) would change from delayed to allowed"},
+		{"must reserve", bucketOf(2, 1), bucketOf(1, 1), request(`,"reserve":true`), "1 of 2 requests (1 key) would change from allowed to delayed"},
+		{"fits", bucketOf(1, 0), bucketOf(3, 0), request(`,"count":2`), "1 of 2 requests (1 key) would change from impossible (count exceeds capacity)\n  to allowed"},
+		{"fits no more", bucketOf(3, 0), bucketOf(1, 0), request(`,"count":2`), "1 of 2 requests (1 key) would change from allowed to impossible (count exceeds\n  capacity)"},
 	} {
 		text, faults := compare(t, test.old, test.new, request(``), test.line)
 		assert.Empty(t, faults, test.name)
 		assert.Contains(t, text, "\n  "+test.want+"\n", test.name)
 		assert.Contains(t, text, "\n    ann  1 of 2\n", test.name)
-		assert.Equal(t, 1, strings.Count(text, "requests of"), test.name)
+		assert.Equal(t, 1, strings.Count(text, " would change "), test.name)
 	}
 	text, faults := compare(t, bucketOf(2, 0), bucketOf(2, 0), request(``), request(``), request(``))
 	assert.Empty(t, faults)
@@ -63,57 +62,55 @@ func TestComparisonOfOutcomes(t *testing.T) {
 	assert.Equal(t, "no requests\n", text)
 }
 
-func TestComparisonOfOneSide(t *testing.T) {
+func TestComparisonOfAddedRemovedAndReshapedLimits(t *testing.T) {
 	send, none := bucketOf(1, 0), []Limit{}
 	lines := []string{`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"bob"}`}
 	text, faults := compare(t, send, none, lines...)
 	assert.Empty(t, faults)
-	assert.Contains(t, text, "send\n  old  The rule.\n  3 requests of 2 keys would no longer be limited; 1 of them is now denied\n")
+	assert.Contains(t, text, "send\n  old  The rule.\n  3 requests (2 keys) would no longer be limited; the old rule denies 1 of them\n")
 	text, faults = compare(t, none, send, lines...)
 	assert.Empty(t, faults)
-	assert.Contains(t, text, "send\n  new  The rule.\n  of 3 requests of 2 keys, now not held to this rule, 1 would be denied\n")
+	assert.Contains(t, text, "send\n  new  The rule.\n  not limited by this rule before; 1 of 3 requests (2 keys) would be denied\n")
 
 	shared := bucketOf(1, 0)
 	shared[0].Key = nil
 	text, faults = compare(t, send, shared, `{"at":0,"limit":"send"}`, lines[0], `{"at":0,"limit":"send"}`)
-	assert.Equal(t, []string{"2: the key of send has 0 parts, not 1"}, faults)
-	assert.Contains(t, text, "  the key has other parts than before, so that every count starts anew\n")
-	assert.Contains(t, text, "  of 2 requests, now not held to this rule, 1 would be denied\n")
+	assert.Equal(t, []string{"2: the key has 1 part; send needs 0"}, faults)
+	assert.Contains(t, text, "  the key has a different number of parts, so every count starts again\n")
+	assert.Contains(t, text, "  not limited by this rule before; 1 of 2 requests would be denied\n")
 
 	_, faults = compare(t, send, send, `{"at":0,"limit":"sent","key":"ann"}`)
-	assert.Equal(t, []string{`1: there is no limit "sent", only send`}, faults)
+	assert.Equal(t, []string{`1: unknown limit "sent" (the limits are send)`}, faults)
 }
 
-// A line that is wrong on one side takes nothing on the other.
-func TestComparisonLeavesFaultsOut(t *testing.T) {
+func TestInvalidLineTakesNothingOnEitherSide(t *testing.T) {
 	numbers := bucketOf(1, 0)
 	numbers[0].Key = []string{"int64"}
 	for _, sides := range [][2][]Limit{{bucketOf(1, 0), numbers}, {numbers, bucketOf(1, 0)}} {
 		c := NewComparison(sides[0], sides[1])
 		var faults []string
-		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Ask, func(f *Fault) error {
+		require.NoError(t, traceOf(`{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"7"}`).Replay(c.Decide, func(f *Fault) error {
 			faults = append(faults, f.Error())
 			return nil
 		}))
-		assert.Equal(t, []string{"1: part 1 of the key of send is not of type int64"}, faults)
-		assert.EqualValues(t, 1, c.old.named["send"].asked)
-		assert.EqualValues(t, 1, c.new.named["send"].asked)
+		assert.Equal(t, []string{"1: part 1 of the key of send is not a valid int64"}, faults)
+		assert.EqualValues(t, 1, c.old.byName["send"].requests)
+		assert.EqualValues(t, 1, c.new.byName["send"].requests)
 		assert.EqualValues(t, 1, c.span.requests)
 	}
 }
 
-// A key is counted once, however many of its requests change.
-func TestComparisonCountsKeys(t *testing.T) {
+func TestComparisonCountsAKeyOnce(t *testing.T) {
 	ann, bob := `{"at":0,"limit":"send","key":"ann"}`, `{"at":0,"limit":"send","key":"bob"}`
 	text, faults := compare(t, bucketOf(3, 0), bucketOf(1, 0), ann, ann, ann, bob, bob, bob, `{"at":0,"limit":"send","key":"eve"}`)
 	assert.Empty(t, faults)
-	assert.Contains(t, text, "\n  4 of 7 requests of 2 keys, now allowed, would be denied\n")
+	assert.Contains(t, text, "\n  4 of 7 requests (2 keys) would change from allowed to denied\n")
 	assert.Contains(t, text, "\n    ann  2 of 3\n    bob  2 of 3\n")
 	assert.NotContains(t, text, "eve")
 }
 
-// Each line has the answers of both sides, as far as there are any, and can be read again.
-func TestComparisonOfEachLine(t *testing.T) {
+// JSONL and CSV write the answers of the sides that have the limit, and JSONL writes a trace again.
+func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 	old, new := bucketOf(3, 0), bucketOf(1, 1)
 	other := *new[0].Policy
 	other.Name = "other"
@@ -128,7 +125,7 @@ func TestComparisonOfEachLine(t *testing.T) {
 		`{"at":0,"limit":"send","key":"ann","count":3}`,
 		`{"at":0,"limit":"other"}`,
 	).Replay(func(l *Line) error {
-		old, new, err := c.AskBoth(l)
+		old, new, err := c.DecideBoth(l)
 		require.NoError(t, err)
 		require.NoError(t, rows.WriteBoth(l, old, new))
 		return NewJSONL(&jsonl).WriteBoth(l, old, new)
@@ -151,6 +148,6 @@ func TestComparisonOfEachLine(t *testing.T) {
 0,other,,1,false,true,,0,0,,,,
 `, table.String())
 	again := NewComparison(old, new)
-	require.NoError(t, traceOf(want).Replay(again.Ask, func(f *Fault) error { return f }))
+	require.NoError(t, traceOf(want).Replay(again.Decide, func(f *Fault) error { return f }))
 	assert.Equal(t, c.span, again.span)
 }

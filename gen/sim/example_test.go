@@ -10,12 +10,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// perMinute is a limit of some requests a minute for each user.
+// perMinute returns a limit of rate requests per minute for each user.
 func perMinute(rate int64) []sim.Limit {
 	return []sim.Limit{{
 		Policy: &runtime.Policy{Name: "sendMessage", Kind: runtime.TokenBucket, Rate: rate, Period: time.Minute, Capacity: rate},
 		Key:    []string{"int64"},
-		Words:  fmt.Sprintf("%d a minute.", rate),
+		Words:  fmt.Sprintf("%d per minute.", rate),
 	}}
 }
 
@@ -27,7 +27,7 @@ const requests = `{"at": "2030-01-01T00:00:00Z", "limit": "sendMessage", "key": 
 func ExampleReplay() {
 	replay := sim.NewReplay(perMinute(2))
 	sim.NewTrace(strings.NewReader(requests)).Replay(func(l *sim.Line) error {
-		a, err := replay.Ask(l)
+		a, err := replay.Decide(l)
 		fmt.Println(a)
 		return err
 	}, func(f *sim.Fault) error { return f })
@@ -39,7 +39,7 @@ func ExampleReplay() {
 
 func ExampleComparison() {
 	c := sim.NewComparison(perMinute(2), perMinute(3))
-	if err := sim.NewTrace(strings.NewReader(requests)).Replay(c.Ask, func(f *sim.Fault) error { return f }); err != nil {
+	if err := sim.NewTrace(strings.NewReader(requests)).Replay(c.Decide, func(f *sim.Fault) error { return f }); err != nil {
 		fmt.Println(err)
 	}
 	c.WriteText(os.Stdout, false)
@@ -47,13 +47,13 @@ func ExampleComparison() {
 	// 3 requests from 2030-01-01 00:00:00 to 2030-01-01 00:00:30 UTC
 	//
 	// sendMessage
-	//   old  2 a minute.
-	//   new  3 a minute.
-	//   1 of 3 requests of 1 key, now denied, would pass
-	//        asked  allowed  denied         delayed  keys  max wait
-	//   old      3        2       1  33.3%        0     1       15s
-	//   new      3        3       0     0%        0     1        0s
-	//   most for these keys
+	//   old  2 per minute.
+	//   new  3 per minute.
+	//   1 of 3 requests (1 key) would change from denied to allowed
+	//        requests  allowed  denied         delayed  keys  max wait
+	//   old         3        2       1  33.3%        0     1       15s
+	//   new         3        3       0     0%        0     1        0s
+	//   keys with most changes
 	//     42  1 of 3
 }
 
@@ -66,7 +66,7 @@ func ExampleTraffic() {
 	}
 	replay, out := sim.NewReplay(limits), sim.NewJSONL(os.Stdout)
 	sim.NewTrace(traffic).Replay(func(l *sim.Line) error {
-		a, err := replay.Ask(l)
+		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}

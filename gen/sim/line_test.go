@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLine(t *testing.T) {
+func TestLineIsParsed(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want Line
@@ -28,8 +28,8 @@ func TestLine(t *testing.T) {
 		{`{"at":1,"key":[ ]}`, Line{At: 1_000_000, Count: 1}},
 		{`{"at":1,"key":"日本\u65e5\ud83d\ude00\"\\\/\b\f\n\r\t\u0000"}`, Line{At: 1_000_000, Key: []string{"日本日😀\"\\/\b\f\n\r\t\x00"}, Count: 1}},
 		{`{"at":1,"\u0063ount":2}`, Line{At: 1_000_000, Count: 2}},
-		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, forms: []form{asNumber}, Count: 1}},
-		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, forms: []form{asText, asNumber, asBool, asBool}, Count: 1}},
+		{`{"at":1,"key":42}`, Line{At: 1_000_000, Key: []string{"42"}, keyTypes: []jsonType{jsonNumber}, Count: 1}},
+		{`{"at":1,"key":["a",-7,true,false]}`, Line{At: 1_000_000, Key: []string{"a", "-7", "true", "false"}, keyTypes: []jsonType{jsonString, jsonNumber, jsonBool, jsonBool}, Count: 1}},
 		{`{"at":1767225600.25}`, Line{At: 1_767_225_600_250_000_000, Count: 1}},
 		{`{"at":1767225600.1234567890}`, Line{At: 1_767_225_600_123_456_789, Count: 1}},
 		{`{"at":1767225600123.456}`, Line{At: 1_767_225_600_123_456_000, Count: 1}},
@@ -40,58 +40,58 @@ func TestLine(t *testing.T) {
 	} {
 		var got Line
 		require.NoError(t, got.parse([]byte(test.text)), test.text)
-		got.given = test.want.given
-		if test.want.forms == nil {
-			test.want.forms = make([]form, len(test.want.Key))
+		got.raw = test.want.raw
+		if test.want.keyTypes == nil {
+			test.want.keyTypes = make([]jsonType, len(test.want.Key))
 		}
 		assert.Equal(t, fmt.Sprintf("%+v", test.want), fmt.Sprintf("%+v", got), test.text)
 	}
 }
 
-const outOfRange = `0:7: at must be in the years 1970 to 2199, in milliseconds since 1970 UTC, or in seconds with a fraction`
+const outOfRange = `0:7: at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction`
 
-func TestLineFaults(t *testing.T) {
+func TestInvalidLineIsAFaultWithItsColumn(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{`[]`, `0:1: a line must be a JSON object, not a list`},
 		{`null`, `0:1: a line must be a JSON object, not null`},
 		{`x`, `0:1: a line must be a JSON object, not an unquoted word`},
-		{`{}`, `0: the line has no at, the time of the request`},
-		{`{"limit":"send"}`, `0: the line has no at, the time of the request`},
-		{`{"at":1`, `0:8: there must be a comma or } here, not the end of the line`},
+		{`{}`, `0: the line has no field at, the time of the request`},
+		{`{"limit":"send"}`, `0: the line has no field at, the time of the request`},
+		{`{"at":1`, `0:8: expected a comma or }, found the end of the line`},
 		{`{"at":1,}`, `0:9: the name of a field must be a string, not }`},
 		{`{,"at":1}`, `0:2: the name of a field must be a string, not ,`},
-		{`{"at":1 "limit":"send"}`, `0:9: there must be a comma or } here, not a string`},
-		{`{"at" 1}`, `0:7: there must be a colon after at, not a number`},
+		{`{"at":1 "limit":"send"}`, `0:9: expected a comma or }, found a string`},
+		{`{"at" 1}`, `0:7: expected a colon after at, found a number`},
 		{`{at:1}`, `0:2: the name of a field must be a string, not an unquoted word`},
 		{`{'at':1}`, `0:2: the name of a field must be a string, not '`},
-		{`{"at":1} {"at":2}`, `0:10: there is more on the line after its object: an object`},
-		{`{"at":1}}`, `0:9: there is more on the line after its object: }`},
+		{`{"at":1} {"at":2}`, `0:10: a line must have one JSON object; after it there is an object`},
+		{`{"at":1}}`, `0:9: a line must have one JSON object; after it there is }`},
 		{`{"at":1,"at":1}`, `0:9: at is given twice`},
 		{`{"at":1,"\u0061t":1}`, `0:9: at is given twice`},
-		{`{"at":1,"cuont":1}`, `0:9: there is no field "cuont"; did you mean count?`},
-		{`{"at":1,"Count":1}`, `0:9: there is no field "Count"; did you mean count?`},
-		{`{"AT":1}`, `0:2: there is no field "AT"; did you mean at?`},
-		{`{"at":1,"limits":1}`, `0:9: there is no field "limits"; did you mean limit?`},
-		{`{"at":1,"limi":1}`, `0:9: there is no field "limi"; did you mean limit?`},
-		{`{"at":1,"resirve":1}`, `0:9: there is no field "resirve"; did you mean reserve?`},
-		{`{"at":1,"Key":1}`, `0:9: there is no field "Key"; did you mean key?`},
-		{`{"日本":1}`, `0: the line has no at, the time of the request`},
-		{`{"at":1,"\u001b[31m` + strings.Repeat("x", 50) + `":x}`, `0:72: the value of "\x1b[31m` + strings.Repeat("x", 31) + `…" is not JSON`},
-		{`{"at":1,"x":{"a":1}`, `0:20: there must be a comma or } here, not the end of the line`},
-		{`{"at":1,"x":[1}`, `0:13: the value of "x" is not JSON`},
-		{`{"at":1,"x":"a\`, `0:13: the value of "x" is not JSON`},
-		{`{"at":1,"x" 1}`, `0:13: there must be a colon after "x", not a number`},
-		{`{"at":1,"x":}`, `0:13: the value of "x" is not JSON`},
+		{`{"at":1,"cuont":1}`, `0:9: unknown field "cuont" (did you mean count?)`},
+		{`{"at":1,"Count":1}`, `0:9: unknown field "Count" (did you mean count?)`},
+		{`{"AT":1}`, `0:2: unknown field "AT" (did you mean at?)`},
+		{`{"at":1,"limits":1}`, `0:9: unknown field "limits" (did you mean limit?)`},
+		{`{"at":1,"limi":1}`, `0:9: unknown field "limi" (did you mean limit?)`},
+		{`{"at":1,"resirve":1}`, `0:9: unknown field "resirve" (did you mean reserve?)`},
+		{`{"at":1,"Key":1}`, `0:9: unknown field "Key" (did you mean key?)`},
+		{`{"日本":1}`, `0: the line has no field at, the time of the request`},
+		{`{"at":1,"\u001b[31m` + strings.Repeat("x", 50) + `":x}`, `0:72: the value of "\x1b[31m` + strings.Repeat("x", 31) + `…" is not valid JSON`},
+		{`{"at":1,"x":{"a":1}`, `0:20: expected a comma or }, found the end of the line`},
+		{`{"at":1,"x":[1}`, `0:13: the value of "x" is not valid JSON`},
+		{`{"at":1,"x":"a\`, `0:13: the value of "x" is not valid JSON`},
+		{`{"at":1,"x" 1}`, `0:13: expected a colon after "x", found a number`},
+		{`{"at":1,"x":}`, `0:13: the value of "x" is not valid JSON`},
 
 		{`{"at":null}`, `0:7: at must be an RFC 3339 time such as "2030-01-02T15:04:05Z", or Unix milliseconds, not null`},
-		{`{"at":1.}`, `0:7: at must be a number in plain digits`},
-		{`{"at":1.5e3}`, `0:7: at must be a number in plain digits`},
-		{`{"at":1e3}`, `0:7: at must be a number in plain digits`},
-		{`{"at":01}`, `0:7: at must be a number in plain digits`},
+		{`{"at":1.}`, `0:7: at must be a number in plain digits, such as 1893596645000`},
+		{`{"at":1.5e3}`, `0:7: at must be a number in plain digits, such as 1893596645000`},
+		{`{"at":1e3}`, `0:7: at must be a number in plain digits, such as 1893596645000`},
+		{`{"at":01}`, `0:7: at must be a number in plain digits, such as 1893596645000`},
 		{`{"at":-1}`, outOfRange}, {`{"at":-0.5}`, outOfRange}, {`{"at":1767225600000000}`, outOfRange}, {`{"at":9999999999.5}`, outOfRange},
-		{`{"at":1767225600.1234567891}`, `0:7: at has more digits than nanoseconds need`},
-		{`{"at":1767225600123.4567891}`, `0:7: at has more digits than nanoseconds need`},
-		{`{"at":99999999999999999999}`, `0:7: at is too large a number`},
+		{`{"at":1767225600.1234567891}`, `0:7: at is more precise than a nanosecond`},
+		{`{"at":1767225600123.4567891}`, `0:7: at is more precise than a nanosecond`},
+		{`{"at":99999999999999999999}`, `0:7: at is too large`},
 		{`{"at":"today"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
 		{`{"at":"2030-01-02 15:04:05"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
 		{`{"at":"2030-01-02T15:04:05,5Z"}`, `0:7: at is not an RFC 3339 time such as "2030-01-02T15:04:05Z"`},
@@ -110,30 +110,30 @@ func TestLineFaults(t *testing.T) {
 		{`{"at":1,"key":{}}`, `0:15: key must be a string, a number, true or false, or a list of them, not an object`},
 		{`{"at":1,"key":["a",[1]]}`, `0:20: a part of the key must be a string, a number, true or false, not a list`},
 		{`{"at":1,"key":["a",]}`, `0:20: a part of the key must be a string, a number, true or false, not ]`},
-		{`{"at":1,"key":1.}`, `0:15: key must be a number as JSON writes it`},
+		{`{"at":1,"key":1.}`, `0:15: key is not a valid JSON number`},
 		{`{"at":1,"key":tru}`, `0:15: key must be true or false, not an unquoted word`},
-		{`{"at":1,"key":["a" "b"]}`, `0:20: there must be a comma or ] here, not a string`},
-		{`{"at":1,"key":["a"`, `0:19: there must be a comma or ] here, not the end of the line`},
-		{`{"at":1,"key":"a`, `0:15: key is a string without an end`},
-		{`{"at":1,"key":"a\`, `0:17: key has an escape in it that stands for no character`},
-		{"{\"at\":1,\"key\":\"a\tb\"}", `0:17: key has a control character in it; write it as \u0009`},
+		{`{"at":1,"key":["a" "b"]}`, `0:20: expected a comma or ], found a string`},
+		{`{"at":1,"key":["a"`, `0:19: expected a comma or ], found the end of the line`},
+		{`{"at":1,"key":"a`, `0:15: key is a string without a closing quote`},
+		{`{"at":1,"key":"a\`, `0:17: key contains an invalid escape sequence`},
+		{"{\"at\":1,\"key\":\"a\tb\"}", `0:17: key contains a control character; write it as \u0009`},
 		{"{\"at\":1,\"key\":\"\xff\"}", `0:16: key is not valid UTF-8`},
 		{"{\"at\":1,\"key\":\"\\n\xff\"}", `0:16: key is not valid UTF-8`},
-		{`{"at":1,"key":"\ud800"}`, `0:16: key has an escape in it that stands for no character`},
-		{`{"at":1,"key":"\ud800\u0041"}`, `0:16: key has an escape in it that stands for no character`},
-		{`{"at":1,"key":"\udc00\ud800"}`, `0:16: key has an escape in it that stands for no character`},
-		{`{"at":1,"key":"\u+041"}`, `0:16: key has an escape in it that stands for no character`},
-		{`{"at":1,"key":"\x41"}`, `0:16: key has an escape in it that stands for no character`},
+		{`{"at":1,"key":"\ud800"}`, `0:16: key contains an invalid escape sequence`},
+		{`{"at":1,"key":"\ud800\u0041"}`, `0:16: key contains an invalid escape sequence`},
+		{`{"at":1,"key":"\udc00\ud800"}`, `0:16: key contains an invalid escape sequence`},
+		{`{"at":1,"key":"\u+041"}`, `0:16: key contains an invalid escape sequence`},
+		{`{"at":1,"key":"\x41"}`, `0:16: key contains an invalid escape sequence`},
 
 		{`{"at":1,"count":"1"}`, `0:17: count must be a whole number, not a string`},
 		{`{"at":1,"count":NaN}`, `0:17: count must be a whole number, not an unquoted word`},
-		{`{"at":1,"count":-}`, `0:17: count must be a whole number in plain digits`},
-		{`{"at":1,"count":9223372036854775808}`, `0:17: count is too large a number`},
-		{`{"at":1,"count":1x}`, `0:18: there must be a comma or } here, not an unquoted word`},
+		{`{"at":1,"count":-}`, `0:17: count must be a whole number in plain digits, such as 100`},
+		{`{"at":1,"count":9223372036854775808}`, `0:17: count is too large`},
+		{`{"at":1,"count":1x}`, `0:18: expected a comma or }, found an unquoted word`},
 		{`{"at":1,"reserve":1}`, `0:19: reserve must be true or false, not a number`},
 		{`{"at":1,"reserve":tru}`, `0:19: reserve must be true or false, not an unquoted word`},
 		{`{"at":1,"allowed":"yes"}`, `0:19: allowed must be true or false, not a string`},
-		{`{"at":1,"value":1.}`, `0:17: value must be a number as JSON writes it`},
+		{`{"at":1,"value":1.}`, `0:17: value is not a valid JSON number`},
 		{`{"at":1,"value":NaN}`, `0:17: value must be a number, not an unquoted word`},
 	} {
 		var l Line
@@ -141,7 +141,7 @@ func TestLineFaults(t *testing.T) {
 	}
 }
 
-// FuzzLine holds the decoder to encoding/json: both refuse a line, or both read the same from it.
+// FuzzLine compares the scanner with encoding/json: both reject a line, or both read the same from it.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{
 		`{"at":1,"limit":"send","key":"42","count":7,"reserve":true}`,
@@ -161,13 +161,13 @@ func FuzzLine(f *testing.F) {
 		want, ok := decoded(t, text)
 		require.Equal(t, ok, err == nil, "%q: %v", text, err)
 		if ok {
-			got.given = want.given
+			got.raw = want.raw
 			require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 		}
 	})
 }
 
-// decoded reads a line as encoding/json does, and is false if it is none.
+// decoded reads a line with encoding/json. It is false if the line is invalid.
 func decoded(t *testing.T, text []byte) (l Line, ok bool) {
 	l = Line{Count: 1}
 	if !json.Valid(text) || !utf8.Valid(text) {
@@ -182,7 +182,7 @@ func decoded(t *testing.T, text []byte) (l Line, ok bool) {
 		token, _ := d.Token()
 		name := token.(string)
 		if strings.Contains(name, "\uFFFD") {
-			t.Skip("encoding/json reads half of a surrogate pair so, which is a fault")
+			t.Skip("encoding/json accepts half of a surrogate pair as U+FFFD, which is a fault here")
 		}
 		var raw json.RawMessage
 		if d.Decode(&raw) != nil {
@@ -207,17 +207,17 @@ func decoded(t *testing.T, text []byte) (l Line, ok bool) {
 	return l, err == nil && end == io.EOF && seen["at"]
 }
 
-// likeField returns the field of a request that a name is a slip for, "" if it is none.
+// likeField returns the field of a request that a name looks like a typo of, or "".
 func likeField(name string) string {
 	for _, f := range fields[:fieldReserve+1] {
-		if nearly(name, f.name) {
+		if isTypo(name, f.name) {
 			return f.name
 		}
 	}
 	return ""
 }
 
-// decodedField reads one field. Of a time it only knows whether it is one as far as package time does.
+// decodedField reads one field. It has no second implementation of at.
 func decodedField(l *Line, name string, raw json.RawMessage) bool {
 	if string(raw) == "null" {
 		return false
@@ -235,14 +235,14 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		if raw[0] == '[' && json.Unmarshal(raw, &parts) != nil {
 			return false
 		}
-		l.Key, l.forms = make([]string, len(parts)), make([]form, len(parts))
+		l.Key, l.keyTypes = make([]string, len(parts)), make([]jsonType, len(parts))
 		for i, part := range parts {
 			l.Key[i] = string(part)
 			switch c := part[0]; {
 			case c == 't', c == 'f':
-				l.forms[i] = asBool
+				l.keyTypes[i] = jsonBool
 			case c == '-', '0' <= c && c <= '9':
-				l.forms[i] = asNumber
+				l.keyTypes[i] = jsonNumber
 			case !decodedText(part, &l.Key[i]):
 				return false
 			}
@@ -262,7 +262,7 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 	return false
 }
 
-// decodedText reads a string. Half of a surrogate pair is none, which encoding/json reads as U+FFFD.
+// decodedText reads a string. It is false for half of a surrogate pair, which encoding/json accepts as U+FFFD.
 func decodedText(raw json.RawMessage, text *string) bool {
 	if raw[0] != '"' || json.Unmarshal(raw, text) != nil {
 		return false

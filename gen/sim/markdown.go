@@ -2,72 +2,71 @@ package sim
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 )
 
-// The first lines of a replay and of a comparison as Markdown. By them, a step of CI finds the comment that it
-// wrote before.
+// The first lines of a replay and of a comparison as Markdown. A CI step finds the comment to update by them.
 const (
 	replayMarker     = "<!-- ratelimitgen simulate -->\n### Replayed requests\n\n"
 	comparisonMarker = "<!-- ratelimitgen simulate -against -->\n### Replayed requests: what would change\n\n"
 )
 
-// noKeys ends what is printed as Markdown, which others may read than those who may see a key.
-const noKeys = "\nKeys are left out, since they may be personal; `-format text` shows those with most.\n"
+// noKeys is the last line of Markdown, which more people can read than may see a key.
+const noKeys = "\nKeys are omitted because they may be personal data; `-format text` lists the most affected ones.\n"
 
-// mostMarkdown is how many limits have a section of their own in Markdown: a comment holds no more than 65,536
-// characters.
-const mostMarkdown = 40
+// maxMarkdown is how many limits have a section of their own: a comment on GitHub holds at most 65,536 characters.
+const maxMarkdown = 40
 
-// WriteMarkdown prints the report as Markdown, as GitHub has it: for each limit what became of its requests, and
-// what is not replayed. It shows no keys. The error is that of w.
+// WriteMarkdown prints the totals of each limit, its rule and the settings that are not replayed, as GitHub Flavored
+// Markdown without keys. The error is that of w.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	out := bytes.NewBufferString(replayMarker)
 	r.span.write(out, r.LeftOut)
 	var rows [][]string
 	var notes []string
-	for l := range r.asked {
-		rows = append(rows, append([]string{code(l.Policy.Name)}, l.row(len(l.counts))...))
-		notes = append(notes, "- "+code(l.Policy.Name)+": "+literal(strings.TrimSpace(l.Words+" "+l.caveat())))
+	for l := range r.requested {
+		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys))...))
+		// Below the table, because a rule is too long for a cell of it.
+		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
 	if len(rows) > 0 {
-		out.WriteByte('\n')
-		writeMarkdownTable(out, append([]string{"limit"}, tallyHead...), rows[:min(len(rows), mostMarkdown)])
-		fmt.Fprintf(out, "\n%s\n", strings.Join(notes[:min(len(notes), mostMarkdown)], "\n"))
-		writeMore(out, len(rows)-mostMarkdown)
+		out.WriteByte('\n') // without an empty line before it, a table is part of the paragraph
+		writeMarkdownTable(out, append([]string{"limit"}, tallyColumns...), rows[:min(len(rows), maxMarkdown)])
+		fmt.Fprintf(out, "\n%s\n", strings.Join(notes[:min(len(notes), maxMarkdown)], "\n"))
+		writeOmitted(out, len(rows)-maxMarkdown)
 		out.WriteString(noKeys)
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-// WriteMarkdown prints what would change for each limit that was asked as Markdown, as GitHub has it. It shows no
-// keys. The error is that of w.
+// WriteMarkdown prints the changes for each limit with requests, as GitHub Flavored Markdown without keys. The error is
+// that of w.
 func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	out := bytes.NewBufferString(comparisonMarker)
 	c.span.write(out, c.LeftOut)
-	var same []string
-	shown := 0
-	for _, l := range c.limits {
+	var same []string // listed below the changes that the reader looks for
+	sections := 0
+	for _, p := range c.pairs {
 		switch {
-		case l.asked == 0:
-		case l.same():
-			same = append(same, "- "+code(l.name)+": nothing would change, "+plural(l.asked, "request")+". "+literal(l.caveat()))
+		case p.requests == 0:
+		case p.same():
+			same = append(same, "- "+printable.Code(p.name)+": nothing would change, "+words.Count(p.requests, "request")+". "+printable.Prose(p.caveat()))
 		default:
-			if shown++; shown <= mostMarkdown {
-				l.writeMarkdown(out)
+			if sections++; sections <= maxMarkdown {
+				p.writeMarkdown(out)
 			}
 		}
 	}
-	writeMore(out, shown-mostMarkdown)
+	writeOmitted(out, sections-maxMarkdown)
 	if len(same) > 0 {
-		fmt.Fprintf(out, "\n%s\n", strings.Join(same[:min(len(same), mostMarkdown)], "\n"))
-		writeMore(out, len(same)-mostMarkdown)
+		fmt.Fprintf(out, "\n%s\n", strings.Join(same[:min(len(same), maxMarkdown)], "\n"))
+		writeOmitted(out, len(same)-maxMarkdown)
 	}
 	if c.span.requests > 0 {
 		out.WriteString(noKeys)
@@ -76,55 +75,54 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-func writeMore(out *bytes.Buffer, n int) {
+func writeOmitted(out *bytes.Buffer, n int) {
 	if n > 0 {
-		fmt.Fprintf(out, "\nand %s, for lack of room not shown\n", plural(int64(n), "more limit"))
+		fmt.Fprintf(out, "\nand %s, omitted to keep this short\n", words.Count(int64(n), "more limit"))
 	}
 }
 
-// writeMarkdown is the section of a limit.
-func (c *compared) writeMarkdown(out *bytes.Buffer) {
-	fmt.Fprintf(out, "\n#### %s\n\n", code(c.name))
+// writeMarkdown prints the section of a limit.
+func (p *limitPair) writeMarkdown(out *bytes.Buffer) {
+	fmt.Fprintf(out, "\n#### %s\n\n", printable.Code(p.name))
 	sides := []struct {
 		name string
-		*replayed
-	}{{"before", c.old}, {"after", c.new}}
+		*limitState
+	}{{"before", p.old}, {"after", p.new}}
 	for _, side := range sides {
-		if side.replayed != nil {
-			fmt.Fprintf(out, "- **%s**: %s\n", side.name, literal(side.Words))
+		if side.limitState != nil {
+			fmt.Fprintf(out, "- **%s**: %s\n", side.name, printable.Prose(side.Words))
 		}
 	}
-	for _, line := range c.sayings() {
+	for _, line := range p.markdownChanges() {
 		fmt.Fprintf(out, "- %s\n", line)
 	}
-	if caveat := c.caveat(); caveat != "" {
-		fmt.Fprintf(out, "- %s\n", literal(caveat))
+	if caveat := p.caveat(); caveat != "" {
+		fmt.Fprintf(out, "- %s\n", printable.Prose(caveat))
 	}
-	if c.old == nil || c.new == nil {
+	if p.old == nil || p.new == nil {
 		return
 	}
 	var rows [][]string
 	for _, side := range sides {
-		rows = append(rows, append([]string{side.name}, side.row(len(side.counts))...))
+		rows = append(rows, append([]string{side.name}, side.row(len(side.keys))...))
 	}
 	out.WriteByte('\n')
-	writeMarkdownTable(out, append([]string{""}, tallyHead...), rows)
+	writeMarkdownTable(out, append([]string{""}, tallyColumns...), rows)
 }
 
-// sayings are what would change, in words.
-func (c *compared) sayings() (lines []string) {
-	if c.reshaped {
-		lines = append(lines, reshapedWords)
+func (p *limitPair) markdownChanges() (lines []string) {
+	if p.keyChanged {
+		lines = append(lines, keyChangedText)
 	}
 	switch {
-	case c.old == nil:
-		return append(lines, c.addedWords())
-	case c.new == nil:
-		return append(lines, c.removedWords())
+	case p.old == nil:
+		return append(lines, p.addedText())
+	case p.new == nil:
+		return append(lines, p.removedText())
 	}
-	c.eachChange(func(from, to outcome, words string) {
-		lines = append(lines, "**"+words+"**")
-	})
+	for _, change := range p.outcomeChanges() {
+		lines = append(lines, "**"+change.text+"**")
+	}
 	return lines
 }
 
@@ -135,16 +133,8 @@ func writeMarkdownTable(out *bytes.Buffer, head []string, rows [][]string) {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = strings.ReplaceAll(cmp.Or(cell, " "), "<", "&lt;")
+			cells[i] = strings.ReplaceAll(cell, "<", "&lt;") // "<0.1%" would begin a tag
 		}
 		line(cells)
 	}
-}
-
-// code returns the name of a limit as code. It is a Go identifier, so that it has no backtick.
-func code(name string) string { return "`" + printable.Line(name) + "`" }
-
-// literal returns a sentence so that Markdown leaves it alone.
-func literal(text string) string {
-	return strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "|", "\\|", "[", "\\[", "~", "\\~").Replace(printable.Line(text))
 }

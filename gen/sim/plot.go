@@ -3,32 +3,201 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// plotted are the rows of a plot.
-var plotted = []struct {
-	name   string
-	height int
-	color  func(ink) string
-	count  func(bin) int64
-}{
-	{"allowed", 3, func(i ink) string { return i.green }, func(b bin) int64 { return b.allowed }},
-	{"delayed", 2, func(i ink) string { return i.yellow }, func(b bin) int64 { return b.delayed }},
-	{"denied", 3, func(i ink) string { return i.red }, func(b bin) int64 { return b.denied }},
+// timeline counts decisions over time in at most maxBins bins. When the time outgrows them, the bins are joined into
+// wider ones, so that a trace of any length takes the same memory in one pass.
+type timeline struct {
+	// scale is the index in binWidths of the bins' width.
+	scale int
+	// first is the number of the first bin, counted from 1970 UTC.
+	first int64
+	bins  []bin
 }
 
-// plotIndent stands before what goes with a plot.
+// bin counts the decisions in a stretch of time. An allowed request with a delay is only in delayed.
+type bin struct{ allowed, delayed, denied int64 }
+
+// maxBins leaves enough bins after each joining that a plot can choose among columns of several round widths.
+const maxBins = 600
+
+// binWidths are the possible widths of bins. Each divides the next, so that bins can be joined without splitting one.
+var binWidths = []time.Duration{
+	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond,
+	time.Second, 10 * time.Second, time.Minute, 10 * time.Minute,
+	time.Hour, 6 * time.Hour, words.Day, 10 * words.Day, 100 * words.Day, 1000 * words.Day,
+}
+
+func (t *timeline) width() int64 { return int64(binWidths[t.scale]) }
+
+// add counts a decision at an instant no earlier than that of the first one.
+func (t *timeline) add(at int64, d runtime.Decision) {
+	if len(t.bins) == 0 {
+		t.first = at / t.width()
+	}
+	for at/t.width()-t.first >= maxBins {
+		t.widen()
+	}
+	i := int(at/t.width() - t.first)
+	for len(t.bins) <= i { // also the empty ones since the last decision
+		t.bins = append(t.bins, bin{})
+	}
+	switch b := &t.bins[i]; {
+	case !d.Allowed:
+		b.denied++
+	case d.Delay > 0:
+		b.delayed++
+	default:
+		b.allowed++
+	}
+}
+
+// widen joins the bins into bins of the next width.
+func (t *timeline) widen() {
+	factor := int64(binWidths[t.scale+1] / binWidths[t.scale])
+	first := t.first / factor
+	n := 0
+	for i, b := range t.bins {
+		to := int((t.first+int64(i))/factor - first)
+		if to == n {
+			t.bins[n] = bin{} // in place: n never passes i, and b is a copy
+			n++
+		}
+		t.bins[to].join(b)
+	}
+	t.scale++
+	t.first, t.bins = first, t.bins[:n]
+}
+
+func (b *bin) join(o bin) {
+	b.allowed += o.allowed
+	b.delayed += o.delayed
+	b.denied += o.denied
+}
+
+// columns joins the bins into columns of a width that is a multiple of theirs, from the column that contains the
+// instant first to the one that contains last.
+func (t *timeline) columns(first, last, width int64) []bin {
+	columns := make([]bin, last/width-first/width+1)
+	for i, b := range t.bins {
+		at := (t.first + int64(i)) * t.width()
+		columns[at/width-first/width].join(b)
+	}
+	return columns
+}
+
+// axis is the time axis of plots, divided into columns.
+type axis struct {
+	first, last int64
+	width       time.Duration
+}
+
+// maxColumns is the number of columns that fit into a line after plotIndent.
+const maxColumns = 66
+
+// columnWidths are the possible widths of columns: round ones, so that labels are round times.
+var columnWidths = []time.Duration{
+	1 * time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	1 * time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
+	1 * time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	1 * words.Day, 2 * words.Day, 5 * words.Day, 10 * words.Day, 20 * words.Day, 50 * words.Day,
+	100 * words.Day, 200 * words.Day, 500 * words.Day, 1000 * words.Day, 2000 * words.Day,
+}
+
+// newAxis returns the axis from first to last with the narrowest columns that fit into a line and into which bins of
+// a width can be joined.
+func newAxis(first, last, bins int64) axis {
+	for _, width := range columnWidths {
+		a := axis{first, last, width}
+		if int64(width)%bins == 0 && a.columns() <= maxColumns {
+			return a
+		}
+	}
+	// The widest columns are enough for all instants of a trace, which end in 2200.
+	return axis{first, last, columnWidths[len(columnWidths)-1]}
+}
+
+func (a axis) columns() int64 { return a.last/int64(a.width) - a.first/int64(a.width) + 1 }
+
+// labels returns a line with the times at which some columns begin.
+func (a axis) labels() string {
+	format := a.format()
+	every := a.every(2 + len(format))
+	first := a.first / int64(a.width)
+	// Label the columns whose number since 1970 is a multiple: these begin at the roundest times.
+	start := (every - first%every) % every
+	if start >= a.columns() {
+		start = 0
+	}
+	var out strings.Builder
+	for i := start; i < a.columns() && i+int64(len(format)) <= maxColumns; i += every {
+		out.WriteString(strings.Repeat(" ", int(i)-out.Len())) // labels are ASCII, so that Len counts cells
+		at := (first + i) * int64(a.width)
+		out.WriteString(time.Unix(0, at).UTC().Format(format))
+	}
+	return out.String()
+}
+
+// every returns the number of columns from one label to the next: at least least, and if possible so that the time
+// between two labels is round too.
+func (a axis) every(least int) int64 {
+	for n := least; n <= 2*least; n++ {
+		if slices.Contains(columnWidths, a.width*time.Duration(n)) {
+			return int64(n)
+		}
+	}
+	return int64(least)
+}
+
+// format returns the layout of package time with the precision that the columns need.
+func (a axis) format() string {
+	oneDay := a.first/int64(words.Day) == a.last/int64(words.Day)
+	switch {
+	case a.width >= words.Day:
+		return "2006-01-02"
+	case !oneDay && a.width >= 10*time.Second:
+		return "01-02 15:04"
+	case a.width >= time.Minute:
+		return "15:04"
+	case a.width >= time.Second:
+		return "15:04:05"
+	}
+	return "15:04:05.000"
+}
+
+// plotRows are the bar charts of a plot, from top to bottom.
+var plotRows = []struct {
+	name   string
+	height int
+	color  func(cells.Ink) string
+	count  func(bin) int64
+}{
+	{"allowed", 3, func(i cells.Ink) string { return i.Green }, func(b bin) int64 { return b.allowed }},
+	{"delayed", 2, func(i cells.Ink) string { return i.Yellow }, func(b bin) int64 { return b.delayed }},
+	{"denied", 3, func(i cells.Ink) string { return i.Red }, func(b bin) int64 { return b.denied }},
+}
+
+// plotIndent is the indentation of everything in a plot but its labels.
 const plotIndent = "            "
 
-// writePlots draws what became of a limit's requests over time, all to the same scale.
-func writePlots(out *bytes.Buffer, a axis, t *timeline, ink ink) {
+// writePlots draws the decisions of a limit over time, all to the same scale.
+func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 	columns := t.columns(a.first, a.last, int64(a.width))
-	top := int64(0)
+	highest := int64(0)
 	for _, b := range columns {
-		top = max(top, b.allowed, b.delayed, b.denied)
+		highest = max(highest, b.allowed, b.delayed, b.denied)
 	}
-	for _, p := range plotted {
+	for _, p := range plotRows {
 		values, sum := make([]int64, len(columns)), int64(0)
 		for i, b := range columns {
 			values[i] = p.count(b)
@@ -37,34 +206,33 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink ink) {
 		if sum == 0 {
 			continue
 		}
-		for i, line := range bars(values, top, p.height) {
+		for i, line := range bars(values, highest, p.height) {
 			label := ""
 			if i == p.height-1 {
 				label = p.name
 			}
-			if line != "" || label != "" {
-				fmt.Fprintf(out, "  %-8s  %s%s%s\n", label, p.color(ink), line, ink.off)
+			if line != "" || label != "" { // no empty lines above low bars
+				fmt.Fprintf(out, "  %-8s  %s%s%s\n", label, p.color(ink), line, ink.Off)
 			}
 		}
 	}
-	fmt.Fprintf(out, "%s%s%s%s\n", ink.faint, plotIndent, a.labels(), ink.off)
-	fmt.Fprintf(out, "%sa column is %s; the highest is %s\n", plotIndent, length(a.width), plural(top, "request"))
+	fmt.Fprintf(out, "%s%s%s%s\n", ink.Faint, plotIndent, a.labels(), ink.Off)
+	fmt.Fprintf(out, "%seach column is %s; the highest bar is %s\n", plotIndent, roundedDuration(a.width), words.Count(highest, "request"))
 }
 
-// blocks are the signs for nothing to eight eighths of a cell.
+// blocks are a cell filled from the bottom, by eighths.
 var blocks = []rune(" ▁▂▃▄▅▆▇█")
 
 const eighths = 8
 
-// bars draws values as bars, in lines from the top. The bar of most fills the height; one of more than nothing
-// can be seen.
-func bars(values []int64, most int64, height int) []string {
+// bars draws values as a bar chart of height lines, from the top. A bar of highest fills the height.
+func bars(values []int64, highest int64, height int) []string {
 	lines := make([]string, height)
 	for row := range lines {
 		var line strings.Builder
 		below := (height - 1 - row) * eighths
 		for _, v := range values {
-			level := (v*int64(height*eighths) + most - 1) / most
+			level := (v*int64(height*eighths) + highest - 1) / highest // rounded up, so that even one request is visible
 			line.WriteRune(blocks[min(max(int(level)-below, 0), eighths)])
 		}
 		lines[row] = strings.TrimRight(line.String(), " ")

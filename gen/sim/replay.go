@@ -1,64 +1,252 @@
+// Package sim replays requests through the real limiter, without a database and without waiting. It computes what
+// the limits of a file would have decided, or what an edit of them would change.
+//
+// # The model
+//
+// A [Trace] reads a [Line] per request. A [Replay] holds the state of every key of some limits, and decides each line at
+// the line's own instant. A [Report] summarizes the decisions for people; [JSONL] and [CSV] write each of them. A
+// [Comparison] decides each line by the limits of two files. A [Traffic] generates a trace.
+//
+// # Guarantees
+//
+// Every decision is one of [runtime.Rule.Step] or, for sharded limits, of [runtime.Policy.StepShards], and keys are
+// encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
+// Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
+// reason, but never with the value of a key. Memory grows with the number of keys, not of lines.
+//
+// # Non-guarantees
+//
+// A store picks two shards of a sharded limit at random for each request, and estimates the remaining tokens from them.
+// Sim picks them by the number of the request among those of its key, and sums up all shards: its decisions are one
+// possible run. The settings that concern one process or a failing store (DenyCache, Lease, OnError, Timeout) have no
+// effect; reports name the limits with DenyCache or Lease.
 package sim
 
 import (
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Replay holds the counts of limits while a trace is replayed.
+// Limit is a limit to replay requests of.
+type Limit struct {
+	// Policy is the rule; it must be valid.
+	Policy *runtime.Policy
+	// Key has the type of each part of the key, written as in limits.yaml: "int64". It is empty for a limit with
+	// one shared counter.
+	Key []string
+	// Words is the rule in words, for people.
+	Words string
+}
+
+// Replay is the state of limits during a replay.
 type Replay struct {
-	limits []*replayed
-	named  map[string]*replayed
+	limits []*limitState
+	byName map[string]*limitState
 }
 
-// Answer is what a line is told.
-type Answer struct {
-	runtime.Decision
-	// Key is the key as a store has it.
-	Key string
-}
-
-// NewReplay returns a Replay in which no key has been seen yet.
+// NewReplay returns a Replay in which every key is full. It panics if a policy is not valid.
 func NewReplay(limits []Limit) *Replay {
-	r := &Replay{named: map[string]*replayed{}}
+	r := &Replay{byName: map[string]*limitState{}}
 	for _, l := range limits {
-		limit := newReplayed(l)
-		r.limits = append(r.limits, limit)
-		r.named[l.Policy.Name] = limit
+		// An unknown kind would otherwise have no algorithm, or that of another kind.
+		if err := l.Policy.Validate(); err != nil {
+			panic("sim: " + err.Error())
+		}
+		state := newLimitState(l)
+		r.limits = append(r.limits, state)
+		r.byName[l.Policy.Name] = state
 	}
 	return r
 }
 
-// Ask answers a line at the line's instant, and takes what is allowed. The error is a [*Fault].
-func (r *Replay) Ask(l *Line) (Answer, error) {
-	limit := r.named[l.Limit]
+// Answer is the decision for a line.
+type Answer struct {
+	runtime.Decision
+	// Key is the key as a store encodes it.
+	Key string
+}
+
+// Decide decides a line at the line's instant, and takes the tokens if it is allowed. The error is a [*Fault].
+func (r *Replay) Decide(l *Line) (Answer, error) {
+	limit := r.byName[l.Limit]
 	if limit == nil {
-		return Answer{}, noLimit(l.Limit, r.limits)
+		return Answer{}, unknownLimit(l.Limit, r.limits)
 	}
-	c, d, err := limit.ask(l)
+	k, d, err := limit.decide(l)
 	if err != nil {
 		return Answer{}, err
 	}
+	// After the error check, so that reports count no line that is a fault.
 	limit.add(d)
-	c.add(d)
-	return Answer{d, c.key}, nil
+	k.add(d)
+	return Answer{d, k.key}, nil
 }
 
-// mostNamed is how many limits are named where another one was meant.
-const mostNamed = 5
+// maxListed is how many limits the fault of a line with an unknown limit lists.
+const maxListed = 5
 
-// noLimit is the fault of a line that asks for none of the limits.
-func noLimit(name string, limits []*replayed) error {
+func unknownLimit(name string, limits []*limitState) error {
 	var names []string
-	for _, l := range limits[:min(len(limits), mostNamed)] {
+	for _, l := range limits[:min(len(limits), maxListed)] {
 		names = append(names, l.Policy.Name)
 	}
 	known := strings.Join(names, ", ")
-	if rest := len(limits) - mostNamed; rest > 0 {
-		known += " and " + plural(int64(rest), "other")
+	if rest := len(limits) - maxListed; rest > 0 {
+		known += " and " + words.Count(int64(rest), "other")
 	}
-	fault := faultf("there is no limit \"%s\", only %s", shown(name, 60), known)
-	fault.Unknown = name
+	fault := faultf("unknown limit \"%s\" (the limits are %s)", clip(name, 60), known)
+	fault.Unknown = name // for a suggestion from more names than the fault lists
 	return fault
+}
+
+// limitState is a limit with the state of its keys.
+type limitState struct {
+	Limit
+	parsers []partParser
+	keys    map[string]*keyState
+	tally
+}
+
+func newLimitState(l Limit) *limitState {
+	s := &limitState{Limit: l, keys: map[string]*keyState{}}
+	for _, typ := range l.Key {
+		s.parsers = append(s.parsers, partParserOf(typ))
+	}
+	return s
+}
+
+// decide also returns the state of the line's key. The error is a [*Fault].
+func (s *limitState) decide(l *Line) (*keyState, runtime.Decision, error) {
+	key, err := s.encodeKey(l)
+	if err != nil {
+		return nil, runtime.Decision{}, err
+	}
+	k := s.keys[key]
+	if k == nil {
+		k = newKeyState(s.Policy, key)
+		s.keys[key] = k
+	}
+	d, err := k.decide(s.Policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
+	if err != nil {
+		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}
+	}
+	return k, d, nil
+}
+
+// encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an
+// e-mail address.
+func (s *limitState) encodeKey(l *Line) (string, error) {
+	name := s.Policy.Name
+	if len(l.Key) != len(s.parsers) {
+		return "", faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
+	}
+	if len(l.Key) == 0 {
+		return "", nil
+	}
+	var buffer [8]runtime.Part // on the stack, because a replay encodes millions of keys
+	parts := buffer[:0]
+	for i, text := range l.Key {
+		if i < len(l.keyTypes) && !accepts(s.Key[i], l.keyTypes[i]) {
+			return "", faultf("part %d of the key of %s has type %s; write it as %s", i+1, name, s.Key[i], accepted(s.Key[i]))
+		}
+		part, ok := s.parsers[i](text)
+		if !ok {
+			return "", faultf("part %d of the key of %s is not a valid %s", i+1, name, s.Key[i])
+		}
+		parts = append(parts, part)
+	}
+	return runtime.KeyOf(parts...).String(), nil
+}
+
+// accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
+func accepts(typ string, json jsonType) bool {
+	switch json {
+	case jsonNumber:
+		return typ == "int" || typ == "int64" || typ == "uint64"
+	case jsonBool:
+		return typ == "bool"
+	}
+	return true
+}
+
+// accepted names the JSON values that accepts allows.
+func accepted(typ string) string {
+	switch {
+	case accepts(typ, jsonNumber):
+		return "a number or a string"
+	case accepts(typ, jsonBool):
+		return "true or false, or a string"
+	}
+	return "a string, in quotes"
+}
+
+// partParser parses one part of a key. It is false if the text is not a value of the part's type.
+type partParser func(text string) (part runtime.Part, ok bool)
+
+// partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
+// are in the generated code. A trace has the MarshalText of a type of the user's own.
+func partParserOf(typ string) partParser {
+	switch typ {
+	case "bool":
+		return func(text string) (runtime.Part, bool) {
+			return runtime.Bool(text == "true"), text == "true" || text == "false"
+		}
+	case "int", "int64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseInt(text, 10, 64)
+			return runtime.Int64(n), err == nil
+		}
+	case "uint64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseUint(text, 10, 64)
+			return runtime.Uint64(n), err == nil
+		}
+	case "netip.Addr":
+		return func(text string) (runtime.Part, bool) {
+			a, err := netip.ParseAddr(text)
+			return runtime.Addr(a), err == nil
+		}
+	}
+	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
+}
+
+// keyState is the state that a store would hold of one key, and the tally of its requests.
+type keyState struct {
+	key   string
+	rule  runtime.Rule
+	state runtime.State
+	// shards replaces state for sharded limits.
+	shards []runtime.State
+	// picks counts the decisions by shards.
+	picks uint64
+	tally
+}
+
+func newKeyState(p *runtime.Policy, key string) *keyState {
+	k := &keyState{key: key, rule: p.Rule(key)}
+	if p.Shards > 1 {
+		k.shards = make([]runtime.State, p.Shards)
+	}
+	return k
+}
+
+// decide decides a request at an instant, in nanoseconds since 1970 UTC.
+func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	if k.shards == nil {
+		next, d, err := k.rule.Step(k.state, now, q)
+		k.state = next
+		return d, err
+	}
+	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
+	// same trace gets the same decisions again.
+	d, err := p.StepShards(k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
+	if err == nil {
+		k.picks++
+	}
+	return d, err
 }

@@ -1,10 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,9 +20,48 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// A bucket of 20 that gets 10 a minute, and lends 30.
-func TestReplay(t *testing.T) {
-	asked := []string{
+// limitsForTest returns limits of every kind, with keys of every type.
+func limitsForTest() []Limit {
+	return []Limit{
+		{Key: []string{"string"}, Words: "Token bucket.", Policy: &runtime.Policy{
+			Name: "bucket", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 30}},
+		{Key: []string{"int64", "string"}, Words: "Fixed window.", Policy: &runtime.Policy{
+			Name: "window", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 15}},
+		{Key: []string{"netip.Addr"}, Words: "Sliding window.", Policy: &runtime.Policy{
+			Name: "sliding", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5}},
+		{Words: "Shared.", Policy: &runtime.Policy{
+			Name: "shared", Kind: runtime.FixedWindow, Rate: 30, Period: time.Hour, Capacity: 30, Start: runtime.StartFirstUse()}},
+		{Key: []string{"bool"}, Words: "Two shards.", Policy: &runtime.Policy{
+			Name: "halves", Kind: runtime.TokenBucket, Rate: 20, Period: time.Minute, Capacity: 20, MaxReserved: 9, Shards: 2}},
+		{Key: []string{"uint64"}, Words: "Eight shards.", Policy: &runtime.Policy{
+			Name: "eighths", Kind: runtime.TokenBucket, Rate: 80, Period: time.Minute, Capacity: 40, MaxReserved: 80, Shards: 8}},
+	}
+}
+
+// replayText replays a trace, and returns the output of JSONL and the faults.
+func replayText(t *testing.T, limits []Limit, trace *Trace) (out string, faults []string) {
+	t.Helper()
+	var buffer bytes.Buffer
+	replay, jsonl := NewReplay(limits), NewJSONL(&buffer)
+	err := trace.Replay(func(l *Line) error {
+		a, err := replay.Decide(l)
+		if err != nil {
+			return err
+		}
+		return jsonl.Write(l, a)
+	}, func(f *Fault) error {
+		faults = append(faults, f.Error())
+		return nil
+	})
+	require.NoError(t, err)
+	return buffer.String(), faults
+}
+
+func traceOf(lines ...string) *Trace { return NewTrace(strings.NewReader(strings.Join(lines, "\n"))) }
+
+// The limit bucket has 20 tokens, gets 10 per minute and allows reservations of 30.
+func TestReplayOfATokenBucket(t *testing.T) {
+	requests := []string{
 		`{"at":0,"limit":"bucket","key":"ann","count":20}`,
 		`{"at":0,"limit":"bucket","key":"ann"}`,
 		`{"at":0,"limit":"bucket","key":["bob"]}`,
@@ -39,41 +82,41 @@ func TestReplay(t *testing.T) {
 		`"allowed":true,"remaining":0,"value":0}`,
 	}
 	for i := range want {
-		want[i] = strings.TrimSuffix(asked[i], "}") + "," + want[i]
+		want[i] = strings.TrimSuffix(requests[i], "}") + "," + want[i]
 	}
-	out, faults := replayText(t, limitsForTest(), traceOf(asked...))
+	out, faults := replayText(t, limitsForTest(), traceOf(requests...))
 	assert.Empty(t, faults)
 	assert.Equal(t, want, strings.Split(strings.TrimSpace(out), "\n"))
 
 	again, faults := replayText(t, limitsForTest(), traceOf(out))
-	assert.Empty(t, faults, "an answer can be asked again")
+	assert.Empty(t, faults, "an answer is a trace again")
 	assert.Equal(t, out, again)
 }
 
-// The fields come out as they were given, in one order, whatever is between them.
-func TestReplayKeepsWhatWasGiven(t *testing.T) {
+// JSONL writes the fields of a request with their spelling, in one order, without other fields.
+func TestJSONLKeepsTheFieldsOfTheRequest(t *testing.T) {
 	out, faults := replayText(t, limitsForTest(), traceOf(
 		` { "value" : 9, "count" : 2 , "key" : [ "a\tb" ] , "limit" : "b\u0075cket" , "at" : "1970-01-01T02:00:00+01:00", "allowed":false } `+"\r"))
 	assert.Empty(t, faults)
 	assert.Equal(t, `{"at":"1970-01-01T02:00:00+01:00","limit":"b\u0075cket","key":[ "a\tb" ],"count":2,"allowed":true,"remaining":18,"value":18}`+"\n", out)
 }
 
-// request is a random question of a limit.
+// request is a random request.
 type request struct {
 	limit   Limit
 	key     []string
 	encoded runtime.Key
-	ask     runtime.Request
+	request runtime.Request
 	at      time.Duration
 }
 
 func (q request) String() string {
 	key, _ := json.Marshal(q.key)
 	return fmt.Sprintf(`{"at":"%s","limit":"%s","key":%s,"count":%d,"reserve":%t}`,
-		time.Unix(0, int64(q.at)).UTC().Format(time.RFC3339Nano), q.limit.Policy.Name, key, q.ask.Count, q.ask.Reserve)
+		time.Unix(0, int64(q.at)).UTC().Format(time.RFC3339Nano), q.limit.Policy.Name, key, q.request.Count, q.request.Reserve)
 }
 
-// randomRequests returns questions of limits, in order of time.
+// randomRequests returns requests to limits, in order of time.
 func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 	var requests []request
 	at := time.Duration(0)
@@ -92,7 +135,7 @@ func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 		if len(parts) > 0 {
 			q.encoded = runtime.KeyOf(parts...)
 		}
-		q.ask = runtime.Request{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
+		q.request = runtime.Request{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
 		requests = append(requests, q)
 	}
 	return requests
@@ -106,8 +149,8 @@ func linesOf(requests []request) []string {
 	return lines
 }
 
-// What is replayed is what the reference store answers, but for shards that are picked at random.
-func TestReplayAnswersAsAStoreDoes(t *testing.T) {
+// The decisions are those of MemStore. Its values are estimates for sharded limits, whose shards it picks at random.
+func TestReplayDecidesAsMemStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	limits := limitsForTest()[:5]
 	requests := randomRequests(random, 5000, limits)
@@ -118,13 +161,13 @@ func TestReplayAnswersAsAStoreDoes(t *testing.T) {
 	err := traceOf(linesOf(requests)...).Replay(func(l *Line) error {
 		q := requests[i]
 		now = q.at
-		request := q.ask
+		request := q.request
 		request.Policy, request.Key = q.limit.Policy, q.encoded.String()
 		call := runtime.Call{Requests: []runtime.Request{request}}
 		want, err := store.Do(context.Background(), []runtime.Call{call})
 		require.NoError(t, err)
 		require.NoError(t, want[0].Err)
-		got, err := replay.Ask(l)
+		got, err := replay.Decide(l)
 		require.NoError(t, err, q)
 		got.Limit = q.limit.Policy.Name
 		if q.limit.Policy.Shards > 1 {
@@ -143,8 +186,8 @@ func TestReplayAnswersAsAStoreDoes(t *testing.T) {
 	assert.Greater(t, denied, 500)
 }
 
-// A key's shards are picked alike in every replay, whoever else asks.
-func TestReplayOfShardsIsTheSameEachTime(t *testing.T) {
+// The decisions for a sharded limit do not depend on the requests to other limits.
+func TestReplayOfShardsIsDeterministic(t *testing.T) {
 	limits := limitsForTest()
 	requests := randomRequests(rand.New(rand.NewPCG(3, 4)), 5000, limits)
 	all, faults := replayText(t, limits, traceOf(linesOf(requests)...))
@@ -159,11 +202,10 @@ func TestReplayOfShardsIsTheSameEachTime(t *testing.T) {
 			want.WriteString(line)
 		}
 	}
-	assert.True(t, want.String() == some, "the shards are picked by what others ask")
+	assert.True(t, want.String() == some, "the shards of a key depend on other limits")
 	assert.EqualValues(t, strings.Count(all, "\n")-strings.Count(some, "\n"), alone.LeftOut)
 }
 
-// All of what a sharded limit has can be taken at once, however it is picked.
 func TestReplayOfShardsAdmitsTheCapacity(t *testing.T) {
 	lines := make([]string, 60)
 	for i := range lines {
@@ -177,5 +219,96 @@ func TestReplayOfShardsAdmitsTheCapacity(t *testing.T) {
 			answer = `"allowed":false,"retryAfterMs":750,"remaining":0,"value":0}`
 		}
 		assert.Equal(t, lines[i][:len(lines[i])-1]+","+answer, line)
+	}
+}
+
+// Different spellings of a value are the same key.
+func TestKeysAreThoseOfTheGeneratedCode(t *testing.T) {
+	for _, test := range []struct {
+		typ, text string
+		want      runtime.Key
+	}{
+		{"string", "a|b%\x00", runtime.KeyOf(runtime.String("a|b%\x00"))},
+		{"string", "", runtime.KeyOf(runtime.String(""))},
+		{"example.com/ids.User", "u-1", runtime.KeyOf(runtime.String("u-1"))},
+		{"bool", "true", runtime.KeyOf(runtime.Bool(true))},
+		{"int", "007", runtime.KeyOf(runtime.Int(7))},
+		{"int64", "-42", runtime.KeyOf(runtime.Int64(-42))},
+		{"uint64", "18446744073709551615", runtime.KeyOf(runtime.Uint64(1<<64 - 1))},
+		{"netip.Addr", "2001:DB8::0:1", runtime.KeyOf(runtime.String("2001:db8::1"))},
+		{"netip.Addr", "FE80::1%eth0", runtime.KeyOf(runtime.Addr(netip.MustParseAddr("fe80::1%eth0")))},
+		{"netip.Addr", "::ffff:10.0.0.1", runtime.KeyOf(runtime.String("10.0.0.1"))},
+	} {
+		key, err := newLimitState(Limit{Policy: &runtime.Policy{}, Key: []string{test.typ}}).encodeKey(&Line{Key: []string{test.text}})
+		require.NoError(t, err)
+		assert.Equal(t, test.want.String(), key, test.typ)
+	}
+}
+
+// A line allocates its limit and its key, and nothing else.
+func TestReplayAllocatesOnlyKeys(t *testing.T) {
+	line := []byte(`{"at":1767225600000,"limit":"bucket","key":"ann","count":1,"reserve":true}`)
+	var l Line
+	replay := NewReplay(limitsForTest())
+	report := NewReport(replay)
+	allocations := testing.AllocsPerRun(1000, func() {
+		if err := l.parse(line); err != nil {
+			t.Fatal(err)
+		}
+		a, err := replay.Decide(&l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := report.Write(&l, a); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 4 {
+		t.Fatalf("%v allocations per line", allocations)
+	}
+}
+
+// Sim replays policies: it needs neither limits.yaml nor a store.
+func TestSimImportsOnlyTheRuntime(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	require.NoError(t, err)
+	const module = "github.com/ratelimitgen/ratelimitgen/"
+	require.ElementsMatch(t, []string{module + "runtime", module + "gen/internal/cells", module + "gen/internal/words", module + "gen/printable", module + "gen/sim"}, strings.Fields(string(out)))
+}
+
+func TestFixturesHaveEveryKind(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		assert.True(t, slices.ContainsFunc(limitsForTest(), func(l Limit) bool { return l.Policy.Kind == kind }),
+			"add a limit of kind %v to limitsForTest", kind)
+	}
+}
+
+// A kind without an algorithm of its own would get the decisions of another kind.
+func TestEachKindDecidesDifferently(t *testing.T) {
+	kindOf := map[string]runtime.Kind{}
+	for _, kind := range runtime.Kinds() {
+		limit := Limit{Policy: &runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}}
+		if kind != runtime.TokenBucket {
+			limit.Policy.Start = runtime.StartOffset(0)
+		}
+		require.NoError(t, limit.Policy.Validate())
+		var lines []string
+		for at := 30; at < 200; at += 5 {
+			lines = append(lines, fmt.Sprintf(`{"at":%d000,"limit":"send"}`, at))
+		}
+		out, faults := replayText(t, []Limit{limit}, traceOf(lines...))
+		require.Empty(t, faults[:min(len(faults), 1)], "%v is not decided: give it an algorithm in package runtime", kind)
+		other, same := kindOf[out]
+		assert.False(t, same, "%v decides as %v: give it an algorithm in package runtime", kind, other)
+		kindOf[out] = kind
+	}
+}
+
+func TestUnknownKindIsRejected(t *testing.T) {
+	kinds := runtime.Kinds()
+	for _, kind := range []runtime.Kind{0, kinds[len(kinds)-1] + 1, 255} {
+		assert.Panics(t, func() {
+			NewReplay([]Limit{{Policy: &runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}}})
+		}, "%v", kind)
 	}
 }

@@ -6,14 +6,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Report sums up the answers to a trace for people, in lines of at most 80 cells.
+// Report summarizes the decisions of a replay for people, in lines of at most 80 cells.
 type Report struct {
-	// LeftOut is how many lines of other limits were left out.
+	// LeftOut is the number of lines that the trace has skipped: see [Trace.LeftOut].
 	LeftOut int64
 
 	replay    *Replay
@@ -21,99 +26,294 @@ type Report struct {
 	span      span
 }
 
-// NewReport returns a report of what r answers.
+// NewReport returns a report on the decisions of r.
 func NewReport(r *Replay) *Report { return &Report{replay: r, timelines: map[string]*timeline{}} }
 
-// Write counts a line with its answer. The error is always nil.
+// Write counts a line with its decision. The error is always nil.
 func (r *Report) Write(l *Line, a Answer) error {
 	r.span.add(l.At)
 	t := r.timelines[l.Limit]
 	if t == nil {
 		t = new(timeline)
-		r.timelines[strings.Clone(l.Limit)] = t
+		r.timelines[l.Limit] = t
 	}
 	t.add(l.At, a.Decision)
 	return nil
 }
 
-// The most limits that are shown one by one, and the most keys of each.
-const mostSections, mostKeys = 8, 10
+// maxSections is how many limits have a section of their own, and maxKeysListed how many keys each of them lists.
+const maxSections, maxKeysListed = 8, 10
 
-// WriteText prints the report: for each limit what became of its requests, then for the limits that denied most
-// when that was, and whom. The error is that of w.
+// WriteText prints the totals of each limit and then, for the limits with most denials, a plot over time and the keys
+// that were denied most. The error is that of w.
 func (r *Report) WriteText(w io.Writer, color bool) error {
-	var out bytes.Buffer
-	ink := inkOf(color)
+	var out bytes.Buffer // so that only one write can fail
 	r.span.write(&out, r.LeftOut)
 	if r.span.requests > 0 {
 		r.writeTotals(&out)
-		r.writeSections(&out, ink)
+		r.writeSections(&out, cells.InkFor(color))
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-// asked yields the limits that were asked, in their order.
-func (r *Report) asked(yield func(*replayed) bool) {
+// requested yields the limits with requests, in the order of the file.
+func (r *Report) requested(yield func(*limitState) bool) {
 	for _, l := range r.replay.limits {
-		if l.asked > 0 && !yield(l) {
+		if l.requests > 0 && !yield(l) {
 			return
 		}
 	}
 }
 
 func (r *Report) writeTotals(out *bytes.Buffer) {
-	t := table{append([]string{"limit"}, tallyHead...)}
-	for l := range r.asked {
-		t = append(t, append([]string{shown(l.Policy.Name, 40)}, l.row(len(l.counts))...))
+	rows := [][]string{append([]string{"limit"}, tallyColumns...)}
+	for l := range r.requested {
+		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(len(l.keys))...))
 	}
-	out.WriteByte('\n')
-	t.write(out, "")
+	out.WriteString("\n" + cells.Table(rows, tallyAlign, "", 0))
 }
 
-func (r *Report) writeSections(out *bytes.Buffer, ink ink) {
-	bins, asked := int64(1), 0
+func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
+	// All plots share one axis, so that they can be read below each other. Its columns fit the coarsest timeline.
+	bins, limits := int64(1), 0
 	for _, t := range r.timelines {
 		bins = max(bins, t.width())
-		asked++
+		limits++
 	}
 	axis := newAxis(r.span.first, r.span.last, bins)
-	byDenied := func(a, b *replayed) int { return cmp.Compare(a.denied, b.denied) }
-	for _, l := range most(r.asked, mostSections, byDenied) {
-		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.bold, shown(l.Policy.Name, 60), ink.off, cells.Wrap(l.Words, "  "))
+	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied, b.denied) }
+	for _, l := range top(r.requested, maxSections, byDenied) {
+		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
 		if caveat := l.caveat(); caveat != "" {
 			out.WriteString(cells.Wrap(caveat, "  "))
 		}
 		writePlots(out, axis, r.timelines[l.Policy.Name], ink)
 		writeDenied(out, l)
 	}
-	if rest := asked - mostSections; rest > 0 {
-		fmt.Fprintf(out, "\nand %s, which denied less; -limit shows one by itself\n", plural(int64(rest), "more limit"))
+	if rest := limits - maxSections; rest > 0 {
+		fmt.Fprintf(out, "\nand %s with fewer denials; -limit NAME shows one of them\n", words.Count(int64(rest), "more limit"))
 	}
 }
 
 // writeDenied lists the keys that were denied most.
-func writeDenied(out *bytes.Buffer, l *replayed) {
+func writeDenied(out *bytes.Buffer, l *limitState) {
 	if l.denied == 0 || len(l.Key) == 0 {
 		return
 	}
-	denied := 0
-	for _, c := range l.counts {
-		if c.denied > 0 {
+	denied := 0 // the keys with a denial: the others do not belong into the list
+	for _, k := range l.keys {
+		if k.denied > 0 {
 			denied++
 		}
 	}
-	t := table{{"denied most", "denied", "", "max wait"}}
-	for _, c := range most(maps.Values(l.counts), min(denied, mostKeys), moreDenied) {
-		t = append(t, []string{shown(c.key, 40), grouped(c.denied) + " of " + grouped(c.asked), percent(c.denied, c.asked), length(c.longest)})
+	rows := [][]string{{"most denied", "denied", "", "max wait"}}
+	for _, k := range top(maps.Values(l.keys), min(denied, maxKeysListed), moreDenied) {
+		rows = append(rows, []string{
+			clip(k.key, 40), words.Number(k.denied) + " of " + words.Number(k.requests), percent(k.denied, k.requests), roundedDuration(k.longest),
+		})
 	}
-	t.write(out, plotIndent)
-	if rest := denied - mostKeys; rest > 0 {
-		fmt.Fprintf(out, "%sand %s\n", plotIndent, plural(int64(rest), "more key"))
+	out.WriteString(cells.Table(rows, "lrrr", plotIndent, 0))
+	if rest := denied - maxKeysListed; rest > 0 {
+		fmt.Fprintf(out, "%sand %s\n", plotIndent, words.Count(int64(rest), "more key"))
 	}
 }
 
-// moreDenied orders counts by what was denied, and then by key.
-func moreDenied(a, b *count) int {
+// moreDenied orders keys by their denials, and by name where these are equal: maps have no order.
+func moreDenied(a, b *keyState) int {
 	return cmp.Or(cmp.Compare(a.denied, b.denied), -strings.Compare(a.key, b.key))
+}
+
+// top returns the n greatest elements, the greatest first and equal ones in their order. n is at least 1.
+func top[E any](all func(yield func(E) bool), n int, compare func(a, b E) int) []E {
+	var list []E // of n elements; sorting would copy all keys of a trace
+	for e := range all {
+		if len(list) == n && compare(e, list[n-1]) <= 0 { // the first of equal ones stays
+			continue
+		}
+		i := slices.IndexFunc(list, func(other E) bool { return compare(e, other) > 0 })
+		if i < 0 {
+			i = len(list)
+		}
+		list = slices.Insert(list, i, e)
+		list = list[:min(len(list), n)]
+	}
+	return list
+}
+
+// tally counts the decisions of requests. Delayed are the allowed ones that must wait for their tokens.
+type tally struct {
+	requests, allowed, denied, delayed int64
+	longest                            time.Duration
+}
+
+func (t *tally) add(d runtime.Decision) {
+	t.requests++
+	switch {
+	case !d.Allowed:
+		t.denied++
+	case d.Delay > 0:
+		t.delayed++
+		fallthrough // a delayed request is an allowed one
+	default:
+		t.allowed++
+	}
+	t.longest = max(t.longest, wait(d))
+}
+
+// wait returns the time until the retry of a denied request, or until the tokens of an allowed one can be used.
+func wait(d runtime.Decision) time.Duration {
+	if d.Allowed {
+		return d.Delay
+	}
+	return d.RetryAfter
+}
+
+// tallyColumns are the heads of the columns of tally.row, and tallyAlign aligns them after a name.
+var tallyColumns = []string{"requests", "allowed", "denied", "", "delayed", "keys", "max wait"}
+
+const tallyAlign = "lrrrrrrr"
+
+func (t *tally) row(keys int) []string {
+	return []string{
+		words.Number(t.requests), words.Number(t.allowed), words.Number(t.denied), percent(t.denied, t.requests), words.Number(t.delayed),
+		words.Number(int64(keys)), roundedDuration(t.longest),
+	}
+}
+
+// span is the time between the first and the last request of a trace.
+type span struct {
+	requests    int64
+	first, last int64
+}
+
+func (s *span) add(at int64) {
+	if s.requests == 0 {
+		s.first = at
+	}
+	s.last = at
+	s.requests++
+}
+
+// write prints the first lines of a report.
+func (s *span) write(out *bytes.Buffer, leftOut int64) {
+	switch requests := words.Count(s.requests, "request"); {
+	case s.requests == 0:
+		out.WriteString("no requests")
+	case s.first == s.last:
+		fmt.Fprintf(out, "%s at %s UTC", requests, instant(s.first))
+	default:
+		fmt.Fprintf(out, "%s from %s to %s UTC", requests, instant(s.first), instant(s.last))
+	}
+	if leftOut > 0 {
+		fmt.Fprintf(out, "\n%s for other limits skipped", words.Count(leftOut, "line"))
+	}
+	out.WriteByte('\n')
+	if s.looksLikeSeconds() {
+		out.WriteString("all times are in 1970; if they are Unix seconds, convert them to milliseconds\n")
+	}
+}
+
+// looksLikeSeconds reports whether all instants would be in the years 2001 to 2286 if their milliseconds were seconds.
+func (s *span) looksLikeSeconds() bool {
+	const least, most = 1e9 * int64(time.Millisecond), 1e10 * int64(time.Millisecond)
+	return s.requests > 0 && s.first >= least && s.last < most
+}
+
+// caveat describes the settings of the limit that a replay leaves out, or is "".
+func (s *limitState) caveat() string {
+	if settings := unreplayed(s.Policy); settings != "" {
+		return "Not replayed: " + settings + "." + inProduction(s.Policy)
+	}
+	return ""
+}
+
+// unreplayed lists the settings that a replay leaves out because they depend on processes: "lease of 5 tokens for
+// 200ms and denyCache of 1s".
+func unreplayed(p *runtime.Policy) string {
+	var list []string
+	if p.Lease != (runtime.Lease{}) {
+		list = append(list, fmt.Sprintf("lease of %s for %s", words.Count(p.Lease.Tokens, "token"), roundedDuration(p.Lease.For)))
+	}
+	if p.DenyCache > 0 {
+		list = append(list, "denyCache of "+roundedDuration(p.DenyCache))
+	}
+	return words.List(list, "and")
+}
+
+// inProduction describes how decisions can differ in production because of these settings.
+func inProduction(policies ...*runtime.Policy) (sentences string) {
+	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.Lease != (runtime.Lease{}) }) {
+		sentences += " In production, tokens leased by one process are denied to the others until it returns them."
+	}
+	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.DenyCache > 0 }) {
+		sentences += " In production, a process may repeat a denial from its memory for as long as denyCache."
+	}
+	return sentences
+}
+
+// percent formats a share so that 0% and 100% are exact.
+func percent(part, whole int64) string {
+	switch p := 100 * float64(part) / float64(whole); {
+	case part == 0:
+		return "0%"
+	case part == whole:
+		return "100%"
+	case p < 0.1:
+		return "<0.1%"
+	case p > 99.9: // which could be rounded to 100.0%
+		return ">99.9%"
+	default:
+		return fmt.Sprintf("%.1f%%", p)
+	}
+}
+
+// roundedDuration rounds a duration to about three digits; [words.Duration] would print every nanosecond.
+func roundedDuration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d >= words.Day:
+		d = d.Round(time.Hour) // before splitting off the days, since it may round up to one more
+		return words.Number(int64(d/words.Day)) + "d" + withoutZeros(d%words.Day)
+	case d >= 10*time.Minute:
+		return withoutZeros(d.Round(time.Second))
+	case d >= 10*time.Second:
+		return withoutZeros(d.Round(100 * time.Millisecond))
+	case d >= time.Millisecond:
+		return withoutZeros(d.Round(time.Millisecond))
+	}
+	return d.String()
+}
+
+// withoutZeros formats 1h0m0s as 1h, and 0 as "".
+func withoutZeros(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return strings.TrimPrefix(text, "0s")
+}
+
+func instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
+
+// clip returns a text as [printable.Line] does, cut to width cells. It cuts between escapes, where [cells.Fit] could
+// cut one in two.
+func clip(text string, width int) string {
+	var out strings.Builder
+	used, cut := 0, 0
+	for sign := range printable.Signs(text) {
+		out.WriteString(sign)
+		used += cells.Of(sign)
+		switch {
+		case used < width:
+			cut = out.Len() // the "…" still fits after it
+		case used > width:
+			return out.String()[:cut] + "…"
+		}
+	}
+	return out.String()
 }

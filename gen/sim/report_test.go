@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -20,7 +24,7 @@ func reportOf(t *testing.T, limits []Limit, color bool, lines ...string) string 
 	replay := NewReplay(limits)
 	report := NewReport(replay)
 	require.NoError(t, traceOf(lines...).Replay(func(l *Line) error {
-		a, err := replay.Ask(l)
+		a, err := replay.Decide(l)
 		if err != nil {
 			return err
 		}
@@ -31,13 +35,13 @@ func reportOf(t *testing.T, limits []Limit, color bool, lines ...string) string 
 	return out.String()
 }
 
-// hostile are keys that would spoil a terminal, or a table.
+// hostile are keys that would break a table or control a terminal.
 var hostile = []string{
 	"plain", strings.Repeat("x", 1000), "\u001b[31mred", "a\r\nb\tc", "日本語のとても長いキーです日本語のとても長いキーです", "\u202etxt.exe", "👩\u200d👩\u200d👧", "e\u0301", "",
 }
 
-// No line is wider than 80 cells or has anything in it that a terminal would not just show.
-func TestReportFits(t *testing.T) {
+// No line is wider than 80 cells, and none has a character that a terminal would not just show.
+func TestReportFitsATerminal(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	limits := []Limit{
 		{Key: []string{"string"}, Words: "Rule.", Policy: &runtime.Policy{Name: "aLimitWithAVeryLongNameThatGoesOnAndOn", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 3, MaxReserved: 5}},
@@ -64,7 +68,7 @@ func TestReportFits(t *testing.T) {
 		}
 		colors := regexp.MustCompile("\x1b\\[[0-9;]*m")
 		colored := reportOf(t, limits, true, lines...)
-		require.Equal(t, reportOf(t, limits, false, lines...), colors.ReplaceAllString(colored, ""), "colors are all that is added")
+		require.Equal(t, reportOf(t, limits, false, lines...), colors.ReplaceAllString(colored, ""), "colors change nothing else")
 	}
 }
 
@@ -81,30 +85,27 @@ func jsonOf(text string) string {
 	return `"` + out.String() + `"`
 }
 
-func TestReportOfNothing(t *testing.T) {
+func TestReportOfAnEmptyTrace(t *testing.T) {
 	assert.Equal(t, "no requests\n", reportOf(t, limitsForTest(), false))
 }
 
-func TestReportDoubtsSeconds(t *testing.T) {
-	const doubt = "these times are in 1970; if they were Unix seconds, make milliseconds of them\n"
-	assert.Contains(t, reportOf(t, limitsForTest(), false, `{"at":1767225600,"limit":"shared"}`), doubt)
-	assert.NotContains(t, reportOf(t, limitsForTest(), false, `{"at":1767225600000,"limit":"shared"}`), doubt)
-	assert.NotContains(t, reportOf(t, limitsForTest(), false, `{"at":0,"limit":"shared"}`), doubt)
+func TestReportWarnsAboutTimesInSeconds(t *testing.T) {
+	const warning = "all times are in 1970; if they are Unix seconds, convert them to milliseconds\n"
+	assert.Contains(t, reportOf(t, limitsForTest(), false, `{"at":1767225600,"limit":"shared"}`), warning)
+	assert.NotContains(t, reportOf(t, limitsForTest(), false, `{"at":1767225600000,"limit":"shared"}`), warning)
+	assert.NotContains(t, reportOf(t, limitsForTest(), false, `{"at":0,"limit":"shared"}`), warning)
 }
 
-// Who was never denied is not among those that were denied most.
-func TestReportShowsOnlyTheDenied(t *testing.T) {
-	ask := func(key string, count int) string {
+func TestReportListsOnlyKeysThatWereDenied(t *testing.T) {
+	line := func(key string, count int) string {
 		return fmt.Sprintf(`{"at":0,"limit":"bucket","key":"%s","count":%d}`, key, count)
 	}
-	text := reportOf(t, limitsForTest(), false, ask("ann", 20), ask("bob", 20), ask("bob", 1))
+	text := reportOf(t, limitsForTest(), false, line("ann", 20), line("bob", 20), line("bob", 1))
 	assert.Contains(t, text, "\n            bob          1 of 2  50.0%        6s\n")
 	assert.NotContains(t, text, "ann")
 }
 
-// Of many limits only those that denied most are shown one by one, and of many keys only those that were denied
-// most.
-func TestReportShowsTheMost(t *testing.T) {
+func TestReportShowsTheLimitsAndKeysWithMostDenials(t *testing.T) {
 	var limits []Limit
 	var lines []string
 	for i := range 12 {
@@ -121,7 +122,78 @@ func TestReportShowsTheMost(t *testing.T) {
 	assert.Contains(t, text, "\nlimit11\n")
 	assert.Contains(t, text, "\nlimit4\n")
 	assert.NotContains(t, text, "\nlimit3\n")
-	assert.Contains(t, text, "\nand 4 more limits, which denied less; -limit shows one by itself\n")
+	assert.Contains(t, text, "\nand 4 more limits with fewer denials; -limit NAME shows one of them\n")
 	assert.Contains(t, text, "            19           220 of 221  99.5%        1h\n")
 	assert.Contains(t, text, "            10           121 of 122  99.2%        1h\n            and 10 more keys\n")
+}
+
+func TestClipCutsBetweenEscapes(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"alice", 5, "alice"},
+		{"alice@example.com", 8, "alice@e…"},
+		{"日本語", 6, "日本語"},
+		{"日本語", 5, "日本…"},
+		{"日本語", 4, "日…"},
+		{"a\tb\x1b[31m\u202e\u00a0é", 80, `a\tb\x1b[31m\u202e\u00a0é`},
+		{"\xff\u2028", 80, `\xff\u2028`},
+		{"a\u202eb", 5, "a…"},
+		{"", 5, ""},
+	} {
+		got := clip(test.text, test.width)
+		assert.Equal(t, test.want, got)
+		assert.LessOrEqual(t, cells.Of(got), test.width)
+	}
+}
+
+func TestRoundedDuration(t *testing.T) {
+	for _, test := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0s"}, {1500, "1.5µs"}, {time.Second, "1s"}, {1_000_001, "1ms"}, {6*time.Second + 1, "6s"}, {12_340 * time.Millisecond, "12.3s"},
+		{time.Minute, "1m"}, {time.Hour, "1h"}, {90 * time.Minute, "1h30m"}, {time.Hour + time.Second, "1h0m1s"}, {words.Day - 1, "24h"}, {words.Day, "1d"}, {words.Day + time.Hour, "1d1h"},
+		{400 * words.Day, "400d"}, {2000 * words.Day, "2,000d"}, {math.MaxInt64, "106,751d23h47m16.854775807s"},
+	} {
+		assert.Equal(t, test.want, roundedDuration(test.d))
+	}
+}
+
+func TestPercentIsExactAtBothEnds(t *testing.T) {
+	for _, test := range []struct {
+		part, whole int64
+		want        string
+	}{
+		{0, 7, "0%"}, {7, 7, "100%"}, {1, 3, "33.3%"}, {1, 100_000, "<0.1%"}, {99_999, 100_000, ">99.9%"}, {999, 1000, "99.9%"},
+	} {
+		assert.Equal(t, test.want, percent(test.part, test.whole))
+	}
+}
+
+// Top returns what a stable sort of all elements puts first.
+func TestTopIsTheBeginningOfAStableSort(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	tens := func(a, b int) int { return cmp.Compare(a/10, b/10) }
+	for range 200 {
+		all := random.Perm(random.IntN(40))
+		n := 1 + random.IntN(12)
+		got := top(slices.Values(all), n, tens)
+		slices.SortStableFunc(all, func(a, b int) int { return tens(b, a) })
+		require.Equal(t, append([]int(nil), all[:min(n, len(all))]...), got)
+	}
+}
+
+func TestTablesFitALine(t *testing.T) {
+	assert.Equal(t, "  limit  asked\n  日本   1,000\n  a          7\n", cells.Table([][]string{{"limit", "asked"}, {"日本", "1,000"}, {"a", "7"}}, "lr", "  ", 0))
+
+	large := tally{requests: 12_345_678, allowed: 12_345_677, denied: 1_234_567, delayed: 123_456, longest: 2000*words.Day - 1}
+	rows := [][]string{append([]string{"limit"}, tallyColumns...), append([]string{"aLimitWithALongName"}, large.row(1_234_567)...)}
+	out := cells.Table(rows, tallyAlign, "", 0)
+	for line := range strings.Lines(out) {
+		assert.LessOrEqual(t, cells.Of(strings.TrimSpace(line)), cells.Line, line)
+	}
+	assert.Contains(t, out, "aLimitW…  12,345,678  ")
 }

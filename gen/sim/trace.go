@@ -1,40 +1,48 @@
 package sim
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Trace reads requests, in JSON Lines:
+// Trace reads requests in JSON Lines, one per line, in order of time:
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 //
-// Only at is required: an RFC 3339 time, or a Unix time, in milliseconds or, with a fraction and below 10^10, in
-// seconds. A key is a string, or a number or boolean if the limit's key has that type; one of several parts is a
-// list of them. The fields of an answer, which [JSONL] adds, other fields and empty lines are passed over.
+// Only at is required: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
+// below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
+// list. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
 type Trace struct {
-	// Default is the limit of lines that name none; with "" these have a fault.
+	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string
-	// Only leaves out the lines of all other limits, if it is not "".
+	// Only skips the lines of all other limits, if it is not "".
 	Only string
-	// LeftOut counts them.
+	// LeftOut counts the lines that Only has skipped.
 	LeftOut int64
 
-	lines *lines
+	lines *lineReader
 	line  Line
-	// last is when the request before this one was made, on line lastLine.
+	// last is the instant of the previous request, in nanoseconds since 1970 UTC, and lastLine its line.
 	last     int64
 	lastLine int
 }
 
 // NewTrace returns the trace that r holds.
-func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLines(r)} }
+func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(r)} }
 
-// Replay hands the lines to answer, in order, and what is wrong with a line to wrong: its own faults, and
-// the [*Fault] that answer returns. An error of wrong, any other of answer and that of the reader end the
-// replay, and are returned.
-func (t *Trace) Replay(answer func(*Line) error, wrong func(*Fault) error) error {
+// Replay calls answer with each line, in order. It calls onFault with each invalid line, and with the [*Fault] that
+// answer returns. It stops at the end of the trace, or at the first error of onFault, of the reader, or of answer if
+// it is not a [*Fault], and returns that error.
+func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) error {
 	for {
 		line, err := t.next()
 		if err == nil && line != nil {
@@ -45,24 +53,19 @@ func (t *Trace) Replay(answer func(*Line) error, wrong func(*Fault) error) error
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
-			if err := t.refuse(err, wrong); err != nil {
+			fault := new(Fault)
+			if !errors.As(err, &fault) {
+				return err
+			}
+			fault.Line = t.lines.number // a fault of answer does not have it yet
+			if err := onFault(fault); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// refuse hands an error to wrong if it is a fault of the line.
-func (t *Trace) refuse(err error, wrong func(*Fault) error) error {
-	fault := new(Fault)
-	if !errors.As(err, &fault) {
-		return err
-	}
-	fault.Line = t.lines.number
-	return wrong(fault)
-}
-
-// next returns the next line, nil for one that is left out.
+// next returns the next line, or nil for one that Only skips.
 func (t *Trace) next() (*Line, error) {
 	text, err := t.lines.next()
 	if err != nil {
@@ -73,18 +76,253 @@ func (t *Trace) next() (*Line, error) {
 	if err := l.parse(text); err != nil {
 		return nil, err
 	}
-	if l.given[fieldLimit] == nil {
+	if l.raw[fieldLimit] == nil {
 		l.Limit = t.Default
 	}
 	switch {
-	case t.Only != "" && l.Limit != t.Only:
+	case t.Only != "" && l.Limit != t.Only: // before the checks below, which do not concern the lines of other limits
 		t.LeftOut++
 		return nil, nil
-	case l.given[fieldLimit] == nil && t.Default == "":
-		return nil, faultf("the line names no limit; name one for all of them with -limit")
+	case l.raw[fieldLimit] == nil && t.Default == "":
+		return nil, faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
 	case l.At < t.last:
-		return nil, faultf("at is %v before that of line %d; sort the trace by its times first", time.Duration(t.last-l.At), t.lastLine)
+		return nil, faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
 	}
 	t.last, t.lastLine = l.At, l.Number
 	return l, nil
+}
+
+// Fault is an error in a line of a trace.
+type Fault struct {
+	// Line counts from 1.
+	Line int
+	// Column is the place in the line, counted in runes from 1; 0 if the fault concerns the whole line.
+	Column int
+	// Reason describes the fault, without the value of a key.
+	Reason string
+	// Unknown is the limit of the line, if there is no limit of that name.
+	Unknown string
+
+	cause error
+}
+
+// Error returns the place and the reason: "3:17: count must be a whole number, not a string".
+func (f *Fault) Error() string {
+	if f.Column == 0 {
+		return fmt.Sprintf("%d: %s", f.Line, f.Reason)
+	}
+	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Reason)
+}
+
+// Unwrap returns the error of the limiter, if the fault is one: [runtime.ErrExceedsCapacity] or
+// [runtime.ErrInvalidCount].
+func (f *Fault) Unwrap() error { return f.cause }
+
+func faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }
+
+// maxLine bounds the memory of a lineReader, in bytes.
+const maxLine = 1 << 20
+
+// lineReader reads lines of any number in the memory of one. bufio.Scanner ends at a line that is too long, where this
+// one goes on with the next.
+type lineReader struct {
+	from   *bufio.Reader
+	number int
+}
+
+func newLineReader(r io.Reader) *lineReader {
+	return &lineReader{from: bufio.NewReaderSize(r, maxLine)}
+}
+
+// next returns the next line that is not empty; it is valid until the next call. The error is a [*Fault] for a line
+// that is too long, io.EOF after the last one, or that of the reader.
+func (r *lineReader) next() ([]byte, error) {
+	for {
+		line, err := r.from.ReadSlice('\n')
+		if len(line) > 0 {
+			r.number++
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, r.skipRest()
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		}
+		// The last line may end with io.EOF instead of a newline: return it first, and io.EOF at the next call.
+		if line = bytes.TrimRight(line, " \t\r\n"); len(line) > 0 {
+			return line, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// skipRest reads the rest of a line that is too long.
+func (r *lineReader) skipRest() error {
+	for {
+		_, err := r.from.ReadSlice('\n')
+		switch {
+		case err == nil, errors.Is(err, io.EOF): // next returns io.EOF after this fault
+			return faultf("the line is longer than 1 MiB")
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}
+
+// JSONL writes each line with its decision as a line of JSON: the fields of the request as they were in the trace,
+// and
+//
+//	allowed        whether the tokens were taken
+//	retryAfterMs   for a denial, after how many milliseconds the same request passes; for a reservation, how long
+//	               to wait before using the tokens; omitted if 0
+//	remaining      how many whole tokens are left
+//	value          how many tokens are left, with the fraction
+//
+// The output is a trace again.
+type JSONL struct {
+	w   io.Writer
+	out []byte
+}
+
+// NewJSONL returns a JSONL that writes to w.
+func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
+
+// Write writes a line with its decision. The error is that of the writer.
+func (j *JSONL) Write(l *Line, a Answer) error {
+	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, true})
+}
+
+// WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
+// so on. There are no fields for a side without the limit, and only the first for a side where the count never fits.
+func (j *JSONL) WriteBoth(l *Line, old, new SideAnswer) error {
+	out := l.appendRequest(append(j.out[:0], '{'))
+	out = new.appendJSON(out, fieldAllowed)
+	out = old.appendJSON(out, fieldOldAllowed)
+	out[len(out)-1] = '}' // in place of the last comma
+	j.out = append(out, '\n')
+	_, err := j.w.Write(j.out)
+	return err
+}
+
+// appendJSON appends the four fields of an answer, beginning with the field first, each with a comma after it.
+func (a *SideAnswer) appendJSON(out []byte, first int) []byte {
+	if !a.Answered {
+		return out
+	}
+	out = strconv.AppendBool(appendName(out, first), a.Allowed)
+	out = append(out, ',')
+	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
+		return out
+	}
+	if w := wait(a.Decision); w > 0 {
+		out = append(appendMs(appendName(out, first+1), w), ',')
+	}
+	out = append(strconv.AppendInt(appendName(out, first+2), a.Remaining, 10), ',')
+	return append(appendValue(appendName(out, first+3), a.Value), ',')
+}
+
+func appendName(out []byte, field int) []byte {
+	out = append(out, '"')
+	out = append(out, fields[field].name...)
+	return append(out, `":`...)
+}
+
+// appendMs appends a duration in milliseconds. It keeps the nanoseconds, where a float64 would round long durations.
+func appendMs(out []byte, d time.Duration) []byte {
+	out = strconv.AppendInt(out, int64(d/time.Millisecond), 10)
+	rest := int64(d % time.Millisecond)
+	if rest == 0 {
+		return out
+	}
+	out = append(out, '.')
+	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 { // ends before trailing zeros
+		out = append(out, '0'+byte(rest/unit))
+		rest %= unit
+	}
+	return out
+}
+
+// appendValue appends the shortest number that parses to the same float64, without an exponent.
+func appendValue(out []byte, value float64) []byte {
+	return strconv.AppendFloat(out, value, 'f', -1, 64)
+}
+
+// CSV writes each line with its decision as a row, with the columns of [JSONL]. A key is written as a store encodes
+// it, its parts joined with "|". A text that a spreadsheet could take for a formula is prefixed with '.
+type CSV struct {
+	w *csv.Writer
+}
+
+// NewCSV returns a CSV that writes to w, beginning with the names of the columns.
+func NewCSV(w io.Writer) *CSV { return newCSV(w, fields[:fieldOldAllowed]) }
+
+// NewComparisonCSV is [NewCSV] with the columns of both sides.
+func NewComparisonCSV(w io.Writer) *CSV { return newCSV(w, fields[:]) }
+
+func newCSV(w io.Writer, columns []field) *CSV {
+	c := &CSV{csv.NewWriter(w)}
+	names := make([]string, len(columns))
+	for i, f := range columns {
+		names[i] = f.name
+	}
+	c.w.Write(names) // Flush returns its error
+	return c
+}
+
+// Write writes a line with its decision. The error is that of the writer.
+func (c *CSV) Write(l *Line, a Answer) error {
+	return c.w.Write(append(requestRow(l, a.Key), SideAnswer{a, true, true}.row()...))
+}
+
+// WriteBoth writes a line with its decisions on both sides of a [Comparison], as [JSONL.WriteBoth] does.
+func (c *CSV) WriteBoth(l *Line, old, new SideAnswer) error {
+	row := append(requestRow(l, cmp.Or(new.Key, old.Key)), new.row()...)
+	return c.w.Write(append(row, old.row()...))
+}
+
+// Flush writes the buffered rows, and returns the first error of the writer.
+func (c *CSV) Flush() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func requestRow(l *Line, key string) []string {
+	return []string{
+		escapeFormula(strings.Trim(string(l.raw[fieldAt]), `"`)), // as in the trace, but a cell needs no quotes
+		escapeFormula(l.Limit),
+		escapeFormula(key),
+		strconv.FormatInt(l.Count, 10),
+		strconv.FormatBool(l.Reserve),
+	}
+}
+
+// row returns the columns of an answer, which are empty where JSONL omits the field.
+func (a SideAnswer) row() []string {
+	switch {
+	case !a.Answered:
+		return []string{"", "", "", ""}
+	case !a.Fits:
+		return []string{"false", "", "", ""}
+	}
+	retryAfter := ""
+	if w := wait(a.Decision); w > 0 {
+		retryAfter = string(appendMs(nil, w))
+	}
+	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value))}
+}
+
+// formulaForm matches the texts that a spreadsheet may calculate, and wholeForm the numbers among them, which are safe.
+var (
+	formulaForm = regexp.MustCompile(`^\s*[=+\-@＝＋－＠]`)
+	wholeForm   = regexp.MustCompile(`^[-+]?[0-9]+$`)
+)
+
+// escapeFormula keeps a key that somebody chose from running as a formula in the spreadsheet of the reader.
+func escapeFormula(text string) string {
+	if formulaForm.MatchString(text) && !wholeForm.MatchString(text) {
+		return "'" + text
+	}
+	return text
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math/bits"
+	"math/rand/v2"
+	"net/netip"
 	"strconv"
 	"time"
 )
 
-// Traffic is a trace that is made up: the [io.Reader] of a text that [NewTrace] reads.
+// Traffic is a generated trace: an [io.Reader] of the text that [NewTrace] reads.
 type Traffic struct {
 	limit   Limit
 	name    []byte
@@ -16,28 +19,25 @@ type Traffic struct {
 	text    bytes.Buffer
 }
 
-// trafficBegins is when made-up traffic begins.
-var trafficBegins = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+// trafficStart is the instant of the first request. It is fixed, so that the same text always makes the same trace.
+var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// mostRequests is how many requests traffic has at most.
-const mostRequests = 100_000_000
-
-// NewTraffic returns the requests to a limit that a text describes, the same for the same seed. The text is one
-// or more clauses with ";" between them, which go on at the same time:
+// NewTraffic generates requests to a limit, the same ones for the same seed. The text has one or more clauses,
+// separated by ";", which run at the same time:
 //
-//	steady 5/s        requests at even distances, from the first instant
-//	poisson 20/s      requests at random, so many on average and independent of each other
-//	burst 100         so many requests at one instant
+//	steady 5/s        evenly spaced requests, beginning at once
+//	poisson 20/s      random requests, independent of each other, at an average rate
+//	burst 100         requests at one instant
 //
-// and after it, in any order,
+// Each clause can have options, in any order:
 //
-//	for 10m           how long; without it until the last of the other clauses ends, or a minute
-//	at 2m             from when, 0 without it
-//	over 50 keys      by how many keys, 1 without it: in turn, or at random for poisson
-//	taking 800        the count of each request, 1 without it
+//	for 10m           duration; by default until the last of the other clauses ends, or a minute
+//	at 2m             start, 0 by default
+//	over 50 keys      number of keys, 1 by default: in turn, or at random for poisson
+//	taking 800        tokens per request, 1 by default
 //
-// A rate is a number per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests reserve.
-// The error is a [*TrafficError].
+// A rate is a number of requests per unit or duration: 5/s, 100/m, 3/10s. If the limit has capacity 0, the requests
+// reserve. The error is a [*TrafficError].
 func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
 	clauses, err := parseTraffic(text, limit)
 	if err != nil {
@@ -49,6 +49,7 @@ func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
 	}
 	t := &Traffic{limit: limit, name: name}
 	for i, c := range clauses {
+		// Each stream has random numbers of its own, so that editing one clause does not change the others.
 		t.streams = append(t.streams, newStream(c, seed, uint64(i)))
 	}
 	return t, nil
@@ -56,7 +57,7 @@ func NewTraffic(text string, limit Limit, seed uint64) (*Traffic, error) {
 
 // Read implements [io.Reader].
 func (t *Traffic) Read(p []byte) (int, error) {
-	for t.text.Len() < len(p) {
+	for t.text.Len() < len(p) { // no more, since a trace may have 100 million lines
 		s := t.earliest()
 		if s == nil {
 			break
@@ -70,7 +71,7 @@ func (t *Traffic) Read(p []byte) (int, error) {
 	return t.text.Read(p)
 }
 
-// earliest returns the stream with the next request, nil if there are no more.
+// earliest returns the stream with the next request, or nil at the end of all streams.
 func (t *Traffic) earliest() *stream {
 	var first *stream
 	for _, s := range t.streams {
@@ -85,10 +86,10 @@ func (t *Traffic) earliest() *stream {
 func (t *Traffic) write(s *stream) {
 	out := t.text.AvailableBuffer()
 	out = append(out, `{"at":"`...)
-	out = trafficBegins.Add(s.next).AppendFormat(out, time.RFC3339Nano)
+	out = trafficStart.Add(s.next).AppendFormat(out, time.RFC3339Nano)
 	out = append(append(out, `","limit":`...), t.name...)
-	out = t.appendKey(out, s.key())
-	if s.taking > 1 {
+	out = t.appendKey(out, s.keyNumber())
+	if s.taking > 1 { // 1 is the default of a trace
 		out = strconv.AppendInt(append(out, `,"count":`...), s.taking, 10)
 	}
 	if t.limit.Policy.Capacity == 0 {
@@ -99,7 +100,7 @@ func (t *Traffic) write(s *stream) {
 
 // appendKey appends the key with a number, counting from 1.
 func (t *Traffic) appendKey(out []byte, number int64) []byte {
-	switch n := len(t.limit.Key); n {
+	switch len(t.limit.Key) {
 	case 0:
 		return out
 	case 1:
@@ -113,17 +114,72 @@ func (t *Traffic) appendKey(out []byte, number int64) []byte {
 	return append(out, ']')
 }
 
-// appendPart appends part i of the key with a number. The keys of different numbers differ, but for those of
-// which every part is a bool: there the parts are the last digits of the number in base 2.
+// appendPart appends part i of the key with a number. Different numbers make different keys, unless all parts are
+// bools, of which n have 2^n values.
 func appendPart(out []byte, typ string, number int64, i int) []byte {
 	out = append(out, '"')
 	switch typ {
 	case "bool":
-		out = strconv.AppendBool(out, number>>i&1 == 1)
+		out = strconv.AppendBool(out, number>>i&1 == 1) // digit i in base 2, so that several bools count together
 	case "netip.Addr":
-		out = addrOf(number).AppendTo(out)
+		out = privateAddr(number).AppendTo(out)
 	default:
 		out = strconv.AppendInt(out, number, 10)
 	}
 	return append(out, '"')
+}
+
+// privateAddr returns a different address of 10.0.0.0/8 for each number up to maxKeys.
+func privateAddr(number int64) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(number >> 16), byte(number >> 8), byte(number)})
+}
+
+// stream generates the requests of a clause, one after the other.
+type stream struct {
+	clause
+	// next is the time of the next request since the start of the traffic, and made how many there were before it.
+	next   time.Duration
+	made   int64
+	random *rand.Rand
+}
+
+func newStream(c clause, seed, number uint64) *stream {
+	s := &stream{clause: c, next: c.at, random: rand.New(rand.NewPCG(seed, number))}
+	if c.kind == poisson {
+		s.next += s.gap() // the time before the first request is random like the others
+	}
+	return s
+}
+
+func (s *stream) done() bool {
+	if s.kind == burst {
+		return s.made >= s.n
+	}
+	return s.next >= s.clause.at+s.length
+}
+
+func (s *stream) advance() {
+	s.made++
+	switch s.kind {
+	case poisson:
+		s.next += s.gap()
+	case steady:
+		// at + made*per/n in 128 bits: adding rounded gaps would drift, and the product overflows an int64.
+		high, low := bits.Mul64(uint64(s.made), uint64(s.per))
+		after, _ := bits.Div64(high, low, uint64(s.n))
+		s.next = s.clause.at + time.Duration(after)
+	}
+}
+
+// gap returns a random time between two requests. The gaps of a Poisson process are distributed exponentially.
+func (s *stream) gap() time.Duration {
+	return time.Duration(s.random.ExpFloat64() * float64(s.per) / float64(s.n))
+}
+
+// keyNumber returns the number of the key of the next request, counting from 1.
+func (s *stream) keyNumber() int64 {
+	if s.kind == poisson && s.keys > 1 {
+		return 1 + s.random.Int64N(s.keys)
+	}
+	return 1 + s.made%s.keys
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// madeUp returns the text of traffic to a limit.
-func madeUp(t *testing.T, text string, limit Limit, seed uint64) string {
+func generate(t *testing.T, text string, limit Limit, seed uint64) string {
 	t.Helper()
 	traffic, err := NewTraffic(text, limit, seed)
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func madeUp(t *testing.T, text string, limit Limit, seed uint64) string {
 	return string(out)
 }
 
-func TestTraffic(t *testing.T) {
+func TestTrafficIsGenerated(t *testing.T) {
 	limits := limitsForTest()
 	for _, test := range []struct {
 		text  string
@@ -51,13 +51,12 @@ func TestTraffic(t *testing.T) {
 		{"burst 1", Limit{Policy: &runtime.Policy{Name: "export", Capacity: 0}}, `{"at":"2030-01-01T00:00:00Z","limit":"export","reserve":true}
 `},
 	} {
-		assert.Equal(t, test.want, madeUp(t, test.text, test.limit, 1), test.text)
+		assert.Equal(t, test.want, generate(t, test.text, test.limit, 1), test.text)
 	}
 }
 
-// Whatever a text describes, its requests are in order, answered without a fault, and the same when they are
-// read again.
-func TestTrafficIsATrace(t *testing.T) {
+// Generated requests are valid and in order, and JSONL writes a trace with the same decisions.
+func TestTrafficReplaysWithoutFaults(t *testing.T) {
 	text := "steady 7/3s for 10m over 3 keys; burst 20 at 2m; poisson 2/s over 4 keys taking 2; poisson 1/m at 9m for 1h"
 	for _, limit := range limitsForTest() {
 		if len(limit.Key) == 0 {
@@ -73,16 +72,16 @@ func TestTrafficIsATrace(t *testing.T) {
 	}
 }
 
-func TestTrafficIsSeeded(t *testing.T) {
+func TestTrafficDependsOnTheSeedOnly(t *testing.T) {
 	limit := limitsForTest()[0]
-	assert.Equal(t, madeUp(t, "poisson 5/s over 9 keys", limit, 7), madeUp(t, "poisson 5/s over 9 keys", limit, 7))
-	assert.NotEqual(t, madeUp(t, "poisson 5/s", limit, 7), madeUp(t, "poisson 5/s", limit, 8))
-	assert.Equal(t, madeUp(t, "steady 5/s over 9 keys", limit, 7), madeUp(t, "steady 5/s over 9 keys", limit, 8))
+	assert.Equal(t, generate(t, "poisson 5/s over 9 keys", limit, 7), generate(t, "poisson 5/s over 9 keys", limit, 7))
+	assert.NotEqual(t, generate(t, "poisson 5/s", limit, 7), generate(t, "poisson 5/s", limit, 8))
+	assert.Equal(t, generate(t, "steady 5/s over 9 keys", limit, 7), generate(t, "steady 5/s over 9 keys", limit, 8))
 }
 
-// In an hour, as many requests come at random as they should, give or take five standard deviations, and the
-// distances between them have the deviation of an exponential distribution.
-func TestTrafficAtRandom(t *testing.T) {
+// An hour has the expected number of requests, within five standard deviations, and the gaps have the standard
+// deviation of an exponential distribution.
+func TestPoissonTrafficIsAPoissonProcess(t *testing.T) {
 	s := newStream(clause{kind: poisson, n: 20, per: time.Second, length: time.Hour, keys: 1}, 1, 0)
 	n, sum, squares, before := 0.0, 0.0, 0.0, time.Duration(0)
 	for ; !s.done(); s.advance() {
@@ -95,8 +94,7 @@ func TestTrafficAtRandom(t *testing.T) {
 	assert.InDelta(t, 1, math.Sqrt(squares/n-mean*mean)/mean, 0.02)
 }
 
-// A clause that does not say for how long ends with the last of the others.
-func TestTrafficLengths(t *testing.T) {
+func TestClauseWithoutForEndsWithTheLastOther(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want []time.Duration
@@ -104,7 +102,7 @@ func TestTrafficLengths(t *testing.T) {
 		{"steady 5/s for 10m; burst 100 at 2m; poisson 20/s", []time.Duration{10 * time.Minute, 0, 10 * time.Minute}},
 		{"burst 100 at 2m; poisson 20/s at 30s", []time.Duration{0, 90 * time.Second}},
 		{"poisson 20/s", []time.Duration{time.Minute}},
-		{"poisson 20/s at 5m; steady 1/s for 1d at 1w", []time.Duration{8*day - 5*time.Minute, day}},
+		{"poisson 20/s at 5m; steady 1/s for 1d at 1w", []time.Duration{8*words.Day - 5*time.Minute, words.Day}},
 		{"steady 1/h at 1h30m", []time.Duration{time.Minute}},
 	} {
 		clauses, err := parseTraffic(test.text, limitsForTest()[0])
@@ -117,7 +115,7 @@ func TestTrafficLengths(t *testing.T) {
 	}
 }
 
-func TestTrafficErrors(t *testing.T) {
+func TestTrafficErrorHasACaretAtItsColumn(t *testing.T) {
 	const kinds, rates, durations = "expected steady, poisson or burst", "expected a rate such as 5/s, 100/m or 3/10s",
 		"expected a duration such as 90s, 10m or 1d, at most 3650d"
 	for _, test := range []struct{ text, problem, caret string }{
@@ -136,8 +134,8 @@ func TestTrafficErrors(t *testing.T) {
 		{"steady 5/", rates, "       ^"},
 		{"steady 1.5/s", rates, "       ^"},
 		{"steady 9999999999/s", rates, "       ^"},
-		{"burst x", "expected how many requests at once, a number from 1 to 100,000,000", "      ^"},
-		{"burst 5 for 1m", "a burst is at one instant; say when with at", "        ^"},
+		{"burst x", "expected the number of requests, from 1 to 100,000,000", "      ^"},
+		{"burst 5 for 1m", "a burst has no duration; set its start with at", "        ^"},
 		{"steady 5/s for", durations, "              ^"},
 		{"steady 5/s for 0s", durations, "               ^"},
 		{"steady 5/s for -1s", durations, "               ^"},
@@ -145,16 +143,16 @@ func TestTrafficErrors(t *testing.T) {
 		{"steady 5/s for 99999999999999h", durations, "               ^"},
 		{"steady 5/s at 1x", durations, "              ^"},
 		{"steady 5/s for 1m for 1m", "for is given twice", "                  ^"},
-		{"steady 5/s over 0 keys", "expected by how many keys, a number from 1 to 16,777,216", "                ^"},
-		{"steady 5/s over 5 cars", "expected keys", "                  ^"},
-		{"steady 5/s taking all", "expected how many tokens each request takes, a number from 1 to 2,000,000,000,000,000", "                  ^"},
-		{"steady 1000000/s for 10d", "these are more than 100,000,000 requests", "^"},
+		{"steady 5/s over 0 keys", "expected the number of keys, from 1 to 16,777,216", "                ^"},
+		{"steady 5/s over 5 cars", "expected the word keys", "                  ^"},
+		{"steady 5/s taking all", "expected the number of tokens per request, from 1 to 2,000,000,000,000,000", "                  ^"},
+		{"steady 1000000/s for 10d", "the traffic has more than 100,000,000 requests; shorten it, or lower its rates", "^"},
 	} {
 		_, err := NewTraffic(test.text, limitsForTest()[0], 1)
 		assert.EqualError(t, err, test.problem+"\n  "+test.text+"\n  "+test.caret, test.text)
 	}
 	_, err := NewTraffic("steady 5/s over 2 keys", limitsForTest()[3], 1)
-	assert.EqualError(t, err, "the limit has one shared counter and no keys\n  steady 5/s over 2 keys\n             ^")
+	assert.EqualError(t, err, "the limit has no key; remove over\n  steady 5/s over 2 keys\n             ^")
 	_, err = NewTraffic("日本", limitsForTest()[0], 1)
 	traffic := new(TrafficError)
 	require.ErrorAs(t, err, &traffic)

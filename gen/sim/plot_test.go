@@ -9,18 +9,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Whatever the span, a timeline has few bins, and a column of the plot holds exactly what happened in its time.
-func TestTimelineCountsEachColumn(t *testing.T) {
+// However long the trace is, a timeline has few bins, and each column counts exactly the decisions in its time.
+func TestTimelineCountsEachColumnExactly(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	decisions := []runtime.Decision{{Allowed: true}, {Allowed: true, Delay: 1}, {}}
 	for range 300 {
 		span := time.Duration(1) << random.IntN(62)
 		ats := make([]int64, 1+random.IntN(200))
 		for i := range ats {
-			ats[i] = random.Int64N(int64(span)) + int64(500*day)
+			ats[i] = random.Int64N(int64(span)) + int64(500*words.Day)
 		}
 		slices.Sort(ats)
 		var line timeline
@@ -31,9 +32,9 @@ func TestTimelineCountsEachColumn(t *testing.T) {
 			answers[i] = random.IntN(3)
 			line.add(at, decisions[answers[i]])
 		}
-		require.LessOrEqual(t, len(line.bins), mostBins)
+		require.LessOrEqual(t, len(line.bins), maxBins)
 		a := axisOf()
-		require.LessOrEqual(t, a.columns(), int64(mostColumns))
+		require.LessOrEqual(t, a.columns(), int64(maxColumns))
 		for i, at := range ats {
 			column := at/int64(a.width) - a.first/int64(a.width)
 			b := want[column]
@@ -46,21 +47,21 @@ func TestTimelineCountsEachColumn(t *testing.T) {
 	}
 }
 
-func TestBinWidthsDivideEachOther(t *testing.T) {
+func TestBinWidthsDivideEachOtherAndAreColumnWidths(t *testing.T) {
 	for i, width := range binWidths[1:] {
 		assert.Zero(t, width%binWidths[i], width)
 		assert.Contains(t, columnWidths, width)
 	}
 	longest := int64(lastInstant.Sub(firstInstant))
-	assert.LessOrEqual(t, longest/int64(columnWidths[len(columnWidths)-1]), int64(mostColumns), "all of the time that a trace can have fits")
+	assert.LessOrEqual(t, longest/int64(columnWidths[len(columnWidths)-1]), int64(maxColumns), "a trace can be longer than the widest columns")
 }
 
-func TestBars(t *testing.T) {
+func TestBarsShowEvenOneRequest(t *testing.T) {
 	assert.Equal(t, []string{" ▁▁▄█"}, bars([]int64{0, 1, 100, 500, 1000}, 1000, 1))
 	assert.Equal(t, []string{"    █", "   ▁█", " ▁▁██"}, bars([]int64{0, 1, 40, 360, 1000}, 1000, 3))
 }
 
-func TestAxisLabels(t *testing.T) {
+func TestAxisLabelsAreRoundTimes(t *testing.T) {
 	at := func(text string) int64 {
 		v, err := time.Parse(time.DateTime, text)
 		require.NoError(t, err)

@@ -1,0 +1,187 @@
+package explain
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// Fields returns the names of all fields of limits.yaml.
+func Fields() (names []string) {
+	for _, f := range spec.Fields() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// WriteField prints the page of a field: its meaning, the values it accepts, its default and an example. It prints
+// nothing if name is not one of [Fields]. It returns the error of w.
+func WriteField(w io.Writer, name string, color bool) error {
+	p := newPage(color)
+	for _, f := range spec.Fields() {
+		if f.Name == name {
+			p.field(f)
+		}
+	}
+	return p.writeTo(w)
+}
+
+func (p *page) field(f spec.Field) {
+	p.title("%s: a field of %s", f.Name, f.Of)
+	p.paragraph("meaning", f.Meaning)
+	p.paragraph("write", f.Accepts)
+	switch {
+	case f.Required:
+		p.paragraph("if omitted", "the file is not valid: the field is required")
+	case f.Absent != "":
+		p.paragraph("if omitted", f.Absent)
+	}
+	p.block("example", f.Example)
+}
+
+// IDs returns all words with a page besides the fields: the ids of the rules of limits.yaml and of changes, the classes
+// of changes, the labels of the notes of a review, and the levels of annotations.
+func IDs() (ids []string) {
+	for _, r := range spec.Rules() {
+		ids = append(ids, r.ID)
+	}
+	for _, k := range spec.ChangeKinds() {
+		ids = append(ids, k.ID)
+	}
+	for _, t := range terms {
+		ids = append(ids, t.word)
+	}
+	return ids
+}
+
+// WriteID prints the page of one of [IDs], with an example. It prints nothing for another id. It returns the error of w.
+func WriteID(w io.Writer, id string, color bool) error {
+	p := newPage(color)
+	for _, r := range spec.Rules() {
+		if r.ID == id {
+			p.rule(r)
+		}
+	}
+	for _, k := range spec.ChangeKinds() {
+		if k.ID == id {
+			p.change(k)
+		}
+	}
+	for _, t := range terms {
+		if t.word == id {
+			p.term(t)
+		}
+	}
+	return p.writeTo(w)
+}
+
+// rule shows a file that breaks the rule, the output of check for it, and a corrected file.
+func (p *page) rule(r spec.Rule) {
+	p.title("%s: an error that check reports", r.ID)
+	p.paragraph("rule", r.Summary)
+	if r.Wrong == "" {
+		p.paragraph("example", "none, because such a file is too long to show.")
+		return
+	}
+	p.block("wrong", r.Wrong)
+	var output bytes.Buffer
+	_, diagnostics := spec.Parse("limits.yaml", []byte(r.Wrong))
+	diagnostics.WriteText(&output, false) // a buffer returns no error
+	p.block("check prints", narrow(output.String()))
+	p.block("right", r.Right)
+}
+
+// change shows two files that differ by the change, the output of diff for them, and the classes in both directions.
+func (p *page) change(k spec.ChangeKind) {
+	p.title("%s: a change that diff reports", k.ID)
+	p.paragraph("change", k.Summary)
+	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+	r := review.Of(old, new)
+	// One example serves for both directions, since most edits have a looser and a tighter one.
+	forward, back := classesOf(r, k.ID), classesOf(review.Of(new, old), k.ID)
+	classes := "The example below is " + forward
+	if back != "" && back != forward {
+		classes += "; the opposite edit is " + back
+	}
+	p.paragraph("classes", classes+".")
+	p.block("old", k.Old)
+	p.block("new", k.New)
+	for _, s := range r.Subjects {
+		p.block("diff prints", narrow(strings.Join(s.Lines(), "\n")))
+	}
+}
+
+// example parses a file of [spec.ChangeKinds], all of which are valid.
+func example(name, text string) *spec.File {
+	file, diagnostics := spec.Parse(name, []byte(text))
+	if len(diagnostics) > 0 {
+		panic("explain: an example is not valid: " + diagnostics[0].Message)
+	}
+	return file
+}
+
+// classesOf lists the classes of the changes with an id; "" without such changes.
+func classesOf(r *review.Review, id string) string {
+	var classes []string
+	for _, s := range r.Subjects {
+		for _, f := range s.Findings {
+			for _, class := range f.Classes {
+				if f.ID == id {
+					classes = append(classes, string(class))
+				}
+			}
+		}
+	}
+	return words.List(classes, "and")
+}
+
+// term is a word that a review prints about a change, besides the ids of changes.
+type term struct{ word, category, meaning string }
+
+// The categories of terms, as titles print them.
+const (
+	aClass = "a class of changes"
+	aNote  = "a label of the notes of diff"
+	aLevel = "a level of annotations"
+)
+
+var terms = []term{
+	{string(review.Loosened), aClass, "The edit lets more tokens through in some interval than before, allows larger reservations, or removes a restriction of a single field, such as a shorter denyCache. Compare the numbers before and after."},
+	{string(review.Tightened), aClass, "The edit lets fewer tokens through in some interval than before, or allows smaller reservations only, so that some requests that passed before are denied. An edit can be both loosened and tightened: for example, looser in short intervals and tighter in long ones."},
+	{string(review.StoredState), aClass, "The edit changes the meaning of stored rows, or leaves rows behind. The notes on the deploy describe the state of a key right after it, and any SQL that helps."},
+	{string(review.Breaking), aClass, "Code that calls the limit no longer compiles, or means something else."},
+	{string(review.Added), aClass, "The limit is new. It has no effect until code calls it."},
+	{string(review.Removed), aClass, "The limit is gone, and no other limit replaces it."},
+	{string(review.Renamed), aClass, "The limit probably has a new name: one limit is gone, and a similar one is new. Counts are stored by name."},
+	{string(review.Cosmetic), aClass, "The edit is in none of the other classes: it changes neither decisions, nor stored rows, nor calls."},
+	{review.Rule, aNote, "What the limit does after the edit."},
+	{review.Calls, aNote, "What happens to the code that calls the limit."},
+	{review.Deploy, aNote, "What happens to stored rows when the new version starts, and while old and new versions run side by side."},
+	{"sql", aNote, "A statement to run by hand, and when to run it. The table is rate_limits unless you chose another name."},
+	{"notice", aLevel, "With -format github: an edit that is neither loosened, breaking nor removed and does not touch stored state."},
+	{"warning", aLevel, "With -format github: an edit that is loosened, breaking or removed, or touches stored state."},
+	{"error", aLevel, "With -format github: an edit that -fail-on rejects, or an error in a file."},
+}
+
+// term prints the meaning of a word and, for a class, the ids of the changes with an example of that class.
+func (p *page) term(t term) {
+	p.title("%s: %s", t.word, t.category)
+	p.paragraph("meaning", t.meaning)
+	if t.category != aClass {
+		return
+	}
+	var ids []string
+	for _, k := range spec.ChangeKinds() {
+		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+		both := classesOf(review.Of(old, new), k.ID) + " " + classesOf(review.Of(new, old), k.ID)
+		if slices.Contains(strings.Fields(strings.ReplaceAll(both, ",", "")), t.word) {
+			ids = append(ids, k.ID)
+		}
+	}
+	p.paragraph("examples", "ratelimitgen explain "+strings.Join(ids, ", "))
+}
