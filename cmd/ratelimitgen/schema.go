@@ -43,14 +43,8 @@ func prepareSchema(flags *flag.FlagSet) action {
 	}
 }
 
-// dialects returns the dialects that sql supports, the default first. The README's table of databases lists them
-// too, and [TestReadmeListsEveryDialect] fails if one is missing there.
-func dialects() []sqlstore.Dialect {
-	return []sqlstore.Dialect{sqlstore.SQLite, sqlstore.Postgres, sqlstore.MariaDB, sqlstore.MySQL}
-}
-
 func dialectNames() (names []string) {
-	for _, d := range dialects() {
+	for _, d := range sqlstore.Dialects() {
 		names = append(names, d.Name)
 	}
 	return names
@@ -87,8 +81,8 @@ func (a *sqlArgs) run(s streams, args []string) error {
 	if a.table == "" {
 		return usagef("-table must name a table") // DDL would take "" for the default
 	}
-	i := slices.IndexFunc(dialects(), func(d sqlstore.Dialect) bool { return d.Name == a.dialect.value })
-	ddl, err := dialects()[i].DDL(a.table)
+	i := slices.IndexFunc(sqlstore.Dialects(), func(d sqlstore.Dialect) bool { return d.Name == a.dialect.value })
+	ddl, err := sqlstore.Dialects()[i].DDL(a.table)
 	if err != nil {
 		return usageError{err.Error()}
 	}
