@@ -180,6 +180,7 @@ type field map[string]*instance
 func (r *report) openAll(ctx context.Context, s *site, l limit, names []string) field {
 	open := field{}
 	for _, c := range contenders {
+		// A contender that has failed once is not tried again, because each attempt may take until setupTimeout.
 		if !slices.Contains(names, c.name) || r.NotRun[c.name] != "" {
 			continue
 		}
@@ -201,6 +202,7 @@ func (f field) warm(ctx context.Context, names, keys []string) {
 	for _, name := range names {
 		if o := f[name]; o != nil {
 			ctx, cancel := context.WithTimeout(ctx, warmUp)
+			// An error is not fatal here: if it comes again, the heat reports it.
 			if err := takeEach(ctx, o.take, len(keys), func(i int) string { return keys[i] }); err != nil {
 				logf("%s: %v", name, err)
 			}

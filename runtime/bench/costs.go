@@ -77,6 +77,7 @@ func costOf(ctx context.Context, s *site, c contender, p plan) (cost, error) {
 	meters := make([]meter, len(batchSizes))
 	for turn := range p.turns {
 		for i := range meters {
+			// Each turn begins with another size, as in heats.
 			i = (i + turn) % len(meters)
 			if err := meters[i].run(ctx, o, batchSizes[i], p.pace, usage); err != nil {
 				return cost{}, err
@@ -101,6 +102,7 @@ func (m *meter) run(ctx context.Context, o *instance, rows int, p pace, usage cp
 	var began time.Time
 	var before time.Duration
 	for start := time.Now(); done == 0 || time.Since(start) < p.leadIn+p.length; {
+		// The lead-in ends between statements, so that no statement is measured in part.
 		if began.IsZero() && time.Since(start) >= p.leadIn {
 			began, before = time.Now(), usage.now()
 		}
@@ -119,6 +121,7 @@ func (m *meter) run(ctx context.Context, o *instance, rows int, p pace, usage cp
 // anyKeys returns n different keys of the table.
 func anyKeys(n int) []string {
 	keys := make([]string, n)
+	// Spread over the table, because neighbours share pages.
 	first, stride := rand.IntN(costRows), costRows/n
 	for i := range keys {
 		keys[i] = keyOf((first + i*stride) % costRows)

@@ -54,6 +54,7 @@ func (r *report) measureCounts(ctx context.Context, s *site, _ plan) error {
 
 // tallyOf returns the counts of a decision of a contender.
 func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
+	// One connection and one row: the setup of a second connection would be counted as round trips.
 	small := &site{servers: s.servers, dir: s.dir, rows: 1, conns: 1}
 	trips, stop, err := small.watch(c)
 	if err != nil {
@@ -141,6 +142,7 @@ func newProxy(target string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The dial was only to learn whether there is a server.
 	server.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,6 +177,7 @@ func (p *proxy) connect(client net.Conn) {
 		return
 	}
 	var sending atomic.Bool
+	// A request that arrives in several reads is one round trip, and so are pipelined requests.
 	go forward(client, server, func() { sending.Store(false) })
 	forward(server, client, func() {
 		if !sending.Swap(true) {
@@ -225,6 +228,7 @@ func trace(conn sqlite.ExecQuerierContext) error {
 	}
 	tls := libc.NewTLS()
 	defer tls.Close()
+	// The layout of a Go func value that libc calls through, as the driver makes its own callbacks.
 	callback := *(*uintptr)(unsafe.Pointer(&struct{ f traceFunc }{onStatement}))
 	if rc := sqlite3.Xsqlite3_trace_v2(tls, uintptr(db.Uint()), sqlite3.SQLITE_TRACE_STMT, callback, 0); rc != sqlite3.SQLITE_OK {
 		return fmt.Errorf("sqlite3_trace_v2: code %d", rc)

@@ -126,6 +126,7 @@ func growthOf(ctx context.Context, s *site, p plan, c contender) (growth, error)
 			if ctx.Err() != nil {
 				return growth{}, ctx.Err()
 			}
+			// In alternating order, so that neither table always has the warmer caches.
 			i = (i + turn) % len(tables)
 			r, err := measure(tables[i].take, loads[i], p.pace)
 			if err != nil {

@@ -71,6 +71,7 @@ func planOf(o options) plan {
 	case o.all:
 		p.heats = everything()
 	}
+	// With -quick too: every aim needs a figure.
 	for _, r := range ratios {
 		p.heats = with(p.heats, r)
 	}
@@ -121,6 +122,7 @@ func (p plan) maxKeys() (most int) {
 
 // paceOf returns the pace for a contender.
 func (p plan) paceOf(name string) pace {
+	// In memory, reading the clock costs as much as a decision.
 	if c, _ := find(name); c.kind == memory || c.kind == mostlyMemory {
 		p.pace.stride = 64
 	}
@@ -129,6 +131,7 @@ func (p plan) paceOf(name string) pace {
 
 // run measures, and prints the results. When ctx ends it stops after the current round, and drops its tables.
 func run(ctx context.Context, o options, out io.Writer) error {
+	// Before the run, which takes a quarter of an hour.
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -191,6 +194,7 @@ func (o options) check() error {
 // measure runs the plan, and compares the results with the aims.
 func (r *report) measure(ctx context.Context, s *site, p plan) error {
 	for _, step := range []func(context.Context, *site, plan) error{
+		// The counts come first: they open every contender by itself, so those that cannot run are known at once.
 		r.measureCounts, r.race, r.raceDenied, r.measureMemory, r.measureCosts, r.measureGrowth,
 	} {
 		if err := step(ctx, s, p); err != nil {
@@ -211,5 +215,6 @@ func (r *report) skip(name string, err error) {
 
 // logf prints a line of progress with the time.
 func logf(format string, args ...any) {
+	// Standard output has nothing but the tables.
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", slices.Insert(args, 0, any(time.Now().Format(time.TimeOnly)))...)
 }

@@ -101,6 +101,7 @@ func markdownTable(rows [][]string) string {
 	}
 	rows = slices.Insert(rows, 1, slices.Repeat([]string{"---"}, len(rows[0])))
 	var b strings.Builder
+	// Errors of drivers may have line breaks, and a pipe would begin another cell.
 	escape := strings.NewReplacer("|", "\\|", "\n", " ")
 	for _, row := range rows {
 		b.WriteString("|")
@@ -167,6 +168,7 @@ func withTables(text, tables string) (string, error) {
 		return "", fmt.Errorf("no line %q with a line %q after it",
 			strings.TrimSpace(tablesBegin), strings.TrimSpace(tablesEnd))
 	}
+	// The lines stay, so that the next run finds them.
 	return before + tablesBegin + tables + tablesEnd + after, nil
 }
 

@@ -32,6 +32,7 @@ func oursOnSQLite(as variant) opener {
 		if err != nil {
 			return nil, err
 		}
+		// The store opens the file again, with its own connections and settings.
 		if err := t.db.Close(); err != nil {
 			return nil, err
 		}
@@ -40,6 +41,7 @@ func oursOnSQLite(as variant) opener {
 			return nil, err
 		}
 		o := ourStore(store, as, l, func() {})
+		// SQLite runs in this process.
 		o.pid = func(context.Context) (int, error) { return os.Getpid(), nil }
 		return o, nil
 	}
@@ -77,6 +79,7 @@ func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 	}
 	return &instance{
 		take: func(ctx context.Context, key string) (bool, error) {
+			// A new handle for each call, as generated code makes it: encoding the key is part of the cost.
 			d, err := limiter.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
@@ -141,6 +144,7 @@ func (t *table) upserting(l limit) (*instance, error) {
 	}
 	return &instance{
 		take: func(ctx context.Context, key string) (bool, error) {
+			// The timestamp changes, because databases skip the write of an unchanged row.
 			_, err := upsert.ExecContext(ctx, l.name, key, 0, 1.0, time.Now().UnixNano(), 0.0)
 			return err == nil, err
 		},
@@ -190,6 +194,7 @@ func (b *bucket) take(ctx context.Context, key string) (bool, error) {
 	}
 	defer tx.Rollback()
 	now := time.Now().UnixNano()
+	// A key without a row has a full bucket.
 	value, ts := float64(b.capacity), now
 	err = tx.StmtContext(ctx, b.read).QueryRowContext(ctx, b.limit.name, key).Scan(&value, &ts)
 	isNew := errors.Is(err, sql.ErrNoRows)

@@ -21,6 +21,7 @@ func openXTimeRate(_ context.Context, _ *site, l limit) (*instance, error) {
 		take: func(_ context.Context, key string) (bool, error) {
 			limiter, ok := limiters.Load(key)
 			if !ok {
+				// Another goroutine may have stored a limiter meanwhile.
 				limiter, _ = limiters.LoadOrStore(key, rate.NewLimiter(perSecond, l.capacity))
 			}
 			return limiter.(*rate.Limiter).Allow(), nil
@@ -58,6 +59,7 @@ func (s *site) openRedis() (*redis.Client, error) {
 		return nil, err
 	}
 	o.PoolSize = s.connections(redisConns)
+	// Callers outnumber connections. They must wait for one, not fail.
 	o.PoolTimeout = setupTimeout
 	client := redis.NewClient(o)
 	if err := withSetupTimeout(func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
@@ -97,6 +99,7 @@ func openThrottled(_ context.Context, s *site, l limit) (*instance, error) {
 		return nil, err
 	}
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		// throttled allows one request more than MaxBurst at once.
 		MaxRate: throttled.PerDuration(l.rate, l.period), MaxBurst: l.capacity - 1,
 	})
 	if err != nil {
@@ -126,6 +129,7 @@ func deleteAndClose(client *redis.Client, prefix string) func() {
 func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error {
 	keys := client.Scan(ctx, 0, pattern, 1000).Iterator()
 	for keys.Next(ctx) {
+		// Del would block the server, which other contenders may be using.
 		if err := client.Unlink(ctx, keys.Val()).Err(); err != nil {
 			return err
 		}

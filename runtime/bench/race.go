@@ -93,6 +93,7 @@ func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[
 	}
 	var cells []cell
 	for _, name := range h.names {
+		// A contender without all turns cannot be compared turn by turn.
 		if out[name] == nil && len(rounds[name]) == p.turns {
 			cells = append(cells, newCell(name, l, rounds[name]))
 		}
@@ -150,10 +151,12 @@ func measure(take takeFunc, l load, p pace) (round, error) {
 	for i := range callers {
 		callers[i] = &caller{
 			load: l, take: take, stride: p.stride,
+			// The same seeds for every contender, so that all get the same sequence of keys.
 			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}
+	// So that no contender pays for the garbage of the one before.
 	runtime.GC()
 	var all sync.WaitGroup
 	began := time.Now()
@@ -177,6 +180,7 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 			r.err = c.err
 		}
 	}
+	// A contender that decides wrongly may be fast because of it.
 	if wrong > 0 {
 		return round{}, fmt.Errorf("%d of %d calls were decided wrongly", wrong, calls)
 	}
@@ -214,6 +218,7 @@ func (c *caller) run() {
 		for range c.stride - 1 {
 			failed += c.once(ctx)
 		}
+		// One clock for all callers, read relative to the same instant, so that rounds end together.
 		start := time.Since(c.began)
 		failed += c.once(ctx)
 		end := time.Since(c.began)
@@ -251,6 +256,7 @@ func takeEach(ctx context.Context, take takeFunc, n int, key func(int) string) e
 	for range cap(errs) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				// ctx is checked between calls. Canceling a call would close its connection.
 				if _, err := take(context.Background(), key(i)); err != nil {
 					errs <- err
 					return

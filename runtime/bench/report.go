@@ -52,6 +52,7 @@ func describeMachine() machine {
 // cell returns the result of a contender under a load that is allowed, or nil.
 func (r *report) cell(name string, callers, keys int) *cell {
 	i := slices.IndexFunc(r.Cells, func(c cell) bool {
+		// Denials are cheaper than grants, and have no aims.
 		return c.Contender == name && c.Callers == callers && c.Keys == keys && !c.Denied
 	})
 	if i < 0 {

@@ -65,6 +65,7 @@ func (s servers) address(name server) (string, error) {
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
+		// The error of url.Parse would quote the password.
 		return "", errors.New("the data source name of Postgres is not a URL")
 	}
 	return fmt.Sprintf("%s:%s", u.Hostname(), cmp.Or(u.Port(), "5432")), nil
@@ -72,6 +73,7 @@ func (s servers) address(name server) (string, error) {
 
 // through returns the servers with one of them moved to another address, that of a proxy.
 func (s servers) through(name server, address string) (servers, error) {
+	// A copy, because the other contenders connect without the proxy.
 	moved := servers{}
 	for n, dsn := range s {
 		moved[n] = dsn
@@ -110,6 +112,7 @@ func settingsOf(ctx context.Context, s *site) settings {
 		mysqlDB: mysqlSettings,
 	} {
 		if text, err := s.selectText(ctx, name, query); err == nil {
+			// MariaDB and MySQL share the query.
 			found[name] = strings.Replace(text, "server ", string(name)+" ", 1)
 		}
 	}

@@ -58,15 +58,18 @@ func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, er
 		"_txlock": {"immediate"},
 	}
 	t = &table{dialect: sqlstore.SQLite, name: sqlstore.DefaultTable}
+	// Immediate transactions, because one that becomes a writer after a read fails with SQLITE_BUSY at once.
 	if t.db, err = sql.Open("sqlite", "file:"+path+"?"+options.Encode()); err != nil {
 		return nil, err
 	}
+	// SQLite has one writer. More connections would sleep in busy_timeout.
 	return t, t.setUp(ctx, l, s.rows, 1)
 }
 
 // setUp creates the table and its rows. If it fails, it drops the table and closes the database.
 func (t *table) setUp(ctx context.Context, l limit, rows, conns int) error {
 	t.db.SetMaxOpenConns(conns)
+	// By default only 2 connections stay open while idle, and contenders would measure the opening of others.
 	t.db.SetMaxIdleConns(conns)
 	if err := withSetupTimeout(t.create); err != nil {
 		return errors.Join(err, t.db.Close())
@@ -89,6 +92,7 @@ func (t *table) create(ctx context.Context) error {
 
 // drop drops the table and closes the database. SQLite files are removed with their directory.
 func (t *table) drop() {
+	// Not with the context of the run: after Ctrl-C the table must still be dropped.
 	err := withSetupTimeout(func(ctx context.Context) error {
 		_, err := t.db.ExecContext(ctx, "DROP TABLE "+t.name)
 		return err
@@ -103,6 +107,7 @@ func (t *table) drop() {
 func (t *table) prepareUpsert() (*sql.Stmt, error) {
 	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?) "
 	if t.dialect.Quote == "`" {
+		// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
 		return t.prepare(insert + "ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)")
 	}
 	return t.prepare(insert + `ON CONFLICT (name, {key}, shard)
@@ -155,12 +160,14 @@ func fillTexts(dialect string, rows int) []string {
 		return []string{
 			insert + fmt.Sprintf(`SELECT '{limit}', '{user}' || lpad(CAST(n AS TEXT), 8, '0'), 0, {value}, {ts}, 0
 				FROM generate_series(0, %d) n`, rows-1),
+			// Otherwise autovacuum would run during the measurement.
 			"VACUUM (ANALYZE) {table}",
 		}
 	case "sqlite":
 		return []string{
 			insert + fmt.Sprintf(`WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < %d)
 				SELECT '{limit}', printf('{user}%%08d', n), 0, {value}, {ts}, 0 FROM numbers`, rows-1),
+			// Otherwise the first measured commits would write the log of the fill to the database.
 			"PRAGMA wal_checkpoint(TRUNCATE)",
 		}
 	}

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs a MySQL server on loopback. Debian has MySQL in unstable only, so that its packages, and the libraries that
-# they need, are unpacked into DIR and run from there: nothing is installed.
+# Runs a MySQL server on loopback. Debian has MySQL only in unstable, so its packages and their libraries are unpacked into
+# DIR and run from there. Nothing is installed.
 #
-#   mysql.sh start DIR PORT   get the server if it is not in DIR, start it at PORT, and wait until it answers
+#   mysql.sh start DIR PORT   download the server if it is not in DIR, start it at PORT, and wait until it answers
 #
-# The user is root, without a password, and the database test. The server goes on when the script ends; its data
-# is in DIR/data.
+# The user is root, without a password, and the database test. The server keeps running when the script ends. Its data is
+# in DIR/data.
 set -eu
 
 [ "$#" = 3 ] && [ "$1" = start ] || { sed -n 's/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -14,7 +14,7 @@ dir=$(cd "$2" && pwd)
 port=$3
 root=$dir/root
 
-# unpack: get the packages of the server from unstable, without a change of those that are installed.
+# unpack: download the packages of the server from unstable, without changing the installed packages.
 unpack() {
 	rm -rf "$dir/apt" "$root"
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/root.new"

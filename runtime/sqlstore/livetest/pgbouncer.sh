@@ -1,21 +1,21 @@
 #!/bin/sh
-# Runs a PgBouncer on loopback, of a test's own: nothing outside DIR is touched, and nothing remains of it.
+# Runs a PgBouncer on loopback for tests. All files are in DIR, which guard removes.
 #
 #   pgbouncer.sh start DIR PORT HOST:PORT/DATABASE RELEASE [SETTING=VALUE...]
-#                           start it at PORT, before the database of that server, with settings of its own
-#   pgbouncer.sh guard DIR  wait for the end of the standard input; then end it and remove DIR
+#                           start it at PORT, in front of that database, with these settings
+#   pgbouncer.sh guard DIR  wait for the end of the standard input; then kill it and remove DIR
 #
-# Its databases are named for their pool mode: session, transaction and statement, each with 4 connections, and
-# single, with one connection in transaction mode. The database nowhere has no server. The user is postgres, without a password. RELEASE is "installed",
-# or a suite of Debian whose PgBouncer is unpacked into DIR with its libraries and run from there. The status is 3 if
-# none is installed.
+# Its databases are named after their pool mode: session, transaction and statement, each with 4 connections, and single,
+# with one connection in transaction mode. The database nowhere has no server. The user is postgres, without a password.
+# RELEASE is "installed", or a suite of Debian whose PgBouncer is unpacked into DIR with its libraries and run from there.
+# The status is 3 if the installed one is missing.
 set -eu
 
 verb=$1
 dir=$2
 root=$dir/root
 
-# own COMMAND...: run a command as somebody else than root, to whom PgBouncer does not start.
+# own COMMAND...: run a command as a user other than root, because PgBouncer refuses to run as root.
 own() {
 	if [ "$(id -u)" = 0 ]; then
 		runuser -u postgres -- "$@"
@@ -24,7 +24,7 @@ own() {
 	fi
 }
 
-# unpack SUITE: get PgBouncer and its libraries, without a change of the packages that are installed.
+# unpack SUITE: download PgBouncer and its libraries, without changing the installed packages.
 unpack() {
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$root"
 	: >"$dir/apt/status"

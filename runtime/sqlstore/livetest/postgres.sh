@@ -1,23 +1,22 @@
 #!/bin/sh
-# Runs a PostgreSQL server on loopback, of a test's own: nothing outside DIR is touched, and nothing
-# remains of it.
+# Runs a PostgreSQL server on loopback for tests. All files are in DIR, which guard removes.
 #
 #   postgres.sh start DIR PORT     start the server, at PORT
-#   postgres.sh restart DIR        end it without any preparation, as a crash would, and start it again
-#   postgres.sh standby DIR PORT   start a replica of it, which only reads, at PORT+1
-#   postgres.sh guard DIR          wait for the end of the standard input; then end all and remove DIR
+#   postgres.sh restart DIR        kill it as a crash would, and start it again
+#   postgres.sh standby DIR PORT   start a read-only replica of it at PORT+1
+#   postgres.sh guard DIR          wait for the end of the standard input; then kill all servers and remove DIR
 #
-# The user is postgres, without a password, and the database postgres. Only a user guarded, if one is created,
-# is asked for a password. The status is 3 if the server is not installed.
+# The user is postgres, without a password, and the database postgres. Only the user guarded, if a test creates it, needs a
+# password. The status is 3 if the server is not installed.
 set -eu
 
 verb=$1
 dir=$2
 
-# The newest release that is installed: Debian keeps them out of the PATH.
+# The newest installed release. Debian does not put them into the PATH.
 PATH=$PATH$(printf ':%s' $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -rV))
 
-# own COMMAND...: run a command as somebody else than root, to whom the server does not start.
+# own COMMAND...: run a command as a user other than root, because Postgres refuses to run as root.
 own() {
 	if [ "$(id -u)" = 0 ]; then
 		runuser -u postgres -- env PATH="$PATH" "$@"

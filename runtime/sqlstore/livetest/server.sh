@@ -3,7 +3,7 @@
 # Software that is not installed is unpacked into RATELIMITGEN_SERVERS, by default /var/cache/ratelimitgen, and run from
 # there.
 #
-#   server.sh get KIND                unpack the software, if it is not installed or unpacked yet
+#   server.sh get KIND                unpack the software, unless it is installed or unpacked
 #   server.sh start DIR PORT KIND     get and start a server at PORT, and wait until it answers
 #   server.sh again DIR               start it again after it was killed
 #   server.sh standby DIR PORT        start a standby of a postgres at PORT+1; every commit waits for it
@@ -21,7 +21,7 @@
 #                              arguments of start are the port of the Postgres behind it and the pool mode
 #
 # The user is postgres or root, without a password; the database is test for MariaDB and MySQL, and postgres otherwise.
-# Postgres answers at 127.0.0.2 too, so that a firewall can tell clients from replication. DIR/pid has the process id
+# Postgres also listens at 127.0.0.2, so that a firewall can distinguish clients from replication. DIR/pid has the process id
 # of the server. The status is 3 if the software is not installed.
 set -eu
 
@@ -44,7 +44,7 @@ own() {
 # give FILE...: let the user of own write files.
 give() { [ "$(id -u)" != 0 ] || chown -R "${account:-postgres}" "$@"; }
 
-# from_debian SUITE PACKAGE: unpack a package of another release of Debian, and what it depends on.
+# from_debian SUITE PACKAGE: unpack a package of another release of Debian, and its dependencies.
 from_debian() {
 	root=$cache/$kind
 	[ ! -d "$root" ] || return 0
@@ -70,7 +70,7 @@ from_debian() {
 	rm -rf "$at"
 }
 
-# run PROGRAM OPTION...: become a program that is installed or was unpacked, with its own loader and libraries.
+# run PROGRAM OPTION...: exec an installed or unpacked program, with its own loader and libraries.
 run() {
 	program=$1
 	shift
@@ -160,7 +160,7 @@ start_mariadb() {
 start_mysql() {
 	[ -d "$dir/root" ] || ln -s "${RATELIMITGEN_MYSQL_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ratelimitgen-mysql}/root" "$dir/root"
 	[ -d "$dir/root/" ] || missing "MySQL, which mysql.sh unpacks,"
-	# What starts the script may wait for the end of its output, which the server would hold open.
+	# The caller may wait for the end of the output, which the server would keep open.
 	"$(dirname "$0")/mysql.sh" start "$dir" "$port" >"$dir/start.log" 2>&1 || { cat "$dir/start.log" >&2; exit 1; }
 }
 
@@ -188,7 +188,7 @@ create_pgbouncer() {
 		default_pool_size = $([ "$2" = session ] && echo 150 || echo 20)
 		max_client_conn = 500
 		ignore_startup_parameters = extra_float_digits
-		# After a login that failed, all others fail for so many seconds, by default 15.
+		# After a failed login, all others fail for this many seconds, by default 15.
 		server_login_retry = 1
 		pidfile = $dir/pid
 		$tracking
@@ -213,7 +213,7 @@ run_server() {
 	esac
 }
 
-# find_software: make sure that the software of a kind is there.
+# find_software: unpack the software of a kind if need be.
 find_software() {
 	case $kind in
 	postgres | postgres-17 | postgres-18) find_postgres ;;
@@ -260,7 +260,7 @@ again | standby | promote)
 	again)
 		# A process that was killed counts as running until it is reaped, and Postgres would refuse to start.
 		rm -f "$dir/primary/data/postmaster.pid"
-		# On a busy machine, processes that were killed take a moment to go.
+		# On a busy machine, killed processes take a moment to end.
 		(run_server) || { sleep 2; run_server; }
 		;;
 	standby)

@@ -76,6 +76,7 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 		states[i] = rows[row]
 	}
 	require.True(t, want.Run(s.Clock.Now().UnixNano(), states))
+	// rows has the states after the calls, for the comparison below and as the start of the next calls.
 	for _, c := range want.Changes() {
 		rows[c.Row] = c.State
 	}
@@ -83,9 +84,11 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 	answers, err := s.Store.Do(context.Background(), calls)
 	require.NoError(t, err, what)
 	for i, a := range want.Answers() {
+		// Texts, because errors with values of their own are not equal.
 		require.Equal(t, fmt.Sprint(a.Err), fmt.Sprint(answers[i].Err), what)
 		require.Equal(t, a.Decisions, answers[i].Decisions, "call %d of %s", i, what)
 	}
+	// All rows, because a statement must not write to rows of calls that it denied.
 	for row, state := range rows {
 		require.Equal(t, state, s.get(t, row), "stored by %s", what)
 	}

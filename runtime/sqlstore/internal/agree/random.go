@@ -87,6 +87,7 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 	all := make([]runtime.Call, 1+d.IntN(40))
 	for i := range all {
+		// A call with several requests cannot be decided by one statement.
 		n := 1
 		if d.IntN(20) == 0 {
 			n = 2

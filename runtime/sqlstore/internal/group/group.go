@@ -94,6 +94,7 @@ func (s *Store) laneOf(calls []runtime.Call) *lane {
 	if len(s.lanes) == 1 || len(calls[0].Requests) == 0 {
 		return &s.lanes[0]
 	}
+	// The name belongs to the hash: equal keys of different limits are different rows.
 	q := calls[0].Requests[0]
 	row := runtime.Row{Key: q.Key}
 	if q.Policy != nil {

@@ -21,6 +21,7 @@ type transfer struct {
 func (s *Store) renew(ctx context.Context, at id) *transfer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A bound, because callers may invent keys, each of which would use memory until its block ends.
 	if s.closed || s.keys[at] == nil && len(s.keys) >= maxKeys {
 		return nil
 	}
