@@ -92,7 +92,7 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name:      "key",
-		about:     "What requests are counted per. Each part becomes a parameter of the method.",
+		about:     "What requests are counted per. Every part becomes a parameter of the method.",
 		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords + ". A type of your own needs a MarshalText method",
 		absent:    "one count, shared by all callers",
 		example:   "{userID: int64}",
@@ -149,7 +149,7 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name:      "maxReserved",
-		about:     "How many tokens may be reserved before they are granted. With 0, none. A sliding window has no reservations.",
+		about:     "How many tokens may be reserved before they are granted. 0 means none. A sliding window has no reservations.",
 		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
 		absent:    "no bound (sliding window: 0)",
 		example:   "100",
