@@ -68,7 +68,7 @@ func declareAliases(g *jen.Group, aliases []alias) {
 
 const limiterMethod = "limiter"
 
-// declareLimits writes the type that has the limits as methods, and what goes with it.
+// declareLimits writes the type that has the limits as methods, its constructor and its other methods.
 func declareLimits(file *jen.File, n names) {
 	declareType(file)
 	declareNew(file)

@@ -38,7 +38,7 @@ func module(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// goTool runs the go command without a network, and returns what it printed.
+// goTool runs the go command without a network, and returns its output.
 func goTool(t testing.TB, dir string, args ...string) (string, error) {
 	t.Helper()
 	return tool(t, dir, "go", args...)
