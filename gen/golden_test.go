@@ -122,10 +122,10 @@ func TestStaleRuntimeDoesNotCompile(t *testing.T) {
 		t.Skip("runs the compiler")
 	}
 	dir := t.TempDir()
-	older := filepath.Join(dir, "generated.go")
+	older := filepath.Join(dir, "doc.go") // without the constant
 	require.NoError(t, os.WriteFile(older, []byte("package runtime\n"), 0o644))
 	overlay := filepath.Join(dir, "overlay.json")
-	text := fmt.Sprintf(`{"Replace": {%q: %q}}`, filepath.Join(root(t), "runtime", "generated.go"), older)
+	text := fmt.Sprintf(`{"Replace": {%q: %q}}`, filepath.Join(root(t), "runtime", "doc.go"), older)
 	require.NoError(t, os.WriteFile(overlay, []byte(text), 0o644))
 	out, err := goTool(t, root(t), "build", "-overlay", overlay, "./testdata/gen/basic")
 	require.Error(t, err)

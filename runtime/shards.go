@@ -79,6 +79,11 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	if s.tokens(1, now) > s.tokens(0, now) {
 		i = 1
 	}
+	// A reservation is due as soon as the shards together are out of debt. While one of two still has a debt, the tokens of
+	// the other one belong to the reservation.
+	if s.tokens(1-i, now) < 0 {
+		return Decision{}, false
+	}
 	alone := *q
 	alone.Reserve = false
 	next, d, err := s.rules[i].Step(s.states[i], now, alone)

@@ -256,6 +256,25 @@ func TestMoreShardsKeepADebt(t *testing.T) {
 	}
 }
 
+// On day 3 the shards hold 1 and -1 tokens: together they are out of debt, and 11 reserved tokens are due. The token of
+// the first shard is one of them.
+func TestShardWithTokensDoesNotServeAheadOfReservations(t *testing.T) {
+	p := runtime.Policy{
+		Name: "limit", Kind: runtime.FixedWindow, Rate: 3, Period: 24 * time.Hour, Capacity: 2, MaxReserved: 7, Shards: 2,
+		Start: runtime.StartOffset(0),
+	}
+	now := epoch.Truncate(p.Period)
+	start := now
+	store := clocked(&now)
+	require.Equal(t, 3*p.Period, decide(t, store, &p, reserve(9)).Delay)
+	now = start.Add(p.Period)
+	require.Equal(t, 2*p.Period, decide(t, store, &p, reserve(2)).Delay)
+	now = start.Add(3 * p.Period)
+	d := decide(t, store, &p, take(1))
+	require.False(t, d.Allowed)
+	require.Equal(t, p.Period, d.RetryAfter)
+}
+
 // Two keys in debt, in numbers.
 func TestFiveShardsOfAKeyInDebt(t *testing.T) {
 	for _, row := range []struct {

@@ -93,14 +93,32 @@ func Together(old, new *spec.Limit) int64 {
 	most := int64(0)
 	for _, v := range sharedViews(old, new) {
 		was, is := withWindowAt(&old.Policy, origin), withWindowAt(&new.Policy, origin+v.start)
-		// A window at first use can be about to end, so that the calls also get the next one.
-		for _, opened := range []*runtime.Policy{nil, was, is} {
-			if opened == nil || opened.Start.FirstUse() {
-				most = max(most, takenTogether(opened, origin+v.now, was, is), takenTogether(opened, origin+v.now, is, was))
-			}
+		for _, rows := range rowsBefore(origin+v.now, was, is) {
+			most = max(most, takenInTurns(rows, origin+v.now, 5, was, is), takenInTurns(rows, origin+v.now, 5, is, was))
 		}
 	}
 	return most
+}
+
+// rowsBefore returns rows of a key from which two versions may take at the instant now: none, and those of windows at
+// first use that are about to end, so that calls also get the tokens of the next one. Either version may have written
+// them, because a window starts at the instant in the row.
+func rowsBefore(now int64, old, new *runtime.Policy) (all [][]runtime.State) {
+	shards := max(1, old.Shards, new.Shards)
+	all = append(all, make([]runtime.State, shards))
+	for _, windowed := range []*runtime.Policy{old, new} {
+		if !windowed.Start.FirstUse() {
+			continue
+		}
+		for _, writer := range []*runtime.Policy{old, new} {
+			if writer.Capacity > 0 {
+				rows := make([]runtime.State, shards)
+				takeFrom(writer, rows, now-int64(windowed.Period)+1, 1)
+				all = append(all, rows)
+			}
+		}
+	}
+	return all
 }
 
 // separateRows reports whether the versions do not read each other's rows, or only those of some keys.
@@ -131,16 +149,6 @@ func sharedViews(old, new *spec.Limit) (list []view) {
 		}
 	}
 	return list
-}
-
-// takenTogether lets two versions take turns, the first one first, until nothing is left. If opened is not nil, a single
-// token opened a window of that policy almost a period ago, so that it is about to end.
-func takenTogether(opened *runtime.Policy, now int64, first, second *runtime.Policy) int64 {
-	rows := make([]runtime.State, max(1, first.Shards, second.Shards))
-	if opened != nil && opened.Capacity > 0 {
-		takeFrom(opened, rows, now-int64(opened.Period)+1, 1)
-	}
-	return takenInTurns(rows, now, 5, first, second)
 }
 
 // takenInTurns returns the most tokens that two versions take from rows in some turns.

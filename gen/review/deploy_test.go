@@ -32,6 +32,8 @@ func TestTogetherByExample(t *testing.T) {
 		{bucket, window, 200, 100},
 		{window + ", start: 0s", window + ", start: 12s", 180, 100},
 		{"kind: token bucket, rate: 10, period: 1m, capacity: 20", bucket + ", capacity: 10", 20, 100},
+		// A row of the bucket, written 29s ago, is a window with 7 tokens, which the bucket can use once more.
+		{"kind: token bucket, rate: 60, period: 1s, capacity: 120, shards: 7", "kind: fixed window, rate: 2, period: 30s, capacity: 7, start: first use", 127, 1800},
 	} {
 		old, new := pairOf(t, test.old, test.new)
 		rate, known := longRunTogether(old, new)

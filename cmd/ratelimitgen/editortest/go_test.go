@@ -127,8 +127,8 @@ func TestGoHover(t *testing.T) {
 	for _, part := range []string{
 		"LLMTokens(team string, model string) runtime.ReservableLimit",
 		"LLMTokens bounds the tokens of one team on one model, in and out together.",
-		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 ahead. Each count is split into 10 shards.",
-		"Worst case: 160,000 in any minute, with reserved tokens counted when their delay has passed.",
+		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 tokens ahead. Each count is split into 10 shards.",
+		"Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.",
 	} {
 		assert.Contains(t, shown, part)
 	}

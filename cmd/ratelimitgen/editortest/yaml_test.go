@@ -140,7 +140,7 @@ func TestYAMLProblems(t *testing.T) {
 		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
 		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
 		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
-		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window cannot be reserved ahead."},
+		{"windows that slide and are reserved", "kind: sliding window\nrate: 10\nperiod: 1m\nmaxReserved: 5", "maxReserved: 5", "A sliding window has no reservations."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text := opening + "    " + strings.ReplaceAll(row.fields, "\n", "\n    ") + "\n"
