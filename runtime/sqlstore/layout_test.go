@@ -6,7 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -53,7 +55,7 @@ const (
 	maxStoreFrames = 10
 )
 
-// With -v it prints the path, which is the drawing in runtime/README.md.
+// With -v it prints the path. The drawing in runtime/README.md must be the same.
 func TestPathOfAllowIsShort(t *testing.T) {
 	d := sqlstore.Postgres
 	d.Describe, d.Parts, d.Session, d.Needs = "", "", "", "" // the fake database has no table to check
@@ -83,6 +85,37 @@ func TestPathOfAllowIsShort(t *testing.T) {
 	const reason = "a call must stay short enough to draw"
 	assert.LessOrEqual(t, len(path), maxFrames, reason)
 	assert.LessOrEqual(t, ofStore, maxStoreFrames, reason)
+	assert.Equal(t, path, slices.Concat(drawnPath(t, "allow"), drawnPath(t, "run")), "draw the path that -v prints in runtime/README.md")
+}
+
+var (
+	drawnPackage  = regexp.MustCompile(`^\s*subgraph \w+\["([^"]+)"\]`)
+	drawnFunction = regexp.MustCompile(`(\w+)\["([^"]+)"\]`)
+)
+
+// drawnPath returns the functions in the drawing of runtime/README.md, from one on along the arrows of calls.
+func drawnPath(t *testing.T, from string) (path []string) {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	functions, next, in := map[string]string{}, map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		if m := drawnPackage.FindStringSubmatch(line); m != nil {
+			in = m[1]
+			continue
+		}
+		for _, m := range drawnFunction.FindAllStringSubmatch(line, -1) {
+			functions[m[1]] = in + "." + m[2]
+		}
+		calls := strings.Split(strings.TrimSpace(drawnFunction.ReplaceAllString(line, "$1")), " --> ")
+		for i := range len(calls) - 1 {
+			next[calls[i]] = calls[i+1]
+		}
+	}
+	for at := from; at != ""; at = next[at] {
+		path = append(path, functions[at])
+	}
+	return path
 }
 
 // fakePostgres is a database in which every row has enough tokens. It records the stacks at its last query.

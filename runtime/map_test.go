@@ -1,0 +1,160 @@
+package runtime_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func readMap(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+var (
+	labelOf  = regexp.MustCompile(`(\w+)\["([^"]+)"\]`)
+	likeLine = regexp.MustCompile("(?m)^Like .*$")
+	placeOf  = regexp.MustCompile("(?m)^- `([^`]+)`: (.+)$")
+	quoted   = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestMapShowsTheImports compares the dotted arrows with go list: all imports between packages of this module, without
+// those that follow from others.
+func TestMapShowsTheImports(t *testing.T) {
+	_, drawing, _ := strings.Cut(readMap(t), "```mermaid\n")
+	drawing, _, _ = strings.Cut(drawing, "```")
+	labels := map[string]string{"gen": "gen"}
+	for _, m := range labelOf.FindAllStringSubmatch(drawing, -1) {
+		labels[m[1]] = m[2]
+	}
+	drawn := map[string]bool{}
+	for line := range strings.Lines(labelOf.ReplaceAllString(drawing, "$1")) {
+		steps := strings.Split(strings.TrimSpace(line), " -.-> ")
+		for i := range len(steps) - 1 {
+			for _, to := range strings.Split(steps[i+1], " & ") {
+				drawn[labels[steps[i]]+" -> "+labels[to]] = true
+			}
+		}
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(importArrows(t))), slices.Sorted(maps.Keys(drawn)), "draw these arrows in runtime/README.md")
+}
+
+// importArrows returns the imports between packages of this module, as "from -> to".
+func importArrows(t *testing.T) map[string]bool {
+	t.Helper()
+	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	list.Dir = ".."
+	out, err := list.Output()
+	require.NoError(t, err)
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		var ours []string
+		for _, path := range strings.Fields(line) {
+			if path, ok := strings.CutPrefix(path, module+"/"); ok {
+				ours = append(ours, path)
+			}
+		}
+		// Helpers of tests and programs of tests are no part of the house.
+		if strings.HasPrefix(ours[0], "testdata/") || slices.Contains([]string{"runtime/sqlstore/internal/agree", "runtime/sqlstore/internal/capacity"}, ours[0]) {
+			continue
+		}
+		imports[ours[0]] = ours[1:]
+	}
+	arrows := map[string]bool{}
+	for from, all := range imports {
+		for _, to := range all {
+			follows := slices.ContainsFunc(all, func(other string) bool { return other != to && reaches(imports, other, to) })
+			if !follows {
+				arrows[from+" -> "+to] = true
+			}
+		}
+	}
+	return arrows
+}
+
+func reaches(imports map[string][]string, from, to string) bool {
+	return slices.ContainsFunc(imports[from], func(next string) bool { return next == to || reaches(imports, next, to) })
+}
+
+// TestRecipesNameThePlaces compares each recipe with the files in which the identifier of its example occurs.
+func TestRecipesNameThePlaces(t *testing.T) {
+	_, recipes, _ := strings.Cut(readMap(t), "\n## Recipes\n")
+	all := strings.Split(recipes, "\n### ")[1:]
+	require.Len(t, all, 5)
+	for _, recipe := range all {
+		title, _, _ := strings.Cut(recipe, "\n")
+		t.Run(title, func(t *testing.T) {
+			var places, names []string
+			for _, name := range quoted.FindAllStringSubmatch(likeLine.FindString(recipe), -1) {
+				names = append(names, name[1])
+			}
+			require.NotEmpty(t, names, "name an example: Like `Name`")
+			for _, place := range placeOf.FindAllStringSubmatch(recipe, -1) {
+				places = append(places, place[1])
+				text, err := os.ReadFile(filepath.Join("..", place[1]))
+				if !assert.NoError(t, err) {
+					continue
+				}
+				for _, name := range quoted.FindAllStringSubmatch(place[2], -1) {
+					assert.Contains(t, string(text), name[1], "runtime/README.md says that it is in %s", place[1])
+				}
+			}
+			assert.Equal(t, filesWith(t, names), slices.Sorted(slices.Values(places)), "the recipe must list the files with %v", names)
+		})
+	}
+}
+
+// filesWith returns the files with an identifier or a string of one of the names. Tests, helpers of tests, benchmarks and
+// examples are left out: the compiler or a failing test leads to them.
+func filesWith(t *testing.T, names []string) (files []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path[min(len(path), len("../")):])
+		if entry.IsDir() {
+			skip := []string{".git", ".ci", "testdata", "example", "runtime/bench", "runtime/sqlstore/internal/agree"}
+			if slices.Contains(skip, path) || entry.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		found := false
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				found = found || slices.Contains(names, n.Name)
+			case *ast.BasicLit:
+				found = found || slices.Contains(names, strings.Trim(n.Value, `"`))
+			}
+			return !found
+		})
+		if found {
+			files = append(files, path)
+		}
+		return nil
+	}))
+	return files
+}
