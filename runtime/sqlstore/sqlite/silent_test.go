@@ -27,6 +27,10 @@ type wire struct {
 	roundTrip time.Duration
 	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
 	obeys bool
+	// idle is how many connections are kept for later calls. With several callers it must be 0: a result takes the lock
+	// of its connection, which the next caller on that connection holds while it waits, and while a goroutine waits for a
+	// lock, fake time stands still.
+	idle int
 	// healed is closed when silent connections respond again.
 	healed chan struct{}
 
@@ -223,7 +227,7 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.
 	db.SetMaxIdleConns(0)
-	db.SetMaxIdleConns(2)
+	db.SetMaxIdleConns(w.idle)
 	return store
 }
 
@@ -232,7 +236,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 	for _, batch := range []int{0, 1} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
+				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true, idle: 2}, batch)
 				p := *counted
 				p.Timeout = 35 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
@@ -304,7 +308,7 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 				}
 				late := time.Until(end) < 2*time.Second
 				assert.False(t, late && err != nil, "service has not resumed: %v", err)
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(400 * time.Millisecond) // each call opens a connection, in real time
 			}
 		})
 	}
@@ -344,7 +348,7 @@ func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s batch %d", what, batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := &wire{}
+					w := &wire{idle: 2}
 					store := wired(t, w, batch)
 					limit := runtime.NewLimiter(store).Limit(counted, runtime.Key{})
 					w.breakAt("query")
@@ -368,7 +372,7 @@ func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 
 func TestCloseReturnsInTimeOnASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{}
+		w := &wire{idle: 2}
 		store := wired(t, w, 0)
 		require.NoError(t, store.Ready(t.Context()))
 		p := *counted
