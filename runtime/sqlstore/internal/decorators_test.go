@@ -1,4 +1,5 @@
-// Package internal tests the properties that the decorators of the SQL store have in common.
+// Package internal has tests only: of what the decorators of the SQL store have in common, and of the path of a call. Those
+// of the path are not in package sqlstore because a program that imports it would then get SQLite into its go.sum.
 package internal
 
 import (
