@@ -77,8 +77,8 @@ type Answer struct {
 	At int64
 }
 
-// Given reports whether the call was answered; false for the zero Answer.
-func (a Answer) Given() bool { return len(a.Decisions) > 0 || a.Err != nil }
+// Answered reports whether the call was answered; false for the zero Answer.
+func (a Answer) Answered() bool { return len(a.Decisions) > 0 || a.Err != nil }
 
 // Allowed reports whether every request of the call passed.
 func (a Answer) Allowed() bool {

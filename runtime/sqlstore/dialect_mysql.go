@@ -41,7 +41,7 @@ UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
 UNION ALL SELECT 'character_set_connection', CAST(@@character_set_connection AS BINARY)
 UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN _binary'NULL' ELSE _binary'a text' END
 `,
-	Needs: `
+	SessionNeeds: `
 autocommit: 1 | ON
 completion_type: NO_CHAIN
 character_set_client: utf8mb4
@@ -70,10 +70,10 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
-	Look: `
+	ReadUnlocked: `
 SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 `,
-	Seed: `
+	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
@@ -85,12 +85,12 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(pr
 	Delete: `
 DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
-	Forget: `
+	DeleteUnchanged: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
 	TakeInsertID: mysqlTake,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,

@@ -71,12 +71,12 @@ SELECT 'extra_float_digits', current_setting('extra_float_digits')
 UNION ALL SELECT 'server_encoding', current_setting('server_encoding')
 UNION ALL SELECT 'client_encoding', current_setting('client_encoding')
 `,
-	Needs: `
+	SessionNeeds: `
 server_encoding: UTF8 | SQL_ASCII
 extra_float_digits: 3 | 2 | 1 | 3 before Postgres 12 | 2 before Postgres 12
 client_encoding: UTF8 | SQL_ASCII
 `,
-	Named: `
+	FindPrepared: `
 SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
 	One: `
@@ -96,11 +96,11 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
-	Look: `
+	ReadUnlocked: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
-	Seed: `
+	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
@@ -113,7 +113,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excl
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND ` + syncOnPostgres,
-	Forget: `
+	DeleteUnchanged: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
@@ -124,7 +124,7 @@ WHERE (SELECT ` + syncOnPostgres + `)` + takeOnPostgres,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 WHERE ` + syncOnPostgres + takeOnPostgres,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 	AND ` + syncOnPostgres,

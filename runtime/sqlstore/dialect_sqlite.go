@@ -65,7 +65,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excl
 	Delete: `
 DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
 `,
-	Forget: `
+	DeleteUnchanged: `
 DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FROM {rows})
 `,
 	Take: `
@@ -77,7 +77,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 WHERE ` + availOnSQLite + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
 RETURNING {key}, value, ts, 1
 `,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,

@@ -164,7 +164,7 @@ const (
 
 // lockOrder returns how rows are locked by the dialect, if missing rows need a lock.
 func (s *Store) lockOrder(otherwise lockOrder) lockOrder {
-	if s.dialect.Seed == "" {
+	if s.dialect.InsertPlaceholders == "" {
 		return readOnly
 	}
 	return otherwise

@@ -151,7 +151,7 @@ func answerAt(at []int, calls []runtime.Call, answers []runtime.Answer, decide f
 // unanswered returns the indexes of the calls that have no answer.
 func unanswered(answers []runtime.Answer) (at []int) {
 	for i, a := range answers {
-		if !a.Given() {
+		if !a.Answered() {
 			at = append(at, i)
 		}
 	}

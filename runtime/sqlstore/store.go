@@ -351,7 +351,7 @@ func (s *Store) prepareNow(ctx context.Context) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.keep(x)
+	return s.publish(x)
 }
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
@@ -373,8 +373,8 @@ func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
 	return x, nil
 }
 
-// keep stores the executor for all calls, or returns the executor of another preparation that was faster.
-func (s *Store) keep(x *executor) (*executor, error) {
+// publish stores the executor for all calls, or returns the executor of another preparation that was faster.
+func (s *Store) publish(x *executor) (*executor, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	// Close may already have released the executor, and would not release this one.

@@ -101,7 +101,7 @@ func (t part) bind() (arity, *values) {
 // deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
 	b := runtime.NewBatch(calls)
-	if len(b.Rows()) != 1 || s.dialect.Swap == "" {
+	if len(b.Rows()) != 1 || s.dialect.CompareAndSwap == "" {
 		return false, nil
 	}
 	err = retry(ctx, func() error {

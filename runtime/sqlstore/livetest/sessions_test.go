@@ -157,7 +157,7 @@ func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	require.ErrorContains(t, err, "57014", "canceling statement due to statement timeout")
 	require.Len(t, answers, 2)
 	assert.True(t, answers[0].Allowed())
-	assert.False(t, answers[1].Given())
+	assert.False(t, answers[1].Answered())
 }
 
 // Databases whose encoding is not UTF8 convert or refuse some names and keys, so they are refused. SQL_ASCII keeps the

@@ -118,7 +118,7 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 }
 
 // Two processes open one file by two names.
-func TestTwoNamesOfAFileGrantOnce(t *testing.T) {
+func TestFileOpenedByTwoNamesGrantsOnce(t *testing.T) {
 	for name, link := range map[string]func(old, new string) error{"hard": os.Link, "symbolic": os.Symlink} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")
