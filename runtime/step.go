@@ -153,7 +153,8 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	retryAfter := time.Duration(0)
 	switch need := r.need(q); {
 	case q.late(delay) && float64(q.Count) > r.Capacity:
-		// So many tokens never accrue: every retry has a delay, and this is when the tokens of this request are due.
+		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
+		// are due.
 		retryAfter = delay
 	case q.late(delay):
 		retryAfter = r.until(s, now, float64(q.Count))

@@ -95,15 +95,15 @@ type Dialect struct {
 	Take string
 	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
 	TakeOne string
-	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the number
-	// of affected rows and the id of the last insert:
+	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
+	// number of affected rows and the id of the last insert:
 	//
 	//	row        affected  id
-	//	inserted   1         [InsertIDInserted]
+	//	inserted   1         0x7261746c67690000
 	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
-	//	unchanged  0 or 1    [InsertIDUnchanged]
+	//	unchanged  0 or 1    0x7261746c67690100
 	//
-	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two constants, or as 0.
+	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two numbers, or as 0.
 	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
 	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
 	// by other statements.
@@ -113,8 +113,7 @@ type Dialect struct {
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
 	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and
-	// CompareAndSwap
-	// may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
+	// CompareAndSwap may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
 	Sync string
 	// Reclaim makes room on a full volume, such as by emptying a log. If it is empty, no statement can.
 	Reclaim string
@@ -126,17 +125,17 @@ type Dialect struct {
 	// pooler mixes them up. If it is empty, the database has no such poolers.
 	FindPrepared string
 
-	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside of
-	// a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no server
-	// does.
-	RepeatsStatements string
-	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which RepeatsStatements selects
-	// a row: they may abort a transaction between two statements, and discard the error if the next command
-	// prepares or closes a statement, so that the next statements run outside of the transaction. If it is empty, no
+	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside
+	// of a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no
 	// server does.
+	RepeatsStatements string
+	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which
+	// RepeatsStatements selects a row: they may abort a transaction between two statements, and discard the error if the
+	// next command prepares or closes a statement, so that the next statements run outside of the transaction. If it is
+	// empty, no server does.
 	TxOpen string
-	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that gets
-	// :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
+	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
+	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
 	CountPrepared string
 	// Latest selects the greatest ts of some rows, or NULL: the nodes of a cluster have a clock each, and a ts
 	// in the future shows that they differ. If it is empty, clocks are not compared.
@@ -147,8 +146,9 @@ type Dialect struct {
 var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "DeleteUnchanged", "Page"}
 
 // together are pairs of fields of which the first has no meaning without the second.
-var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"}, {"SessionNeeds", "Session"},
-	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeOne", "Take"}}
+var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
+	{"SessionNeeds", "Session"}, {"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"},
+	{"CountPrepared", "TxOpen"}, {"TakeOne", "Take"}}
 
 // validate returns an error that names a field that is missing.
 func (d Dialect) validate() error {

@@ -168,7 +168,7 @@ ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = -1e300,
 		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
 		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
-`, InsertIDInserted, availOnMySQL, InsertIDUnchanged)
+`, insertIDInserted, availOnMySQL, insertIDUnchanged)
 
 // availOnMySQL is the avail of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
@@ -179,8 +179,8 @@ const availOnMySQL = `LEAST(:capacity, {table}.value + (
 // Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
 // rows.
 const (
-	InsertIDInserted  int64 = 0x7261746c67690000
-	InsertIDUnchanged int64 = 0x7261746c67690100
+	insertIDInserted  int64 = 0x7261746c67690000
+	insertIDUnchanged int64 = 0x7261746c67690100
 )
 
 // lostInsertID is the hint if the insert id is neither of these nor an encoded value.
@@ -192,10 +192,10 @@ const lostInsertID = "the server has lost the result of a statement that takes t
 func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error) {
 	value := math.Float64frombits(bits.ReverseBytes64(^uint64(id)))
 	switch {
-	case id == InsertIDUnchanged && affected <= 1:
+	case id == insertIDUnchanged && affected <= 1:
 		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
 		return runtime.State{}, nil
-	case id == InsertIDInserted && affected == 1:
+	case id == insertIDInserted && affected == 1:
 		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, nil
 	case affected == 2 && value <= u.Fresh && value > -u.Debt-1:
 		// The rest is at most that of a full row, and at least the debt that is allowed, to within less than a token.

@@ -96,7 +96,7 @@ func (s *Store) upsertStrategy(p *plan) upsertStrategy {
 	return nil
 }
 
-// forgetDenials ends the row's streak of denials if an upsert has taken from it.
+// forgetDenials removes the row's denial hint if an upsert has taken from it.
 func (s *Store) forgetDenials(p *plan) {
 	if s.upserter == nil && len(p.rows) == 1 && p.rows[0].After.Exists {
 		s.hints.allowed(p.rows[0].Row)

@@ -54,7 +54,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return err
 }
 
-// checkSetup checks the table, a cluster's clocks, a rehearsed call, and poolers.
+// checkSetup checks the table, a cluster's clocks, a dry run of a call, and poolers.
 func (s *Store) checkSetup(ctx context.Context) error {
 	x, err := s.prepareNow(ctx)
 	if err != nil {

@@ -133,8 +133,8 @@ func TestPgBouncerTrackingIsExact(t *testing.T) {
 	}
 }
 
-// refusesBehind requires that Ready of a store with so many connections returns an error that contains says, in bounded
-// time.
+// refusesBehind requires that Ready of a store with at most this number of connections returns an error that contains
+// says, in bounded time.
 func refusesBehind(t *testing.T, s server, table string, connections int, says ...string) {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)

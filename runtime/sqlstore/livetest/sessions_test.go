@@ -272,7 +272,7 @@ func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 	t.Logf("%d of %d calls failed", failed, 2*rounds)
 }
 
-// beIdle makes a pool hold so many idle connections that work.
+// beIdle makes a pool hold this number of idle connections that work.
 func beIdle(t *testing.T, db *sql.DB, connections int) {
 	t.Helper()
 	var all []*sql.Conn
