@@ -125,7 +125,9 @@ func (r *Rule) refuse(q *Request) error {
 	case float64(q.Count) <= most:
 		return nil
 	case q.Reserve:
-		return fmt.Errorf("%w: %d is more than %.0f, which can be reserved", ErrExceedsCapacity, q.Count, most)
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be reserved", ErrExceedsCapacity, q.Count, most)
+	case q.decides():
+		return fmt.Errorf("%w: %d is more than the capacity, %.0f", ErrExceedsCapacity, q.Count, most)
 	default:
 		return fmt.Errorf("%w: %d is more than %.0f", ErrExceedsCapacity, q.Count, most)
 	}

@@ -185,7 +185,7 @@ const (
 
 // lostInsertID is the hint if the insert id is neither of these nor an encoded value.
 const lostInsertID = "the server has lost the result of a statement that takes tokens, as if the table had a trigger or an " +
-	"AUTO_INCREMENT column: remove it, or whatever between program and server changes the id of the last insert"
+	"AUTO_INCREMENT column: remove it, or a proxy that changes LAST_INSERT_ID()"
 
 // decodeInsertID decodes the result of [Dialect.TakeInsertID]: the state in which the statement has left the row, if it
 // has taken.

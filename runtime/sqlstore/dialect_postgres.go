@@ -175,7 +175,8 @@ var postgresErrors = errorTable{
 		// undefined_table.
 		{codes: []string{"42P01"}, hint: missingTable},
 		// invalid_schema_name.
-		{codes: []string{"3F000"}, hint: "there is no schema for table {table}: create it, because Migrate creates only the table"},
+		{codes: []string{"3F000"}, hint: "the schema of table {table} does not exist: create it, because Migrate creates only " +
+			"the table"},
 		// insufficient_privilege.
 		{codes: []string{"42501"}, hint: lackingPrivilege},
 		// read_only_sql_transaction.
@@ -200,7 +201,7 @@ var postgresErrors = errorTable{
 			hint: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
 				"or limit the connections of each process with db.SetMaxOpenConns"},
 		{codes: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
-			hint: "the pooler does not know the database or its user: add it to PgBouncer's configuration"},
+			hint: "PgBouncer's configuration lacks the database or its user: add it"},
 		{codes: []string{"08P01"},
 			messages: []string{"server login", "server_login_retry", "cannot connect to server", "server conn crashed"},
 			hint: "the pooler cannot reach the database server: check host, port and user in PgBouncer's [databases], and " +
@@ -218,8 +219,8 @@ var postgresErrors = errorTable{
 }
 
 const (
-	namedStatements = "statements that the driver prepares under names are missing later, as behind a pooler that sends each " +
-		"transaction to another session of the server: set default_query_exec_mode=exec in pgx's data source name, or " +
+	namedStatements = "a named prepared statement is missing in this session, or is another client's, because a pooler " +
+		"gave the transaction another session: set default_query_exec_mode=exec in pgx's data source name, or " +
 		"pool_mode = session or, from PgBouncer 1.21 on, max_prepared_statements in the pooler"
 	closedAtBegin = "the server, or a pooler before it, closes connections when a transaction begins: if it is PgBouncer " +
 		"with pool_mode = statement, set it to transaction or session"

@@ -117,7 +117,8 @@ func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	failsWith(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
 
 	failsWith(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
-	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
+	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()),
+		"PgBouncer's configuration lacks the database or its user")
 }
 
 // A PgBouncer that tracks prepared statements works with every driver in every mode.

@@ -51,7 +51,7 @@ func takenByAnother(t *testing.T, path string) (n int, said string) {
 	return n, stderr.String()
 }
 
-// After each change, a process that opens the path would count apart.
+// After each change, a process that opens the path would keep separate counts.
 func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 	for _, row := range []struct {
 		name   string
