@@ -10,14 +10,14 @@
 //
 // tokens, and a request for count of them is allowed if available - count >= 0, or >= -maxReserved if it may reserve. A
 // sliding window has rate tokens, less its use in the last period, which is estimated from the use of the current window
-// and of the one before:
+// (current) and of the one before (previous), with elapsed the time since the current window began:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
 // Every operation ends in one pure function, [Rule.Step], which takes a State, an instant and a [Request], and returns the
 // next State and a [Decision].
 //
-// A [Limiter] connects a Store with handles that have the verbs of a policy: [Limit], [ReservableLimit] and
+// A [Limiter] connects a Store with handles that have the methods of a policy: [Limit], [ReservableLimit] and
 // [ReserveOnlyLimit]. A Store executes batches of calls, each of which passes as a whole or not at all. [Batch] is the
 // part that all stores share, and [MemStore] the smallest store. The store of package sqlstore keeps the counts in an
 // SQL database.
@@ -27,6 +27,9 @@
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
 //     its windows. Refunded tokens do not count: see [Handle.RefundN].
+//   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
+//     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
+//     reserved token counts when its delay has passed.
 //   - A retry after RetryAfter passes, provided that no other request takes tokens meanwhile. A request passes if it lacks
 //     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
 //     instant at which the request passes, to within that microsecond.

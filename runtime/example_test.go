@@ -57,7 +57,7 @@ func ExampleLimit_AllowN() {
 	// Output:
 	// allowed, 20 left <nil>
 	// denied, retry after 36s <nil>
-	// denied limit "llmTokens": count exceeds capacity: 101 is more than 100
+	// denied limit "llmTokens": count exceeds capacity: 101 is more than the capacity, 100
 }
 
 func ExampleLimit_Check() {

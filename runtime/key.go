@@ -47,7 +47,7 @@ func Uint64(n uint64) Part { return Part{text: strconv.FormatUint(n, 10)} }
 
 // Addr returns a part that is an IP address. An IPv4 address mapped into IPv6 is that IPv4 address. The zone of an address
 // is part of the key only if the address is link-local: any other address is the same host in every zone, so a caller
-// could otherwise get a fresh count for each zone that it makes up. With the zero Addr, every verb of the limit returns
+// could otherwise get a fresh count for each zone that it makes up. With the zero Addr, every method of the limit returns
 // [ErrInvalidKey].
 func Addr(a netip.Addr) Part {
 	if !a.IsValid() {
@@ -59,7 +59,7 @@ func Addr(a netip.Addr) Part {
 	return Part{text: a.Unmap().String()}
 }
 
-// Text returns a part that is the text of m. If MarshalText fails, every verb of the limit returns an error that is
+// Text returns a part that is the text of m. If MarshalText fails, every method of the limit returns an error that is
 // [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds if
 // m is nil, or a nil pointer whose MarshalText panics.
 func Text(m encoding.TextMarshaler) (part Part) {

@@ -15,7 +15,7 @@ import (
 //	limiter := runtime.NewLimiter(store)
 //	d, err := limiter.Limit(&policy, runtime.KeyOf(runtime.Int64(userID))).Allow(ctx)
 //
-// The zero Limiter has no store, and all verbs of its limits return [ErrNoStore].
+// The zero Limiter has no store, and all methods of its limits return [ErrNoStore].
 type Limiter struct {
 	store   Store
 	waiters waitQueue
@@ -27,8 +27,8 @@ type Limiter struct {
 func NewLimiter(store Store) *Limiter { return &Limiter{store: store} }
 
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
-// holds the counts: tokens are taken if and only if tx commits. Its verbs return [ErrNoTx] if the store does not support
-// transactions, and [ErrNilTx] if tx is nil.
+// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [ErrNoTx] if the store
+// does not support transactions, and [ErrNilTx] if tx is nil.
 func (l *Limiter) WithTx(tx Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
@@ -49,31 +49,34 @@ func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
 	return ReserveOnlyLimit{handle{l, p, key}}
 }
 
-// Handle is one key of a limit, with the verbs that every limit has.
+// Handle is a handle for one key of a [Policy], with the methods that every limit has.
 type Handle struct {
 	limiter *Limiter
 	policy  *Policy
 	key     Key
 }
 
-// Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
+// Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Peek, Refund,
+// Reset and Wait. It is a small value: make one for each request, or keep it.
 type Limit struct {
 	handle
 }
 
-// ReservableLimit is one key of a limit whose tokens may also be reserved before they have accrued.
+// ReservableLimit is a handle for one key of a [Policy] whose tokens may also be reserved before they have accrued. It
+// also has the methods of [Limit], such as Allow, and those of [Handle]: Peek, Refund, Reset and Wait.
 type ReservableLimit struct {
 	taking
 }
 
-// ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved,
-// each for the instant at which it accrues.
+// ReserveOnlyLimit is a handle for one key of a [Policy] with capacity 0: tokens never accumulate, so that they can only
+// be reserved, each for the instant at which it accrues. It also has the methods of [Handle]: Peek, Refund, Reset and
+// Wait.
 type ReserveOnlyLimit struct {
 	handle
 }
 
 // The types above embed aliases, so that editors show the exported types as the receivers of promoted methods, and offer
-// no field beside the verbs.
+// no field beside the methods.
 type (
 	handle = Handle
 	taking = Limit
@@ -147,7 +150,7 @@ func (h Handle) Reset(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every verb ends here, and [Limiter.All] in [Limiter.do].
+// do executes a request on the key. Every method ends here, and [Limiter.All] in [Limiter.do].
 func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.takeLocal(ctx, &q); ok {
 		return d, nil

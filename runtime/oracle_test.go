@@ -311,7 +311,7 @@ func TestWholeTokensAreDueExactly(t *testing.T) {
 		require.NoError(t, err)
 		due := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(p.Period)))
 		due.Add(due, big.NewInt(rate-1)).Div(due, big.NewInt(rate))
-		// With so many tokens per nanosecond, rounding may be off by one.
+		// If several tokens accrue per nanosecond, rounding may be off by one.
 		require.InDelta(t, due.Int64(), int64(denied.RetryAfter), 1, "%d of %+v", n, p)
 	}
 }

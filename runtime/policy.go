@@ -23,8 +23,8 @@ const MaxShards = 1024
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
 //
-// The zero Policy is invalid, and every verb of a limit with an invalid policy returns [ErrInvalidPolicy]. Do not change
-// a policy once it is in use.
+// The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. Do not
+// change a policy once it is in use.
 type Policy struct {
 	// Name identifies the limit in the store, in errors and in decisions: at most 255 bytes of UTF-8 without control
 	// characters.
@@ -228,8 +228,12 @@ func (s Start) Offset() (time.Duration, bool) { return s.offset, s.mode == start
 func (s Start) FirstUse() bool { return s.mode == startFirstUse }
 
 // Lease is a block of tokens that a process takes at once and spends without a request to the store. The block is taken
-// in advance, so that no more is granted in total than without leases, but a token may be spent later than it was taken:
-// in any interval of length t, a leased token bucket grants at most capacity + maxReserved + rate*(t+For)/period.
+// in advance, so that no more is granted in total than without leases, but a token may be spent up to For after it was
+// taken: in any interval of length t, at most
+//
+//	max(capacity + rate*(t+For)/period, capacity + maxReserved + rate*t/period)
+//
+// tokens of a leased token bucket can be used. A reserved token counts when its delay has passed.
 type Lease struct {
 	// Tokens is the size of a block, at most the capacity: best the number of tokens that a process uses within For.
 	Tokens int64

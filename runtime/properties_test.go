@@ -239,8 +239,8 @@ func TestClockGoingBackCreatesNothing(t *testing.T) {
 	})
 }
 
-// An edit can change the numbers, the kind and the phase of the windows. The stored state is then worth no more than the
-// new capacity.
+// An edit can change the numbers, the kind and the phase of the windows. The stored state then has at most the new
+// capacity.
 func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 	d := roll(17)
 	for range randomSteps() / traceSteps {

@@ -60,7 +60,7 @@ type Reservation struct {
 	open bool
 }
 
-// Never is the Delay of a denied reservation: the longest duration.
+// Never is the result of [Reservation.Delay] for a denied reservation: the longest duration.
 const Never time.Duration = math.MaxInt64
 
 // Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. It does not
@@ -77,9 +77,9 @@ func (r *Reservation) Delay() time.Duration {
 func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
 
 // Settle corrects the count to the number of tokens really used. It refunds the rest of the reservation, or charges the
-// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund is the number of tokens
-// that the key would have more now if only used had been taken: less than the rest if the key would have been full since,
-// and too large by at most the tokens that other callers have refunded meanwhile.
+// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund is the number by which
+// the key's tokens would be higher now if only used had been taken: less than the rest if the key would have been full
+// since, and too large by at most the tokens that other callers have refunded meanwhile.
 //
 // Settle works even if ctx has ended. It can be called once, and not after Cancel: otherwise the error is
 // [ErrNotReserved]. It is [ErrInvalidCount] if used is negative. After any other error the reservation is still open.

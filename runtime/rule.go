@@ -19,13 +19,13 @@ type algorithm interface {
 	take(r *Rule, s State, now int64, count float64) State
 	// refund returns s, which exists, after count tokens were returned to it, up to the capacity.
 	refund(r *Rule, s State, now int64, count float64) State
-	// refundable returns how many of count tokens taken at an earlier instant a key would have more at the instant now if
-	// they had not been taken. Right after they were taken, it lacked missing tokens; 0 if that is unknown.
+	// refundable returns by how much a key's tokens would be higher at the instant now if count tokens had not been taken
+	// at an earlier instant. Right after they were taken, it lacked missing tokens; 0 if that is unknown.
 	refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64
 	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
 	// at which tokens are granted. It is called only if s lacks them now.
 	due(r *Rule, s State, now int64, need float64) (at, interval int64)
-	// full reports whether s, which exists and is not from the future, is worth no more than a new key.
+	// full reports whether s, which exists and is not from the future, is full, so that its row is not needed.
 	full(r *Rule, s State, now int64) bool
 	// windowEnd returns the end of the window that contains the instant at, or the last instant if windows do not end.
 	windowEnd(r *Rule, at int64) int64
@@ -151,8 +151,7 @@ func share(total float64, i, n int) float64 {
 	return part
 }
 
-// Full reports whether s is worth no more than a new key at the instant now, in nanoseconds since 1970 UTC, so that its
-// row can be deleted.
+// Full reports whether s is full at the instant now, in nanoseconds since 1970 UTC, so that its row is not needed.
 func (r *Rule) Full(s State, now int64) bool {
 	if !s.Exists {
 		return true

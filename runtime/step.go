@@ -125,7 +125,9 @@ func (r *Rule) refuse(q *Request) error {
 	case float64(q.Count) <= most:
 		return nil
 	case q.Reserve:
-		return fmt.Errorf("%w: %d is more than %.0f, which can be reserved", ErrExceedsCapacity, q.Count, most)
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be reserved", ErrExceedsCapacity, q.Count, most)
+	case q.decides():
+		return fmt.Errorf("%w: %d is more than the capacity, %.0f", ErrExceedsCapacity, q.Count, most)
 	default:
 		return fmt.Errorf("%w: %d is more than %.0f", ErrExceedsCapacity, q.Count, most)
 	}
@@ -153,7 +155,8 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	retryAfter := time.Duration(0)
 	switch need := r.need(q); {
 	case q.late(delay) && float64(q.Count) > r.Capacity:
-		// So many tokens never accrue: every retry has a delay, and this is when the tokens of this request are due.
+		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
+		// are due.
 		retryAfter = delay
 	case q.late(delay):
 		retryAfter = r.until(s, now, float64(q.Count))

@@ -73,7 +73,7 @@ func TestTokenBucketTable(t *testing.T) {
 		{"1h", reset(), "yes; value 20, full after 0s"},
 		{"1h", take(20), "yes; value 0, full after 2m0s"},
 		// A request that can never pass is an error.
-		{"1h", take(21), "count exceeds capacity: 21 is more than 20"},
+		{"1h", take(21), "count exceeds capacity: 21 is more than the capacity, 20"},
 		{"1h", take(0), "invalid count: 0 is less than 1"},
 		{"1h", refund(-1), "invalid count: -1 is less than 1"},
 	})
@@ -212,12 +212,12 @@ func TestStepCapacityZero(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 3}
 	walk(t, p, []step{
 		// Tokens never accumulate: each is used at the instant at which it accrues.
-		{"0s", take(1), "count exceeds capacity: 1 is more than 0"},
+		{"0s", take(1), "count exceeds capacity: 1 is more than the capacity, 0"},
 		{"0s", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
 		{"0s", reserve(2), "yes, after 1.5s; value -3, full after 1.5s"},
 		{"0s", reserve(1), "no, retry after 500ms (due after 2s); value -3, full after 1.5s"},
 		{"1m", reserve(1), "yes, after 500ms; value -1, full after 500ms"},
-		{"1m", reserve(4), "count exceeds capacity: 4 is more than 3, which can be reserved"},
+		{"1m", reserve(4), "count exceeds capacity: 4 is more than 3, the most that can be reserved"},
 	})
 }
 
@@ -242,7 +242,7 @@ func TestStepReserveBounded(t *testing.T) {
 		// A request with a shorter MaxDelay is denied, until the tokens have accrued.
 		{"2s", within(2*time.Second, reserve(1)), "no, retry after 3s (due after 3s); value -2, full after 4s"},
 		{"3s", within(2*time.Second, reserve(1)), "yes, after 2s; value -2, full after 4s"},
-		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5, which can be reserved"},
+		{"3s", reserve(6), "count exceeds capacity: 6 is more than 5, the most that can be reserved"},
 	})
 }
 

@@ -52,9 +52,9 @@ type Request struct {
 	// the tokens that have accrued.
 	TakenAt int64
 	// Missing is how many tokens the key lacked of its capacity right after those of a Refund were taken, or 0 if that
-	// is unknown. A key loses no tokens until that many have accrued, so that the refund is the number of tokens that the
-	// key would have more now if they had never been taken. It is too large by at most the tokens that other callers have
-	// refunded meanwhile. A sliding window ignores Missing.
+	// is unknown. A key loses no tokens until that many have accrued, so that the refund is the number by which the key's
+	// tokens would be higher now if they had never been taken. It is too large by at most the tokens that other callers
+	// have refunded meanwhile. A sliding window ignores Missing.
 	Missing float64
 }
 
@@ -77,8 +77,8 @@ type Answer struct {
 	At int64
 }
 
-// Given reports whether the call was answered; false for the zero Answer.
-func (a Answer) Given() bool { return len(a.Decisions) > 0 || a.Err != nil }
+// Answered reports whether the call was answered; false for the zero Answer.
+func (a Answer) Answered() bool { return len(a.Decisions) > 0 || a.Err != nil }
 
 // Allowed reports whether every request of the call passed.
 func (a Answer) Allowed() bool {
@@ -114,8 +114,8 @@ func (r Row) Compare(o Row) int {
 // sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
 const sweepAfter = time.Hour
 
-// Sweepable reports whether a stored row of the policy has been worth no more than a new key for an hour, at the instant
-// now in nanoseconds since 1970 UTC, so that a sweep may delete it. It is false for an invalid policy, and for a shard
+// Sweepable reports whether a stored row of the policy has been full for an hour, at the instant now in nanoseconds
+// since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid policy, and for a shard
 // that the policy does not have.
 func (p *Policy) Sweepable(row Row, s State, now int64) bool {
 	if p.Validate() != nil || row.Shard >= max(1, p.Shards) {
@@ -165,7 +165,7 @@ func InTx(store Store, tx Tx) Store {
 	return noTx{}
 }
 
-// noTx replaces a store without transactions: InTx has no error, so that verbs can be chained after it.
+// noTx replaces a store without transactions: InTx has no error, so that methods can be chained after it.
 type noTx struct{}
 
 func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
@@ -203,10 +203,10 @@ func (m *MemStore) Len() int {
 	return len(m.rows)
 }
 
-// Sweep deletes the rows of the policies that are worth no more than a new key, and returns their number. Rows of other
-// policies are kept. If several policies have the same name, such as a limit before and after an edit, a row is deleted
-// only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy]; then nothing is
-// deleted.
+// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
+// number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
+// edit, a row is deleted only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy];
+// then nothing is deleted.
 func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -58,7 +58,7 @@ func TestComparisonCountsChangesOfOutcomes(t *testing.T) {
 	assert.Empty(t, faults)
 	assert.Contains(t, text, "send  nothing would change  3 requests\n")
 	text, faults = compare(t, bucketOf(2, 0), bucketOf(3, 0), request(`,"count":4`))
-	assert.Equal(t, []string{"1: send: count exceeds capacity: 4 is more than 3"}, faults)
+	assert.Equal(t, []string{"1: send: count exceeds capacity: 4 is more than the capacity, 3"}, faults)
 	assert.Equal(t, "no requests\n", text)
 }
 

@@ -126,14 +126,14 @@ func keysOf(n, of int) []string {
 	return keys
 }
 
-// site is the servers and files of contenders.
+// site has the servers and the files that contenders use.
 type site struct {
 	servers servers
 	// dir is the directory of SQLite's files.
 	dir string
 	// rows is how many keys a new table has.
 	rows int
-	// conns, if not 0, is how many connections a contender has to its server, instead of its default.
+	// conns, if not 0, replaces a contender's default number of connections to its server.
 	conns int
 }
 

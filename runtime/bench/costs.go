@@ -22,7 +22,7 @@ type cost struct {
 	Batches []batchCost `json:"batches"`
 }
 
-// batchCost is the cost of a statement with so many rows.
+// batchCost is the cost of a statement with Rows rows.
 type batchCost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`

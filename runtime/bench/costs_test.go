@@ -62,7 +62,7 @@ func TestCostsArePublishedAsJSON(t *testing.T) {
 	require.Len(t, r.Costs["sqlite"].Batches, len(batchSizes))
 }
 
-func TestFitIsExactOnALine(t *testing.T) {
+func TestFitIsExactForPointsOnALine(t *testing.T) {
 	for _, c := range []struct {
 		what          string
 		rows, seconds []float64

@@ -58,7 +58,6 @@ type plan struct {
 	bigTable int
 }
 
-// planOf returns the plan for the options.
 func planOf(o options) plan {
 	p := plan{
 		heats: usual(), turns: 15, idleKeys: 100_000, bigTable: o.rows,

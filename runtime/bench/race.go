@@ -129,7 +129,7 @@ type load struct {
 type pace struct {
 	// leadIn comes first and is not measured: caches, connections and queues fill.
 	leadIn, length time.Duration
-	// stride: one call in so many is timed. It is more than 1 where reading the clock costs as much as the call.
+	// One call in stride is timed. It is more than 1 where reading the clock costs as much as the call.
 	stride int
 }
 

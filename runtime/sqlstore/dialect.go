@@ -55,8 +55,8 @@ type Dialect struct {
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
-	// Needs is the accepted values of Session's settings, in the form of Parts. It goes with Session.
-	Needs string
+	// SessionNeeds is the accepted values of Session's settings, in the form of Parts. It goes with Session.
+	SessionNeeds string
 
 	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, ts
 	// and prev, and replace {rows} in the statements below. One has the parameters :name, :key, :shard,
@@ -73,16 +73,16 @@ type Dialect struct {
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, ts and prev. Required.
 	Read string
-	// Look selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
-	Look string
-	// Seed inserts the missing rows with the smallest ts, -9223372036854775808, as placeholders, and
+	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
+	ReadUnlocked string
+	// InsertPlaceholders inserts the missing rows with the smallest ts, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
-	Seed string
+	InsertPlaceholders string
 	// Write inserts or updates the rows. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
 	// Delete may affect a row outside of one. Required.
 	Write string
-	// Delete deletes the rows, and Forget those whose value, ts and prev have not changed. Required.
-	Delete, Forget string
+	// Delete deletes the rows, and DeleteUnchanged those whose value, ts and prev have not changed. Required.
+	Delete, DeleteUnchanged string
 	// Page selects key, shard, value, ts and prev of :count rows of the limit :name after :key and
 	// :shard, in that order. Required.
 	Page string
@@ -95,59 +95,60 @@ type Dialect struct {
 	Take string
 	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
 	TakeOne string
-	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the number
-	// of affected rows and the id of the last insert:
+	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
+	// number of affected rows and the id of the last insert:
 	//
 	//	row        affected  id
-	//	inserted   1         [InsertIDInserted]
+	//	inserted   1         0x7261746c67690000
 	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
-	//	unchanged  0 or 1    [InsertIDUnchanged]
+	//	unchanged  0 or 1    0x7261746c67690100
 	//
-	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two constants, or as 0.
+	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two numbers, or as 0.
 	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
 	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
 	// by other statements.
 	TakeInsertID string
-	// Swap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
-	Swap string
+	// CompareAndSwap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
+	CompareAndSwap string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
-	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and Swap
-	// may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
+	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and
+	// CompareAndSwap may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
 	Sync string
 	// Reclaim makes room on a full volume, such as by emptying a log. If it is empty, no statement can.
 	Reclaim string
 	// Now selects the database's clock, in microseconds since 1970 UTC. If it is empty, the store uses the
 	// process's clock.
 	Now string
-	// Named selects whether the session has a prepared statement whose text is like :name. Its own text contains
+	// FindPrepared selects whether the session has a prepared statement whose text is like :name. Its own text contains
 	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
 	// pooler mixes them up. If it is empty, the database has no such poolers.
-	Named string
+	FindPrepared string
 
-	// Repeats selects a row if the server may execute a statement again after it has responded to it, outside of
-	// a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no server
-	// does.
-	Repeats string
-	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which Repeats selects
-	// a row: they may abort a transaction between two statements, and discard the error if the next command
-	// prepares or closes a statement, so that the next statements run outside of the transaction. If it is empty, no
+	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside
+	// of a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no
 	// server does.
+	RepeatsStatements string
+	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which
+	// RepeatsStatements selects a row: they may abort a transaction between two statements, and discard the error if the
+	// next command prepares or closes a statement, so that the next statements run outside of the transaction. If it is
+	// empty, no server does.
 	TxOpen string
-	// Prepared selects how many statements the session has prepared on the server, which shows whether a driver that gets
-	// :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
-	Prepared string
+	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
+	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
+	CountPrepared string
 	// Latest selects the greatest ts of some rows, or NULL: the nodes of a cluster have a clock each, and a ts
 	// in the future shows that they differ. If it is empty, clocks are not compared.
 	Latest string
 }
 
 // required are the fields without which no store works.
-var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "Forget", "Page"}
+var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "DeleteUnchanged", "Page"}
 
 // together are pairs of fields of which the first has no meaning without the second.
-var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "Needs"}, {"Needs", "Session"},
-	{"TxOpen", "Repeats"}, {"TxOpen", "Prepared"}, {"Prepared", "TxOpen"}, {"TakeOne", "Take"}}
+var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
+	{"SessionNeeds", "Session"}, {"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"},
+	{"CountPrepared", "TxOpen"}, {"TakeOne", "Take"}}
 
 // validate returns an error that names a field that is missing.
 func (d Dialect) validate() error {

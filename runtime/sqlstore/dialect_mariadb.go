@@ -12,11 +12,11 @@ func mariadbDialect() Dialect {
 	// Triggers and numbered rows change no result of RETURNING.
 	d.Describe, d.Parts = describeOnMySQL, partsOnMySQL
 	// A node of a cluster repeats a statement that has conflicted with a write of another node (wsrep_retry_autocommit).
-	d.Repeats = `
+	d.RepeatsStatements = `
 SELECT variable_name FROM information_schema.session_variables WHERE variable_name = 'WSREP_ON' AND variable_value = 'ON'
 `
 	d.TxOpen = "SELECT @@in_transaction"
-	d.Prepared = `
+	d.CountPrepared = `
 SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHERE variable_name = 'COM_STMT_PREPARE' AND :name IS NOT NULL
 `
 	// A bounded number of rows, so that Ready is fast on a large table too.

@@ -41,7 +41,7 @@ UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
 UNION ALL SELECT 'character_set_connection', CAST(@@character_set_connection AS BINARY)
 UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN _binary'NULL' ELSE _binary'a text' END
 `,
-	Needs: `
+	SessionNeeds: `
 autocommit: 1 | ON
 completion_type: NO_CHAIN
 character_set_client: utf8mb4
@@ -70,10 +70,10 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 FOR UPDATE
 `,
-	Look: `
+	ReadUnlocked: `
 SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
 `,
-	Seed: `
+	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
 ON DUPLICATE KEY UPDATE shard = VALUES(shard)
@@ -85,12 +85,12 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(pr
 	Delete: `
 DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
-	Forget: `
+	DeleteUnchanged: `
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
 	TakeInsertID: mysqlTake,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,
@@ -168,7 +168,7 @@ ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = -1e300,
 		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
 		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
-`, InsertIDInserted, availOnMySQL, InsertIDUnchanged)
+`, insertIDInserted, availOnMySQL, insertIDUnchanged)
 
 // availOnMySQL is the avail of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
@@ -179,23 +179,23 @@ const availOnMySQL = `LEAST(:capacity, {table}.value + (
 // Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
 // rows.
 const (
-	InsertIDInserted  int64 = 0x7261746c67690000
-	InsertIDUnchanged int64 = 0x7261746c67690100
+	insertIDInserted  int64 = 0x7261746c67690000
+	insertIDUnchanged int64 = 0x7261746c67690100
 )
 
 // lostInsertID is the hint if the insert id is neither of these nor an encoded value.
 const lostInsertID = "the server has lost the result of a statement that takes tokens, as if the table had a trigger or an " +
-	"AUTO_INCREMENT column: remove it, or whatever between program and server changes the id of the last insert"
+	"AUTO_INCREMENT column: remove it, or a proxy that changes LAST_INSERT_ID()"
 
 // decodeInsertID decodes the result of [Dialect.TakeInsertID]: the state in which the statement has left the row, if it
 // has taken.
 func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error) {
 	value := math.Float64frombits(bits.ReverseBytes64(^uint64(id)))
 	switch {
-	case id == InsertIDUnchanged && affected <= 1:
+	case id == insertIDUnchanged && affected <= 1:
 		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
 		return runtime.State{}, nil
-	case id == InsertIDInserted && affected == 1:
+	case id == insertIDInserted && affected == 1:
 		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, nil
 	case affected == 2 && value <= u.Fresh && value > -u.Debt-1:
 		// The rest is at most that of a full row, and at least the debt that is allowed, to within less than a token.

@@ -71,12 +71,12 @@ SELECT 'extra_float_digits', current_setting('extra_float_digits')
 UNION ALL SELECT 'server_encoding', current_setting('server_encoding')
 UNION ALL SELECT 'client_encoding', current_setting('client_encoding')
 `,
-	Needs: `
+	SessionNeeds: `
 server_encoding: UTF8 | SQL_ASCII
 extra_float_digits: 3 | 2 | 1 | 3 before Postgres 12 | 2 before Postgres 12
 client_encoding: UTF8 | SQL_ASCII
 `,
-	Named: `
+	FindPrepared: `
 SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
 `,
 	One: `
@@ -96,11 +96,11 @@ SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
-	Look: `
+	ReadUnlocked: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
 FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 `,
-	Seed: `
+	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
 ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
@@ -113,7 +113,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excl
 	Delete: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND ` + syncOnPostgres,
-	Forget: `
+	DeleteUnchanged: `
 DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
@@ -124,7 +124,7 @@ WHERE (SELECT ` + syncOnPostgres + `)` + takeOnPostgres,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 WHERE ` + syncOnPostgres + takeOnPostgres,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 	AND ` + syncOnPostgres,
@@ -175,7 +175,8 @@ var postgresErrors = errorTable{
 		// undefined_table.
 		{codes: []string{"42P01"}, hint: missingTable},
 		// invalid_schema_name.
-		{codes: []string{"3F000"}, hint: "there is no schema for table {table}: create it, because Migrate creates only the table"},
+		{codes: []string{"3F000"}, hint: "the schema of table {table} does not exist: create it, because Migrate creates only " +
+			"the table"},
 		// insufficient_privilege.
 		{codes: []string{"42501"}, hint: lackingPrivilege},
 		// read_only_sql_transaction.
@@ -200,7 +201,7 @@ var postgresErrors = errorTable{
 			hint: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
 				"or limit the connections of each process with db.SetMaxOpenConns"},
 		{codes: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
-			hint: "the pooler does not know the database or its user: add it to PgBouncer's configuration"},
+			hint: "PgBouncer's configuration lacks the database or its user: add it"},
 		{codes: []string{"08P01"},
 			messages: []string{"server login", "server_login_retry", "cannot connect to server", "server conn crashed"},
 			hint: "the pooler cannot reach the database server: check host, port and user in PgBouncer's [databases], and " +
@@ -218,8 +219,8 @@ var postgresErrors = errorTable{
 }
 
 const (
-	namedStatements = "statements that the driver prepares under names are missing later, as behind a pooler that sends each " +
-		"transaction to another session of the server: set default_query_exec_mode=exec in pgx's data source name, or " +
+	namedStatements = "a named prepared statement is missing in this session, or is another client's, because a pooler " +
+		"gave the transaction another session: set default_query_exec_mode=exec in pgx's data source name, or " +
 		"pool_mode = session or, from PgBouncer 1.21 on, max_prepared_statements in the pooler"
 	closedAtBegin = "the server, or a pooler before it, closes connections when a transaction begins: if it is PgBouncer " +
 		"with pool_mode = statement, set it to transaction or session"

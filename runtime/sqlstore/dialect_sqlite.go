@@ -65,7 +65,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excl
 	Delete: `
 DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
 `,
-	Forget: `
+	DeleteUnchanged: `
 DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FROM {rows})
 `,
 	Take: `
@@ -77,7 +77,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 WHERE ` + availOnSQLite + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
 RETURNING {key}, value, ts, 1
 `,
-	Swap: `
+	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
 `,
@@ -103,13 +103,14 @@ var sqliteErrors = errorTable{
 		// SQLITE_ERROR, for everything without a code of its own.
 		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: missingTable},
 		// SQLITE_READONLY.
-		{codes: []string{"8"}, hint: "the database file is read-only: taking tokens writes to it, so grant the right to write it " +
-			"and its folder"},
+		{codes: []string{"8"}, hint: "the database file is read-only: taking tokens writes to it, so make the file and its " +
+			"directory writable"},
 		// SQLITE_CANTOPEN.
-		{codes: []string{"14"}, hint: "the database file cannot be opened: check its path, and the rights to its folder"},
+		{codes: []string{"14"}, hint: "the database file cannot be opened: check its path, and the permissions of its directory"},
 		// SQLITE_FULL.
-		{codes: []string{"13"}, hint: "the volume of the database file is full: free some space on it, at least some MB for the log " +
-			"beside the file, and end readers that keep a transaction open, because the log grows as long as they do"},
+		{codes: []string{"13"}, hint: "the volume of the database file is full: free some space on it, at least some MB for the " +
+			"write-ahead log (-wal) beside the file, and end readers that keep a transaction open, because the log " +
+			"grows as long as they do"},
 		// SQLITE_IOERR.
 		{codes: []string{"10"}, hint: "the database file cannot be read or written: its volume may be full, gone, or failing"},
 	},

@@ -15,29 +15,29 @@ import (
 
 // optional are the fields of Dialect that may be empty, with the dialects of this package that leave them empty.
 var optional = map[string]string{
-	"Numbered":     "sqlite mariadb mysql",
-	"Prepare":      "postgres",
-	"Isolation":    "sqlite",
-	"Lanes":        "",
-	"Describe":     "",
-	"Parts":        "",
-	"Session":      "sqlite",
-	"Needs":        "sqlite",
-	"ManyKeys":     "sqlite postgres",
-	"Look":         "sqlite",
-	"Seed":         "sqlite",
-	"Take":         "mysql",
-	"TakeOne":      "sqlite mysql",
-	"TakeInsertID": "sqlite postgres mariadb",
-	"Swap":         "",
-	"Sync":         "postgres mariadb mysql",
-	"Reclaim":      "postgres mariadb mysql",
-	"Now":          "sqlite",
-	"Named":        "sqlite mariadb mysql",
-	"Repeats":      "sqlite postgres mysql",
-	"TxOpen":       "sqlite postgres mysql",
-	"Prepared":     "sqlite postgres mysql",
-	"Latest":       "sqlite postgres mysql",
+	"Numbered":           "sqlite mariadb mysql",
+	"Prepare":            "postgres",
+	"Isolation":          "sqlite",
+	"Lanes":              "",
+	"Describe":           "",
+	"Parts":              "",
+	"Session":            "sqlite",
+	"SessionNeeds":       "sqlite",
+	"ManyKeys":           "sqlite postgres",
+	"ReadUnlocked":       "sqlite",
+	"InsertPlaceholders": "sqlite",
+	"Take":               "mysql",
+	"TakeOne":            "sqlite mysql",
+	"TakeInsertID":       "sqlite postgres mariadb",
+	"CompareAndSwap":     "",
+	"Sync":               "postgres mariadb mysql",
+	"Reclaim":            "postgres mariadb mysql",
+	"Now":                "sqlite",
+	"FindPrepared":       "sqlite mariadb mysql",
+	"RepeatsStatements":  "sqlite postgres mysql",
+	"TxOpen":             "sqlite postgres mysql",
+	"CountPrepared":      "sqlite postgres mysql",
+	"Latest":             "sqlite postgres mysql",
 }
 
 func TestEveryFieldOfDialectIsRequiredOrOptional(t *testing.T) {
@@ -58,7 +58,7 @@ func TestEveryFieldOfDialectIsRequiredOrOptional(t *testing.T) {
 	}
 }
 
-func TestDialectsFillInEveryFieldButTheOptional(t *testing.T) {
+func TestDialectsSetRequiredFields(t *testing.T) {
 	for _, d := range Dialects() {
 		v := reflect.ValueOf(d)
 		for _, f := range reflect.VisibleFields(v.Type()) {

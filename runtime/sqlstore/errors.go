@@ -269,12 +269,12 @@ const (
 		"and to run Migrate also CREATE"
 	readOnlyServer = "the server, or the transaction, is read-only: taking tokens writes to the table, so connect to the " +
 		"primary server, and not to a replica"
-	missingDatabase = "there is no such database: create it, or name another in the data source name"
+	missingDatabase = "the database does not exist: create it, or name another in the data source name"
 	refusedUser     = "the server refuses the database user: check user and password in the data source name, and which " +
 		"users the server accepts from this host"
 	tooManyConnections = "the server accepts no more connections: limit those of each process with db.SetMaxOpenConns, or " +
 		"allow more in the server"
-	wrongDialect      = "the database does not understand the dialect {dialect}: give sqlstore.New the one of the database"
+	wrongDialect      = "the database rejects the SQL of dialect {dialect}: pass the database's own dialect to sqlstore.New"
 	unreachableServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 		"server runs"
 )

@@ -99,7 +99,7 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 	}{
 		{sqlState("42P01"), `there is no table "app.quotas": call Migrate, or run what "ratelimitgen sql -dialect postgres -table app.quotas" prints`},
 		{errors.New("Error 1146 (42S02): Table 'app.quotas' doesn't exist"), `there is no table "app.quotas": `},
-		{sqlState("3F000"), `there is no schema for table "app.quotas": create it`},
+		{sqlState("3F000"), `the schema of table "app.quotas" does not exist: create it`},
 		{sqlState("42501"), `on table "app.quotas" it needs SELECT, INSERT, UPDATE and DELETE`},
 		{errors.New("Error 1142 (42000): INSERT command denied to user 'x'@'localhost' for table 'y'"), "lacks a privilege"},
 		{errors.New("Error 1044 (42000): Access denied for user 'x'@'localhost' to database 'y'"), "lacks a privilege"},
@@ -114,11 +114,11 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 		{errors.New("Error 1665 (HY000): Cannot execute statement: impossible to write to binary log since BINLOG_FORMAT = STATEMENT"), "set binlog_format=ROW"},
 		{errors.New("Error 1053 (08S01): Server shutdown in progress"), "the server is shutting down"},
 		{fmt.Errorf("SQL logic error: no such table: app.quotas (%w)", resultCode(1)), `there is no table "app.quotas": call Migrate`},
-		{resultCode(8), "grant the right to write it"},
-		{resultCode(8 | 4<<8), "grant the right to write it"}, // SQLITE_READONLY_DBMOVED
+		{resultCode(8), "make the file and its directory writable"},
+		{resultCode(8 | 4<<8), "make the file and its directory writable"}, // SQLITE_READONLY_DBMOVED
 		{resultCode(14), "check its path"},
-		{sqlState("3D000"), "there is no such database: create it"},
-		{errors.New("Error 1049 (42000): Unknown database 'x'"), "there is no such database: create it"},
+		{sqlState("3D000"), "the database does not exist: create it"},
+		{errors.New("Error 1049 (42000): Unknown database 'x'"), "the database does not exist: create it"},
 		{sqlState("28P01"), "check user and password"},
 		{sqlState("28000"), "check user and password"},
 		{errors.New("Error 1045 (28000): Access denied for user 'x'@'localhost'"), "check user and password"},
@@ -128,19 +128,19 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 		{sqlState("57P03"), "check host and port"},
 		{sqlState("53300"), "db.SetMaxOpenConns"},
 		{errors.New("Error 1040: Too many connections"), "db.SetMaxOpenConns"},
-		{sqlState("42601"), `does not understand the dialect postgres`},
+		{sqlState("42601"), `rejects the SQL of dialect postgres: pass the database's own dialect`},
 		{sqlState("26000"), "default_query_exec_mode=exec"},
 		{sqlState("42P05"), "max_prepared_statements"},
 		{fmt.Errorf("bind message supplies 1 parameters, but prepared statement requires 7: %w", sqlState("08P01")), "default_query_exec_mode=exec"},
 		{fmt.Errorf("transaction blocks not allowed in statement pooling mode: %w", sqlState("08P01")), "pool_mode to transaction or session"},
 		{fmt.Errorf("unsupported startup parameter: extra_float_digits: %w", sqlState("08P01")), "ignore_startup_parameters"},
 		{fmt.Errorf("query_wait_timeout: %w", sqlState("08P01")), "pool_size"},
-		{fmt.Errorf("no such database: x: %w", sqlState("08P01")), "the pooler does not know the database"},
+		{fmt.Errorf("no such database: x: %w", sqlState("08P01")), "PgBouncer's configuration lacks the database or its user"},
 		{fmt.Errorf("server login has been failing, try again later: %w", sqlState("08P01")), "the pooler cannot reach the database server"},
 		{fmt.Errorf("pgbouncer cannot connect to server: %w", sqlState("08P01")), "the pooler cannot reach the database server"},
 		{fmt.Errorf("no more connections allowed (max_client_conn): %w", sqlState("08P01")), "max_client_conn"},
 		{sqlState("08P01"), "check host and port"},
-		{errors.New("Error 1064 (42000): You have an error in your SQL syntax"), `does not understand the dialect postgres`},
+		{errors.New("Error 1064 (42000): You have an error in your SQL syntax"), `rejects the SQL of dialect postgres: pass the database's own dialect`},
 	} {
 		for _, err := range []error{row.err, fmt.Errorf("wrapped: %w", row.err)} {
 			hinted := s.withHint(err)

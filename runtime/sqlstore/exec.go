@@ -49,16 +49,16 @@ func newQueries(d Dialect, table string) (all queries, err error) {
 	rows := [arityCount]rowSource{oneRow: {d.One, d.One}, manyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
 	for s, texts := range [statementCount][arityCount]string{
 		readRows:        {d.Read, d.Read},
-		readUnlocked:    {oneRow: cmp.Or(d.Look, d.Read)},
-		seedRows:        {d.Seed, d.Seed},
+		readUnlocked:    {oneRow: cmp.Or(d.ReadUnlocked, d.Read)},
+		seedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
 		writeRows:       {d.Write, d.Write},
 		deleteRows:      {d.Delete, d.Delete},
-		deleteUnchanged: {d.Forget, d.Forget},
+		deleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
 		takeRows:        {cmp.Or(d.TakeOne, d.Take), d.Take},
 		takeInsertID:    {oneRow: d.TakeInsertID},
-		swapRow:         {oneRow: d.Swap},
+		swapRow:         {oneRow: d.CompareAndSwap},
 		readPage:        {oneRow: d.Page},
-		findNamed:       {oneRow: d.Named},
+		findNamed:       {oneRow: d.FindPrepared},
 	} {
 		for n := range arityCount {
 			if all[s][n], err = d.compile(texts[n], rows[n], table); err != nil {
@@ -107,9 +107,9 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 	}
 	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
-	if !x.resends && s.dialect.Repeats != "" {
+	if !x.resends && s.dialect.RepeatsStatements != "" {
 		// The driver sends it once, but a node of a cluster may execute it twice.
-		err := s.db.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
+		err := s.db.QueryRowContext(ctx, s.dialect.RepeatsStatements).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}

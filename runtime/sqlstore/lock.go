@@ -11,8 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, verb and
-// database.
+// locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, operation
+// and database.
 func (s *Store) locked(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) error {
 	var b *runtime.Batch
 	err := retry(ctx, func() error {
@@ -83,7 +83,7 @@ func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn 
 	return err
 }
 
-// inTxOnce is inTx without a second connection.
+// inTxOnce is one attempt of inTx, on one connection.
 func (s *Store) inTxOnce(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
 	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
 	conn, err := s.db.Conn(ctx)
@@ -164,7 +164,7 @@ const (
 
 // lockOrder returns how rows are locked by the dialect, if missing rows need a lock.
 func (s *Store) lockOrder(otherwise lockOrder) lockOrder {
-	if s.dialect.Seed == "" {
+	if s.dialect.InsertPlaceholders == "" {
 		return readOnly
 	}
 	return otherwise

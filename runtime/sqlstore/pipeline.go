@@ -135,7 +135,7 @@ func (s *Store) recoverFrom(ctx context.Context, calls []runtime.Call, answers [
 	return err
 }
 
-// answerAt has decide answer the calls at these indexes.
+// answerAt runs decide on the calls at these indexes and stores their answers.
 func answerAt(at []int, calls []runtime.Call, answers []runtime.Answer, decide func([]runtime.Call, []runtime.Answer) error) error {
 	some, got := make([]runtime.Call, len(at)), make([]runtime.Answer, len(at))
 	for i, index := range at {
@@ -151,7 +151,7 @@ func answerAt(at []int, calls []runtime.Call, answers []runtime.Answer, decide f
 // unanswered returns the indexes of the calls that have no answer.
 func unanswered(answers []runtime.Answer) (at []int) {
 	for i, a := range answers {
-		if !a.Given() {
+		if !a.Answered() {
 			at = append(at, i)
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 				return err
 			}
 		}
-		s.endStreak(p)
+		s.forgetDenials(p)
 	}
 	// These include calls that an upsert has denied: only a read shows when their tokens are due.
 	rest := p.answer(answers)
@@ -96,8 +96,8 @@ func (s *Store) upsertStrategy(p *plan) upsertStrategy {
 	return nil
 }
 
-// endStreak ends the row's streak of denials if an upsert has taken from it.
-func (s *Store) endStreak(p *plan) {
+// forgetDenials removes the row's denial hint if an upsert has taken from it.
+func (s *Store) forgetDenials(p *plan) {
 	if s.upserter == nil && len(p.rows) == 1 && p.rows[0].After.Exists {
 		s.hints.allowed(p.rows[0].Row)
 	}

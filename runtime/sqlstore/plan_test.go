@@ -44,11 +44,11 @@ func TestDecodeInsertID(t *testing.T) {
 		assert.Equal(t, math.Float64bits(value), math.Float64bits(s.Value), "%v", value)
 		assert.Equal(t, runtime.State{Value: value, TS: u.T, Exists: true}, s)
 	}
-	s, err := decodeInsertID(u, 1, InsertIDInserted)
+	s, err := decodeInsertID(u, 1, insertIDInserted)
 	assert.NoError(t, err)
 	assert.Equal(t, runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, s)
 	for _, affected := range []int64{0, 1} {
-		s, err := decodeInsertID(u, affected, InsertIDUnchanged)
+		s, err := decodeInsertID(u, affected, insertIDUnchanged)
 		assert.NoError(t, err, "a driver counts the rows that were changed, or those that were found")
 		assert.Zero(t, s)
 	}
@@ -68,10 +68,10 @@ func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
 			assert.ErrorContains(t, err, "has lost the result of a statement that takes tokens", "%d rows, id %d", affected, id)
 		}
 	}
-	for affected, id := range map[int64]int64{0: InsertIDInserted, 1: idOf(3), 2: InsertIDInserted, 3: InsertIDUnchanged} {
+	for affected, id := range map[int64]int64{0: insertIDInserted, 1: idOf(3), 2: insertIDInserted, 3: insertIDUnchanged} {
 		_, err := decodeInsertID(u, affected, id)
 		assert.ErrorContains(t, err, "has lost the result", "%d rows, id %d", affected, id)
 	}
-	_, err := decodeInsertID(u, 2, InsertIDUnchanged)
+	_, err := decodeInsertID(u, 2, insertIDUnchanged)
 	assert.ErrorContains(t, err, "has lost the result")
 }

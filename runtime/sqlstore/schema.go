@@ -49,13 +49,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 // rows show that: a row that another node has written, or this one before its clock was set back.
 func (s *Store) Ready(ctx context.Context) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
-		return nil, s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.tryOut(ctx) }) })
+		return nil, s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.checkSetup(ctx) }) })
 	})
 	return err
 }
 
-// tryOut checks the table, a cluster's clocks, a rehearsed call, and poolers.
-func (s *Store) tryOut(ctx context.Context) error {
+// checkSetup checks the table, a cluster's clocks, a dry run of a call, and poolers.
+func (s *Store) checkSetup(ctx context.Context) error {
 	x, err := s.prepareNow(ctx)
 	if err != nil {
 		return err
@@ -67,14 +67,14 @@ func (s *Store) tryOut(ctx context.Context) error {
 	if err := s.checkClocks(ctx, x); err != nil {
 		return err
 	}
-	if err := s.rehearse(ctx, x); err != nil {
+	if err := s.dryRun(ctx, x); err != nil {
 		return err
 	}
 	return s.checkPooler(ctx, x)
 }
 
-// rehearse locks, writes and deletes a row that no limit can have, and rolls back.
-func (s *Store) rehearse(ctx context.Context, x *executor) error {
+// dryRun locks, writes and deletes a row that no limit can have, and rolls back.
+func (s *Store) dryRun(ctx context.Context, x *executor) error {
 	row := runtime.Row{Shard: -1}
 	err := s.inTx(ctx, x, runtime.DurabilityDefault, func(in session) error {
 		l := newRowLock(in, []runtime.Row{row}, runtime.DurabilityDefault)
@@ -129,12 +129,12 @@ func (s *Store) checkSession(ctx context.Context, db querier) error {
 	if err != nil {
 		return err
 	}
-	all := differences(s.dialect.Needs, found)
+	all := differences(s.dialect.SessionNeeds, found)
 	if len(all) == 0 {
 		return nil
 	}
 	hint := wrongSession
-	// Needs has the encoding first, because it cannot be changed by the settings of a connection.
+	// SessionNeeds has the encoding first, because it cannot be changed by the settings of a connection.
 	if strings.HasPrefix(all[0], "server_encoding ") {
 		hint = s.fillIn(wrongEncoding)
 	}
@@ -219,7 +219,7 @@ const spareTimeout = 250 * time.Millisecond
 // statement: the first one alone, the second one in a transaction, and the first one again, which then cannot have the
 // session of the transaction. In a pooler that has only one session, the second one finds the first one's statement.
 func (s *Store) checkPooler(ctx context.Context, x *executor) error {
-	if s.dialect.Named == "" || x.splits {
+	if s.dialect.FindPrepared == "" || x.splits {
 		return nil
 	}
 	first, err := s.db.Conn(ctx)
@@ -232,7 +232,7 @@ func (s *Store) checkPooler(ctx context.Context, x *executor) error {
 	for i := 0; err == nil && named && i < poolerRounds; i++ {
 		var second *sql.Conn
 		if second = s.spareConn(ctx); second != nil {
-			err = s.collide(ctx, first, second)
+			err = s.provePoolerMixup(ctx, first, second)
 			second.Close()
 		}
 		if err == nil {
@@ -267,8 +267,8 @@ func (s *Store) spareConn(ctx context.Context) *sql.Conn {
 	return conn
 }
 
-// collide runs the statement on two connections so that they cannot have the same session.
-func (s *Store) collide(ctx context.Context, first, second *sql.Conn) error {
+// provePoolerMixup runs the statement on two connections so that they cannot have the same session.
+func (s *Store) provePoolerMixup(ctx context.Context, first, second *sql.Conn) error {
 	tx, err := second.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -1,4 +1,12 @@
-// Package sqlstore keeps the counts of rate limits in a table of an SQL database.
+// Package sqlstore keeps the counts of rate limits in a table of an SQL database. In this example, limits is the
+// generated package, and err is not checked:
+//
+//	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
+//	store, err := sqlstore.New(db, sqlstore.Postgres, sqlstore.Options{})
+//	defer store.Close()
+//	err = store.Migrate(ctx)
+//	limiter := limits.New(store)
+//	decision, err := limiter.SendMessage(userID).Allow(ctx)
 //
 // # The model
 //
@@ -34,7 +42,7 @@
 // # Durability
 //
 // By default the settings of the database apply: on a server, counts are usually on its disk before a call returns;
-// for SQLite, see package sqlite. A limit can ask for relaxed durability if its counts may lose the last moments before
+// for SQLite, see package sqlite. A limit can set relaxed durability if its counts may lose the last moments before
 // a crash:
 //
 //   - Postgres then commits these transactions with synchronous_commit = off. With full durability it commits
@@ -74,7 +82,7 @@
 //   - Tokens reported as taken are committed.
 //   - However many goroutines, processes and hosts call at once, the store admits as much as if they called one after
 //     the other.
-//   - A row that is not stored belongs to a key without history. Sweep deletes only rows that are worth no more than that.
+//   - A key without a row is full. Sweep deletes only rows of full keys, which are not needed.
 //
 // # Non-guarantees
 //
@@ -109,11 +117,11 @@ import (
 // DefaultTable is the name of the table if [Options.Table] is empty.
 const DefaultTable = "rate_limits"
 
-// Timeout is the longest that a call waits if its context has no nearer deadline: half of it for earlier calls, and
-// half of it for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
+// Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
+// calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
 // [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have only
 // the caller's context. See [Store.Do] for connections that do not respond.
-const Timeout = group.Timeout
+const Timeout = 10 * time.Second
 
 // ErrClosed is the error of calls to a store after [Store.Close].
 var ErrClosed = errors.New("the store is closed")
@@ -351,7 +359,7 @@ func (s *Store) prepareNow(ctx context.Context) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.keep(x)
+	return s.publish(x)
 }
 
 // newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
@@ -373,8 +381,8 @@ func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
 	return x, nil
 }
 
-// keep stores the executor for all calls, or returns the executor of another preparation that was faster.
-func (s *Store) keep(x *executor) (*executor, error) {
+// publish stores the executor for all calls, or returns the executor of another preparation that was faster.
+func (s *Store) publish(x *executor) (*executor, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	// Close may already have released the executor, and would not release this one.

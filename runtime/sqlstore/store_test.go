@@ -9,7 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
+
+// Timeout is written out for its documentation, and group waits for its own.
+func TestTimeoutIsThatOfGroupCommit(t *testing.T) { require.Equal(t, group.Timeout, Timeout) }
 
 // Nothing may hang, panic or allow.
 func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {

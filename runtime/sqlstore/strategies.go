@@ -17,7 +17,7 @@ import (
 //	upsertReturning   1            Postgres 5,370/s and MariaDB 5,520/s against 2,685 and 2,170 for the benchmark's
 //	                               SELECT FOR UPDATE, a transaction of four statements
 //	upsertInsertID    1 (MySQL)    2,650/s, 0.96 of MySQL's bare upsert; MySQL has no RETURNING
-//	compareAndSwap    1 or 2       sliding windows, other verbs and denials without a transaction: an exhausted key on
+//	compareAndSwap    1 or 2       sliding windows, other methods and denials without a transaction: an exhausted key on
 //	                               Postgres has 41,775/s against 8,505 for SELECT FOR UPDATE (64 callers, no group commit)
 //	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, shards
 
@@ -101,7 +101,7 @@ func (t part) bind() (arity, *values) {
 // deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
 	b := runtime.NewBatch(calls)
-	if len(b.Rows()) != 1 || s.dialect.Swap == "" {
+	if len(b.Rows()) != 1 || s.dialect.CompareAndSwap == "" {
 		return false, nil
 	}
 	err = retry(ctx, func() error {

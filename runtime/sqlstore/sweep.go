@@ -11,9 +11,9 @@ import (
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
 const sweepPage = 500
 
-// Sweep deletes the rows of the policies that have been worth no more than a key without history for
-// an hour, and returns how many it deleted. It reads the table page by page, and deletes those of a page
-// by one statement; rows that are used meanwhile stay. If ctx has no deadline, each page takes at most [Timeout].
+// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
+// many it deleted. It reads the table page by page, and deletes those of a page by one statement; rows that are used
+// meanwhile stay. If ctx has no deadline, each page takes at most [Timeout].
 // Run it now and then, from any one process. Rows of other policies stay.
 //
 // The policies must be those of every process that uses the table: the store does not know that another process

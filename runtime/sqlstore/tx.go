@@ -33,16 +33,16 @@ func (e *RetryTxError) Unwrap() error { return e.Err }
 // if the next command prepares or closes a statement: later statements then run outside of the transaction, and the
 // commit succeeds. So connect with interpolateParams=true there, without which calls return an error, and prepare no
 // statements in the transaction.
-func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &txStore{s, tx} }
+func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &callerTxStore{s, tx} }
 
-// txStore is a store in a transaction of the caller: it never retries and never commits.
-type txStore struct {
+// callerTxStore is a store in a transaction of the caller: it never retries and never commits.
+type callerTxStore struct {
 	store *Store
 	tx    runtime.Tx
 }
 
 // Do implements [runtime.Store].
-func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := t.store.usable(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (t *txStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 
 // decideGuarded is decide for servers that may abort a transaction without reporting it: before or during the
 // call, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
-func (t *txStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+func (t *callerTxStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	guarded, err := t.store.admit(ctx, t.tx)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (t *txStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]ru
 	return answers, nil
 }
 
-func (t *txStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if !t.store.checked.Load() {
 		if err := t.store.check(ctx, t.tx); err != nil {
 			return nil, err
@@ -261,7 +261,7 @@ func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err err
 
 // detectAborts returns how aborts are reported, or an error for a driver that may hide them.
 func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
-	err := tx.QueryRowContext(ctx, s.dialect.Repeats).Scan(new(string))
+	err := tx.QueryRowContext(ctx, s.dialect.RepeatsStatements).Scan(new(string))
 	if errors.Is(err, sql.ErrNoRows) {
 		// The server is not a node of a cluster.
 		return abortsReported, nil
@@ -282,7 +282,7 @@ const preparesOnGalera = "a Galera node may abort a transaction without an error
 
 // prepares reports whether the driver prepares statements with arguments.
 func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
-	count, err := s.dialect.compile(s.dialect.Prepared, rowSource{}, s.table)
+	count, err := s.dialect.compile(s.dialect.CountPrepared, rowSource{}, s.table)
 	if err != nil {
 		return false, err
 	}

@@ -279,8 +279,8 @@ func concurrent() []clause {
 	}
 }
 
-// race calls try so many times in each of many goroutines, with a different number each time, and returns how often it
-// returned true.
+// race calls try the given number of times in each of many goroutines, with a different i each time, and returns how
+// often it returned true.
 func (s *subject) race(times int, try func(i int) bool) int64 {
 	var admitted atomic.Int64
 	var wg sync.WaitGroup

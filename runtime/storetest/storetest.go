@@ -133,7 +133,7 @@ func (s *subject) value(p *runtime.Policy, key string) float64 {
 	return s.decide(p, key, runtime.Request{Op: runtime.Peek}).Value
 }
 
-// wantValue fails the clause unless so many tokens are left.
+// wantValue fails the clause unless want tokens are left.
 func (s *subject) wantValue(p *runtime.Policy, key string, want float64) {
 	s.Helper()
 	// A millionth of a token is the allowance of runtime.Rule.Step for roundings.

@@ -35,7 +35,7 @@ const (
 // With -v it prints the path. The drawing in runtime/README.md must be the same.
 func TestPathOfAllowIsShort(t *testing.T) {
 	d := sqlstore.Postgres
-	d.Describe, d.Parts, d.Session, d.Needs = "", "", "", "" // the fake database has no table to check
+	d.Describe, d.Parts, d.Session, d.SessionNeeds = "", "", "", "" // the fake database has no table to check
 	fake := new(fakePostgres)
 	db := sql.OpenDB(fake)
 	defer db.Close()

@@ -86,7 +86,7 @@ func TestWrongAddressIsExplained(t *testing.T) {
 
 func TestWrongDatabaseIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		s.database(t, "rl_no_such").refuses(t, "", "there is no such database: create it, or name another")
+		s.database(t, "rl_no_such").refuses(t, "", "the database does not exist: create it, or name another")
 	})
 }
 
@@ -100,7 +100,7 @@ func TestWrongDialectIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
 		s.dialect = wrong[s.protocol()]
-		s.refuses(t, "", "the database does not understand the dialect "+s.dialect.Name)
+		s.refuses(t, "", "the database rejects the SQL of dialect "+s.dialect.Name)
 	})
 }
 
@@ -110,8 +110,8 @@ func TestMissingSchemaIsExplained(t *testing.T) {
 		store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: "rl_no_such.quotas"})
 		require.NoError(t, err)
 		says := map[string]string{
-			"postgres": `there is no schema for table "rl_no_such.quotas": create it`,
-			"mysql":    `there is no such database: create it`,
+			"postgres": `the schema of table "rl_no_such.quotas" does not exist: create it`,
+			"mysql":    `the database does not exist: create it`,
 		}
 		err = store.Migrate(t.Context())
 		assert.ErrorContains(t, err, says[s.protocol()])

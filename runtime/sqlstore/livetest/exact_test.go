@@ -129,7 +129,7 @@ const (
 	connections    = 8
 )
 
-// heat is a limit with so many keys, and so many calls by every goroutine, spread over the keys.
+// heat is a limit and its load: every goroutine makes a number of calls, spread over the keys.
 type heat struct {
 	policy      *runtime.Policy
 	keys, calls int

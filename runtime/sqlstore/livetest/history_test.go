@@ -28,7 +28,7 @@ type history struct {
 	lost       int
 }
 
-// A history has so many clients, and each makes so many calls.
+// A history has this number of clients, and each of them makes callsEach calls.
 const (
 	clients   = 4
 	callsEach = 8

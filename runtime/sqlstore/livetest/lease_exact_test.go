@@ -184,8 +184,8 @@ func TestKilledProcessLosesAtMostABlock(t *testing.T) {
 	})
 }
 
-// spendAndBeKilled starts a process, kills it when it has printed so many tokens, and returns how many it has printed
-// in all.
+// spendAndBeKilled starts a process, kills it when it has printed the given number of tokens, and returns how many it
+// has printed in all.
 func spendAndBeKilled(t *testing.T, at string, tokens int) (printed int) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), leaseEnv+"="+at)

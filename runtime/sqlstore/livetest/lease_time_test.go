@@ -85,8 +85,9 @@ func surged() (all []*runtime.Policy) {
 	return all
 }
 
-// The grants of all hosts stay within the bounds of package lease: for a bucket, capacity + maxReserved +
-// rate*(t+for)/period in any time t; for a window, its capacity, and none of its tokens in the next window.
+// The grants of all hosts stay within bounds: for a bucket, capacity + maxReserved + rate*(t+for)/period in any time t,
+// which is more than the bound of package lease because reserved tokens count when they are granted; for a window, its
+// capacity, and none of its tokens in the next window.
 func TestLeasesStayWithinTheirBounds(t *testing.T) {
 	rounds := 8
 	if *long {

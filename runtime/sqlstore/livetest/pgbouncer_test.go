@@ -117,7 +117,8 @@ func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	failsWith(t, single.visit(t, table).Ready(t.Context()), "the pooler had no connection to the server in time")
 
 	failsWith(t, p.server("pgx", "nowhere", exec).visit(t, table).Ready(t.Context()), "check that it reaches the server")
-	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()), "the pooler does not know the database")
+	failsWith(t, p.server("pgx", "no_such", exec).visit(t, table).Ready(t.Context()),
+		"PgBouncer's configuration lacks the database or its user")
 }
 
 // A PgBouncer that tracks prepared statements works with every driver in every mode.
@@ -133,8 +134,8 @@ func TestPgBouncerTrackingIsExact(t *testing.T) {
 	}
 }
 
-// refusesBehind requires that Ready of a store with so many connections returns an error that contains says, in bounded
-// time.
+// refusesBehind requires that Ready of a store with at most this number of connections returns an error that contains
+// says, in bounded time.
 func refusesBehind(t *testing.T, s server, table string, connections int, says ...string) {
 	t.Helper()
 	db, err := sql.Open(s.driver, s.dsn)

@@ -157,7 +157,7 @@ func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	require.ErrorContains(t, err, "57014", "canceling statement due to statement timeout")
 	require.Len(t, answers, 2)
 	assert.True(t, answers[0].Allowed())
-	assert.False(t, answers[1].Given())
+	assert.False(t, answers[1].Answered())
 }
 
 // Databases whose encoding is not UTF8 convert or refuse some names and keys, so they are refused. SQL_ASCII keeps the
@@ -272,7 +272,7 @@ func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 	t.Logf("%d of %d calls failed", failed, 2*rounds)
 }
 
-// beIdle makes a pool hold so many idle connections that work.
+// beIdle makes a pool hold this number of idle connections that work.
 func beIdle(t *testing.T, db *sql.DB, connections int) {
 	t.Helper()
 	var all []*sql.Conn

@@ -163,13 +163,13 @@ type proxy struct {
 	cuts atomic.Int64
 	// delay is the latency that each read gets.
 	delay time.Duration
-	// accepted counts the connections. The first so many as silent forward nothing any more, not even the end of the other
-	// side, as if packets were dropped. They are closed when the test has ended.
+	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
+	// the other side, as if packets were dropped. They are closed when the test has ended.
 	accepted, silent atomic.Int64
 	ended            chan struct{}
 }
 
-// silence makes all present connections forward nothing any more. New ones do.
+// silence stops forwarding on open connections; new connections are forwarded.
 func (p *proxy) silence() { p.silent.Store(p.accepted.Load()) }
 
 // through returns the server behind a proxy, which is closed when the test ends.
@@ -188,21 +188,21 @@ func (s server) through(t *testing.T, odds int) (server, *proxy) {
 }
 
 // redirect returns the server's data source name with another address, and its own address.
-func redirect(t *testing.T, s server, address string) (dsn, was string) {
+func redirect(t *testing.T, s server, address string) (dsn, oldAddress string) {
 	t.Helper()
 	if s.driver == "mysql" {
 		c, err := mysql.ParseDSN(s.dsn)
 		require.NoError(t, err)
-		was, c.Addr = c.Addr, address
-		return c.FormatDSN(), was
+		oldAddress, c.Addr = c.Addr, address
+		return c.FormatDSN(), oldAddress
 	}
 	u, err := url.Parse(s.dsn)
 	require.NoError(t, err)
-	was, u.Host = u.Host, address
-	if !strings.Contains(was, ":") {
-		was += ":5432"
+	oldAddress, u.Host = u.Host, address
+	if !strings.Contains(oldAddress, ":") {
+		oldAddress += ":5432"
 	}
-	return u.String(), was
+	return u.String(), oldAddress
 }
 
 // serve accepts clients until the listener is closed.

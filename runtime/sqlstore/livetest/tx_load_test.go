@@ -36,7 +36,6 @@ type txLoad struct {
 	failures                   map[string]int
 }
 
-// txNode is a node and its store.
 type txNode struct {
 	db    *sql.DB
 	store *sqlstore.Store
@@ -86,7 +85,6 @@ func (l *txLoad) start() (stop func()) {
 	}
 }
 
-// transact runs one transaction.
 func (l *txLoad) transact(n txNode, id string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()

@@ -30,7 +30,7 @@ func observed() sqlstore.Dialect {
 	d := sqlstore.SQLite
 	d.Sync = "PRAGMA user_version"
 	d.Write = strings.Replace(d.Write, "WHERE true", "WHERE test_setting((SELECT user_version FROM pragma_user_version))", 1)
-	d.Take, d.Swap = "", ""
+	d.Take, d.CompareAndSwap = "", ""
 	return d
 }
 

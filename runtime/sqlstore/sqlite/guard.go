@@ -27,7 +27,7 @@ type guard struct {
 	// path is the absolute path, and real is the path without symbolic links, after which SQLite names the log and its
 	// index.
 	path, real string
-	// opened are the file, the log and the index that were opened.
+	// opened are the file, the write-ahead log (-wal) and its index (-shm) that were opened.
 	opened [len(suffixes)]os.FileInfo
 
 	// connections counts the connections that the pool has opened, and statAt is the count when opened was set: the
@@ -67,16 +67,17 @@ func checkNames(path string) error {
 		return err
 	}
 	if mounted(real) {
-		return fmt.Errorf("the database file %q is mounted by itself: its log %q stays outside of the mount, so programs on both "+
-			"sides count apart; mount its folder instead", path, real+"-wal")
+		return fmt.Errorf("the database file %q is mounted by itself: its write-ahead log %q stays outside of the mount, so "+
+			"programs on both sides keep separate counts; mount its folder instead", path, real+"-wal")
 	}
 	return nil
 }
 
 func checkLinks(path string, info os.FileInfo) error {
 	if n := links(info); n > 1 {
-		return fmt.Errorf("the database file %q has %d names (hard links): SQLite keeps a log beside each, so programs that open "+
-			"it by different names count apart; delete the other names, and use symbolic links instead", path, n)
+		return fmt.Errorf("the database file %q has %d names (hard links): SQLite keeps a write-ahead log (-wal) beside each, so "+
+			"programs that open it by different names keep separate counts; delete the other names, and use symbolic links "+
+			"instead", path, n)
 	}
 	return nil
 }
@@ -163,13 +164,13 @@ func (g *guard) compare() (at int, err error) {
 		there, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return i, fmt.Errorf("the file %q was deleted or moved while the database was open, so that other programs would count "+
-				"apart: put it back, or restart every program that uses the database", path)
+			return i, fmt.Errorf("the file %q was deleted or moved while the database was open, so that other programs would keep "+
+				"separate counts: put it back, or restart every program that uses the database", path)
 		case err != nil:
-			return i, fmt.Errorf("the database is open, but its file cannot be found any more: %w", err)
+			return i, fmt.Errorf("cannot find the database file %q: check its directory and permissions: %w", path, err)
 		case !os.SameFile(there, g.opened[i]):
-			return i, fmt.Errorf("the file %q was replaced while the database was open, so that other programs count apart: restart "+
-				"every program that uses the database, and stop them before its file is replaced", path)
+			return i, fmt.Errorf("the file %q was replaced while the database was open, so that other programs keep separate "+
+				"counts: restart every program that uses the database, and stop them before its file is replaced", path)
 		case i == 0:
 			if err := checkLinks(path, there); err != nil {
 				return i, err

@@ -51,7 +51,7 @@ func takenByAnother(t *testing.T, path string) (n int, said string) {
 	return n, stderr.String()
 }
 
-// After each change, a process that opens the path would count apart.
+// After each change, a process that opens the path would keep separate counts.
 func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -118,7 +118,7 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 }
 
 // Two processes open one file by two names.
-func TestTwoNamesOfAFileGrantOnce(t *testing.T) {
+func TestFileOpenedByTwoNamesGrantsOnce(t *testing.T) {
 	for name, link := range map[string]func(old, new string) error{"hard": os.Link, "symbolic": os.Symlink} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	driver "modernc.org/sqlite"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -41,6 +43,19 @@ func TestFailedPrepareKeepsTheFirstStatement(t *testing.T) {
 	limit(1_000_000)
 	assert.NoError(t, prepare())
 	assert.Same(t, one, s.upserter.one)
+}
+
+func TestErrorOfAMissingCallRecordDoesNotContainTheKey(t *testing.T) {
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
+	c := new(callRecord)
+	n := addRecord(c)
+	defer records.Delete(n)
+	c.begin([]sqlstore.RowUpsert{{Row: runtime.Row{Key: "another"}}})
+	err = db.QueryRow("SELECT ratelimitgen_take(?, 'ada@example.com', 1.0, 1)", n).Scan(new(int))
+	require.ErrorContains(t, err, "the statement's key is not in its call record; this is a bug in ratelimitgen")
+	assert.NotContains(t, err.Error(), "ada")
 }
 
 // DropConnections makes the pool close its connection.

@@ -12,11 +12,11 @@
 //
 // # The file
 //
-// SQLite keeps a log and its index beside the file, named after its path. So every program must open the file by the
-// same path, or by symbolic links to it, and the folder must hold all three. A file with several hard links is
-// refused, and on Linux one that is mounted without its folder. If the file, the log or the index is deleted, replaced or
-// linked while it is open, the store detects that within a tenth of a second, and calls fail until it is undone, or
-// the file is opened again; tokens that a lease has taken before can still be spent.
+// SQLite keeps a write-ahead log (-wal) and its index (-shm) beside the file, named after its path. So every program must
+// open the file by the same path, or by symbolic links to it, and the folder must hold all three. A file with several hard
+// links is refused, and on Linux one that is mounted without its folder. If the file, the log or the index is deleted,
+// replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it is
+// undone, or the file is opened again; tokens that a lease has taken before can still be spent.
 //
 // The log takes up to 8 MB on the volume, or an eighth of the free space there if that is less, and more as long as a
 // reader keeps a transaction open.
@@ -147,7 +147,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return s.Store.Do(ctx, calls)
 }
 
-// Ready is that of [sqlstore.Store], and checks the file too: see Do.
+// Ready is [sqlstore.Store.Ready], and also checks the file: see Do.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.guard != nil {
 		if err := s.guard.compareNow(); err != nil && !s.closed.Load() {

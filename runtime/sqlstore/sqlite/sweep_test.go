@@ -70,7 +70,7 @@ func TestSweepKeepsDebt(t *testing.T) {
 }
 
 // The policies are a limit before and after its capacity was raised.
-func TestSweepJudgesByAllPoliciesOfAName(t *testing.T) {
+func TestSweepKeepsRowsThatAnyPolicyOfTheNameNeeds(t *testing.T) {
 	r := newRig(t)
 	small, large := once("limit", runtime.TokenBucket, 10_000, 0), once("limit", runtime.TokenBucket, 100_000, 0)
 	limit := runtime.NewLimiter(r.store).Limit(large, runtime.Key{})

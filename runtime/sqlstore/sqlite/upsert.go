@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -145,7 +146,7 @@ func (c *callRecord) row(place driver.Value) (*sqlstore.RowUpsert, error) {
 	if i, ok := place.(int64); ok && 0 <= i && i < int64(len(c.rows)) {
 		return &c.rows[i], nil
 	}
-	return nil, fmt.Errorf("the statement of a rate limit has no row %v", place)
+	return nil, fmt.Errorf("the statement's row %v is not in its call record; this is a bug in ratelimitgen", place)
 }
 
 // find returns the row of a key.
@@ -160,7 +161,8 @@ func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
 	}
 	i, ok := slices.BinarySearchFunc(c.rows, text, func(r sqlstore.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
 	if !ok {
-		return nil, fmt.Errorf("the statement of a rate limit has no row %q", text)
+		// Without the key, which may be personal.
+		return nil, errors.New("the statement's key is not in its call record; this is a bug in ratelimitgen")
 	}
 	c.last = i
 	return &c.rows[i], nil
@@ -206,7 +208,8 @@ func findRecord(number driver.Value) (*callRecord, error) {
 			return c.(*callRecord), nil
 		}
 	}
-	return nil, fmt.Errorf("no statement of a rate limit has the number %v", number)
+	return nil, fmt.Errorf("no statement of a rate limit has the number %v: the ratelimitgen functions are only for the "+
+		"statements of package sqlite, so do not call them", number)
 }
 
 func init() {

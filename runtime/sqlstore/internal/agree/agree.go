@@ -139,7 +139,7 @@ const Guilty = "guilty"
 func Innocents(t *testing.T, store runtime.Store) {
 	t.Helper()
 	const calls = 300
-	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.SlidingWindow} {
+	for _, kind := range runtime.Kinds() {
 		for _, guilty := range [][]int{{0}, {137}, {5, 6, 299}} {
 			p := &runtime.Policy{
 				Name: fmt.Sprint("limit", kind, guilty), Kind: kind, Rate: 2, Capacity: 2, Period: runtime.MaxPeriod,
@@ -159,7 +159,7 @@ func Innocents(t *testing.T, store runtime.Store) {
 				if a.Allowed() {
 					passed++
 				}
-				assert.Equal(t, all[i].Requests[0].Key != Guilty, a.Given(), "call %d", i)
+				assert.Equal(t, all[i].Requests[0].Key != Guilty, a.Answered(), "call %d", i)
 			}
 			assert.Equal(t, calls-len(guilty), passed)
 		}

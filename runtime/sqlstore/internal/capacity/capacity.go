@@ -49,7 +49,7 @@ type Plan struct {
 	Costs
 	// Cores is how many statements the database runs at once.
 	Cores int
-	// Hosts is how many hosts there are. Each has so many Lanes, with at most Batch calls in a statement.
+	// Hosts is the number of hosts, and Lanes that of each host's lanes. A statement has at most Batch calls.
 	Hosts, Lanes, Batch int
 	// Callers is how many callers wait for a decision on each host at any time.
 	Callers int
@@ -57,7 +57,7 @@ type Plan struct {
 	Hot bool
 }
 
-// busy returns the processor time of a statement with so many rows, in seconds.
+// busy returns the processor time of a statement with this number of rows, in seconds.
 func (p Plan) busy(rows float64) float64 { return p.Fixed + p.PerRow*rows }
 
 // lanes returns how many lanes are in use, over all hosts: a hot key has one on each host.
@@ -117,8 +117,8 @@ func (p Plan) Statements() float64 {
 // Decisions returns the decisions per second.
 func (p Plan) Decisions() float64 { return p.Statements() * p.calls() }
 
-// Leased returns the decisions per second if the limit is leased in blocks of so many tokens, and each decision takes
-// one. spends is how many decisions per second a host makes from its memory.
+// Leased returns the decisions per second if the limit is leased in blocks of this number of tokens, and each decision
+// takes one. spends is how many decisions per second a host makes from its memory.
 func (p Plan) Leased(tokens, spends float64) float64 {
 	// The callers of a host share a block, so each key of a host has one call in flight.
 	p.Callers = 1
@@ -139,8 +139,9 @@ func (p Plan) Sharded(shards int) float64 {
 	return 1 / math.Hypot(1/alone, held/together(shards)) * p.calls()
 }
 
-// together returns how many transactions run at once if each locks two of so many shards at random: at most half of
-// the shards, and fewer because a transaction that waits for one shard may hold another. The formula is fitted to the simulation.
+// together returns how many transactions run at once if each locks two of the shards at random: at most half of the
+// number of shards, and fewer because a transaction that waits for one shard may hold another. The formula is fitted to the
+// simulation.
 func together(shards int) float64 { return math.Max(1, 0.36*math.Pow(float64(shards), 0.83)) }
 
 // Databases returns the decisions per second of n databases together, with the keys spread evenly over them. A hot key is

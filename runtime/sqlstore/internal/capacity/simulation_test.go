@@ -56,8 +56,8 @@ func (e *events) Pop() any {
 	return x
 }
 
-// simulate runs a plan with so many shards for so many simulated seconds, and returns the statements and decisions per
-// second. The first fifth of the time is not counted, because all queues are empty at the start.
+// simulate runs a plan with a number of shards for a number of simulated seconds, and returns the statements and
+// decisions per second. The first fifth of the time is not counted, because all queues are empty at the start.
 func simulate(p Plan, shards int, seconds float64) (statements, decisions float64) {
 	s := &simulation{Plan: p, shards: shards, random: rand.New(rand.NewPCG(1, 2)), locked: map[int][]func(){}}
 	for host := range p.Hosts {
@@ -187,7 +187,7 @@ func (s *simulation) unlock(rows []int) {
 	}
 }
 
-// work uses a core for so many seconds, as soon as one is free.
+// work uses a core for a number of seconds, as soon as one is free, and then calls then.
 func (s *simulation) work(seconds float64, then func()) {
 	run := func() {
 		s.after(seconds, func() {

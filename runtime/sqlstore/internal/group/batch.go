@@ -182,7 +182,7 @@ func (b *batch) answersOf(i int) ([]runtime.Answer, error) {
 		return nil, b.err
 	}
 	answers := b.answers[c.from:c.to:c.to]
-	if b.err != nil && slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Given() }) {
+	if b.err != nil && slices.ContainsFunc(answers, func(a runtime.Answer) bool { return !a.Answered() }) {
 		return answers, b.err
 	}
 	return answers, nil

@@ -378,7 +378,7 @@ func TestCallThatCannotBeAnsweredDoesNotAffectItsBatch(t *testing.T) {
 			require.ErrorIs(t, err, errLocked)
 			require.Len(t, answers, 2, "the answer to the call that was made is returned with the error")
 			require.True(t, answers[0].Allowed())
-			require.False(t, answers[1].Given())
+			require.False(t, answers[1].Answered())
 		})
 		all.Wait()
 	})

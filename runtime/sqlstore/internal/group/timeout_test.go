@@ -83,7 +83,7 @@ func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 			_, err := s.Do(ctx, take("silent", 1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}))
-		// So many keys use both lanes, and with them the lane of the silent key.
+		// 20 keys use both lanes, and with them the lane of the silent key.
 		require.Less(t, took(func() {
 			for i := range 20 {
 				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))

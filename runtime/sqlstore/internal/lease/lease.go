@@ -19,8 +19,9 @@
 // # Guarantees
 //
 //   - A block is taken before it is spent: all processes together grant no more tokens than the limit has. But a token may
-//     be spent up to Lease.For after it was taken, so in any time t a token bucket grants at most
-//     capacity + maxReserved + rate*(t+Lease.For)/period.
+//     be spent up to Lease.For after it was taken, so in any time t at most the larger of
+//     capacity + rate*(t+Lease.For)/period and capacity + maxReserved + rate*t/period tokens of a token bucket can be
+//     used. A reserved token counts when its delay has passed.
 //   - Each answer is that of the key's row or of this process's block, and between two answers blocks may be taken and
 //     refunded. So a request may be denied while the tokens are in the block of another process. If the backend fails, a
 //     block may be lost: fewer tokens are then granted, never more.

@@ -49,7 +49,7 @@ func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(answers) < len(calls) || !answers[len(calls)-1].Given() {
+	if len(answers) < len(calls) || !answers[len(calls)-1].Answered() {
 		t.err = err
 		s.removeLocked(k)
 	} else {
