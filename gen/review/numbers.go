@@ -30,7 +30,7 @@ const (
 const (
 	largestReservation = "largest reservation"
 	longestDelay       = "longest delay"
-	unreserved         = ", unreserved"
+	unreserved         = ", without reserving"
 )
 
 // numbersOf returns the bounds of a limit before and after. If reservations are possible, it includes how much callers
@@ -66,7 +66,7 @@ func numbersOf(p pair) (list []Number) {
 		}
 	}
 	duration("next token after", NextAfter)
-	duration("next token after reserving all", NextAfterReserving)
+	duration("next token after the largest reservation", NextAfterReserving)
 	duration("full after", FullAfter)
 	add(largestReservation, Tokens, LargestReservation, 0)
 	duration(longestDelay, spec.LongestDelay)
