@@ -100,7 +100,7 @@ func numbersOf(p *runtime.Policy) []number {
 	switch unreserved := spec.Unreserved(p); {
 	case p.MaxReserved == runtime.Unbounded:
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
-		list[0].remark = "with reservations"
+		list[0].remark = "when reserving"
 		plain, mark = unreserved, ", without reserving"
 		list = append(list, number{"at once, without reserving", tokens(review.Within(plain, 0)), ""})
 	case p.Reserves():
@@ -114,7 +114,7 @@ func numbersOf(p *runtime.Policy) []number {
 	if p.Capacity > 0 {
 		list = append(list, number{"next token after", review.Length(review.NextAfter(p)), "when empty"})
 		if d := review.NextAfterReserving(p); d > 0 {
-			list = append(list, number{"next token after the largest reservation", duration(d), ""})
+			list = append(list, number{"next token after reserving all", duration(d), ""})
 		}
 		list = append(list, number{"full after", review.Length(review.FullAfter(p)), "when empty"})
 	}

@@ -66,7 +66,7 @@ func numbersOf(p pair) (list []Number) {
 		}
 	}
 	duration("next token after", NextAfter)
-	duration("next token after the largest reservation", NextAfterReserving)
+	duration("next token after reserving all", NextAfterReserving)
 	duration("full after", FullAfter)
 	add(largestReservation, Tokens, LargestReservation, 0)
 	duration(longestDelay, spec.LongestDelay)
