@@ -70,7 +70,7 @@ func Generate(f *spec.File, o Options) ([]byte, error) {
 // unconstrained returns an error for a source with a build constraint, which would remove the package from the build.
 func unconstrained(source []byte) error {
 	for line := range strings.Lines(string(source)) {
-		// disarm prevents them. This guards against a gofmt that recognizes more of them.
+		// disarm removes build constraints; a later gofmt may recognize more forms.
 		if constraint.IsGoBuild(line) || constraint.IsPlusBuild(line) {
 			return bug(fmt.Errorf("it has the build constraint %q", line))
 		}

@@ -40,7 +40,7 @@ func prepareCheck(flags *flag.FlagSet) action {
 		}
 		// Exit code 3 wins over 1: a file that could not be read may be valid or not.
 		if unreadable == nil && len(found) > 0 {
-			return negative{}
+			return checkFailed{}
 		}
 		return unreadable
 	}

@@ -35,8 +35,8 @@ in numbers for one key, and by its effect on the stored rows. It is in one or mo
   loosened       allows more tokens in some interval
   tightened      allows fewer tokens in some interval
   stored-state   changes the meaning of stored rows, or abandons them
-  breaking       callers no longer compile, or mean something else
-  added, removed, renamed (a guess)
+  breaking       callers no longer compile, or compile with another meaning
+  added, removed, renamed (detected by similarity)
   cosmetic       none of these
 
 -fail-on takes classes and ids of changes, separated by commas: loosened,breaking,shards-changed.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -66,13 +68,24 @@ func (a *explainArgs) run(s streams, args []string) error {
 		// A field or an id needs no file, and users look up ids while the file is invalid.
 		return writeWord(s.out, a.name, nil, color)
 	case err != nil:
-		// Without a file, the name may also be a misspelled field or id.
-		return fmt.Errorf("%w%s", err, suggestion("", a.name, words()))
+		return a.unreadable(err)
 	}
 	if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
 		return err
 	}
-	return negative{}
+	return checkFailed{}
+}
+
+// unreadable returns the error for a file that cannot be read. Without it, the name may be a misspelled field or id.
+func (a *explainArgs) unreadable(err error) error {
+	near := suggestion("", a.name, words())
+	switch {
+	case near == "":
+		return err
+	case errors.Is(err, fs.ErrNotExist): // without the advice to create one
+		err = absentError{shown(a.file) + " does not exist"}
+	}
+	return fmt.Errorf("no field or id is named %q%s, and %w", a.name, near, err)
 }
 
 // set sets the name and the file. Names contain no dots and no slashes, and files usually do.

@@ -33,7 +33,7 @@ func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
 	text, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("%s does not exist; ratelimitgen init creates one", shown(path))
+		return nil, nil, absentError{shown(path) + " does not exist; ratelimitgen init creates one"}
 	case err != nil:
 		return nil, nil, err
 	}
@@ -55,13 +55,26 @@ func readBounded(path string) ([]byte, error) {
 	if path == standardInput {
 		return io.ReadAll(io.LimitReader(os.Stdin, maxRead))
 	}
-	file, err := os.Open(path)
+	file, err := openFile(path)
 	if err != nil {
-		return nil, pathError(err)
+		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxRead))
 	return text, pathError(err)
+}
+
+// openFile opens a file for reading. It refuses a directory, which can be opened but not read.
+func openFile(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, fmt.Errorf("%s is a directory; name a file in it", shown(path))
+	}
+	return file, nil
 }
 
 // pathError returns an error of package os with its path escaped for printing.

@@ -104,7 +104,7 @@ func TestReadingTooLargeFileStopsAtBound(t *testing.T) {
 	defer func() { os.Stdin = stdin }()
 	for _, path := range []string{sparse, "/dev/zero", "-"} {
 		var stdout, stderr bytes.Buffer
-		assert.Equal(t, exitNo, run([]string{"check", path}, &stdout, &stderr), path)
+		assert.Equal(t, exitFindings, run([]string{"check", path}, &stdout, &stderr), path)
 		assert.Contains(t, stdout.String(), "error: the file is larger than 4 MiB [file-too-large]")
 		text, err := readBounded(path)
 		require.NoError(t, err)

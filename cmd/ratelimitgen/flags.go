@@ -140,7 +140,7 @@ func listCommands(w io.Writer) error {
 		fmt.Fprintf(table, "  ratelimitgen %s\t%s\n", c.name, c.summary)
 	}
 	table.Flush()
-	_, err := fmt.Fprint(w, "\nExit codes: 0 yes, 1 no (such as an invalid file or stale code), 2 usage error, 3 failed.\n")
+	_, err := fmt.Fprint(w, "\nExit codes: 0 success, 1 the check failed (invalid file, stale code, unapproved change), 2 usage\nerror, 3 could not run.\n")
 	return err
 }
 

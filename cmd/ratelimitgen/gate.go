@@ -141,7 +141,7 @@ func (g *gate) matches(f review.Finding) bool {
 	})
 }
 
-// decide returns a [negative] error if an approval is missing, or if a flag approves nothing.
+// decide returns a [checkFailed] error if an approval is missing, or if a flag approves nothing.
 func (g *gate) decide(r *review.Review) error {
 	var failing, needed []string
 	for i := range r.Subjects {
@@ -161,7 +161,7 @@ func (g *gate) decide(r *review.Review) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return negative{strings.Join(lines, "\n")}
+	return checkFailed{strings.Join(lines, "\n")}
 }
 
 // remedy returns the lines that explain how to approve changes.

@@ -52,7 +52,7 @@ type generateArgs struct {
 func prepareGenerate(flags *flag.FlagSet) action {
 	var a generateArgs
 	flags.StringVar(&a.output, "o", "", "write to `OUTPUT` (default "+defaultOutput+" beside FILE, or in the current directory under go generate)")
-	flags.StringVar(&a.pkg, "package", "", "name the package `NAME`")
+	flags.StringVar(&a.pkg, "package", "", "use `NAME` as the package name")
 	flags.BoolVar(&a.check, "check", false, "write nothing; report whether the code is up to date")
 	flags.BoolVar(&a.stdout, "stdout", false, "print the code instead of writing it")
 	flags.BoolVar(&a.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")
@@ -73,7 +73,7 @@ func (a *generateArgs) run(s streams, args []string) error {
 		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
 			return err
 		}
-		return negative{}
+		return checkFailed{}
 	}
 	code, err := a.code(file)
 	if err != nil {
@@ -206,7 +206,8 @@ func (a *generateArgs) sourceFromOutput() string {
 	return slash(path)
 }
 
-// write writes the code, unless the file has it already.
+// write writes the code. It keeps a file that has the code already, and, unless -force is set, one that is foreign or
+// read-only.
 func (a *generateArgs) write(s streams, code []byte, limits int) error {
 	now, err := readOutput(a.output)
 	switch {
@@ -216,10 +217,10 @@ func (a *generateArgs) write(s streams, code []byte, limits int) error {
 		a.log(s, "%s is up to date", shown(a.output)) // and keeps its time, for make and build caches
 		return nil
 	case now.foreign() && !a.force:
-		return negative{shown(a.output) + " exists and ratelimitgen did not write it; " + foreignRemedy}
+		return checkFailed{shown(a.output) + " exists and ratelimitgen did not write it; " + foreignRemedy}
 	case now.readOnly && !a.force:
 		// The rename would succeed: it needs permission for the directory only.
-		return negative{shown(a.output) + " is read-only; make it writable or pass -force"}
+		return checkFailed{shown(a.output) + " is read-only; make it writable or pass -force"}
 	}
 	if err := replaceFile(a.output, code); err != nil {
 		return err

@@ -78,11 +78,11 @@ func schemaBeside(path string) string {
 func refuseExisting(path, schema string) error {
 	// Lstat, because a link without a target must not be overwritten either.
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return negative{shown(path) + " already exists"}
+		return checkFailed{shown(path) + " already exists"}
 	}
 	now, err := readOutput(schema)
 	if err == nil && now.exists && !now.equals(spec.Schema()) {
-		return negative{shown(schema) + " already exists with another content; move it or choose another name"}
+		return checkFailed{shown(schema) + " already exists with another content; move it or choose another name"}
 	}
 	return err
 }

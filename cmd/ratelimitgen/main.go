@@ -12,8 +12,8 @@
 //	ratelimitgen help       print the commands, or the usage of one
 //
 // The result of a command goes to standard output or to a file, and everything else to standard error. The exit
-// code is 0 for yes; 1 for no, such as for an invalid file or stale code; 2 for a usage error; and 3 if the
-// command failed. go tool passes the code on; go run turns every code but 0 into 1.
+// code is 0 for success; 1 if the check failed: an invalid file, stale code or an unapproved change; 2 for a usage
+// error; and 3 if the command could not run. go tool passes the code on; go run turns every code but 0 into 1.
 package main
 
 import (
@@ -118,16 +118,17 @@ func commandNames() []string {
 }
 
 const (
-	exitYes = iota
-	exitNo
+	exitOK = iota
+	exitFindings
 	exitUsage
 	exitFailed
 )
 
-// negative is the error of a command whose answer is no. Its text is empty if the reason has been printed already.
-type negative struct{ reason string }
+// checkFailed is the error of a command that has found a problem in its input, such as an invalid file or stale code.
+// Its text is empty if the reason has been printed already.
+type checkFailed struct{ reason string }
 
-func (n negative) Error() string { return n.reason }
+func (c checkFailed) Error() string { return c.reason }
 
 // usageError is the error of a wrong call of the program.
 type usageError struct{ problem string }
@@ -141,9 +142,9 @@ func report(stderr io.Writer, name string, err error) int {
 	code := exitFailed
 	switch {
 	case err == nil:
-		return exitYes
-	case errors.As(err, new(negative)):
-		code = exitNo
+		return exitOK
+	case errors.As(err, new(checkFailed)):
+		code = exitFindings
 	case errors.As(err, new(usageError)):
 		code = exitUsage
 	}

@@ -119,14 +119,14 @@ func TestReadmeCommandsWork(t *testing.T) {
 			continue
 		}
 		code, printed := c.run(command, []string{"sh", "-ec"}, nil)
-		assert.Equal(t, exitYes, code, "%s\n%s", command, printed)
+		assert.Equal(t, exitOK, code, "%s\n%s", command, printed)
 	}
 }
 
 // The README shows some lines that explain prints for the example.
 func TestReadmeShowsOutputOfExplain(t *testing.T) {
 	var out, problems bytes.Buffer
-	require.Equal(t, exitYes, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
+	require.Equal(t, exitOK, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
 	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(readme(t))
 	require.NotNil(t, block)
 	printed := strings.Split(out.String(), "\n")

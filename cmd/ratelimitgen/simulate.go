@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
@@ -38,9 +41,9 @@ with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
-With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on: no
-such fields if OLD does not have the limit, and only oldAllowed, false, if the count exceeds its
-capacity. This prints the lines that change:
+With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on. These
+fields are missing if OLD does not have the limit. If the count exceeds the capacity in OLD, there is
+only oldAllowed, which is false. This prints the lines that change:
 
   ratelimitgen simulate ... -format jsonl | jq -c 'select(.allowed != .oldAllowed)'
 
@@ -82,7 +85,14 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	var a simulateArgs
 	flags.StringVar(&a.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
 	flags.StringVar(&a.traffic, "traffic", "", "replay generated requests, described by `TEXT`; see below")
-	flags.Uint64Var(&a.seed, "seed", 1, "generate other random requests for every `N` (default 1)")
+	a.seed = 1
+	flags.Func("seed", "use `N` as the seed of the random requests (default 1)", func(value string) (err error) {
+		a.seed, err = strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return fmt.Errorf("must be a whole number, at most %d", uint64(math.MaxUint64))
+		}
+		return nil
+	})
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
 	flags.StringVar(&a.against, "against", "", "print the changes from `OLD`, the earlier limits.yaml, or REF:PATH in git")
 	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
@@ -171,7 +181,7 @@ func (a *simulateArgs) readFile(s streams, path string) ([]sim.Limit, error) {
 		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
 			return nil, err
 		}
-		return nil, negative{}
+		return nil, checkFailed{}
 	}
 	return a.simulated(file), nil
 }

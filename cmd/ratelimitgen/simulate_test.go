@@ -80,7 +80,7 @@ func TestSimulateAgreesWithConvex(t *testing.T) {
 
 	var stdout, stderr bytes.Buffer
 	code := run([]string{"simulate", "-trace", traceFile, "-format", "jsonl", limitsFile}, &stdout, &stderr)
-	require.Equal(t, exitYes, code, stderr.String())
+	require.Equal(t, exitOK, code, stderr.String())
 	require.Empty(t, stderr.String())
 	decisions := strings.Split(strings.TrimSpace(stdout.String()), "\n")
 	require.Len(t, decisions, len(steps))

@@ -17,7 +17,7 @@ import (
 type stale struct{ path, problem, remedy string }
 
 // compare implements -check: it prints the stale files, and how the code in the output differs from code. The error is
-// [negative] if there are any.
+// [checkFailed] if there are any.
 func (a *generateArgs) compare(s streams, code []byte) error {
 	now, err := readOutput(a.output)
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
 		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
 	}
-	return negative{}
+	return checkFailed{}
 }
 
 // problem returns the reason why the output is stale, or "" if it is up to date.

@@ -22,7 +22,7 @@ func (a *simulateArgs) open(s streams, limits []sim.Limit) (io.ReadCloser, error
 	file := os.Stdin
 	if a.trace != standardInput {
 		var err error
-		file, err = os.Open(a.trace)
+		file, err = openFile(a.trace)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(a.trace))
@@ -66,7 +66,7 @@ func (a *simulateArgs) newTraffic(limits []sim.Limit) (io.ReadCloser, error) {
 		return nil, usagef("-traffic needs -limit, because %s has %d limits", shown(a.limits), len(limits))
 	}
 	if i < 0 { // -against may have a limit of that name, but the requests are generated for the new file
-		return nil, usagef("-traffic needs a limit of %s, which has none named %q", shown(a.limits), a.limit)
+		return nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, limitNames(limits)))
 	}
 	traffic, err := sim.NewTraffic(a.traffic, limits[i], a.seed)
 	if err != nil {
@@ -87,11 +87,11 @@ type faults struct {
 	first     []string
 }
 
-// add counts a fault, or without -keep-going returns it as a [negative] error.
+// add counts a fault, or without -keep-going returns it as a [checkFailed] error.
 func (f *faults) add(fault *sim.Fault) error {
 	message := fmt.Sprintf("%s:%v%s", f.trace, fault, suggestion("", fault.Unknown, f.limits))
 	if !f.keepGoing {
-		return negative{message}
+		return checkFailed{message}
 	}
 	if f.count++; f.count <= maxFaults {
 		f.first = append(f.first, printable.Line(message))

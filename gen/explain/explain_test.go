@@ -233,7 +233,7 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 		page := strings.Join(strings.Fields(out.String()), " ")
 		assert.True(t, strings.HasPrefix(page, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts), page)
 		assert.Contains(t, page, f.Absent)
-		assert.Equal(t, f.Required, strings.Contains(page, "if omitted: the file is not valid"), page)
+		assert.Equal(t, f.Required, strings.Contains(page, "default: none, required"), page)
 		assert.True(t, strings.HasSuffix(page, " example: "+f.Example), page)
 	}
 }

@@ -63,14 +63,14 @@ func key(l *spec.Limit) string {
 	return strings.Join(parts, ", ")
 }
 
-// calls shows a call in Go, and lists the verbs.
+// calls shows a call in Go, and lists the methods.
 func (p *page) calls(l *spec.Limit) {
 	verb := "Allow"
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
 	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(keyNames(l), ", "), verb))
-	p.paragraph("verbs", fmt.Sprintf("%s. %sN and similar methods take a count.", words.List(review.Verbs(l), "and"), verb))
+	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(review.Verbs(l), "and"), verb))
 }
 
 func keyNames(l *spec.Limit) (names []string) {
@@ -100,11 +100,11 @@ func numbersOf(p *runtime.Policy) []number {
 	switch unreserved := spec.Unreserved(p); {
 	case p.MaxReserved == runtime.Unbounded:
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
-		list[0].remark = "with reservations"
-		plain, mark = unreserved, ", unreserved"
-		list = append(list, number{"at once, unreserved", tokens(review.Within(plain, 0)), ""})
+		list[0].remark = "when reserving"
+		plain, mark = unreserved, ", without reserving"
+		list = append(list, number{"at once, without reserving", tokens(review.Within(plain, 0)), ""})
 	case p.Reserves():
-		list = append(list, number{"at once, unreserved", tokens(review.Within(unreserved, 0)), ""})
+		list = append(list, number{"at once, without reserving", tokens(review.Within(unreserved, 0)), ""})
 	case grantsWholePeriods(p.Kind):
 		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
 	}

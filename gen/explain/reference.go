@@ -37,9 +37,9 @@ func (p *page) field(f spec.Field) {
 	p.paragraph("write", f.Accepts)
 	switch {
 	case f.Required:
-		p.paragraph("if omitted", "the file is not valid: the field is required")
+		p.paragraph("default", "none, required")
 	case f.Absent != "":
-		p.paragraph("if omitted", f.Absent)
+		p.paragraph("default", f.Absent)
 	}
 	p.block("example", f.Example)
 }
@@ -154,12 +154,13 @@ var terms = []term{
 	{string(review.Loosened), aClass, "The edit lets more tokens through in some interval than before, allows larger reservations, or removes a restriction of a single field, such as a shorter denyCache. Compare the numbers before and after."},
 	{string(review.Tightened), aClass, "The edit lets fewer tokens through in some interval than before, or allows smaller reservations only, so that some requests that passed before are denied. An edit can be both loosened and tightened: for example, looser in short intervals and tighter in long ones."},
 	{string(review.StoredState), aClass, "The edit changes the meaning of stored rows, or leaves rows behind. The notes on the deploy describe the state of a key right after it, and any SQL that helps."},
-	{string(review.Breaking), aClass, "Code that calls the limit no longer compiles, or means something else."},
+	{string(review.Breaking), aClass, "Code that calls the limit no longer compiles, or compiles with another meaning."},
 	{string(review.Added), aClass, "The limit is new. It has no effect until code calls it."},
 	{string(review.Removed), aClass, "The limit is gone, and no other limit replaces it."},
 	{string(review.Renamed), aClass, "The limit probably has a new name: one limit is gone, and a similar one is new. Counts are stored by name."},
 	{string(review.Cosmetic), aClass, "The edit is in none of the other classes: it changes neither decisions, nor stored rows, nor calls."},
 	{review.Rule, aNote, "What the limit does after the edit."},
+	{review.RemovedRule, aNote, "What the removed limit did."},
 	{review.Calls, aNote, "What happens to the code that calls the limit."},
 	{review.Deploy, aNote, "What happens to stored rows when the new version starts, and while old and new versions run side by side."},
 	{"sql", aNote, "A statement to run by hand, and when to run it. The table is rate_limits unless you chose another name."},

@@ -56,7 +56,7 @@ func newCapacityInWords(was, is int64) string {
 	if is < was {
 		return "A key that has more than " + words.Count(is, "token") + " is cut to that number."
 	}
-	return "A key with a row fills up to " + words.Count(is, "token") + " over time, counted from its last take. A key without a row has them at once."
+	return "A key with a row fills up to " + words.Count(is, "token") + " over time, counted from its last take. A key without a row has them immediately."
 }
 
 // togetherInWords says what both versions can grant while they run side by side; it is empty if they grant nothing
@@ -94,7 +94,7 @@ func Together(old, new *spec.Limit) int64 {
 	for _, v := range sharedViews(old, new) {
 		was, is := withWindowAt(&old.Policy, origin), withWindowAt(&new.Policy, origin+v.start)
 		for _, rows := range rowsBefore(origin+v.now, was, is) {
-			most = max(most, takenInTurns(rows, origin+v.now, 5, was, is), takenInTurns(rows, origin+v.now, 5, is, was))
+			most = max(most, mostInTurns(rows, origin+v.now, 5, was, is), mostInTurns(rows, origin+v.now, 5, is, was))
 		}
 	}
 	return most
@@ -151,8 +151,8 @@ func sharedViews(old, new *spec.Limit) (list []view) {
 	return list
 }
 
-// takenInTurns returns the most tokens that two versions take from rows in some turns.
-func takenInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
+// mostInTurns returns the most tokens that two versions can take from rows at one instant, in alternating turns.
+func mostInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
 	all := tokensLeft(first, rows[:max(1, first.Shards)], now)
 	if turns == 0 { // bounds the recursion, which tries three counts in each turn of a sliding window
 		return 0
@@ -169,7 +169,7 @@ func takenInTurns(rows []runtime.State, now int64, turns int, first, second *run
 			after = slices.Clone(rows)
 			takeFrom(first, after, now, count)
 		}
-		most = max(most, count+takenInTurns(after, now, turns-1, second, first))
+		most = max(most, count+mostInTurns(after, now, turns-1, second, first))
 	}
 	return most
 }

@@ -292,7 +292,7 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 		if rate, ok := longRunTogether(limitOf(old, true), limitOf(new, true)); ok {
 			longest := max(old.Period, new.Period)
 			windows := roundUp(big.NewRat(40*int64(longest), int64(new.Period)))
-			sum := takenAlternately(d, &old, &new, 40*int64(longest))
+			sum := takenOverTime(d, &old, &new, 40*int64(longest))
 			require.LessOrEqual(t, sum, bound+rate*(windows+windows/20+2), "%+v\nto %+v", old, new)
 			if 10*sum >= 9*rate*windows {
 				longRunsReached++
@@ -312,8 +312,8 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 	assert.Greater(t, 3*longRunsReached, longRuns)
 }
 
-// takenAlternately lets two versions take from the rows of one key for a time, in random order, and returns how much they take.
-func takenAlternately(d dice, old, new *runtime.Policy, length int64) (sum int64) {
+// takenOverTime lets two versions take from the rows of one key for a time, in random order, and returns how much they take.
+func takenOverTime(d dice, old, new *runtime.Policy, length int64) (sum int64) {
 	c := newCaller(d, old, new)
 	begin := int64(1e18)
 	step := max(length/4000, min(int64(old.Period)*max(1, old.Capacity)/old.Rate, int64(new.Period)*max(1, new.Capacity)/new.Rate, int64(old.Period), int64(new.Period))/2)

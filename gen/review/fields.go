@@ -172,14 +172,14 @@ func judgeTimeout(j *judgement, p pair, _ []spec.Change) {
 	switch {
 	case shorter && open:
 		j.class(Loosened)
-		j.note(Rule, "onError is open and the store counts as failed sooner, so more requests pass uncounted.")
+		j.note(Rule, "onError is open and the store is treated as failed sooner, so more requests pass uncounted.")
 	case open:
 		// Requests now get late decisions, which can be denials, instead of passing.
 		j.class(Tightened)
-		j.note(Rule, "The store counts as failed later, so fewer requests pass uncounted.")
+		j.note(Rule, "The store is treated as failed later, so fewer requests pass uncounted.")
 	case shorter:
 		j.class(Tightened)
-		j.note(Calls, "The store counts as failed sooner, so more calls return an error.")
+		j.note(Calls, "The store is treated as failed sooner, so more calls return an error.")
 	default:
 		j.class(Loosened)
 		j.note(Calls, "Calls wait longer for the store before they return an error.")

@@ -164,7 +164,7 @@ func definitions() object {
 			"findings": list("The changes, grouped by their ids.", ref("finding")),
 			"numbers":  list("The bounds of the rule for one key.", ref("number")),
 			"notes": list("The effects of the changes.", record("An effect.", object{
-				"about": object{"enum": []string{Deploy, Calls, Rule}}, "text": text("The effect, in sentences."),
+				"about": object{"enum": []string{Deploy, Calls, Rule, RemovedRule}}, "text": text("The effect, in sentences."),
 			})),
 			"sql": list("Statements that adapt stored rows to the edit.", record("A statement.", object{
 				"why": text("What the statement is for, and when to run it."), "text": text("The statement."),

@@ -125,7 +125,7 @@ func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 	// Every request passes that the limit would have denied.
 	j.class(Removed, Loosened, Breaking, StoredState)
 	for _, sentence := range p.old.Words() {
-		j.note(Rule, "Removed: %s", sentence)
+		j.note(RemovedRule, "%s", sentence)
 	}
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
 	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits.")

@@ -30,7 +30,7 @@ const (
 const (
 	largestReservation = "largest reservation"
 	longestDelay       = "longest delay"
-	unreserved         = ", unreserved"
+	unreserved         = ", without reserving"
 )
 
 // numbersOf returns the bounds of a limit before and after. If reservations are possible, it includes how much callers

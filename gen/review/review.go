@@ -87,7 +87,7 @@ type Finding struct {
 
 // Note is a sentence about an effect of a change.
 type Note struct {
-	// About is what the effect is on: [Deploy], [Calls] or [Rule].
+	// About is what the effect is on: [Deploy], [Calls], [Rule] or [RemovedRule].
 	About string
 	Text  string
 }
@@ -100,6 +100,8 @@ const (
 	Calls = "calls"
 	// Rule is for effects on which requests pass.
 	Rule = "rule"
+	// RemovedRule is for the rule of a removed limit.
+	RemovedRule = "removed rule"
 )
 
 // Statement is an SQL statement, including its semicolon.
@@ -206,7 +208,7 @@ func byID(changes []spec.Change) (groups [][]spec.Change) {
 
 // inNoteOrder sorts notes by subject, and drops those that two changes have in common.
 func inNoteOrder(notes []Note) (list []Note) {
-	for _, about := range []string{Rule, Calls, Deploy} {
+	for _, about := range []string{Rule, RemovedRule, Calls, Deploy} {
 		for _, n := range notes {
 			if n.About == about && !slices.Contains(list, n) {
 				list = append(list, n)

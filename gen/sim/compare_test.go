@@ -80,7 +80,7 @@ func TestComparisonOfAddedRemovedAndReshapedLimits(t *testing.T) {
 	assert.Contains(t, text, "  not limited by this rule before; 1 of 2 requests would be denied\n")
 
 	_, faults = compare(t, send, send, `{"at":0,"limit":"sent","key":"ann"}`)
-	assert.Equal(t, []string{`1: unknown limit "sent" (the limits are send)`}, faults)
+	assert.Equal(t, []string{`1: unknown limit "sent"; the limits are send`}, faults)
 }
 
 func TestInvalidLineTakesNothingOnEitherSide(t *testing.T) {

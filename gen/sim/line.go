@@ -259,7 +259,7 @@ func (s *scanner) unixTime(start int) (int64, error) {
 	switch {
 	case s.fractional():
 		return 0, s.faultf(start, plain)
-	// In -0.5, whole is 0.
+	// The sign of -0.5 is lost in whole.
 	case whole < 0, s.text[start] == '-' && fraction != "", whole > lastInstant.UnixNano()/unit:
 		return 0, s.faultf(start, "at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
 	}

@@ -99,7 +99,7 @@ func unknownLimit(name string, limits []*limitState) error {
 	if rest := len(limits) - maxListed; rest > 0 {
 		known += " and " + words.Count(int64(rest), "other")
 	}
-	fault := faultf("unknown limit \"%s\" (the limits are %s)", clip(name, 60), known)
+	fault := faultf("unknown limit \"%s\"; the limits are %s", clip(name, 60), known)
 	fault.Unknown = name // for a suggestion from more names than the fault lists
 	return fault
 }

@@ -107,7 +107,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 			denied++
 		}
 	}
-	rows := [][]string{{"most denied", "denied", "", "max wait"}}
+	rows := [][]string{{"key", "denied", "", "max wait"}}
 	for _, k := range top(maps.Values(l.keys), min(denied, maxKeysListed), moreDenied) {
 		rows = append(rows, []string{
 			clip(k.key, 40), words.Number(k.denied) + " of " + words.Number(k.requests), percent(k.denied, k.requests), roundedDuration(k.longest),
@@ -195,7 +195,7 @@ func (s *span) add(at int64) {
 	s.requests++
 }
 
-// write prints the first lines of a report.
+// write prints the header of a report: the number of requests, their time span, and the skipped lines.
 func (s *span) write(out *bytes.Buffer, leftOut int64) {
 	switch requests := words.Count(s.requests, "request"); {
 	case s.requests == 0:

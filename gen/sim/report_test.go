@@ -101,7 +101,7 @@ func TestReportListsOnlyKeysThatWereDenied(t *testing.T) {
 		return fmt.Sprintf(`{"at":0,"limit":"bucket","key":"%s","count":%d}`, key, count)
 	}
 	text := reportOf(t, limitsForTest(), false, line("ann", 20), line("bob", 20), line("bob", 1))
-	assert.Contains(t, text, "\n            bob          1 of 2  50.0%        6s\n")
+	assert.Contains(t, text, "\n            bob  1 of 2  50.0%        6s\n")
 	assert.NotContains(t, text, "ann")
 }
 
@@ -123,8 +123,8 @@ func TestReportShowsTheLimitsAndKeysWithMostDenials(t *testing.T) {
 	assert.Contains(t, text, "\nlimit4\n")
 	assert.NotContains(t, text, "\nlimit3\n")
 	assert.Contains(t, text, "\nand 4 more limits with fewer denials; -limit NAME shows one of them\n")
-	assert.Contains(t, text, "            19           220 of 221  99.5%        1h\n")
-	assert.Contains(t, text, "            10           121 of 122  99.2%        1h\n            and 10 more keys\n")
+	assert.Contains(t, text, "            19   220 of 221  99.5%        1h\n")
+	assert.Contains(t, text, "            10   121 of 122  99.2%        1h\n            and 10 more keys\n")
 }
 
 func TestClipCutsBetweenEscapes(t *testing.T) {

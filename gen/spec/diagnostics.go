@@ -118,7 +118,7 @@ func describe(n *yaml.Node) string {
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case n.Tag == "!!null":
-		return "nothing"
+		return "null"
 	case n.Tag == "!!int", n.Tag == "!!float":
 		return "the number " + clip(n.Value)
 	case n.Tag == "!!timestamp":

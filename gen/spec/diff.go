@@ -173,7 +173,7 @@ var (
 	})
 	timeoutChanged = changeKind(ChangeKind{
 		ID:      "timeout-changed",
-		Summary: "A decision may take more or less time before the store counts as failed.",
+		Summary: "A decision may take more or less time before the store is treated as failed.",
 		Old:     limitOf(bucket, "timeout: 1s"),
 		New:     limitOf(bucket, "timeout: 100ms"),
 	})

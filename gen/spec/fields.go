@@ -188,7 +188,7 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "timeout", synonyms: []string{"deadline"},
-		about:     "How long a decision may take. After that the store counts as failed, though it may have taken the tokens.",
+		about:     "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
 		accepts:   "a duration, as for `period`",
 		absent:    "as long as the call's context allows",
 		example:   "250ms",
@@ -201,7 +201,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
 		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it, and the decision reports that.",
-		more:      "With `open`, only `Allow` reports the failure, in `Decision.FailedOpen`; `Require` and `Wait` have no result that could. Call the store's `Ready` at startup to find a broken store early.",
+		more:      "With `open`, only `Allow` reports the failure, in `Decision.FailedOpen`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
 		accepts:   "`closed` or `open`",
 		absent:    "`closed`",
 		example:   "open",
@@ -214,7 +214,7 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
-		about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be noticed that much later.",
+		about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
 		accepts:   "a duration, as for `period`",
 		absent:    "denials are not cached",
 		example:   "1s",
@@ -243,7 +243,7 @@ var limitFields = []field[Limit]{
 		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
 		about: "Whether a decision waits for the disk. `full` waits. `relaxed` does not: a crash of the database's machine may lose the most recent counts.",
 		more: "On Postgres, `relaxed` sets `synchronous_commit = off`, and on SQLite, `full` sets `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
-			"MySQL and MariaDB set durability for the whole server: there, the field has no effect. Neither has it in a transaction of the caller.",
+			"MySQL and MariaDB set durability for the whole server: there, the field has no effect. It also has no effect in the caller's transaction.",
 		accepts:   "`relaxed` or `full`",
 		absent:    "the setting of the database (`sqlite.Open`: `relaxed`)",
 		example:   "relaxed",

@@ -202,7 +202,7 @@ func distance(a, b []rune) int {
 				swap++
 			}
 			row[j+1] = min(last[j+1]+1, row[j]+1, swap)
-			// Swapped neighbours are one slip, not two.
+			// Swapped neighbours are one mistake, not two.
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
@@ -232,7 +232,7 @@ func (p *parser) keyParts(limit *Limit, e entry) bool {
 	case e.value.Kind == yaml.SequenceNode:
 		p.wrongType(e, "a name or a map from names to types", "write {userID: string, teamID: string}")
 	case e.value.Tag == "!!null":
-		p.report(e.at, wrongType, "leave key out for one count that all callers share, or name a part: key: userID", "key must be a name, not nothing")
+		p.report(e.at, wrongType, "leave key out for one count that all callers share, or name a part: key: userID", "key must be a name, not null")
 	default:
 		p.wrongType(e, "a name or a map from names to types", "")
 	}
@@ -251,7 +251,7 @@ func (p *parser) keyMap(limit *Limit, e entry) bool {
 	}
 	before := len(p.found)
 	for _, part := range entries {
-		if p.settled[part.value] || p.tightColon(part, badKeyPart) {
+		if p.muted[part.value] || p.missingSpaceAfterColon(part, badKeyPart) {
 			continue
 		}
 		named, typed := part.again || p.partName(part.name, part.named), p.keyType(part)

@@ -23,7 +23,7 @@ type entry struct {
 
 // entries returns the entries of a map in order, or reports that the node is not a map.
 func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, bool) {
-	if p.settled[node] {
+	if p.muted[node] {
 		return nil, false
 	}
 	if node.Kind != yaml.MappingNode {
@@ -54,7 +54,7 @@ func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, 
 func (p *parser) complete(node *yaml.Node) bool {
 	for i := 0; i < len(node.Content); i += 2 {
 		// The name in question may be that of a field which seems to be missing.
-		if key := node.Content[i]; p.settled[key] || !isString(key) {
+		if key := node.Content[i]; p.muted[key] || !isString(key) {
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func (p *parser) complete(node *yaml.Node) bool {
 }
 
 func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
-	if p.settled[key] {
+	if p.muted[key] {
 		return entry{}, false
 	}
 	e := entry{name: key.Value, value: value, named: p.src.at(key)}
@@ -100,7 +100,7 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 		}
 		switch {
 		// The value has a diagnostic already.
-		case p.settled[e.value]:
+		case p.muted[e.value]:
 		case fields[i].read(p, target, e):
 			if !e.again {
 				read[e.name] = e
@@ -140,12 +140,12 @@ func (f field[T]) takes(text string) bool {
 
 // reportUnknown reports a field that the table lacks, and returns the field that was probably meant, or "".
 func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
-	if p.tightColon(e, unknownField) {
+	if p.missingSpaceAfterColon(e, unknownField) {
 		name, _, _ := strings.Cut(e.name, ":")
 		return name
 	}
 	meant := meantField(e.name, fields)
-	// A limit at the top of the file is a common slip, and a list of fields would not help there.
+	// A limit at the top of the file is a common mistake, and a list of fields would not help there.
 	if meant == "" && p.limit == "" && p.looksLikeLimit(e.value) {
 		p.report(e.named, unknownField, "indent the limit below limits:", "unknown field %s", quote(e.name))
 		return "limits"
@@ -240,13 +240,13 @@ func (p *parser) refuseIndirection(node *yaml.Node) {
 	switch word := p.src.between(at); {
 	case node.Kind == yaml.AliasNode:
 		p.refuseAlias(at, node.Value)
-		p.settle(node)
+		p.mute(node)
 	case node.Anchor != "":
 		p.report(at, anchor, writeOut, "anchors such as &%s are not allowed", clip(node.Anchor))
-		p.settle(node)
+		p.mute(node)
 	case node.Style&yaml.TaggedStyle != 0, isTag(node, word):
 		p.report(at, tag, "write the value without a tag", "tags such as %s are not allowed", clip(word))
-		p.settle(node)
+		p.mute(node)
 	case node.Tag == mergeTag:
 		node.Tag = "!!str" // "<<" is special only as the name of a field
 	}
@@ -264,7 +264,7 @@ const mergeTag = "!!merge"
 func (p *parser) refuseMerge(name *yaml.Node) {
 	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
 		p.report(p.src.at(name), mergeKey, writeOut, "merge keys (<<) are not allowed")
-		p.settle(name)
+		p.mute(name)
 	}
 }
 
@@ -272,20 +272,20 @@ func (p *parser) refuseAlias(at span, name string) {
 	p.report(at, anchor, writeOut, "aliases such as *%s are not allowed", clip(name))
 }
 
-// settle suppresses further diagnostics of a node.
-func (p *parser) settle(node *yaml.Node) {
-	if p.settled == nil {
-		p.settled = map[*yaml.Node]bool{}
+// mute suppresses further diagnostics of a node.
+func (p *parser) mute(node *yaml.Node) {
+	if p.muted == nil {
+		p.muted = map[*yaml.Node]bool{}
 	}
-	p.settled[node] = true
+	p.muted[node] = true
 }
 
-// tightColonForm is a name with a colon that is part of it in YAML, because no space follows.
-var tightColonForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
+// missingSpaceForm is a name with a colon that is part of it in YAML, because no space follows.
+var missingSpaceForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
 
-// tightColon reports a name that contains its value too, because no space follows the colon.
-func (p *parser) tightColon(e entry, broken *Rule) bool {
-	place := tightColonForm.FindStringSubmatchIndex(e.name)
+// missingSpaceAfterColon reports a name that contains its value too, because no space follows the colon.
+func (p *parser) missingSpaceAfterColon(e entry, broken *Rule) bool {
+	place := missingSpaceForm.FindStringSubmatchIndex(e.name)
 	if place == nil || e.value.Tag != "!!null" || e.value.Kind != yaml.ScalarNode {
 		return false
 	}

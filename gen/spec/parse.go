@@ -48,12 +48,12 @@ type parser struct {
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string
-	// settled holds the nodes that have a diagnostic already and get no second one.
-	settled map[*yaml.Node]bool
+	// muted holds the nodes that have a diagnostic already and get no second one.
+	muted map[*yaml.Node]bool
 }
 
 func (p *parser) file() *File {
-	if !p.legible() || !p.wellLaid() {
+	if !p.legible() || !p.noConflictMarkers() {
 		return nil
 	}
 	root := p.document()

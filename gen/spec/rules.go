@@ -219,7 +219,7 @@ var (
 	})
 	badOnError = rule(Rule{
 		ID:      "bad-on-error",
-		Summary: "The decision if the store fails is closed or open.",
+		Summary: "onError is closed or open.",
 		Wrong:   limitOf(bucket, "onError: allow"),
 		Right:   limitOf(bucket, "onError: open"),
 	})

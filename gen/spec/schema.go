@@ -220,7 +220,7 @@ type Field struct {
 	Name string
 	// Of is the owner of the field: "the file", "a limit" or "a lease".
 	Of string
-	// Meaning explains the field, Accepts describes its valid values, and Absent is what holds without it, or "".
+	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
 	// Sets is the field of [runtime.Policy] that holds the value, or for a lease of [runtime.Lease]; "" if neither does.
 	Sets     string
@@ -257,7 +257,7 @@ func Reference() string {
 }
 
 func writeTable[T any](out *strings.Builder, title string, fields []field[T]) {
-	out.WriteString("| " + title + " | what it means | what to write | without it |\n|---|---|---|---|\n")
+	out.WriteString("| " + title + " | what it means | what to write | default |\n|---|---|---|---|\n")
 	for _, f := range fields {
 		absent := f.absent
 		if f.required {

@@ -265,9 +265,9 @@ var (
 	conflictForm = regexp.MustCompile(`^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|)( |$)|^=======$`)
 )
 
-// wellLaid reports the marks of a merge conflict and an indentation with no-break spaces. The YAML reader would report
-// them on a later line.
-func (p *parser) wellLaid() bool {
+// noConflictMarkers reports the markers of a merge conflict, and an indentation with no-break spaces. The YAML reader
+// would report them on a later line.
+func (p *parser) noConflictMarkers() bool {
 	for i, line := range p.src.lines {
 		if conflictForm.MatchString(line) {
 			p.report(p.src.wholeLine(i+1), syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",

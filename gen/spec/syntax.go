@@ -24,7 +24,7 @@ func (p *parser) syntaxError(err error, reached int) {
 	if above := p.src.textAbove(line); strings.HasPrefix(problem.text, "mapping values") && p.src.lacksColon(above) {
 		line, problem.text = above, "could not find expected ':'"
 	}
-	for _, s := range slips {
+	for _, s := range commonMistakes {
 		if at, ok := s.in(p.src, line, problem.text); ok {
 			p.report(at, syntax, s.help, "%s", s.message)
 			return
@@ -63,13 +63,13 @@ func problemOf(err error) problem {
 	return problem{parts[2], line}
 }
 
-// slip is a common syntax error, for which the YAML reader has a message that only experts understand.
-type slip struct {
+// commonMistake is a common syntax error, for which the YAML reader has a message that only experts understand.
+type commonMistake struct {
 	// problem is a part of the message of the YAML reader.
 	problem string
-	// culprit matches a line with the slip, and its first group is the wrong part; nil for the whole line.
+	// culprit matches a line with the mistake, and its first group is the wrong part; nil for the whole line.
 	culprit *regexp.Regexp
-	// message describes the slip in plain words, and help is the remedy.
+	// message describes the mistake in plain words, and help is the remedy.
 	message, help string
 }
 
@@ -78,10 +78,10 @@ const (
 	useQuotes   = "put the value in quotes"
 )
 
-// slips are tried in this order, so those that match a part of the line come before those that match any line.
-var slips = []slip{
+// commonMistakes are tried in this order, so those that match a part of the line come before those that match any line.
+var commonMistakes = []commonMistake{
 	{"", regexp.MustCompile("^ *(\t)"), "a tab in the indentation", "indent with spaces"},
-	{"", tightColonForm, "a colon needs a space after it", "write name: value"},
+	{"", missingSpaceForm, "a colon needs a space after it", "write name: value"},
 	{"did not find expected key", regexp.MustCompile(`:[ \t]+([\[{]).*[\]}][ \t]*[^ \t,\]}#]`), needsQuotes, useQuotes},
 	{"did not find expected key", regexp.MustCompile(`^[ \t]*(.*["'].*)`), "unexpected text before or after quotes", "nothing can follow a closing quote, and a quote must be closed"},
 	{"did not find expected key", nil, "this line does not continue the map above it", "begin all fields of one limit in the same column"},
@@ -111,16 +111,16 @@ var slips = []slip{
 	{"exceeded max depth", nil, "nested too deeply", "limits.yaml needs at most four levels"},
 }
 
-// in returns the place of the slip on the line of a problem, or false if the problem is another one.
-func (sl slip) in(s *source, line int, problem string) (span, bool) {
-	if !strings.Contains(problem, sl.problem) {
+// in returns the place of the mistake on the line of a problem, or false if the problem is another one.
+func (m commonMistake) in(s *source, line int, problem string) (span, bool) {
+	if !strings.Contains(problem, m.problem) {
 		return span{}, false
 	}
-	if sl.culprit == nil {
+	if m.culprit == nil {
 		return s.wholeLine(line), true
 	}
 	text := s.line(line)
-	place := sl.culprit.FindStringSubmatchIndex(text)
+	place := m.culprit.FindStringSubmatchIndex(text)
 	if place == nil {
 		return span{}, false
 	}
@@ -141,13 +141,13 @@ func (s *source) faultyLine(p problem, reached int) int {
 		// For this message, the YAML reader names the line above.
 		return min(p.line+1, len(s.lines))
 	case p.text == "found unexpected end of stream":
-		if opens(s.line(1), `"`, `"`) || opens(s.line(1), "'", "'") {
+		if hasUnclosed(s.line(1), `"`, `"`) || hasUnclosed(s.line(1), "'", "'") {
 			return 1
 		}
 		return named
 	case strings.HasPrefix(p.text, "did not find expected ',' or"):
-		if end := s.line(s.textAbove(len(s.lines) + 1)); opens(s.line(1), "{", "}") && !opens(end, "}", "{") ||
-			opens(s.line(1), "[", "]") && !opens(end, "]", "[") {
+		if end := s.line(s.textAbove(len(s.lines) + 1)); hasUnclosed(s.line(1), "{", "}") && !hasUnclosed(end, "}", "{") ||
+			hasUnclosed(s.line(1), "[", "]") && !hasUnclosed(end, "]", "[") {
 			return 1
 		}
 		// Inside brackets no prefix of the file is valid, so the search below would find the opening bracket.
@@ -167,9 +167,9 @@ func (s *source) faultyLine(p problem, reached int) int {
 	return named
 }
 
-// opens reports whether a line has a quote or a bracket that it does not close. If that is the first line, the YAML
-// reader names the line where it gave up instead.
-func opens(line, open, end string) bool {
+// hasUnclosed reports whether a line has a quote or a bracket that it does not close. If that is the first line, the
+// YAML reader names the line where it gave up instead.
+func hasUnclosed(line, open, end string) bool {
 	if open == end {
 		return strings.Count(line, open)%2 == 1
 	}

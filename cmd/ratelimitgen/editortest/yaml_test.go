@@ -45,8 +45,8 @@ func TestYAMLCompletesFields(t *testing.T) {
 	for _, row := range []struct {
 		name, text string
 		fields     map[string]field
-		// some are among the offered fields, and not are not.
-		some, not []string
+		// want must be offered; unwanted must not.
+		want, unwanted []string
 		// skeleton is the item that inserts all required fields at once.
 		skeleton string
 	}{
@@ -68,8 +68,8 @@ func TestYAMLCompletesFields(t *testing.T) {
 				offered[i.Label] = field{string(i.Documentation)}
 			}
 			assert.Equal(t, row.fields, offered)
-			assert.Subset(t, slices.Collect(maps.Keys(offered)), row.some)
-			for _, name := range row.not {
+			assert.Subset(t, slices.Collect(maps.Keys(offered)), row.want)
+			for _, name := range row.unwanted {
 				assert.NotContains(t, offered, name)
 			}
 			assert.Equal(t, []string{row.skeleton}, others)
