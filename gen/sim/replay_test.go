@@ -288,7 +288,7 @@ func TestEachKindDecidesDifferently(t *testing.T) {
 	kindOf := map[string]runtime.Kind{}
 	for _, kind := range runtime.Kinds() {
 		limit := Limit{Policy: &runtime.Policy{Name: "send", Kind: kind, Rate: 4, Period: time.Minute, Capacity: 4}}
-		if kind != runtime.TokenBucket {
+		if kind.Windowed() {
 			limit.Policy.Start = runtime.StartOffset(0)
 		}
 		require.NoError(t, limit.Policy.Validate())

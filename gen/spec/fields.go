@@ -103,8 +103,8 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
-		about:     "How tokens are granted: continuously (`token bucket`), all at the start of each period (`fixed window`), or so that about `rate` fit into any period (`sliding window`).",
-		accepts:   "`token bucket`, `fixed window` or `sliding window`",
+		about:     "How tokens are granted: " + grantsOfKinds() + ".",
+		accepts:   kindsAsCode(),
 		example:   "token bucket",
 		schema:    object{"enum": kindNames()},
 		sets:      "Kind",

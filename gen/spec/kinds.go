@@ -16,8 +16,8 @@ import (
 type algorithm struct {
 	// rule describes the rate and the capacity in words.
 	rule func(p *runtime.Policy) string
-	// windows is set for kinds with windows, which begin at some time.
-	windows bool
+	// grants describes how the kind grants tokens, after "How tokens are granted:".
+	grants string
 	// lease describes the bound that holds in spite of a lease.
 	lease func(p *runtime.Policy) string
 	// within is [Within] for an interval in nanoseconds and a policy with bounded reservations.
@@ -46,6 +46,7 @@ func (a algorithm) refuses(field string) bool {
 // algorithms has an entry for each of [runtime.Kinds].
 var algorithms = map[runtime.Kind]algorithm{
 	runtime.TokenBucket: {
+		grants: "continuously",
 		rule: func(p *runtime.Policy) string {
 			if p.Capacity == 0 {
 				return perPeriod(p) + ", by reservation only"
@@ -60,6 +61,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		}},
 	},
 	runtime.FixedWindow: {
+		grants: "all at the start of each period",
 		rule: func(p *runtime.Policy) string {
 			switch {
 			case p.Capacity == 0:
@@ -71,17 +73,16 @@ var algorithms = map[runtime.Kind]algorithm{
 			}
 			return perPeriod(p)
 		},
-		windows: true,
-		lease:   windowLeaseWords,
-		within:  withinFixed,
+		lease:  windowLeaseWords,
+		within: withinFixed,
 	},
 	runtime.SlidingWindow: {
+		grants: "so that about `rate` fit into any period",
 		rule: func(p *runtime.Policy) string {
 			return fmt.Sprintf("about %s in any %s", words.Number(p.Rate), words.Period(p.Period))
 		},
-		windows: true,
-		lease:   windowLeaseWords,
-		within:  withinSliding,
+		lease:  windowLeaseWords,
+		within: withinSliding,
 		refusals: []refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
@@ -99,6 +100,33 @@ var algorithms = map[runtime.Kind]algorithm{
 			},
 		},
 	},
+}
+
+// algorithmOf returns the entry of a kind. A kind without one must not be described as another one.
+func algorithmOf(kind runtime.Kind) algorithm {
+	a, ok := algorithms[kind]
+	if !ok {
+		panic(fmt.Sprintf("spec: %v has no entry in algorithms: add one in gen/spec/kinds.go", kind))
+	}
+	return a
+}
+
+// grantsOfKinds describes how each kind grants tokens.
+func grantsOfKinds() string {
+	var all []string
+	for _, kind := range runtime.Kinds() {
+		all = append(all, fmt.Sprintf("%s (`%v`)", algorithmOf(kind).grants, kind))
+	}
+	return words.List(all, "or")
+}
+
+// kindsAsCode lists the values of the field kind.
+func kindsAsCode() string {
+	names := kindNames()
+	for i := range names {
+		names[i] = "`" + names[i] + "`"
+	}
+	return words.List(names, "or")
 }
 
 // kind reads the kind of a limit.
@@ -171,7 +199,7 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 	case p.Capacity+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
 		return 0
 	}
-	return algorithms[p.Kind].within(p, int64(t))
+	return algorithmOf(p.Kind).within(p, int64(t))
 }
 
 // Unreserved returns the policy for callers who do not reserve. It is not valid if the capacity is 0, but [Within]

@@ -225,7 +225,7 @@ func TestStrayCharacterIsReportedOnItsLine(t *testing.T) {
 
 // randomValues are the values of random limits: ordinary ones, the edges of the accepted range, and some beyond.
 var randomValues = map[string][]string{
-	"kind":        {"token bucket", "fixed window", "sliding window"},
+	"kind":        kindNames(),
 	"rate":        {"1", "2", "10", "1024", "40_000", "1_000_000_000_000_000", "0", "1_000_000_000_000_001"},
 	"period":      {"1ns", "1m", "1h30m", "2w", "3650d", "3650d1ns", "0s"},
 	"capacity":    {"", "0", "1", "10", "1_000_000_000_000_000", "1_000_000_000_000_001"},

@@ -3,6 +3,8 @@ package spec
 import (
 	"slices"
 	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
 // Rule is a requirement on every limits.yaml.
@@ -165,7 +167,7 @@ var (
 	})
 	badKind = rule(Rule{
 		ID:      "bad-kind",
-		Summary: "The kind is token bucket, fixed window or sliding window.",
+		Summary: "The kind is " + words.List(kindNames(), "or") + ".",
 		Wrong:   limitOf("kind: leaky bucket", "rate: 10", "period: 1m"),
 		Right:   valid,
 	})

@@ -90,7 +90,7 @@ func limitSchema() object {
 	schema := mapSchema(limitFields)
 	var conditions []any
 	for _, kind := range runtime.Kinds() {
-		for _, r := range algorithms[kind].refusals {
+		for _, r := range algorithmOf(kind).refusals {
 			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
 		}
 	}

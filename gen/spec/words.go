@@ -62,7 +62,7 @@ func List(items []string, conjunction string) string { return words.List(items, 
 // ruleWords covers kind, rate, period and capacity.
 func ruleWords(l *Limit) []string {
 	name := l.Policy.Kind.String()
-	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithms[l.Policy.Kind].rule(&l.Policy) + "."}
+	return []string{strings.ToUpper(name[:1]) + name[1:] + ": " + algorithmOf(l.Policy.Kind).rule(&l.Policy) + "."}
 }
 
 func reservingWords(l *Limit) []string {
@@ -80,7 +80,7 @@ func startWords(l *Limit) []string {
 	p := &l.Policy
 	offset, aligned := p.Start.Offset()
 	switch {
-	case !algorithms[p.Kind].windows:
+	case !p.Kind.Windowed():
 		return nil
 	case p.Start.FirstUse():
 		return []string{"A window begins at the first request after the previous window has ended."}
@@ -158,7 +158,7 @@ func leaseWords(l *Limit) []string {
 	}
 	return []string{
 		fmt.Sprintf("A process takes blocks of %s, and spends each from its memory within %s.", words.Count(lease.Tokens, "token"), words.Duration(lease.For)),
-		algorithms[l.Policy.Kind].lease(&l.Policy),
+		algorithmOf(l.Policy.Kind).lease(&l.Policy),
 	}
 }
 

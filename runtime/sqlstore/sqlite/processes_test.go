@@ -55,7 +55,7 @@ func process(role, path string) *exec.Cmd {
 // once grants its capacity and then nothing for ten years.
 func once(name string, kind runtime.Kind, capacity int64, shards int) *runtime.Policy {
 	p := &runtime.Policy{Name: name, Kind: kind, Rate: capacity, Period: runtime.MaxPeriod, Capacity: capacity, Shards: shards}
-	if kind != runtime.TokenBucket {
+	if kind.Windowed() {
 		p.Start = runtime.StartAt(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	}
 	return p
