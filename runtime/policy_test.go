@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,27 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
 )
+
+func TestNegativeNumbersAreRefused(t *testing.T) {
+	var fields func(v reflect.Value, name string)
+	p := bucket("limit", 10)
+	fields = func(v reflect.Value, name string) {
+		for i := range v.NumField() {
+			field, name := v.Field(i), name+"."+v.Type().Field(i).Name
+			switch {
+			case field.Kind() == reflect.Struct && field.Type() != reflect.TypeFor[runtime.Start]():
+				fields(field, name)
+			case field.CanInt():
+				before := field.Int()
+				field.SetInt(-1)
+				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/policy.go", name)
+				field.SetInt(before)
+			}
+		}
+	}
+	fields(reflect.ValueOf(p).Elem(), "Policy")
+	require.NoError(t, p.Validate())
+}
 
 func TestInvalidPolicyIsRefused(t *testing.T) {
 	valid := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, MaxReserved: 10}

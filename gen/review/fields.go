@@ -11,6 +11,29 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
+// judges has a function for each id of [spec.ChangeKinds]. Those that change names, keys or
+// methods are in judge.go, and the others below.
+var judges = map[string]func(*judgement, pair, []spec.Change){
+	"package-changed":      judgePackage,
+	"limit-added":          judgeAdded,
+	"limit-removed":        judgeRemoved,
+	"limit-renamed":        judgeRenamed,
+	"doc-changed":          judgeDoc,
+	"key-changed":          judgeKey,
+	"kind-changed":         judgeKind,
+	"rate-changed":         judgeRate,
+	"capacity-changed":     judgeCapacity,
+	"max-reserved-changed": judgeMaxReserved,
+	"start-changed":        judgeStart,
+	"shards-changed":       judgeShards,
+	"timeout-changed":      judgeTimeout,
+	"on-error-changed":     judgeOnError,
+	"deny-cache-changed":   judgeDenyCache,
+	"lease-changed":        judgeLease,
+	"durability-changed":   judgeDurability,
+	"go-name-changed":      judgeGoName,
+}
+
 // withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule.
 func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
 	policy := p.old.Policy

@@ -11,29 +11,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// judges has a function for each id of [spec.ChangeKinds]. Those of a limit's fields that neither rename nor re-key
-// anything are in fields.go.
-var judges = map[string]func(*judgement, pair, []spec.Change){
-	"package-changed":      judgePackage,
-	"limit-added":          judgeAdded,
-	"limit-removed":        judgeRemoved,
-	"limit-renamed":        judgeRenamed,
-	"doc-changed":          judgeDoc,
-	"key-changed":          judgeKey,
-	"kind-changed":         judgeKind,
-	"rate-changed":         judgeRate,
-	"capacity-changed":     judgeCapacity,
-	"max-reserved-changed": judgeMaxReserved,
-	"start-changed":        judgeStart,
-	"shards-changed":       judgeShards,
-	"timeout-changed":      judgeTimeout,
-	"on-error-changed":     judgeOnError,
-	"deny-cache-changed":   judgeDenyCache,
-	"lease-changed":        judgeLease,
-	"durability-changed":   judgeDurability,
-	"go-name-changed":      judgeGoName,
-}
-
 // judgement is the result of judging changes with the same id.
 type judgement struct {
 	classes []Class
@@ -50,7 +27,7 @@ func judge(p pair, changes []spec.Change) judgement {
 	id := changes[0].ID
 	of := judges[id]
 	if of == nil {
-		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge.go", id))
+		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/fields.go", id))
 	}
 	var j judgement
 	of(&j, p, changes)

@@ -133,6 +133,21 @@ primary key: name, key, shard
 	}
 }
 
+func TestTextsOfDialectsHaveNoUnknownPlaceholder(t *testing.T) {
+	for _, d := range Dialects() {
+		v := reflect.ValueOf(d)
+		for i := range v.NumField() {
+			if v.Field(i).Kind() != reflect.String {
+				continue
+			}
+			text, err := d.Text(v.Field(i).String(), "")
+			require.NoError(t, err)
+			text = strings.NewReplacer("{rows}", "", "{keys}", "").Replace(text)
+			assert.NotRegexp(t, `\{[a-z.]+\}`, text, "%s of %s", v.Type().Field(i).Name, d.Name)
+		}
+	}
+}
+
 func TestTextFillsInTheTableName(t *testing.T) {
 	for table, want := range map[string]string{
 		"":           "`rate_limits` '' 'rate_limits' `key`",

@@ -84,6 +84,16 @@ var servers = []server{
 	{"mysql", "mysql", mysqlDSN, sqlstore.MySQL},
 }
 
+func TestEveryDialectHasAServer(t *testing.T) {
+	for _, d := range sqlstore.Dialects() {
+		tested := d.Name == sqlstore.SQLite.Name // in its own package
+		for _, s := range servers {
+			tested = tested || s.dialect.Name == d.Name
+		}
+		assert.True(t, tested, "add a server of %s to servers in livetest/servers_test.go", d.Name)
+	}
+}
+
 // onEach runs a test on each server.
 func onEach(t *testing.T, test func(t *testing.T, s server)) {
 	for _, s := range servers {
