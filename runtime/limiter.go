@@ -144,7 +144,7 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	return Balance{Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
 }
 
-// Reset makes the key full again: all tokens taken and reserved are forgotten.
+// Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
 func (h Handle) Reset(ctx context.Context) error {
 	_, err := h.do(ctx, Request{Op: Reset})
 	return err

@@ -97,7 +97,7 @@ func (a *explainArgs) set(args []string) error {
 		case a.file == "":
 			a.file = arg
 		default:
-			return usagef("takes one LIMIT, FIELD or ID, and one FILE")
+			return usagef("unexpected argument %q: takes one LIMIT, FIELD or ID, and one FILE", arg)
 		}
 	}
 	if a.file == "" {

@@ -81,7 +81,7 @@ func TestReadmeListsEveryDialect(t *testing.T) {
 	script, err := os.ReadFile("../../testdata/cmd/sql.txt")
 	require.NoError(t, err)
 	for _, name := range dialectNames() {
-		// The variables are named like the dialects, but for capitals: sqlstore.MariaDB has the name mariadb.
+		// The variables have the names of the dialects, except for capitals: sqlstore.MariaDB is mariadb.
 		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `sqlstore."+name+"`").MatchString(section),
 			"add dialect %q to the table of databases in README.md, section Store", name)
 		assert.True(t, strings.Contains(string(script), "ratelimitgen sql -dialect "+name),

@@ -106,7 +106,7 @@ var commonMistakes = []commonMistake{
 	{"found unknown escape character", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
 	{"hexdecimal number", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
 	{"incompatible YAML", nil, "an unsupported version of YAML", "delete the line %YAML"},
-	{"", regexp.MustCompile(`^(%.*)`), "a line that begins with % is a YAML directive, and this one does not exist", "delete it, or put the text in quotes"},
+	{"", regexp.MustCompile(`^(%.*)`), "unknown YAML directive: a line that begins with % is one", "delete it, or put the text in quotes"},
 	{"expected <document start>", nil, "this is after the end of the map", "correct the brackets or the indentation above"},
 	{"exceeded max depth", nil, "nested too deeply", "limits.yaml needs at most four levels"},
 }

@@ -249,7 +249,8 @@ var mysqlErrors = errorTable{
 	},
 }
 
-// txInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection that was left in another.
+// txInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection whose
+// previous transaction is still open.
 const txInProgress = 1568
 
 // deadlockDuringCommit reports whether a node of a MySQL group has applied a transaction of another node instead of this

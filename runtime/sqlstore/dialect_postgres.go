@@ -195,8 +195,8 @@ var postgresErrors = errorTable{
 		{codes: []string{"08P01"}, messages: []string{"not allowed in statement pooling mode"},
 			hint: "the pooler does not allow transactions: set PgBouncer's pool_mode to transaction or session"},
 		{codes: []string{"08P01"}, messages: []string{"unsupported startup parameter"},
-			hint: "the pooler refuses a parameter of the connection: name it in PgBouncer's ignore_startup_parameters, as " +
-				"extra_float_digits, which some releases of lib/pq send"},
+			hint: "the pooler does not accept a startup parameter of the connection: add it to PgBouncer's " +
+				"ignore_startup_parameters (some releases of lib/pq send extra_float_digits)"},
 		{codes: []string{"08P01"}, messages: []string{"query_wait_timeout"},
 			hint: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
 				"or limit the connections of each process with db.SetMaxOpenConns"},

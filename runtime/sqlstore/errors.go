@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// errorTable is the meaning of a database's error codes. Each dialect's file has one.
+// errorTable is the meaning of a database's error codes. There is one for each form of errors that codeOf distinguishes,
+// in the file of a dialect.
 type errorTable struct {
 	// retry are the codes after which the same transaction may succeed if it is run again.
 	retry []string
@@ -84,8 +85,8 @@ func refusedValue(err error) bool {
 	return c.in(c.table.refused)
 }
 
-// outdated reports whether a statement did nothing because the statement that a driver has prepared for it in the session
-// is missing, or returns other columns since.
+// outdated reports whether a query did not run because its prepared statement is missing from the session, belongs to
+// another client, or returned other columns when it was prepared.
 func outdated(err error) bool {
 	return changedResult(err) || slices.Contains(misplacedStatement, stateOf(err))
 }

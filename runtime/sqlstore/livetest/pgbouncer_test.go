@@ -102,7 +102,7 @@ func TestPgBouncerSettingsAreExplained(t *testing.T) {
 	db, table := servers[0].open(t), newTable()
 	servers[0].storeIn(t, db, table, nil)
 	for _, w := range unnamed[len(unnamed)-2:] {
-		failsWith(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "name it in PgBouncer's ignore_startup_parameters")
+		failsWith(t, p.server(w.driver, "transaction", w.parameter, "extra_float_digits=3").visit(t, table).Ready(t.Context()), "add it to PgBouncer's ignore_startup_parameters")
 	}
 	exec := unnamed[0].parameter
 	exactBehind(t, p.server("pgx", "transaction", exec))

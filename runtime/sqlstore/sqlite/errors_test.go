@@ -26,7 +26,7 @@ func TestOpenNamesTheProblemWithAPath(t *testing.T) {
 		{":memory:\x00", "the path has a NUL byte in it"},
 		{filepath.Join(folder, "a.db") + "/", "the path ends in a slash"},
 		{folder, "it is not a regular file"},
-		{filepath.Join(folder, "no", "such", "limits.db"), "its folder cannot be used: stat " + filepath.Join(folder, "no", "such") + ": no such file or directory"},
+		{filepath.Join(folder, "no", "such", "limits.db"), "its directory must exist and be accessible: stat " + filepath.Join(folder, "no", "such") + ": no such file or directory"},
 		{filepath.Join("/proc", "limits.db"), "unable to open database file"},
 		{text, "file is not a database"},
 	} {

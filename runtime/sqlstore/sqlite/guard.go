@@ -68,7 +68,7 @@ func checkNames(path string) error {
 	}
 	if mounted(real) {
 		return fmt.Errorf("the database file %q is mounted by itself: its write-ahead log %q stays outside of the mount, so "+
-			"programs on both sides keep separate counts; mount its folder instead", path, real+"-wal")
+			"programs on both sides keep separate counts; mount its directory instead", path, real+"-wal")
 	}
 	return nil
 }

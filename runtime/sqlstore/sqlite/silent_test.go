@@ -23,14 +23,11 @@ import (
 type wire struct {
 	driver driver.Driver
 	path   string
-	// roundTrip is that of a wire that obeys.
+	// roundTrip must be 0 if there are several callers. During a step database/sql holds the lock of the connection, which
+	// another caller's result may wait for, and fake time stands still while a goroutine waits for a lock.
 	roundTrip time.Duration
 	// obeys means that a step returns when its context ends, and the connection is lost, as with most drivers.
 	obeys bool
-	// idle is how many connections are kept for later calls. With several callers it must be 0: a result takes the lock
-	// of its connection, which the next caller on that connection holds while it waits, and while a goroutine waits for a
-	// lock, fake time stands still.
-	idle int
 	// healed is closed when silent connections respond again.
 	healed chan struct{}
 
@@ -99,9 +96,8 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 	if !c.silent && c.wire.breaks(name) {
 		c.silent = true
 	}
-	if !c.silent && (!c.wire.obeys || name == "rollback") {
-		// database/sql holds mutexes meanwhile, and fake time stands still while a goroutine waits for one: that must not
-		// happen when the context ends.
+	if !c.silent && (c.wire.roundTrip == 0 || name == "rollback") {
+		// A rollback happens when a context ends, while another goroutine may wait for the lock of the connection.
 		return nil
 	}
 	answer := time.After(c.wire.roundTrip)
@@ -227,7 +223,7 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	// The next call opens a connection.
 	db.SetMaxIdleConns(0)
-	db.SetMaxIdleConns(w.idle)
+	db.SetMaxIdleConns(2)
 	return store
 }
 
@@ -236,7 +232,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 	for _, batch := range []int{0, 1} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true, idle: 2}, batch)
+				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
 				p := *counted
 				p.Timeout = 35 * time.Millisecond
 				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
@@ -285,7 +281,7 @@ func TestSilentConnectionDelaysNoOtherCall(t *testing.T) {
 }
 
 func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch int) {
-	w := &wire{roundTrip: time.Millisecond, obeys: obeys}
+	w := &wire{obeys: obeys}
 	store := wired(t, w, batch)
 	p := &runtime.Policy{Name: "limit", Kind: kind, Rate: 1000, Period: runtime.MaxPeriod, Capacity: 1000, Timeout: time.Second}
 	if step != "connect" && step != "prepare" {
@@ -308,7 +304,7 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 				}
 				late := time.Until(end) < 2*time.Second
 				assert.False(t, late && err != nil, "service has not resumed: %v", err)
-				time.Sleep(400 * time.Millisecond) // each call opens a connection, in real time
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}
@@ -348,7 +344,7 @@ func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s batch %d", what, batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := &wire{idle: 2}
+					w := &wire{}
 					store := wired(t, w, batch)
 					limit := runtime.NewLimiter(store).Limit(counted, runtime.Key{})
 					w.breakAt("query")
@@ -372,7 +368,7 @@ func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 
 func TestCloseReturnsInTimeOnASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{idle: 2}
+		w := &wire{}
 		store := wired(t, w, 0)
 		require.NoError(t, store.Ready(t.Context()))
 		p := *counted

@@ -13,8 +13,8 @@
 // # The file
 //
 // SQLite keeps a write-ahead log (-wal) and its index (-shm) beside the file, named after its path. So every program must
-// open the file by the same path, or by symbolic links to it, and the folder must hold all three. A file with several hard
-// links is refused, and on Linux one that is mounted without its folder. If the file, the log or the index is deleted,
+// open the file by the same path, or by symbolic links to it, and the directory must hold all three. A file with several hard
+// links is refused, and on Linux one that is mounted without its directory. If the file, the log or the index is deleted,
 // replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it is
 // undone, or the file is opened again; tokens that a lease has taken before can still be spent.
 //
@@ -66,7 +66,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c.Connector.Connect(ctx)
 }
 
-// Open opens the database file at path, and creates it and its table if they do not exist. The folder must
+// Open opens the database file at path, and creates it and its table if they do not exist. The directory must
 // exist. The path is never parsed as a URI. The path ":memory:" is a database in memory, which is lost
 // when it is closed.
 func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{}) }
@@ -180,7 +180,7 @@ func checkPath(path string) error {
 		return errors.New("the path has a NUL byte in it, at which SQLite would cut it")
 	}
 	if os.IsPathSeparator(path[len(path)-1]) {
-		return errors.New("the path ends in a slash, so it is that of a folder and not of a file")
+		return errors.New("the path ends in a slash, so it names a directory and not a file")
 	}
 	if path == memory {
 		return nil
@@ -189,7 +189,7 @@ func checkPath(path string) error {
 		return errors.New("it is not a regular file")
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("its folder cannot be used: %w", err)
+		return fmt.Errorf("its directory must exist and be accessible: %w", err)
 	}
 	return checkNames(path)
 }

@@ -153,7 +153,7 @@ func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 			n, said := takenByAnother(t, p)
 			assert.Zero(t, n)
 			assert.Contains(t, said, "is mounted by itself")
-			assert.Contains(t, said, "mount its folder instead")
+			assert.Contains(t, said, "mount its directory instead")
 		}
 		require.NoError(t, syscall.Unmount(mounted, 0))
 	}
