@@ -24,7 +24,7 @@ import (
 // phrases are counted. In the comments of net/http, database/sql, context, go/types and time there are 0.2 to 0.4 of
 // them per 1,000 words.
 var phrases = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`\bwhat (is|are|was|were|has|have|had|it|they|he|others|nobody|somebody|somebody|comes|came|stands|goes|remains|of)\b`,
+	`\bwhat (is|are|was|were|has|have|had|it|they|he|others|nobody|somebody|comes|came|stands|goes|remains|of)\b`,
 	`\b(tells|told|untold|asks|knows) `,
 	`\b(nobody|whom|anew|nought|as often as not|to be had|as it were)\b[^\]]`,
 	`\bif there (is|are) (none|some)\b`,

@@ -356,8 +356,7 @@ func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
 
 // appendRow appends all columns of a row as a JSON list.
 func appendRow(b []byte, r *stored) []byte {
-	b = appendID(b, r)
-	b = append(b[:len(b)-1], ',')
+	b = append(appendIDColumns(append(b, '['), r), ',')
 	b = appendDouble(b, r.state.Value)
 	b = append(b, ',')
 	b = strconv.AppendInt(b, r.state.TS, 10)
@@ -379,13 +378,13 @@ func appendTake(b []byte, r *stored) []byte {
 
 // appendID appends the columns name, key and shard of a row as a JSON list.
 func appendID(b []byte, r *stored) []byte {
-	b = append(b, '[')
-	b = appendString(b, r.row.Name)
-	b = append(b, ',')
-	b = appendString(b, r.row.Key)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, int64(r.row.Shard), 10)
-	return append(b, ']')
+	return append(appendIDColumns(append(b, '['), r), ']')
+}
+
+func appendIDColumns(b []byte, r *stored) []byte {
+	b = append(appendString(b, r.row.Name), ',')
+	b = append(appendString(b, r.row.Key), ',')
+	return strconv.AppendInt(b, int64(r.row.Shard), 10)
 }
 
 // appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
