@@ -3,10 +3,10 @@
 // # The model
 //
 // A [Policy] is a limit: a kind of algorithm, a rate per period and a capacity. Each [Key] of the limit, such as a user, has
-// a count of its own, stored as a [State]: a number of tokens (value) as of an instant (ts). With T the present for a
-// token bucket, and the start of the current window for a fixed window, a key has
+// a count of its own, stored as a [State]: minus the number of tokens that it lacks of a full key (value) as of an instant
+// (ts). With T the present for a token bucket, and the start of the current window for a fixed window, a key has
 //
-//	available = min(capacity, value + max(0, T-ts) * rate / period)
+//	available = capacity + min(0, value + max(0, T-ts) * rate / period)
 //
 // tokens, and a request for count of them is allowed if available - count >= 0, or >= -maxReserved if it may reserve. A
 // sliding window has rate tokens, less its use in the last period, which is estimated from the use of the current window
@@ -34,7 +34,11 @@
 //     at most a millionth of a token, and no more than accrues in a microsecond. RetryAfter is therefore the first
 //     instant at which the request passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one for which Step returns an error.
-//   - A clock that goes back creates no tokens, and an edit of the policy creates none beyond the new capacity.
+//   - A clock that goes back creates no tokens.
+//   - What was used stays used if the policy changes, by an edit or because a key gets another plan: a capacity that is
+//     raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may leave it with fewer
+//     than 0. Changes to and fro create nothing. A fixed window that ends forgets what was used beyond the capacity and
+//     MaxReserved of the policy in force, so that a lowered limit grants its next window.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
 //     its store fails, and [Decision.FailedOpen] marks those.
 //

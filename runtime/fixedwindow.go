@@ -9,12 +9,21 @@ type fixedWindow struct{}
 func (fixedWindow) problem(*Policy) string { return "" }
 
 func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
-	return f.accrue(r, s, now).Value, allowance(r.Rate, r.Period)
+	return r.tokens(f.accrue(r, s, now)), allowance(r.Rate, r.Period)
 }
 
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
-	return r.accrueTo(s, f.currentStart(r, s, now))
+	start := f.currentStart(r, s, now)
+	if start > s.TS {
+		s.Value = max(s.Value, r.lowest())
+	}
+	return r.accrueTo(s, start)
 }
+
+// lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
+// one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into the next
+// window, of which the new limit grants all tokens.
+func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
@@ -36,7 +45,7 @@ func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
 
 func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
-	s.Value = min(r.Capacity, s.Value+count)
+	s.Value = min(0, s.Value+count)
 	return s
 }
 
@@ -60,12 +69,18 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 	if missing == 0 {
 		return 0
 	}
+	// At its end, the tokens missing beyond the lowest value were dropped.
+	if dropped := missing + r.lowest(); dropped > 0 {
+		count, missing = max(0, count-dropped), missing-dropped
+	}
 	return r.unaccrued(from, start, count, missing)
 }
 
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
 	accrued := f.accrue(r, s, now)
-	lacking := need - accrued.Value
+	// Before the next tokens are granted, a window ends.
+	accrued.Value = max(accrued.Value, r.lowest())
+	lacking := need - r.tokens(accrued)
 	if !r.FirstUse {
 		return r.nextStart(accrued.TS, lacking), r.Period
 	}
@@ -89,7 +104,7 @@ func (f fixedWindow) full(r *Rule, s State, now int64) bool {
 	if r.FirstUse && now < addSaturating(s.TS, r.Period) {
 		return false
 	}
-	return f.accrue(r, s, now).Value >= r.Capacity
+	return f.accrue(r, s, now).Value == 0
 }
 
 func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
@@ -99,6 +114,6 @@ func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
-func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) {
-	return r.windowStart(now), !r.FirstUse
+func (fixedWindow) accruesTo(r *Rule, now int64) (int64, float64, bool) {
+	return r.windowStart(now), r.lowest(), !r.FirstUse
 }

@@ -91,9 +91,17 @@ func (o *oracle) at(now int64) *oracle {
 		}
 	default:
 		accrued := times(o.periods(t-o.ts), rat(o.Rate))
-		next.ts, next.value = t, least(rat(o.Capacity), plus(o.value, accrued))
+		next.ts, next.value = t, least(rat(o.Capacity), plus(o.atWindowEnd(), accrued))
 	}
 	return &next
+}
+
+// atWindowEnd returns the value with which a window ends: at least minus the tokens that can be reserved.
+func (o *oracle) atWindowEnd() *big.Rat {
+	if lowest := rat(-o.MaxReserved); o.Kind == runtime.FixedWindow && o.MaxReserved != runtime.Unbounded && o.value.Cmp(lowest) < 0 {
+		return lowest
+	}
+	return o.value
 }
 
 // available returns the tokens at the instant now.
@@ -147,8 +155,13 @@ func (o *oracle) refund(count *big.Rat) {
 // follow makes the oracle's row that of s.
 func (o *oracle) follow(s runtime.State) {
 	o.seen, o.ts = s.Exists, s.TS
-	o.value.SetFloat64(s.Value)
+	o.value = o.tokens(s)
 	o.prev.SetFloat64(s.Prev)
+}
+
+// tokens returns the tokens of a stored row.
+func (o *oracle) tokens(s runtime.State) *big.Rat {
+	return plus(rat(o.Capacity), new(big.Rat).SetFloat64(s.Value))
 }
 
 // rounding returns by how many tokens floats may be off: some units in the last place of the largest
@@ -232,18 +245,18 @@ func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
 func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, d runtime.Decision, now int64) {
 	t.Helper()
 	require.Equal(t, o.seen, s.Exists)
-	near := func(want *big.Rat, got float64) {
+	near := func(want, got *big.Rat) {
 		t.Helper()
-		difference := minus(want, new(big.Rat).SetFloat64(got))
+		difference := minus(want, got)
 		require.LessOrEqual(t, difference.Abs(difference).Cmp(o.rounding()), 0, "got %v, want %v", got, want)
 	}
 	if s.Exists {
 		require.Equal(t, o.ts, s.TS)
-		near(o.value, s.Value)
-		near(o.prev, s.Prev)
+		near(o.value, o.tokens(s))
+		near(o.prev, new(big.Rat).SetFloat64(s.Prev))
 	}
 	if q.Op != runtime.Check {
-		near(o.available(now), d.Value)
+		near(o.available(now), new(big.Rat).SetFloat64(d.Value))
 	}
 }
 
@@ -256,6 +269,9 @@ func (o *oracle) confirmWaits(t *testing.T, now int64, q runtime.Request, d runt
 	if q.Reserve {
 		after := *o
 		after.step(now, take(q.Count))
+		if !d.Allowed {
+			after.MaxReserved = runtime.Unbounded // its debt is larger than the one with which a window can end
+		}
 		after.confirmWait(t, now, take(0), int64(d.Delay))
 	}
 }

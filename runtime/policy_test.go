@@ -110,7 +110,7 @@ func TestUnknownOpIsAnError(t *testing.T) {
 		p := bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
 		rule := p.Rule("")
-		s := runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+		s := runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 		require.False(t, d.Allowed)
@@ -163,7 +163,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 		p := bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
 		require.NoError(t, p.Validate(), "a plain policy must be valid for every kind. "+where)
-		rule, s := p.Rule("key"), runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+		rule, s := p.Rule("key"), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 		require.NotPanics(t, func() {
 			rule.Full(s, epoch.UnixNano())
 			rule.WindowEnd(epoch.UnixNano())
@@ -180,7 +180,7 @@ func TestEveryOpIsExecuted(t *testing.T) {
 		for _, kind := range runtime.Kinds() {
 			p := bucket("limit", 10)
 			p.Kind, p.Rate = kind, 10
-			rule, s := p.Rule(""), runtime.State{Value: 5, TS: epoch.UnixNano(), Exists: true}
+			rule, s := p.Rule(""), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 			require.NotPanics(t, func() {
 				_, d, err := rule.Step(s, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
 				require.NoError(t, err, "%s on a %v", name, kind)

@@ -253,7 +253,7 @@ func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 			value := r.step(peek()).Value
 			require.LessOrEqual(t, value, float64(r.policy.Capacity))
 			if r.state.Exists && r.policy.Kind == runtime.TokenBucket && r.now <= r.state.TS {
-				require.LessOrEqual(t, value, r.state.Value, "an edit alone grants nothing")
+				require.LessOrEqual(t, value, float64(r.policy.Capacity)+r.state.Value+1e-6, "an edit keeps what was used")
 			}
 			r.step(q)
 			require.GreaterOrEqual(t, r.state.TS, last, "ts never moves back")
@@ -398,14 +398,14 @@ func TestUpsertEqualsStep(t *testing.T) {
 // evaluate evaluates an Upsert like an SQL statement.
 func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if !s.Exists {
-		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, true
+		return runtime.State{Value: -u.Count, TS: u.T, Exists: true}, true
 	}
 	elapsed := max(0, u.T-s.TS)
 	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
 	accrued := float64(float64(elapsed/u.Period)*u.Rate) + part
-	avail := min(u.Capacity, s.Value+accrued)
-	if avail-(u.Count-u.Debt)+u.Allowance < 0 {
+	filled := float64(min(0, s.Value+accrued)+2*u.Capacity) - 2*u.Capacity
+	if s.Value < u.Lowest || u.Capacity+filled-(u.Count-u.Debt)+u.Allowance < 0 {
 		return s, false
 	}
-	return runtime.State{Value: avail - u.Count, TS: max(s.TS, u.T), Exists: true}, true
+	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Exists: true}, true
 }

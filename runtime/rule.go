@@ -29,9 +29,10 @@ type algorithm interface {
 	full(r *Rule, s State, now int64) bool
 	// windowEnd returns the end of the window that contains the instant at, or the last instant if windows do not end.
 	windowEnd(r *Rule, at int64) int64
-	// accruesTo returns the instant up to which tokens have accrued at the instant now. It is false if that depends on
-	// the stored row, or the formula is not linear: then no single SQL statement can decide (see [Upsert]).
-	accruesTo(r *Rule, now int64) (at int64, ok bool)
+	// accruesTo returns the instant up to which tokens have accrued at the instant now, and the lowest value from which
+	// they do. It is false if the instant depends on the stored row, or the formula is not linear: then no single SQL
+	// statement can decide (see [Upsert]).
+	accruesTo(r *Rule, now int64) (at int64, lowest float64, ok bool)
 }
 
 // kinds has an entry for every [Kind]. If one is missing, the array is too short for its type and does not compile.
@@ -208,18 +209,28 @@ func (r *Rule) search(s State, now int64, need float64) int64 {
 
 // accrueTo returns s with the tokens that have accrued up to the instant t:
 //
-//	value = min(capacity, value + max(0, t-ts) * rate / period), ts = max(ts, t)
+//	value = min(0, value + max(0, t-ts) * rate / period), ts = max(ts, t)
 //
 // Since ts never moves back, a clock that jumps back and forth does not grant the time between twice.
 func (r *Rule) accrueTo(s State, t int64) State {
 	switch {
 	case !s.Exists:
-		return State{Value: r.Capacity, TS: t, Exists: true}
+		return State{TS: t, Exists: true}
 	case t <= s.TS:
-		return State{Value: min(r.Capacity, s.Value), TS: s.TS, Exists: true}
+		return State{Value: r.round(min(0, s.Value)), TS: s.TS, Exists: true}
 	}
-	return State{Value: min(r.Capacity, s.Value+r.accrued(s.TS, t)), TS: t, Exists: true}
+	return State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Exists: true}
 }
+
+// round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted without
+// another rounding, so that several requests leave the same bits one by one as together.
+func (r *Rule) round(value float64) float64 {
+	twice := 2 * r.Capacity
+	return float64(value+twice) - twice
+}
+
+// tokens returns the tokens of an accrued state: those of a full key, less the missing ones.
+func (r *Rule) tokens(accrued State) float64 { return r.Capacity + accrued.Value }
 
 // accrued returns rate * elapsed / period for the time between two instants.
 func (r *Rule) accrued(from, to int64) float64 {

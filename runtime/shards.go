@@ -1,6 +1,9 @@
 package runtime
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // shards are rows of one key, either all of them or two: the rule and the state of each.
 type shards struct {
@@ -31,7 +34,7 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Request, se
 	} else {
 		d, _, err = all.step(whole, len(states), now, &q)
 	}
-	left := whole.balance(State{Value: all.holders(whole).sum(now), TS: now, Exists: true}, now)
+	left := whole.balance(State{Value: all.holders(whole).sum(now) - whole.Capacity, TS: now, Exists: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
 	return d, err
 }
@@ -66,11 +69,13 @@ func (s shards) canDecide(whole *Rule, n int) bool {
 	if n == 2 {
 		return len(s.holders(whole).states) == 2
 	}
-	return s.states[0].outOfDebt() && s.states[1].outOfDebt()
+	return s.outOfDebt(0) && s.outOfDebt(1)
 }
 
-// outOfDebt reports whether a shard exists and had no debt when it was written, but for a rounding.
-func (s State) outOfDebt() bool { return s.Exists && s.Value >= -1e-6 }
+// outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
+func (s shards) outOfDebt(i int) bool {
+	return s.states[i].Exists && s.rules[i].tokens(s.states[i]) >= -1e-6
+}
 
 // stepFuller lets the fuller of two shards decide a Take or Check alone, if it allows it without debt. The fuller of two
 // random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
@@ -108,7 +113,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 		return d, err
 	}
 	if after != before {
-		s.spread(after)
+		s.spread(whole, after)
 		holders = s
 	}
 	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
@@ -129,7 +134,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 func (s shards) holders(whole *Rule) shards {
 	exist, inDebt := 0, false
 	for exist < len(s.states) && s.states[exist].Exists {
-		inDebt = inDebt || !s.states[exist].outOfDebt()
+		inDebt = inDebt || !s.outOfDebt(exist)
 		exist++
 	}
 	for _, state := range s.states[exist:] {
@@ -167,16 +172,12 @@ func (s shards) merge(now int64) State {
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
 // token could not be taken from, nor could another one use that half.
-func (s shards) spread(m State) {
-	n := len(s.states)
+func (s shards) spread(whole *Rule, m State) {
+	tokens, n := whole.tokens(m), len(s.states)
 	for i := range s.states {
 		part := m
 		part.Prev = share(m.Prev, i, n)
-		if m.Value < 0 {
-			part.Value = -share(-m.Value, i, n)
-		} else {
-			part.Value = share(m.Value, i, n)
-		}
+		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - s.rules[i].Capacity
 		s.states[i] = part
 	}
 }

@@ -197,7 +197,7 @@ func TestShardedCallReadsTwoRows(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
 	require.Len(t, batch.Rows(), 2)
-	full := slices.Repeat([]runtime.State{{Value: 10, TS: epoch.UnixNano(), Exists: true}}, 10)
+	full := slices.Repeat([]runtime.State{{TS: epoch.UnixNano(), Exists: true}}, 10)
 	require.True(t, batch.Run(epoch.UnixNano(), full[:2]))
 	require.Len(t, batch.Changes(), 1)
 

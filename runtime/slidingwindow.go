@@ -3,8 +3,8 @@ package runtime
 import "fmt"
 
 // slidingWindow is the algorithm of [SlidingWindow]: an estimate of the use in the period that ends now, from the use
-// of the current aligned window and of the one before. A row's Value is the rate less the use of the window that starts
-// at TS, and Prev the use of the window before.
+// of the current aligned window and of the one before. A row's Value is minus the use of the window that starts at TS, and
+// Prev the use of the window before, so that an edit of the rate changes neither.
 type slidingWindow struct{}
 
 func (slidingWindow) problem(p *Policy) string {
@@ -28,7 +28,7 @@ type windows struct {
 // windowsAt returns the windows of s as of the instant now.
 func (r *Rule) windowsAt(s State, now int64) windows {
 	w := r.windowStart(now)
-	used := max(0, r.Rate-s.Value)
+	used := max(0, -s.Value)
 	switch {
 	case !s.Exists:
 		return windows{start: w}
@@ -52,8 +52,9 @@ func (w windows) used(now, period int64) float64 {
 }
 
 // state returns w as it is stored.
-func (w windows) state(rate float64) State {
-	return State{Value: rate - w.current, TS: w.start, Prev: w.previous, Exists: true}
+func (w windows) state() State {
+	// Not -w.current, which could be a negative zero: not all databases keep one.
+	return State{Value: 0 - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }
 
 func (slidingWindow) available(r *Rule, s State, now int64) (float64, float64) {
@@ -63,13 +64,13 @@ func (slidingWindow) available(r *Rule, s State, now int64) (float64, float64) {
 }
 
 func (slidingWindow) accrue(r *Rule, s State, now int64) State {
-	return r.windowsAt(s, now).state(r.Rate)
+	return r.windowsAt(s, now).state()
 }
 
 func (slidingWindow) take(r *Rule, s State, now int64, count float64) State {
 	w := r.windowsAt(s, now)
 	w.current += count
-	return w.state(r.Rate)
+	return w.state()
 }
 
 // refund reduces the use of the current window, and by the rest of count that of the one before.
@@ -78,7 +79,7 @@ func (slidingWindow) refund(r *Rule, s State, now int64, count float64) State {
 	current := min(count, w.current)
 	w.current -= current
 	w.previous = max(0, w.previous-(count-current))
-	return w.state(r.Rate)
+	return w.state()
 }
 
 // refundable is count within the window of the request, and 0 later, because each window grants the whole rate whether
@@ -114,4 +115,4 @@ func (slidingWindow) windowEnd(r *Rule, at int64) int64 {
 }
 
 // accruesTo is false because the estimate is not the linear formula of [Upsert].
-func (slidingWindow) accruesTo(*Rule, int64) (int64, bool) { return 0, false }
+func (slidingWindow) accruesTo(*Rule, int64) (int64, float64, bool) { return 0, 0, false }

@@ -62,8 +62,9 @@ func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && dela
 // State is the stored count of one key of a limit, or of one shard of it. The zero State is that of a new key, which is
 // full.
 type State struct {
-	// Value is the number of tokens available as of TS, negative if tokens were reserved ahead. For a [SlidingWindow] it
-	// is the rate less the tokens used in the window that begins at TS.
+	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
+	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS. An edit of the
+	// capacity does not change Value: what was used stays used.
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
@@ -77,12 +78,16 @@ type State struct {
 // and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
 // window, the tokens available are
 //
-//	available = min(capacity, value + max(0, T-ts) * rate / period)
+//	value     = min(0, value + max(0, T-ts) * rate / period)
+//	available = capacity + value
 //
 // A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
 // and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
-// Then value = available - count and ts = max(ts, T). The formula is that of https://stack.convex.dev/rate-limiting. For
-// a sliding window, available is the rate less the estimated use of the last period:
+// Then count is subtracted from value, and ts = max(ts, T). The formula is that of
+// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
+// the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
+// smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
+// available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
@@ -148,19 +153,17 @@ func (r *Rule) most(q *Request) float64 {
 func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
 	next := r.Kind.algorithm().take(r, s, now, float64(q.Count))
-	delay := time.Duration(0)
-	if q.Reserve {
-		delay = r.until(next, now, 0)
-	}
-	retryAfter := time.Duration(0)
-	switch need := r.need(q); {
+	need := r.need(q)
+	enough := r.enough(s, now, need)
+	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
+	switch {
 	case q.late(delay) && float64(q.Count) > r.Capacity:
 		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
 		// are due.
 		retryAfter = delay
 	case q.late(delay):
 		retryAfter = r.until(s, now, float64(q.Count))
-	case !r.enough(s, now, need):
+	case !enough:
 		retryAfter = r.until(s, now, need)
 	}
 	if retryAfter > 0 || q.Op == Check {
@@ -172,6 +175,20 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 		d.TakenAt = instant(now)
 	}
 	return next, d
+}
+
+// delay returns how long after now the tokens of a reservation are due, with s the state after it.
+func (r *Rule) delay(s State, now int64, q *Request, enough bool) time.Duration {
+	switch {
+	case !q.Reserve:
+		return 0
+	case enough:
+		return r.until(s, now, 0)
+	}
+	// This debt is larger than any that a window can end with, but its delay must not be that of a smaller one.
+	unbounded := *r
+	unbounded.Debt = endless
+	return unbounded.until(s, now, 0)
 }
 
 // need returns the tokens that must be available for a Take or Check to pass.
@@ -236,11 +253,12 @@ func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
 //
 //	elapsed = max(0, T-ts)
 //	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
-//	avail   = min(Capacity, value + accrued)
+//	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
 //
-// the row is written if avail - (Count - Debt) + Allowance >= 0, as value = avail - Count and ts = max(ts, T). A row that
-// does not exist is inserted with value = Fresh and ts = T. DIV and MOD are integer operations. The other operations
-// must be on doubles and in this order. Then the statement decides and stores the same bits as [Rule.Step].
+// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
+// value = filled - Count and ts = max(ts, T). A row that does not exist is inserted with value = -Count and ts = T. DIV and
+// MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
+// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
 type Upsert struct {
 	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
@@ -252,8 +270,8 @@ type Upsert struct {
 	Allowance float64
 	// Count is how many tokens are taken. Debt of them need not be available; it is 0 unless reserving.
 	Count, Debt float64
-	// Fresh is the value of a new row after the Take, Capacity - Count.
-	Fresh float64
+	// Lowest is the value below which a window cannot end: see [Rule.Step].
+	Lowest float64
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
@@ -262,20 +280,19 @@ func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
 	if q.Op != Take || q.MaxDelay > 0 || r.refuse(&q) != nil {
 		return Upsert{}, false
 	}
-	t, ok := r.Kind.algorithm().accruesTo(r, now)
+	t, lowest, ok := r.Kind.algorithm().accruesTo(r, now)
 	if !ok {
 		return Upsert{}, false
 	}
-	count := float64(q.Count)
 	return Upsert{
 		T:         t,
 		Capacity:  r.Capacity,
 		Rate:      r.Rate,
 		Period:    r.Period,
 		Allowance: allowance(r.Rate, r.Period),
-		Count:     count,
+		Count:     float64(q.Count),
 		Debt:      r.debt(&q),
-		Fresh:     r.Capacity - count,
+		Lowest:    lowest,
 	}, true
 }
 
@@ -284,8 +301,8 @@ func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
 func (u *Upsert) Take(s State) (after State, taken bool) {
 	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
 	after = r.accrueTo(s, u.T)
-	// Not the opposite comparison: a row damaged to NaN must be denied, as Step does.
-	if !(after.Value-(u.Count-u.Debt) >= -u.Allowance) {
+	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
+	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
 		return State{}, false
 	}
 	after.Value -= u.Count

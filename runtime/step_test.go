@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -92,7 +93,7 @@ func TestStepRoundsRetryAfterUp(t *testing.T) {
 func TestStepRoundsRetryAfterUpOnlyOnce(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 7, Capacity: 3}
 	rule, now := p.Rule(""), epoch.UnixNano()
-	state := runtime.State{Value: 1.5714285714285712, TS: now - 7, Exists: true}
+	state := runtime.State{Value: 1.5714285714285712 - 3, TS: now - 7, Exists: true}
 	_, d, err := rule.Step(state, now, take(3))
 	require.NoError(t, err)
 	require.Equal(t, 3*time.Nanosecond, d.RetryAfter, "3/7 of a token accrue in 3ns")
@@ -173,9 +174,9 @@ func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
 		Capacity: rate, Start: runtime.StartOffset(0)}
 	rule := p.Rule("")
-	state := runtime.State{Value: 1 - rate, TS: epoch.UnixNano(), Exists: true}
+	state := runtime.State{Value: 1 - 2*rate, TS: epoch.UnixNano(), Exists: true}
 	_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
-	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 5s", answer(d, err))
+	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 2.5s", answer(d, err))
 }
 
 // A window from first use that has ended grants continuously, until a request begins the next one.
@@ -295,14 +296,14 @@ func TestStepConfigEdit(t *testing.T) {
 		step
 	}{
 		{wide, step{"0s", take(40), "yes; value 60, full after 4s"}},
-		// Less capacity: the tokens beyond it are gone.
-		{narrow, step{"0s", take(1), "yes; value 19, full after 100ms"}},
-		// More capacity: it fills at the rate, not at once.
-		{wide, step{"0s", take(1), "yes; value 18, full after 8.2s"}},
-		// Another kind: the tokens remain.
-		{window, step{"0s", take(1), "yes; value 17, full after 1s"}},
-		{sliding, step{"0s", take(5), "yes; value 0, full after 2s"}},
-		{wide, step{"0s", take(1), "no, retry after 100ms; value 0, full after 10s"}},
+		// Less capacity: the 40 used tokens stay used.
+		{narrow, step{"0s", take(1), "no, retry after 2.1s; value -20, full after 4s"}},
+		// More capacity again: nothing was lost or gained.
+		{wide, step{"0s", take(1), "yes; value 59, full after 4.1s"}},
+		// Another kind: the used tokens count in its current window.
+		{window, step{"0s", take(1), "yes; value 8, full after 1s"}},
+		{sliding, step{"0s", take(5), "no, retry after 2s; value -37, full after 2s"}},
+		{wide, step{"0s", take(1), "yes; value 57, full after 4.3s"}},
 	} {
 		at, err := time.ParseDuration(row.at)
 		require.NoError(t, err)
@@ -310,6 +311,95 @@ func TestStepConfigEdit(t *testing.T) {
 		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), row.q)
 		require.Equal(t, row.want, answer(d, err), "row %d", i)
 		state = next
+	}
+}
+
+// Whoever has used a limit up has the difference at once when it is raised, and no more.
+func TestStepKeepsWhatWasUsed(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for _, row := range []struct {
+		kind                        runtime.Kind
+		usedUp, raised, later, back string
+	}{
+		{runtime.TokenBucket,
+			"no, retry after 43m12s; value 0, full after 720h0m0s",
+			"yes; value 3999, full after 144h8m38.4s",
+			"yes; value 2999, full after 288h8m38.4s",
+			"no, retry after 721h26m24s; value -1001, full after 1440h43m12s"},
+		{runtime.FixedWindow,
+			"no, retry after 648h0m0s; value 0, full after 648h0m0s",
+			"yes; value 3999, full after 648h0m0s",
+			"yes; value 2999, full after 648h0m0s",
+			"no, retry after 648h0m0s; value -1001, full after 648h0m0s"},
+		{runtime.SlidingWindow,
+			"no, retry after 648h43m12.000000001s; value 0, full after 1368h0m0s",
+			"yes; value 3999, full after 1368h0m0s",
+			"yes; value 2999, full after 1368h0m0s",
+			"no, retry after 1008h32m23.028485757s; value -1001, full after 1368h0m0s"},
+	} {
+		small := runtime.Policy{Kind: row.kind, Rate: 1000, Capacity: 1000, Period: month}
+		if row.kind.Windowed() {
+			small.Start = runtime.StartAt(epoch.Add(-72 * time.Hour))
+		}
+		large := small
+		large.Rate, large.Capacity = 5000, 5000
+		state := runtime.State{}
+		for _, s := range []struct {
+			policy runtime.Policy
+			count  int64
+			want   string
+		}{{small, 1000, ""}, {small, 1, row.usedUp}, {large, 1, row.raised}, {large, 1000, row.later}, {small, 1, row.back}} {
+			rule := s.policy.Rule("")
+			next, d, err := rule.Step(state, epoch.UnixNano(), take(s.count))
+			if s.want != "" {
+				assert.Equal(t, s.want, answer(d, err), "%v: %d of %d", row.kind, s.count, s.policy.Capacity)
+			}
+			state = next
+		}
+	}
+}
+
+// Changing between two plans, before each request, grants what the larger plan alone grants.
+func TestChangingPlansGrantsNothing(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		small := runtime.Policy{Kind: kind, Rate: 10, Capacity: 10, Period: time.Hour}
+		if kind.Windowed() {
+			small.Start = runtime.StartAt(epoch)
+		}
+		large := small
+		large.Rate, large.Capacity = 200, 200
+		state, granted := runtime.State{}, 0
+		for i := range 1000 {
+			rule := []runtime.Policy{small, large}[i%2].Rule("")
+			next, d, err := rule.Step(state, epoch.UnixNano(), take(1))
+			require.NoError(t, err)
+			if state = next; d.Allowed {
+				granted++
+			}
+		}
+		require.Equal(t, 200, granted, "%v", kind)
+	}
+}
+
+// A smaller limit grants its next window, however much of the larger one was used.
+func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
+	large := runtime.Policy{Kind: runtime.FixedWindow, Rate: 1000, Capacity: 1000, Period: time.Hour, Start: runtime.StartAt(epoch)}
+	small := large
+	small.Rate, small.Capacity, small.MaxReserved = 10, 10, 5
+	rule := large.Rule("")
+	used, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(900))
+	require.NoError(t, err)
+	rule = small.Rule("")
+	for _, row := range []step{
+		{"0s", take(1), "no, retry after 1h0m0s; value -890, full after 2h0m0s"},
+		{"0s", reserve(1), "no, retry after 1h0m0s (due after 90h0m0s); value -890, full after 2h0m0s"},
+		// The window ends with 10 tokens used and 5 reserved at most, and the next one grants 10.
+		{"1h", take(5), "yes; value 0, full after 1h0m0s"},
+	} {
+		at, err := time.ParseDuration(row.at)
+		require.NoError(t, err)
+		_, d, err := rule.Step(used, epoch.Add(at).UnixNano(), row.q)
+		assert.Equal(t, row.want, answer(d, err))
 	}
 }
 

@@ -126,7 +126,7 @@ func (p *Policy) Sweepable(row Row, s State, now int64) bool {
 }
 
 // Sweepable reports whether a row is [Policy.Sweepable] for each of several policies with the same name, such as a limit
-// before and after an edit: a row that is full for the smaller capacity may be nearly empty for the larger one. It is
+// before and after an edit: a row that is full again at the higher rate may be nearly empty at the lower one. It is
 // false without policies.
 func Sweepable(policies []*Policy, row Row, s State, now int64) bool {
 	keeps := func(p *Policy) bool { return !p.Sweepable(row, s, now) }

@@ -66,25 +66,24 @@ func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// During a rolling deploy that raises a capacity, a row that is full for the old limit lacks 90,000 tokens for the new
-// one.
+// During a rolling deploy that lowers a rate, a row that is full for the old limit lacks 90,000 tokens for the new one.
 func TestSweepKeepsRowsThatAnyPolicyNeeds(t *testing.T) {
 	now := epoch
 	store := &runtime.MemStore{Clock: func() time.Time { return now }}
-	small, large := bucket("limit", 10_000), bucket("limit", 100_000)
-	small.Rate, small.Period = 1, runtime.MaxPeriod
-	large.Rate, large.Period = 1, runtime.MaxPeriod
-	do(t, store, call(request(large, take(90_000))))
+	fast, slow := bucket("limit", 100_000), bucket("limit", 100_000)
+	fast.Rate, fast.Period = 100_000, time.Second
+	slow.Rate, slow.Period = 1, runtime.MaxPeriod
+	do(t, store, call(request(slow, take(90_000))))
 	now = now.Add(2 * time.Hour)
-	for _, order := range [][]*runtime.Policy{{small, large}, {large, small}} {
+	for _, order := range [][]*runtime.Policy{{fast, slow}, {slow, fast}} {
 		swept, err := store.Sweep(t.Context(), order...)
 		require.NoError(t, err)
 		require.Zero(t, swept)
 	}
-	require.InDelta(t, 10_000, left(t, store, large), 1)
-	swept, err := store.Sweep(t.Context(), small)
+	require.InDelta(t, 10_000, left(t, store, slow), 1)
+	swept, err := store.Sweep(t.Context(), fast)
 	require.NoError(t, err)
-	require.Equal(t, 1, swept, "the smaller policy alone does not need the row")
+	require.Equal(t, 1, swept, "the faster policy alone does not need the row")
 	require.False(t, runtime.Sweepable(nil, runtime.Row{Name: "limit"}, runtime.State{}, 0))
 }
 
@@ -116,7 +115,7 @@ func TestSweepableRowEqualsNewKey(t *testing.T) {
 
 func TestOnlyKnownFullRowsAreSweepable(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
-	full := runtime.State{Value: 10, TS: epoch.UnixNano(), Exists: true}
+	full := runtime.State{TS: epoch.UnixNano(), Exists: true}
 	later := epoch.Add(2 * time.Hour).UnixNano()
 	require.True(t, p.Sweepable(runtime.Row{Shard: 1}, full, later))
 	require.False(t, p.Sweepable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")

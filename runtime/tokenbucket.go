@@ -13,7 +13,7 @@ func (tokenBucket) problem(p *Policy) string {
 }
 
 func (tokenBucket) available(r *Rule, s State, now int64) (float64, float64) {
-	return r.accrueTo(s, now).Value, allowance(r.Rate, r.Period)
+	return r.tokens(r.accrueTo(s, now)), allowance(r.Rate, r.Period)
 }
 
 func (tokenBucket) accrue(r *Rule, s State, now int64) State { return r.accrueTo(s, now) }
@@ -26,7 +26,7 @@ func (tokenBucket) take(r *Rule, s State, now int64, count float64) State {
 
 func (tokenBucket) refund(r *Rule, s State, now int64, count float64) State {
 	s = r.accrueTo(s, now)
-	s.Value = min(r.Capacity, s.Value+count)
+	s.Value = min(0, s.Value+count)
 	return s
 }
 
@@ -37,18 +37,18 @@ func (tokenBucket) refundable(r *Rule, _ State, now, takenAt int64, count, missi
 
 func (tokenBucket) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
 	accrued := r.accrueTo(s, now)
-	at = addSaturating(accrued.TS, r.timeFor(need-accrued.Value))
+	at = addSaturating(accrued.TS, r.timeFor(need-r.tokens(accrued)))
 	// timeFor rounds a fraction of a token up, which may be a nanosecond too much. Whole tokens are exact.
-	if fraction := accrued.Value != math.Trunc(accrued.Value); fraction && at-1 > now && r.accrueTo(s, at-1).Value >= need {
+	if fraction := accrued.Value != math.Trunc(accrued.Value); fraction && at-1 > now && r.tokens(r.accrueTo(s, at-1)) >= need {
 		at--
 	}
 	return at, 1
 }
 
 func (tokenBucket) full(r *Rule, s State, now int64) bool {
-	return r.accrueTo(s, now).Value >= r.Capacity
+	return r.accrueTo(s, now).Value == 0
 }
 
 func (tokenBucket) windowEnd(*Rule, int64) int64 { return math.MaxInt64 }
 
-func (tokenBucket) accruesTo(_ *Rule, now int64) (int64, bool) { return now, true }
+func (tokenBucket) accruesTo(_ *Rule, now int64) (int64, float64, bool) { return now, -endless, true }

@@ -106,7 +106,7 @@ func TestStepAgreesWithConvex(t *testing.T) {
 			next, d, err := rule.Step(state, int64(ms(s.Now)), s.request())
 			require.NoError(t, err, "line %d, step %d", line+1, i)
 			s.agree(t, d, "line %d, step %d", line+1, i)
-			require.InDelta(t, s.Value, next.Value, 1e-6, "line %d, step %d", line+1, i)
+			require.InDelta(t, s.Value, float64(p.Capacity)+next.Value, 1e-6, "line %d, step %d", line+1, i)
 			require.Equal(t, int64(ms(s.TS)), next.TS, "line %d, step %d", line+1, i)
 			state = next
 		}

@@ -78,13 +78,13 @@ func momentOf(rule *runtime.Rule, r row) (moment, bool) {
 	at := *rule
 	// Where windows start depends on the key. The phase makes one start at origin.
 	at.Phase = origin % at.Period
-	m := moment{state: runtime.State{Value: r.value, TS: origin, Prev: r.prev, Exists: true}}
+	m := moment{state: runtime.State{Value: r.tokens - rule.Capacity, TS: origin, Prev: r.prev, Exists: true}}
 	paid := m.state
-	if paid.Value++; r.value < 0 {
+	if paid.Value++; r.tokens < 0 {
 		m.first = timeUntil(&at, paid, 1)
 	} else if r.prev > 0 {
 		// The tokens used in this window could only be taken when the previous window had faded enough.
-		m.first = timeUntil(&at, runtime.State{Value: rule.Rate, TS: origin, Prev: r.prev, Exists: true}, int64(rule.Rate-r.value))
+		m.first = timeUntil(&at, runtime.State{TS: origin, Prev: r.prev, Exists: true}, int64(rule.Rate-r.tokens))
 	}
 	m.last = lastEmpty(&at, m.state, m.first)
 	// Later times could overflow when periods are added to them.
@@ -142,12 +142,12 @@ func split(p *runtime.Policy, s runtime.State, n int) []runtime.State {
 		rows[i] = s
 		if shards > 1 {
 			// The runtime splits only rules, so the amounts of the state pass through one.
-			used := whole
-			used.Rate, used.Capacity, used.Debt = math.Max(0, whole.Rate-s.Value), math.Abs(s.Value), s.Prev
+			used, tokens := whole, whole.Capacity+s.Value
+			used.Rate, used.Capacity, used.Debt = -s.Value, math.Abs(tokens), s.Prev
 			part := used.Shard(i, shards)
-			rows[i].Value, rows[i].Prev = math.Copysign(part.Capacity, s.Value), part.Debt
+			rows[i].Value, rows[i].Prev = math.Copysign(part.Capacity, tokens)-whole.Shard(i, shards).Capacity, part.Debt
 			if traitsOf(p.Kind).sliding {
-				rows[i].Value = whole.Shard(i, shards).Rate - part.Rate
+				rows[i].Value = -part.Rate
 			}
 		}
 	}

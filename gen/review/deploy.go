@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -39,8 +40,8 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 		note(sentence)
 		note(carriedInWords(Carried(p.old, p.new)))
 	}
-	if changed("capacity-changed") && !traitsOf(p.new.Policy.Kind).sliding && p.new.Policy.Capacity > 0 {
-		note(newCapacityInWords(p.old.Policy.Capacity, p.new.Policy.Capacity))
+	if changed("capacity-changed") && p.old.Policy.Kind == p.new.Policy.Kind && p.new.Policy.Capacity > 0 {
+		note(newCapacityInWords(&p.old.Policy, &p.new.Policy))
 	}
 	return notes
 }
@@ -52,11 +53,21 @@ func carriedInWords(most int64) string {
 	return "Right after the deploy, " + exhaustedKey + " has up to " + words.Count(most, "token") + "."
 }
 
-func newCapacityInWords(was, is int64) string {
-	if is < was {
-		return "A key that has more than " + words.Count(is, "token") + " is cut to that number."
+func newCapacityInWords(old, new *runtime.Policy) string {
+	was, is := old.Capacity, new.Capacity
+	if is > was {
+		return "What was used stays used, so every key has " + words.Count(is-was, "token") + " more at once."
 	}
-	return "A key with a row fills up to " + words.Count(is, "token") + " over time, counted from its last take. A key without a row has them immediately."
+	return "What was used stays used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
+		words.Number(was) + " has none for up to " + Length(emptyAfterEdit(old, new)) + "."
+}
+
+// emptyAfterEdit returns how long a key has no token under the new rule if it has used the whole old capacity at the
+// instant of the deploy, which is also the start of a window.
+func emptyAfterEdit(old, new *runtime.Policy) time.Duration {
+	rule := new.Rule("")
+	rule.Phase = origin % rule.Period
+	return time.Duration(timeUntil(&rule, runtime.State{Value: -float64(old.Capacity), TS: origin, Exists: true}, 1))
 }
 
 // togetherInWords says what both versions can grant while they run side by side; it is empty if they grant nothing
@@ -154,14 +165,15 @@ func sharedViews(old, new *spec.Limit) (list []view) {
 // mostInTurns returns the most tokens that two versions can take from rows at one instant, in alternating turns.
 func mostInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
 	all := tokensLeft(first, rows[:max(1, first.Shards)], now)
-	if turns == 0 { // bounds the recursion, which tries three counts in each turn of a sliding window
+	if turns == 0 { // bounds the recursion, which tries several counts in each turn
 		return 0
 	}
-	counts := []int64{all}
+	// What one version takes may count from the start of its window, so that the other has it back at once.
+	counts := []int64{all, mostThatLeaves(rows, now, all, first, second)}
 	if traitsOf(first.Kind).sliding || traitsOf(second.Kind).sliding {
 		// Even a single token rewrites the row by the version's own rule, which can be worth more than that token to the
 		// other version.
-		counts = []int64{all, 1, all - 1}
+		counts = append(counts, 1, all-1)
 	}
 	for _, count := range counts {
 		after := rows
@@ -172,6 +184,24 @@ func mostInTurns(rows []runtime.State, now int64, turns int, first, second *runt
 		most = max(most, count+mostInTurns(after, now, turns-1, second, first))
 	}
 	return most
+}
+
+// mostThatLeaves returns the largest count, at most all, that the first version can take so that the second has a token.
+func mostThatLeaves(rows []runtime.State, now, all int64, first, second *runtime.Policy) int64 {
+	leaves := func(count int64) bool {
+		after := slices.Clone(rows)
+		takeFrom(first, after, now, count)
+		return tokensLeft(second, after[:max(1, second.Shards)], now) > 0
+	}
+	low, high := int64(0), all+1
+	for low+1 < high {
+		if middle := low + (high-low)/2; leaves(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // takeFrom takes a count that the rows are known to have.
@@ -187,11 +217,11 @@ func takeFrom(p *runtime.Policy, rows []runtime.State, now, count int64) {
 // longRunTogether returns how many tokens calls of both versions can take without reservations in a period of the new
 // rule, on average over a long time and rounded up. It is unknown if one of the versions has sliding windows and they
 // share rows.
-func longRunTogether(old, new *spec.Limit) (tokens int64, known bool) {
-	was, is := spec.Unreserved(&old.Policy), spec.Unreserved(&new.Policy)
+func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
+	was, is := spec.Unreserved(&old.Policy), spec.Unreserved(&next.Policy)
 	sum := big.NewRat(0, 1)
 	switch {
-	case separateRows(old, new):
+	case separateRows(old, next):
 		// Each version grants all of its rate.
 		sum.Add(perPeriod(float64(longRunRate(was)), was, is), perPeriod(float64(longRunRate(is)), is, is))
 	case traitsOf(was.Kind).sliding || traitsOf(is.Kind).sliding:
@@ -200,12 +230,16 @@ func longRunTogether(old, new *spec.Limit) (tokens int64, known bool) {
 		for i := range max(1, was.Shards, is.Shards) {
 			one, other := perPeriod(shardGrant(was, i), was, is), perPeriod(shardGrant(is, i), is, is)
 			most := larger(one, other)
-			if !windowsCoincide(old, new) {
+			forgotten := perPeriod(forgottenPerWindow(was, is, &old.Policy, i), was, is)
+			forgotten.Add(forgotten, perPeriod(forgottenPerWindow(is, was, &next.Policy, i), is, is))
+			if windowsCoincide(old, next) {
+				// A window grants no more than a key that was full at its start has.
+				most = smaller(most.Add(most, forgotten), new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
+			} else {
 				// What one version cannot grant for its capacity, the other may, up to the larger of the rates.
 				rate := larger(perPeriod(shardRate(was, i), was, is), perPeriod(shardRate(is, i), is, is))
-				if most = one.Add(one, other); most.Cmp(rate) > 0 {
-					most = rate
-				}
+				most = smaller(one.Add(one, other), rate)
+				most.Add(most, forgotten)
 			}
 			sum.Add(sum, most)
 		}
@@ -222,6 +256,22 @@ func longRunAlone(old, new *runtime.Policy) int64 {
 func perPeriod(tokens float64, of, in *runtime.Policy) *big.Rat {
 	rate := new(big.Rat).SetFloat64(tokens)
 	return rate.Mul(rate, big.NewRat(int64(in.Period), int64(of.Period)))
+}
+
+// forgottenPerWindow returns how many tokens used of the other version a shard forgets at the end of each window: those
+// beyond its own capacity and the tokens that can be reserved of it.
+func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
+	if !windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
+		return 0
+	}
+	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
+}
+
+func smaller(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) > 0 {
+		return b
+	}
+	return a
 }
 
 func larger(a, b *big.Rat) *big.Rat {
@@ -247,6 +297,8 @@ func shardRate(p *runtime.Policy, i int) float64 {
 	}
 	return shardShare(p, i, p.Rate)
 }
+
+func shardCapacity(p *runtime.Policy, i int) float64 { return shardShare(p, i, p.Capacity) }
 
 func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
 	if n := max(1, p.Shards); i < n {

@@ -32,8 +32,8 @@ func TestTogetherByExample(t *testing.T) {
 		{bucket, window, 200, 100},
 		{window + ", start: 0s", window + ", start: 12s", 180, 100},
 		{"kind: token bucket, rate: 10, period: 1m, capacity: 20", bucket + ", capacity: 10", 20, 100},
-		// A row of the bucket, written 29s ago, is a window with 7 tokens, which the bucket can use once more.
-		{"kind: token bucket, rate: 60, period: 1s, capacity: 120, shards: 7", "kind: fixed window, rate: 2, period: 30s, capacity: 7, start: first use", 127, 1800},
+		// A token of the bucket, taken 29s ago, is a window with 6 tokens left, which the bucket can use once more.
+		{"kind: token bucket, rate: 60, period: 1s, capacity: 120, shards: 7", "kind: fixed window, rate: 2, period: 30s, capacity: 7, start: first use", 126, 1811},
 	} {
 		old, new := pairOf(t, test.old, test.new)
 		rate, known := longRunTogether(old, new)
@@ -46,9 +46,9 @@ func TestTogetherByExample(t *testing.T) {
 // Windows with an offset derived from the key start together if one period divides the other.
 func TestCarriedIfOnePeriodDividesTheOther(t *testing.T) {
 	old, new := pairOf(t, "kind: fixed window, rate: 100, period: 1h", "kind: fixed window, rate: 2400, period: 1d")
-	assert.Zero(t, Carried(old, new))
+	assert.Equal(t, int64(2300), Carried(old, new), "100 of 2400 are used")
 	old, new = pairOf(t, "kind: fixed window, rate: 2400, period: 1d", "kind: fixed window, rate: 100, capacity: 5000, period: 1h")
-	assert.Equal(t, int64(2300), Carried(old, new), "23 hours start within a day")
+	assert.Equal(t, int64(2600+2300), Carried(old, new), "2400 of 5000 are used, and 23 hours start within a day")
 }
 
 func TestCarriedBoundsExhaustedKeys(t *testing.T) {
@@ -90,8 +90,8 @@ func TestCarriedBoundsExhaustedKeys(t *testing.T) {
 	}
 }
 
-// The tokens in shards are checked against what the rows of the old shards hold under the rules of the new ones.
-func TestTokensInAddedAndRemovedShards(t *testing.T) {
+// The numbers are checked against what the rows of the old shards hold under the rules of the new ones.
+func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 	d := roll(7)
 	const now = int64(1e18)
 	for range 300 {
@@ -102,17 +102,16 @@ func TestTokensInAddedAndRemovedShards(t *testing.T) {
 		if was.Validate() != nil || is.Validate() != nil || was.Kind == runtime.SlidingWindow {
 			continue
 		}
-		empty := filledShards(&was, func(runtime.Rule) float64 { return 0 }, now)
-		full := filledShards(&was, func(r runtime.Rule) float64 { return r.Capacity }, now)
+		used := filledShards(&was, func(r runtime.Rule) float64 { return -r.Capacity }, now)
 		switch {
 		case is.Shards > was.Shards:
-			require.Equal(t, float64(heldInShards(&is, was.Shards, is.Shards)), heldByRows(&is, empty, now), "%+v to %d", was, is.Shards)
+			require.Zero(t, heldByRows(&is, used, now), "%+v to %d", was, is.Shards)
 		case is.Shards < was.Shards:
-			kept := heldByRows(&is, full[:is.Shards], now)
-			require.Equal(t, float64(was.Capacity)-kept, float64(heldInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
+			gain := heldByRows(&is, used[:is.Shards], now)
+			require.Equal(t, gain, float64(usedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			if was.MaxReserved < runtime.Unbounded {
-				owing := filledShards(&was, func(r runtime.Rule) float64 { return -r.Debt }, now)
-				forgotten := float64(was.MaxReserved) + heldByRows(&is, owing[:is.Shards], now)
+				owing := filledShards(&was, func(r runtime.Rule) float64 { return -r.Capacity - r.Debt }, now)
+				forgotten := float64(was.MaxReserved) + heldByRows(&is, owing[:is.Shards], now) - gain
 				require.Equal(t, forgotten, float64(reservedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			}
 		}

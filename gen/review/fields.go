@@ -131,40 +131,26 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 	was, is := max(1, p.old.Policy.Shards), max(1, p.new.Policy.Shards)
 	j.class(StoredState)
 	if is > was {
-		if gain := gainedByShards(p); gain > 0 {
-			j.class(Loosened)
-			j.note(Deploy, "%s full: a one-time gain of up to %s for each key in use.", shardsInWords("%s starts", "%s start", was, is), words.Count(gain, "token"))
-		} else {
-			j.note(Deploy, "%s empty for a key in use.", shardsInWords("%s starts", "%s start", was, is))
-		}
+		j.note(Deploy, "What a key has used stays used, and is spread over all shards.")
 		return
 	}
-	j.class(Tightened)
-	forgotten := ""
+	j.class(Loosened)
+	reserved := ""
 	switch {
 	case p.old.Policy.MaxReserved == runtime.Unbounded:
-		forgotten = " Reservations stored there are forgotten, however many there are."
+		reserved = ", and what was reserved there, however much that is"
 	case p.old.Policy.Reserves():
-		forgotten = fmt.Sprintf(" Reservations stored there, up to %s, are forgotten.", words.Count(reservedInShards(&p.old.Policy, is, was), "token"))
+		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(reservedInShards(&p.old.Policy, is, was), "token"))
 	}
-	if forgotten != "" {
-		// The key does not have to pay these reservations back, so it has tokens sooner.
-		j.class(Loosened)
-	}
-	j.note(Deploy, "%s no longer read: a key in use loses up to %s stored there.%s",
-		shardsInWords("%s is", "%s are", is, was), words.Count(heldInShards(&p.old.Policy, is, was), "token"), forgotten)
+	j.note(Deploy, "%s no longer read: a key in use gains up to %s used there%s.",
+		shardsInWords("%s is", "%s are", is, was), words.Count(usedInShards(&p.old.Policy, is, was), "token"), reserved)
 	j.statement("after the deploy, to delete these rows, so that a later version with more shards does not read them",
 		"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.new.Policy.Name, is)
 }
 
-// gainedByShards returns how many tokens the new shards give a key that had none left under the old rule.
-func gainedByShards(p pair) int64 {
-	empty := runtime.State{TS: origin, Exists: true}
-	return tokensLeft(withWindowAt(&p.new.Policy, origin), split(&p.old.Policy, empty, max(1, p.new.Policy.Shards)), origin)
-}
-
-// heldInShards returns the most tokens that the shards from one index to before another can hold.
-func heldInShards(p *runtime.Policy, from, to int) (tokens int64) {
+// usedInShards returns the most tokens that can be used, without reservations, in the shards from one index to before
+// another.
+func usedInShards(p *runtime.Policy, from, to int) (tokens int64) {
 	for i := from; i < to; i++ {
 		tokens += int64(p.Rule("").Shard(i, p.Shards).Capacity)
 	}

@@ -45,19 +45,19 @@ var traitsByKind = map[runtime.Kind]traits{
 		longRun:    rateUnlessUnusable,
 		exhausted:  exhaustedSliding,
 		views:      slidingViews,
-		newRate:    "A key keeps the tokens left in its window. The rest of the new rate counts as used.",
+		newRate:    "Counts are kept: what a key has used in its window and the one before stays used.",
 		newWindows: "Used tokens count in the new windows, and may be forgotten sooner.",
 	},
 }
 
 // newKind says how a stored row is read after an edit of the kind, for each old and new one.
 var newKind = map[[2]runtime.Kind]string{
-	{runtime.TokenBucket, runtime.FixedWindow}:   "A key keeps the tokens it had at its last take, and gains none until its next window starts.",
-	{runtime.TokenBucket, runtime.SlidingWindow}: "A key keeps its tokens for the window of its last take. The rest of the rate counts as used in that window.",
-	{runtime.FixedWindow, runtime.TokenBucket}:   "A key keeps the tokens of its window, plus those that accrue from the start of that window.",
-	{runtime.FixedWindow, runtime.SlidingWindow}: "A key keeps its tokens for the window of its last take. The rest of the rate counts as used in that window.",
-	{runtime.SlidingWindow, runtime.TokenBucket}: "A key keeps the tokens left in its window. Usage of the previous window is forgotten.",
-	{runtime.SlidingWindow, runtime.FixedWindow}: "A key keeps the tokens left in its window. Usage of the previous window is forgotten.",
+	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
+	{runtime.TokenBucket, runtime.SlidingWindow}: "The tokens that a key lacked at its last take count as used in the window of that take.",
+	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
+	{runtime.FixedWindow, runtime.SlidingWindow}: "The tokens that a key lacks in its window count as used at the start of that window.",
+	{runtime.SlidingWindow, runtime.TokenBucket}: "The tokens that a key has used in its window count as used, and accrue again from the start of that window. Use of the previous window is forgotten.",
+	{runtime.SlidingWindow, runtime.FixedWindow}: "The tokens that a key has used in its window count as used. Use of the previous window is forgotten.",
 }
 
 // traitsOf panics for an unknown kind instead of treating it like another one.
@@ -97,16 +97,17 @@ func rateUnlessUnusable(p *runtime.Policy) int64 {
 	return p.Rate
 }
 
-// row is the part of [runtime.State] in which rows of exhausted keys differ.
-type row struct{ value, prev float64 }
+// row is in what rows of exhausted keys differ: the tokens left under the old rule, negative if some are reserved, and
+// the Prev of [runtime.State].
+type row struct{ tokens, prev float64 }
 
 func exhaustedBuckets(rule *runtime.Rule, _ int64, _ grid) (rows []row) {
 	for _, debt := range debts(int64(rule.Debt), int64(rule.Rate)) {
-		rows = append(rows, row{value: -float64(debt)})
+		rows = append(rows, row{tokens: -float64(debt)})
 	}
 	// A window at first use can start with part of a token.
 	if rule.FirstUse && rule.Capacity+rule.Debt > rule.Rate {
-		rows = append(rows, row{value: almostOne(rule)})
+		rows = append(rows, row{tokens: almostOne(rule)})
 	}
 	return rows
 }
@@ -116,7 +117,7 @@ func exhaustedWindows(rule *runtime.Rule, period int64, g grid) (rows []row) {
 		return exhaustedBuckets(rule, period, g)
 	}
 	for _, windows := range debts(int64(rule.Debt/rule.Rate), period/rule.Period) {
-		rows = append(rows, row{value: -float64(windows) * rule.Rate})
+		rows = append(rows, row{tokens: -float64(windows) * rule.Rate})
 	}
 	return rows
 }
@@ -168,8 +169,8 @@ func usedInWindow(rule *runtime.Rule, period int64, g grid) (list []float64) {
 // almostOne returns the largest part of a token that can be left when a window at first use starts.
 func almostOne(rule *runtime.Rule) float64 {
 	bucket := *rule
-	bucket.Kind, bucket.FirstUse, bucket.Capacity = runtime.TokenBucket, false, 1
-	empty := runtime.State{TS: origin, Exists: true}
+	bucket.Kind, bucket.FirstUse = runtime.TokenBucket, false
+	empty := runtime.State{Value: -bucket.Capacity, TS: origin, Exists: true}
 	last := lastEmpty(&bucket, empty, 0)
 	_, d, _ := bucket.Step(empty, origin+last, runtime.Request{Op: runtime.Peek})
 	return d.Value

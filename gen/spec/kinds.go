@@ -292,7 +292,7 @@ func withinSliding(p *runtime.Policy, t int64) int64 {
 // a number of them.
 func left(p *runtime.Policy, used, elapsed int64) int64 {
 	rule := p.Rule("")
-	return remaining(rule, runtime.State{Value: rule.Rate, TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
+	return remaining(rule, runtime.State{TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
 }
 
 func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
@@ -319,7 +319,7 @@ func accrued(p *runtime.Policy, t int64) int64 {
 	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
 	part := float64(rest) / float64(p.Period)
-	return add(tokens, remaining(almost, runtime.State{Value: part, Exists: true}, 0))
+	return add(tokens, remaining(almost, runtime.State{Value: part - 1, Exists: true}, 0))
 }
 
 // accruedExactly returns rate * t / period in whole tokens, and the remainder of the division.

@@ -87,8 +87,9 @@ type Dialect struct {
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is Fresh and its ts
-	// T; Count is :capacity - Fresh; the other parameters are :rate, :period, which is an integer, :debt and :allowance.
+	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count and its ts
+	// T; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period, which is an integer, :debt, :lowest
+	// and :allowance.
 	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0. In place of {rows}
 	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
 	// takes by TakeInsertID or by other statements.
@@ -280,9 +281,11 @@ const (
 	paramIDs
 	paramTakes
 	paramCapacity
+	paramTwice
 	paramRate
 	paramPeriod
 	paramDebt
+	paramLowest
 	paramAllowance
 	paramCount
 	paramOldValue
@@ -299,8 +302,8 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "rate", "period", "debt", "allowance", "count",
-	"oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
 // values are the values of parameters.

@@ -45,18 +45,18 @@ VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
 const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (
-		` + availOnMariaDB + ` - (:capacity - VALUES(value) - :debt) + :allowance >= 0
+		{table}.value >= :lowest AND :capacity + ` + filledOnMariaDB + ` + (VALUES(value) + :debt) + :allowance >= 0
 		IS TRUE),
-		` + availOnMariaDB + ` - (:capacity - VALUES(value)),
+		` + filledOnMariaDB + ` + VALUES(value),
 		{table}.value),
 	ts    = IF(@ratelimitgen_taken, GREATEST({table}.ts, VALUES(ts)), {table}.ts),
 	prev  = IF(@ratelimitgen_taken, 0, {table}.prev)
 RETURNING {key}, value, ts, @ratelimitgen_taken
 `
 
-// availOnMariaDB is the avail of [runtime.Upsert].
-const availOnMariaDB = `LEAST(:capacity, {table}.value + (
+// filledOnMariaDB is the filled of [runtime.Upsert].
+const filledOnMariaDB = `(LEAST(0, {table}.value + (
 			CAST(` + elapsedOnMariaDB + ` DIV :period AS DOUBLE) * :rate
-			+ CAST(` + elapsedOnMariaDB + ` MOD :period AS DOUBLE) * :rate / :period))`
+			+ CAST(` + elapsedOnMariaDB + ` MOD :period AS DOUBLE) * :rate / :period)) + :twice - :twice)`
 
 const elapsedOnMariaDB = `GREATEST(0, VALUES(ts) - NULLIF({table}.ts, -9223372036854775808))`

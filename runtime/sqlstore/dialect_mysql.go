@@ -161,20 +161,20 @@ INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 VALUES (:name, :key, 0 * LAST_INSERT_ID(%[1]d), :value, :ts, 0)
 ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
-		AND %[2]s - (:capacity - VALUES(value) - :debt) + :allowance >= 0,
+		AND {table}.value >= :lowest AND :capacity + %[2]s + (VALUES(value) + :debt) + :allowance >= 0,
 		-1e300, {table}.prev),
-	value = IF({table}.prev = -1e300, %[2]s - (:capacity - VALUES(value)), {table}.value),
+	value = IF({table}.prev = -1e300, %[2]s + VALUES(value), {table}.value),
 	ts    = IF({table}.prev = -1e300, VALUES(ts), {table}.ts),
 	prev  = IF({table}.prev = -1e300,
 		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
 		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
-`, insertIDInserted, availOnMySQL, insertIDUnchanged)
+`, insertIDInserted, filledOnMySQL, insertIDUnchanged)
 
-// availOnMySQL is the avail of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
+// filledOnMySQL is the filled of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
-const availOnMySQL = `LEAST(:capacity, {table}.value + (
+const filledOnMySQL = `(LEAST(0, {table}.value + (
 			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
-			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period))`
+			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period)) + :twice - :twice)`
 
 // Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
 // rows.
@@ -196,9 +196,9 @@ func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error
 		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
 		return runtime.State{}, nil
 	case id == insertIDInserted && affected == 1:
-		return runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, nil
-	case affected == 2 && value <= u.Fresh && value > -u.Debt-1:
-		// The rest is at most that of a full row, and at least the debt that is allowed, to within less than a token.
+		return runtime.State{Value: -u.Count, TS: u.T, Exists: true}, nil
+	case affected == 2 && value <= -u.Count && value > -u.Capacity-u.Debt-1:
+		// At least the count is missing, and at most the capacity and the debt that is allowed, to within less than a token.
 		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
 	}
 	return runtime.State{}, &hintedError{lostInsertID, nil}

@@ -149,18 +149,18 @@ const syncOnPostgres = `(CAST(:durability AS integer) = 0
 // takeOnPostgres is the part of Take for a row that exists.
 const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ` + availOnPostgres + ` - (:capacity - excluded.value),
+	value = ` + filledOnPostgres + ` + excluded.value,
 	ts    = GREATEST(r.ts, excluded.ts),
 	prev  = 0
-WHERE ` + availOnPostgres + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
+WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance >= 0
 RETURNING {key}, value, ts, true
 `
 
-// availOnPostgres is the avail of [runtime.Upsert].
-const availOnPostgres = `LEAST(:capacity, r.value + (
+// filledOnPostgres is the filled of [runtime.Upsert].
+const filledOnPostgres = `(LEAST(0, r.value + (
 		CAST(` + elapsedOnPostgres + ` / CAST(:period AS bigint) AS double precision) * :rate
 		+ CAST(` + elapsedOnPostgres + ` % CAST(:period AS bigint) AS double precision) * :rate
-			/ CAST(CAST(:period AS bigint) AS double precision)))`
+			/ CAST(CAST(:period AS bigint) AS double precision))) + :twice - :twice)`
 
 const elapsedOnPostgres = `GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808))`
 

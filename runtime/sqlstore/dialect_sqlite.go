@@ -71,10 +71,10 @@ DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FRO
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ` + availOnSQLite + ` - (:capacity - excluded.value),
+	value = ` + filledOnSQLite + ` + excluded.value,
 	ts    = max(r.ts, excluded.ts),
 	prev  = 0
-WHERE ` + availOnSQLite + ` - (:capacity - excluded.value - :debt) + :allowance >= 0
+WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
 RETURNING {key}, value, ts, 1
 `,
 	CompareAndSwap: `
@@ -89,10 +89,10 @@ WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER 
 `,
 }
 
-// availOnSQLite is the avail of [runtime.Upsert].
-const availOnSQLite = `min(:capacity, r.value + (
+// filledOnSQLite is the filled of [runtime.Upsert].
+const filledOnSQLite = `(min(0.0, r.value + (
 		CAST(max(0, excluded.ts - r.ts) / :period AS REAL) * :rate
-		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period))`
+		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period)) + :twice - :twice)`
 
 var sqliteErrors = errorTable{
 	// SQLITE_BUSY and SQLITE_LOCKED.

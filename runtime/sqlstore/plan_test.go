@@ -37,8 +37,8 @@ func TestDenialIsNotExpectedOfRowsThatShareAPlace(t *testing.T) {
 }
 
 func TestDecodeInsertID(t *testing.T) {
-	u := &runtime.Upsert{T: 7, Fresh: 9, Debt: 1e15}
-	for _, value := range []float64{0, 1, -0.1, math.Copysign(0, -1), 1.0 / 3, -1e15} {
+	u := &runtime.Upsert{T: 7, Capacity: 10, Count: 1, Debt: 1e15}
+	for _, value := range []float64{-1, -2, -1.1, -4.0 / 3, -1e15} {
 		s, err := decodeInsertID(u, 2, idOf(value))
 		assert.NoError(t, err)
 		assert.Equal(t, math.Float64bits(value), math.Float64bits(s.Value), "%v", value)
@@ -46,7 +46,7 @@ func TestDecodeInsertID(t *testing.T) {
 	}
 	s, err := decodeInsertID(u, 1, insertIDInserted)
 	assert.NoError(t, err)
-	assert.Equal(t, runtime.State{Value: u.Fresh, TS: u.T, Exists: true}, s)
+	assert.Equal(t, runtime.State{Value: -u.Count, TS: u.T, Exists: true}, s)
 	for _, affected := range []int64{0, 1} {
 		s, err := decodeInsertID(u, affected, insertIDUnchanged)
 		assert.NoError(t, err, "a driver counts the rows that were changed, or those that were found")
@@ -59,8 +59,8 @@ func idOf(value float64) int64 { return int64(^bits.ReverseBytes64(math.Float64b
 
 // The ids are none, those of numbered rows, those that contradict the count of rows, and those of impossible values.
 func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
-	u := &runtime.Upsert{T: 7, Fresh: 9}
-	ids := []int64{0, 1, 2, 3, 256, 1 << 40, idOf(10), idOf(-1), idOf(math.Inf(1)), idOf(math.Inf(-1)), idOf(math.NaN())}
+	u := &runtime.Upsert{T: 7, Capacity: 10, Count: 1}
+	ids := []int64{0, 1, 2, 3, 256, 1 << 40, idOf(0), idOf(-0.5), idOf(-11), idOf(math.Inf(1)), idOf(math.Inf(-1)), idOf(math.NaN())}
 	for _, id := range ids {
 		for affected := range int64(4) {
 			s, err := decodeInsertID(u, affected, id)

@@ -145,8 +145,8 @@ type Options struct {
 // Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
 // sqlite has one, because RETURNING costs half as much again in SQLite.
 type Upserter interface {
-	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count, Fresh and T of
-	// their Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
+	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count and T of their
+	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
 	Upsert(ctx context.Context, rows []RowUpsert) error
 }
 

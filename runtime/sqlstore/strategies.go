@@ -86,12 +86,12 @@ func (t part) bind() (arity, *values) {
 	rows := make([]stored, len(t.rows))
 	for i := range t.rows {
 		r := &t.rows[i]
-		rows[i] = stored{r.Row, runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T}}
+		rows[i] = stored{r.Row, runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T}}
 	}
 	arity, v := bind(rows)
 	u := t.rows[0].Upsert
-	v[paramCapacity], v[paramRate], v[paramPeriod] = u.Capacity, u.Rate, u.Period
-	v[paramDebt], v[paramAllowance] = u.Debt, u.Allowance
+	v[paramCapacity], v[paramTwice], v[paramRate], v[paramPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
+	v[paramDebt], v[paramLowest], v[paramAllowance] = u.Debt, u.Lowest, u.Allowance
 	v[paramName], v[paramDurability] = t.rows[0].Row.Name, int(t.policy.Durability)
 	return arity, v
 }

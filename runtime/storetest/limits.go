@@ -163,14 +163,25 @@ func changes() []clause {
 				}
 			}
 		}},
-		{"ConfigEdit", "an edited policy keeps the counts, and creates no tokens beyond its capacity", func(s *subject) {
-			smaller := bucket()
-			smaller.Capacity = 3
-			s.take(bucket(), "k", 2)
-			s.wantValue(smaller, "k", 3)
-			larger := bucket()
-			larger.Capacity = 100
-			s.wantValue(larger, "k", 8)
+		{"ConfigEdit", "an edited limit keeps what was used of it", func(s *subject) {
+			for _, p := range kinds() {
+				s.take(p, "k", 8)
+				smaller, larger := *p, *p
+				smaller.Rate, smaller.Capacity = 3, 3
+				larger.Rate, larger.Capacity = 100, 100
+				// A take by any of them must not lose what was used of the others.
+				if s.take(&smaller, "k", 1) {
+					s.broken("%s: 8 of 10 were used, and 1 of 3 was taken", p.Kind)
+				}
+				s.wantValue(&smaller, "k", -5)
+				if !s.take(&larger, "k", 1) {
+					s.broken("%s: 8 of 10 were used, and 1 of 100 was not taken", p.Kind)
+				}
+				s.wantValue(&larger, "k", 91)
+				s.wantValue(p, "k", 1)
+				s.take(p, "k", 1)
+				s.wantValue(p, "k", 0)
+			}
 		}},
 	}
 }

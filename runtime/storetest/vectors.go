@@ -54,7 +54,7 @@ func Vectors(t *testing.T, store runtime.Store, clock *Clock, stored Stored, tra
 		for i, step := range v.Steps {
 			clock.Set(time.UnixMilli(step.Now))
 			d := s.decide(p, "", runtime.Request{Count: step.Count, Reserve: step.Reserve})
-			if row := stored(runtime.Row{Name: p.Name}); !step.agrees(d, row) {
+			if row := stored(runtime.Row{Name: p.Name}); !step.agrees(p, d, row) {
 				t.Errorf("line %d, step %d: the decision is %+v and the state %+v\nwant %+v", n, i+1, d, row, step)
 				continue
 			}
@@ -88,8 +88,8 @@ func (v *vector) policy(name string) *runtime.Policy {
 	return p
 }
 
-// agrees reports whether a decision and the state after it are those of the reference, which counts in milliseconds.
-func (s vectorStep) agrees(d runtime.Decision, row runtime.State) bool {
+// agrees reports whether a decision by p and the state after it are those of the reference, which counts in milliseconds.
+func (s vectorStep) agrees(p *runtime.Policy, d runtime.Decision, row runtime.State) bool {
 	wait := d.RetryAfter
 	// The reference has one field for all waits. For a reservation, allowed or denied, that is the delay.
 	if s.Reserve {
@@ -97,6 +97,6 @@ func (s vectorStep) agrees(d runtime.Decision, row runtime.State) bool {
 	}
 	return d.Allowed == s.OK &&
 		math.Abs(float64(wait)/1e6-s.RetryAfter) <= 1 &&
-		math.Abs(row.Value-s.Value) <= 1e-6 &&
+		math.Abs(float64(p.Capacity)+row.Value-s.Value) <= 1e-6 &&
 		row.TS == s.TS*1e6
 }

@@ -91,7 +91,7 @@ func (t trace) compare(differences map[string]int) {
 		// Continue with the reference's row, so that one difference does not cause others.
 		state = runtime.State{}
 		if s.Value != nil {
-			state = runtime.State{Value: *s.Value, TS: *s.TS * int64(time.Millisecond), Exists: true}
+			state = runtime.State{Value: *s.Value - float64(p.Capacity), TS: *s.TS * int64(time.Millisecond), Exists: true}
 		}
 		if retryAt = 0; s.Error == "" && !s.OK {
 			retryAt = s.Now + int64(math.Ceil(s.RetryAfter))
@@ -140,7 +140,7 @@ func (t trace) class(p runtime.Policy, s step, before, after runtime.State, d ru
 		return ""
 	case *s.TS*int64(time.Millisecond) != after.TS:
 		return "UNEXPLAINED: ts"
-	case math.Abs(*s.Value-after.Value) > rounding:
+	case math.Abs(*s.Value-float64(p.Capacity)-after.Value) > rounding:
 		return "UNEXPLAINED: value"
 	}
 	return ""

@@ -38,6 +38,18 @@ func TestStatementsAgreeWithTheGoStep(t *testing.T) {
 	})
 }
 
+// Decisions with changing policies of one name are those of a reference that stores only what was used.
+func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		clock, decisions := storetest.NewClock(), 3000
+		if *long {
+			decisions = 300_000
+		}
+		allowed := agree.Used(t, s.store(t, s.open(t), clock.Now), clock, 2, decisions)
+		t.Logf("%d decisions agree, %d of them allowed", decisions, allowed)
+	})
+}
+
 // isolated returns the server with a default isolation level of its connections.
 func (s server) isolated(level string) server {
 	if s.protocol() == "mysql" {

@@ -69,14 +69,16 @@ func TestSweepKeepsDebt(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
-// The policies are a limit before and after its capacity was raised.
+// The policies are a limit before and after its rate was lowered.
 func TestSweepKeepsRowsThatAnyPolicyOfTheNameNeeds(t *testing.T) {
 	r := newRig(t)
-	small, large := once("limit", runtime.TokenBucket, 10_000, 0), once("limit", runtime.TokenBucket, 100_000, 0)
-	limit := runtime.NewLimiter(r.store).Limit(large, runtime.Key{})
+	slow := once("limit", runtime.TokenBucket, 100_000, 0)
+	fast := *slow
+	fast.Rate, fast.Period = 100_000, time.Second
+	limit := runtime.NewLimiter(r.store).Limit(slow, runtime.Key{})
 	require.NoError(t, limit.RequireN(t.Context(), 90_000))
 	r.clock.Add(2 * time.Hour)
-	for _, order := range [][]*runtime.Policy{{small, large}, {large, small}} {
+	for _, order := range [][]*runtime.Policy{{&fast, slow}, {slow, &fast}} {
 		n, err := r.store.Sweep(t.Context(), order...)
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -85,12 +87,12 @@ func TestSweepKeepsRowsThatAnyPolicyOfTheNameNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, d.Allowed, "10,000 are left")
 
-	_, err = r.store.Sweep(t.Context(), small, nil)
+	_, err = r.store.Sweep(t.Context(), &fast, nil)
 	require.ErrorIs(t, err, runtime.ErrInvalidPolicy)
 	require.Equal(t, 1, r.rows(t), "nothing is deleted")
-	n, err := r.store.Sweep(t.Context(), small)
+	n, err := r.store.Sweep(t.Context(), &fast)
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "the small one alone has no use for the row")
+	require.Equal(t, 1, n, "the fast one alone has no use for the row")
 }
 
 func (r *rig) rows(t *testing.T) (n int) {

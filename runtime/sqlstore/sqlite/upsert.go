@@ -33,7 +33,7 @@ type upserter struct {
 	one, many *sql.Stmt
 }
 
-// upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, Fresh and T.
+// upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, the value of a new row and T.
 const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
 
 // upsertMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. It fetches the other
@@ -67,7 +67,7 @@ func (u *upserter) Upsert(_ context.Context, rows []sqlstore.RowUpsert) error {
 func (u *upserter) runLocked(rows []sqlstore.RowUpsert) error {
 	first := &rows[0]
 	if len(rows) == 1 {
-		_, err := u.one.Exec(first.Row.Name, first.Row.Key, first.Upsert.Fresh, first.Upsert.T)
+		_, err := u.one.Exec(first.Row.Name, first.Row.Key, -first.Upsert.Count, first.Upsert.T)
 		return err
 	}
 	keys := make([]string, len(rows))
@@ -135,7 +135,7 @@ func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
 	for i := range rows {
 		// SQLite calls no function of ours for a row that it inserts.
 		r := &rows[i]
-		r.After = runtime.State{Value: r.Upsert.Fresh, TS: r.Upsert.T, Exists: true}
+		r.After = runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T, Exists: true}
 	}
 }
 
@@ -218,7 +218,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return r.Upsert.Fresh, nil
+		return -r.Upsert.Count, nil
 	})
 	register("ratelimitgen_ts", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
 		r, err := c.row(args[0])

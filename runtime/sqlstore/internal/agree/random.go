@@ -61,20 +61,20 @@ func (d generator) rows(policies []*runtime.Policy, now int64) map[runtime.Row]r
 
 func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	s := runtime.State{
-		Value:  float64(p.Capacity) * (d.Float64()*3 - 1),
+		Value:  float64(p.Capacity) * (d.Float64()*3 - 2),
 		TS:     now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
 		Exists: true,
 	}
 	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 {
 		// Whole tokens since the start of a window, so that the roll-over of several windows is exact.
-		s.Value, s.TS = -math.Floor(s.Value), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
+		s.Value, s.TS = -math.Abs(math.Floor(2*s.Value)), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
 	}
 	switch d.IntN(4) {
 	case 0:
 		return runtime.State{}
 	case 1:
 		// Around the tolerance of a millionth of a token, where a rounding of SQL would change the decision.
-		s.Value, s.TS = float64(1+d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
+		s.Value, s.TS = -float64(d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
 	}
 	if p.Kind == runtime.SlidingWindow {
 		rule := p.Rule("")
