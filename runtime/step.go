@@ -134,7 +134,7 @@ func (r *Rule) refuse(q *Request) error {
 	case q.decides():
 		return fmt.Errorf("%w: %d is more than the capacity, %.0f", ErrExceedsCapacity, q.Count, most)
 	default:
-		return fmt.Errorf("%w: %d is more than %.0f", ErrExceedsCapacity, q.Count, most)
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be refunded or charged", ErrExceedsCapacity, q.Count, most)
 	}
 }
 

@@ -132,7 +132,8 @@ func readOutput(path string) (output, error) {
 	case !info.Mode().IsRegular():
 		return output{}, fmt.Errorf("%s is %s, not a file", linked(path, target), kindOf(info.Mode()))
 	case info.Size() > maxOutput:
-		return output{}, fmt.Errorf("%s is too large for generated code: %d bytes", linked(path, target), info.Size())
+		return output{}, fmt.Errorf("%s is too large to be generated code: %d bytes, more than %d: name another file with -o",
+			linked(path, target), info.Size(), maxOutput)
 	}
 	file, err := os.Open(target)
 	if err != nil {

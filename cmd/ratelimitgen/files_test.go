@@ -111,5 +111,5 @@ func TestReadingTooLargeFileStopsAtBound(t *testing.T) {
 		assert.Len(t, text, maxRead)
 	}
 	_, err = readOutput(sparse)
-	assert.ErrorContains(t, err, "sparse.yaml is too large for generated code: 21474836480 bytes")
+	assert.ErrorContains(t, err, "sparse.yaml is too large to be generated code: 21474836480 bytes, more than 268435456")
 }

@@ -148,7 +148,7 @@ func (p *parser) limits(file *File, e entry) bool {
 	for _, e := range entries {
 		file.Limits = append(file.Limits, p.oneLimit(e))
 	}
-	// Only now has each limit its goName.
+	// Last, because every limit has its goName only after it was parsed.
 	p.sameGoNames(entries, file.Limits)
 	return true
 }
@@ -214,15 +214,15 @@ func (p *parser) limitName(e entry) {
 		}
 		return
 	}
-	p.report(e.named, badName, "begin with a small letter and use letters and digits only",
+	p.report(e.named, badName, "begin with a lowercase letter and use letters and digits only",
 		"the name of a limit must be camelCase, not %s", quote(e.name))
 	if better := camelCase(e.name); !slices.Contains(reservedGoNames, goName(better)) {
 		p.meant(better)
 	}
 }
 
-// settleLimit fills in the defaults and reports fields that contradict each other. It ignores fields with errors of their
-// own: given has only the others.
+// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid
+// fields: given contains only the valid ones.
 func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
@@ -277,7 +277,7 @@ func (p *parser) enoughForShards(policy *runtime.Policy, given map[string]entry)
 		p.note(given["start"].at, "start is given here")
 		return
 	}
-	// Capacity and maxReserved may be 0, which every shard can have. Defaults are not compared: the capacity is the rate.
+	// A capacity or maxReserved of 0 needs no token per shard. Defaults are skipped: the default capacity is the rate.
 	least, name := int64(policy.Shards), ""
 	for _, part := range []struct {
 		name   string
@@ -350,7 +350,7 @@ func atMostLeased(n int64) string {
 	return "use at most " + words.Number(n)
 }
 
-// part returns an entry of the map that an entry holds, which must have it.
+// part returns the field called name of the map in an entry. The map must contain it.
 func (p *parser) part(of entry, name string) entry {
 	i := 0
 	for of.value.Content[i].Value != name {

@@ -55,7 +55,7 @@ func camelWords(name string) []string {
 	return words
 }
 
-// leadingCapitals returns how many bytes at the beginning of a word are small letters in camelCase: all leading capitals,
+// leadingCapitals returns how many bytes at the beginning of a word are lowercase in camelCase: all leading capitals,
 // except one that begins the next word. It is 3 for LLM, and 4 for HTTPRequests.
 func leadingCapitals(word string) int {
 	n := 0
@@ -272,7 +272,7 @@ func (p *parser) partName(name string, at span) bool {
 		p.report(at, badKeyPart, "give the part a name: {userID: "+name+"}", "a part of a key cannot be named %s, a type", quote(name))
 	case !partForm.MatchString(name):
 		p.report(at, badKeyPart, "name it like a Go parameter, such as userID",
-			"a part of a key must be a Go identifier that begins with a small letter, not %s", quote(name))
+			"a part of a key must be a Go identifier that begins with a lowercase letter, not %s", quote(name))
 		p.meant(meantPart(name))
 	default:
 		return true

@@ -139,7 +139,7 @@ var (
 	})
 	badName = rule(Rule{
 		ID:      "bad-name",
-		Summary: "The name of a limit is camelCase: a small letter, then letters and digits.",
+		Summary: "The name of a limit is camelCase: a lowercase letter, then letters and digits.",
 		Wrong:   strings.Replace(valid, "sendMessage", "send-message", 1),
 		Right:   valid,
 	})

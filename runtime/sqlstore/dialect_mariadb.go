@@ -21,7 +21,7 @@ SELECT CAST(variable_value AS SIGNED) FROM information_schema.session_status WHE
 `
 	// A bounded number of rows, so that Ready is fast on a large table too.
 	d.Latest = "SELECT MAX(ts) FROM (SELECT ts FROM {table} LIMIT 10000) r"
-	// Without effect outside of a transaction, which a node may have aborted.
+	// Writes nothing outside a transaction, because a Galera node may have aborted the transaction unnoticed.
 	d.Write = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k WHERE @@in_transaction
 ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)

@@ -348,16 +348,16 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 // trip and never changes an answer.
 type denialHints struct {
 	seed maphash.Seed
-	// places hold most of a row's hash, and in the last byte the length of its streak.
+	// places hold most of a row's hash, and in the last byte the number of its consecutive denials.
 	places [256]atomic.Uint64
 }
 
-// longStreak is the number of denials after which another is more likely than not.
-const longStreak = 2
+// manyDenials is the number of consecutive denials after which another is more likely than not.
+const manyDenials = 2
 
 func newDenialHints() *denialHints { return &denialHints{seed: maphash.MakeSeed()} }
 
-// find returns the place of a row, its hash without the last byte, and the length of its streak.
+// find returns the place of a row, its hash without the last byte, and the number of its consecutive denials.
 func (h *denialHints) find(r runtime.Row) (place *atomic.Uint64, hash, length uint64) {
 	sum := maphash.Comparable(h.seed, r)
 	place = &h.places[sum%uint64(len(h.places))]
@@ -371,16 +371,16 @@ func (h *denialHints) find(r runtime.Row) (place *atomic.Uint64, hash, length ui
 // expect reports whether the next take from the row will probably be denied.
 func (h *denialHints) expect(r runtime.Row) bool {
 	_, _, length := h.find(r)
-	return length >= longStreak
+	return length >= manyDenials
 }
 
-// denied lengthens the streak of a row.
+// denied counts a denial of a row.
 func (h *denialHints) denied(r runtime.Row) {
 	place, hash, length := h.find(r)
-	place.Store(hash | min(length+1, longStreak))
+	place.Store(hash | min(length+1, manyDenials))
 }
 
-// allowed ends the streak of a row.
+// allowed forgets the denials of a row.
 func (h *denialHints) allowed(r runtime.Row) {
 	if place, _, length := h.find(r); length > 0 {
 		place.Store(0)

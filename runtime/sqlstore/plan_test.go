@@ -15,7 +15,7 @@ func TestDenialIsExpectedAfterTwoAndNotAfterATake(t *testing.T) {
 	row := runtime.Row{Name: "limit", Key: "key"}
 	s := newDenialHints()
 	for range 2 {
-		for range longStreak {
+		for range manyDenials {
 			assert.False(t, s.expect(row))
 			s.denied(row)
 		}

@@ -22,10 +22,10 @@ func together() []clause {
 				s.Fatalf("the answer to 5 of 10 and 3 of 2 tokens is %+v", a)
 			}
 			if !a.Decisions[0].Allowed || a.Decisions[1].Allowed || a.Decisions[1].RetryAfter <= 0 {
-				s.broken("not only the limit without tokens denies: %v", a.Decisions)
+				s.broken("want the first limit allowed, and the second denied with a RetryAfter: got %v", a.Decisions)
 			}
 			if left := a.Decisions[0].Remaining; left != 10 {
-				s.broken("none of 10 tokens were taken, but Remaining is %d", left)
+				s.broken("the denied call changed a limit that had enough tokens: Remaining is %d, want 10", left)
 			}
 			s.wantValue(bucket(), "k", 10)
 			s.wantValue(window(), "k", 2)

@@ -52,7 +52,7 @@ func awaitStandby(t *testing.T, db *sql.DB, name string) {
 	t.Cleanup(func() { set("") })
 }
 
-// relaxed returns limits of every kind, with one row and with several, whose durability is relaxed.
+// relaxed returns limits of every kind, with one row and with several, with durability: relaxed.
 func relaxed() []*runtime.Policy {
 	all := granting(8)
 	for _, p := range all {
