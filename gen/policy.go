@@ -63,6 +63,8 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return constant("", v)
 	case runtime.OnError:
 		return constant("Fail", v)
+	case runtime.Mode:
+		return constant("Mode", v)
 	case runtime.Durability:
 		return constant("Durability", v)
 	case runtime.Lease:
