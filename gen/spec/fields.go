@@ -149,13 +149,13 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name:      "maxReserved",
-		about:     "How many tokens may be reserved before they are granted. 0 means none. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
-		absent:    "no bound (sliding window: 0)",
+		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`", words.Number(runtime.MaxTokens), unboundedWord),
+		absent:    "0: no reservations",
 		example:   "100",
-		schema:    numberSchema(0, runtime.MaxTokens),
+		schema:    reservedSchema,
 		sets:      "MaxReserved",
-		read:      readTokens(0, func(l *Limit) *int64 { return &l.Policy.MaxReserved }),
+		read:      (*parser).maxReserved,
 		change:    maxReservedChanged,
 		effective: effectiveMaxReserved,
 		words:     reservingWords,
@@ -343,10 +343,9 @@ func effectiveDurability(l *Limit) string {
 	return l.Policy.Durability.String()
 }
 
-// effectiveMaxReserved is empty for reservations without a bound.
 func effectiveMaxReserved(l *Limit) string {
 	if l.Policy.MaxReserved == runtime.Unbounded {
-		return ""
+		return unboundedWord
 	}
 	return strconv.FormatInt(l.Policy.MaxReserved, 10)
 }
