@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 )
@@ -62,7 +64,7 @@ func (b *Batch) collectRows() {
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
 			// An invalid request has no rows, and is answered with an error without them.
-			if q := &b.calls[i].Requests[j]; q.Validate() == nil {
+			if q := &b.calls[i].Requests[j]; q.Validate() == nil && q.usesRows() {
 				for _, shard := range b.shards(q) {
 					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
 				}
@@ -166,6 +168,12 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 		case !ok:
 			return Answer{}, false
 		}
+		if d := decisions[i]; d.Shadowed && d.TakenAt.IsZero() {
+			// Neither did the earlier requests for this key take anything: see decide.
+			for j := range sameKey(requests[:i], &requests[i]) {
+				decisions[j] = d
+			}
+		}
 	}
 	return Answer{Decisions: decisions}, true
 }
@@ -208,12 +216,17 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
+	if !q.usesRows() {
+		d, err := q.withoutRows()
+		d.Limit = q.Policy.Name
+		return d, true, err
+	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
 	b.rule = q.Policy.Rule(q.Key)
 	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
 	if err := whole.refuse(&q); err != nil {
-		return Decision{}, true, err
+		return b.refused(whole, q, err, now)
 	}
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
 	// never pass, and only so is RetryAfter that of the sum.
@@ -222,6 +235,28 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
 	d, ok, err = b.step(whole, &q, now)
+	if err != nil {
+		return b.refused(whole, q, err, now)
+	}
+	d = q.Policy.Mode.Applied(d)
+	d.Limit = q.Policy.Name
+	return d, ok, nil
+}
+
+// refused returns the error of a request, or the decision that lets it pass: in ModeShadow, a count beyond the capacity is
+// a denial.
+func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision, bool, error) {
+	if q.Policy.Mode != ModeShadow || !q.decides() || !errors.Is(err, ErrExceedsCapacity) {
+		return Decision{}, true, err
+	}
+	if q.Policy.Shards > 2 && !b.allShards[wholeKey(&q)] {
+		b.useAllShards(&q)
+		return Decision{}, false, nil
+	}
+	q.Op = Peek
+	d, ok, err := b.step(whole, &q, now)
+	d.Allowed = false
+	d = q.Policy.Mode.Applied(d)
 	d.Limit = q.Policy.Name
 	return d, ok, err
 }
@@ -229,12 +264,26 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 // takenBefore returns how many tokens earlier requests of a call take from the key of q.
 func takenBefore(earlier []Request, q *Request) int64 {
 	sum := int64(0)
-	for i := range earlier {
-		if e := &earlier[i]; e.Key == q.Key && e.Policy.Name == q.Policy.Name {
-			sum += e.Count
-		}
+	for _, e := range sameKey(earlier, q) {
+		// A request that has passed in ModeShadow may have any count.
+		sum = min(sum+min(e.Count, maxSum), maxSum)
 	}
 	return sum
+}
+
+// maxSum is more than any request can take. Twice as much does not overflow.
+const maxSum = 4 * MaxTokens
+
+// sameKey yields the requests for the key of q, with their indexes.
+func sameKey(requests []Request, q *Request) iter.Seq2[int, *Request] {
+	return func(yield func(int, *Request) bool) {
+		for i := range requests {
+			r := &requests[i]
+			if r.Key == q.Key && r.Policy.Name == q.Policy.Name && !yield(i, r) {
+				return
+			}
+		}
+	}
 }
 
 // step executes a request on the rows of its key.

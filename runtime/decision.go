@@ -17,21 +17,25 @@ type Decision struct {
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
-	// taken: after a denial, after Check, and if FailedOpen is set.
+	// taken: after a denial, after Check, if FailedOpen is set, and if the policy's Mode lets a request pass uncounted.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed.
+	// up to the nanosecond. It is 0 if Allowed, and [Never] if the policy's Mode is [ModeBlock].
 	RetryAfter time.Duration
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
 	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
-	// are estimated from two shards, unless all of them were needed to decide.
+	// are estimated from two shards, unless all of them were needed to decide. For a limit that is off or unlimited,
+	// Remaining and Value are [MaxTokens].
 	Remaining int64
 	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no other request takes tokens.
 	FullAfter time.Duration
+	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
+	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
+	Shadowed bool
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
@@ -42,12 +46,20 @@ func (d Decision) String() string {
 	switch {
 	case d.FailedOpen != nil:
 		return "allowed, uncounted"
+	case d.Shadowed && d.TakenAt.IsZero():
+		return "allowed in shadow mode, would be denied"
+	case d.Shadowed:
+		return "allowed in shadow mode, would be delayed"
 	case !d.Allowed && d.RetryAfter == 0:
 		return "denied"
+	case !d.Allowed && d.RetryAfter == Never:
+		return "denied, no retry passes"
 	case !d.Allowed:
 		return fmt.Sprintf("denied, retry after %v", rough(d.RetryAfter))
 	case d.Delay > 0:
 		return fmt.Sprintf("reserved, use after %v", rough(d.Delay))
+	case d.Remaining >= MaxTokens:
+		return "allowed"
 	}
 	return fmt.Sprintf("allowed, %d left", d.Remaining)
 }
@@ -65,21 +77,28 @@ type Decisions struct {
 
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
 func (ds Decisions) String() string {
-	var by []string
+	var by, shadows []string
 	uncounted := ""
 	for _, d := range ds.Each {
 		if !d.Allowed {
 			by = append(by, strconv.Quote(d.Limit))
+		}
+		if d.Shadowed {
+			shadows = append(shadows, strconv.Quote(d.Limit))
 		}
 		if d.FailedOpen != nil {
 			uncounted = ", uncounted"
 		}
 	}
 	switch {
+	case ds.Allowed && len(shadows) > 0:
+		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, strings.Join(shadows, " and "))
 	case ds.Allowed:
 		return "allowed" + uncounted
 	case len(by) == 0:
 		return "denied"
+	case ds.RetryAfter == Never:
+		return fmt.Sprintf("denied by %s, no retry passes", strings.Join(by, " and "))
 	}
 	return fmt.Sprintf("denied by %s, retry after %v", strings.Join(by, " and "), rough(ds.RetryAfter))
 }
@@ -88,7 +107,8 @@ func (ds Decisions) String() string {
 type Balance struct {
 	// Limit is the name of the limit.
 	Limit string
-	// Capacity is the most tokens that can accumulate.
+	// Capacity is the most tokens that can accumulate. It is [MaxTokens] for a limit that is off or unlimited, and so are
+	// Remaining and Value.
 	Capacity int64
 	// Remaining is the number of whole tokens left, at least 0.
 	Remaining int64
@@ -100,6 +120,9 @@ type Balance struct {
 
 // String returns the balance in words: "19 of 20 left, full after 6s".
 func (b Balance) String() string {
+	if b.Remaining >= MaxTokens {
+		return "unlimited"
+	}
 	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
 	if b.FullAfter == 0 {
 		return left
@@ -171,6 +194,9 @@ type LimitedError struct {
 
 // Error returns the limit that denied the request, and when to retry.
 func (e *LimitedError) Error() string {
+	if e.RetryAfter == Never {
+		return fmt.Sprintf("limit %q: %v, no retry passes", e.Limit, ErrLimited)
+	}
 	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryAfter))
 }
 

@@ -135,13 +135,17 @@ func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, err
 	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
 }
 
-// Peek returns the number of tokens left, and takes none.
+// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [MaxTokens].
 func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	d, err := h.do(ctx, Request{Op: Peek})
 	if err != nil {
 		return Balance{}, err
 	}
-	return Balance{Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
+	capacity := h.policy.Capacity
+	if modes[h.policy.Mode].allows {
+		capacity = MaxTokens
+	}
+	return Balance{Limit: d.Limit, Capacity: capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
 }
 
 // Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
@@ -265,6 +269,9 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
+	if answer, ok := c.withoutStore(); ok {
+		return answer.Decisions, answer.Err
+	}
 	bounded := ctx
 	// In a transaction of the caller neither timeouts nor FailOpen apply: a cancelled or failed statement ends it, so
 	// that the caller has to roll back anyway.
@@ -297,7 +304,7 @@ func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	shortest := time.Duration(0)
 	for i := range c.Requests {
 		q := &c.Requests[i]
-		if t := q.Policy.Timeout; q.decides() && t > 0 && (shortest == 0 || t < shortest) {
+		if t := q.Policy.Timeout; q.decides() && q.usesRows() && t > 0 && (shortest == 0 || t < shortest) {
 			shortest = t
 		}
 	}
@@ -310,14 +317,19 @@ func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelF
 // failsOpen reports whether all limits of a call let it pass if the store fails.
 func (c Call) failsOpen() bool {
 	for i := range c.Requests {
-		if q := &c.Requests[i]; !q.decides() || q.Policy.OnError != FailOpen {
+		if !c.Requests[i].failsOpen() {
 			return false
 		}
 	}
 	return true
 }
 
-// failOpen returns an answer that allows a call for which the store has failed with err.
+func (q *Request) failsOpen() bool {
+	return q.decides() && (q.Policy.OnError == FailOpen || q.Policy.Mode == ModeShadow || !q.usesRows())
+}
+
+// failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
+// store.
 func (c Call) failOpen(err error) Answer {
 	// A mistake in the call itself, such as a count beyond the capacity, remains an error: executing the call on empty
 	// rows finds it.
@@ -326,6 +338,9 @@ func (c Call) failOpen(err error) Answer {
 	}
 	answer := empty.Answers()[0]
 	for i, q := range c.Requests[:len(answer.Decisions)] {
+		if !q.usesRows() {
+			continue
+		}
 		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, FailedOpen: err}
 	}
 	return answer

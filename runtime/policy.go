@@ -60,6 +60,8 @@ type Policy struct {
 	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
 	// package sqlstore.
 	Durability Durability
+	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind and Shards are used.
+	Mode Mode
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.
@@ -83,6 +85,10 @@ func (p *Policy) problem() string {
 		return "the name must be at most 255 bytes of UTF-8 without control characters"
 	case !p.Kind.known():
 		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
+	case !p.Mode.known():
+		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
+	case p.Mode == ModeUnlimited:
+		return p.shardsProblem()
 	case p.Rate < 1 || p.Rate > MaxTokens:
 		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
 	case p.Period < 1 || p.Period > MaxPeriod:
@@ -114,10 +120,10 @@ func (p *Policy) problem() string {
 }
 
 func (p *Policy) shardProblem() string {
-	n := int64(p.Shards)
-	switch {
-	case n < 0 || n > MaxShards:
-		return fmt.Sprintf("shards %d is not between 0 and %d", n, MaxShards)
+	if problem := p.shardsProblem(); problem != "" {
+		return problem
+	}
+	switch n := int64(p.Shards); {
 	case n > 1 && p.Start.FirstUse():
 		return "windows that start at first use cannot have shards: each shard would start its own window"
 	case p.Rate < n:
@@ -126,6 +132,13 @@ func (p *Policy) shardProblem() string {
 		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
 	case p.MaxReserved > 0 && p.MaxReserved < n:
 		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+	}
+	return ""
+}
+
+func (p *Policy) shardsProblem() string {
+	if p.Shards < 0 || p.Shards > MaxShards {
+		return fmt.Sprintf("shards %d is not between 0 and %d", p.Shards, MaxShards)
 	}
 	return ""
 }

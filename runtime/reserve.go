@@ -41,7 +41,8 @@ func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used.
+	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used: the limit would have
+	// counted it.
 	if d.FailedOpen != nil {
 		n = 0
 	}
@@ -60,7 +61,8 @@ type Reservation struct {
 	open bool
 }
 
-// Never is the result of [Reservation.Delay] for a denied reservation: the longest duration.
+// Never is the result of [Reservation.Delay] for a denied reservation, and the RetryAfter of a request that waiting does
+// not help: the longest duration.
 const Never time.Duration = math.MaxInt64
 
 // Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. It does not
@@ -103,6 +105,9 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 // settle refunds rest tokens, or charges them if rest is negative.
 func (r *Reservation) settle(ctx context.Context, rest int64) error {
 	switch {
+	case r.TakenAt.IsZero() && r.FailedOpen == nil:
+		// The policy's Mode has let it pass uncounted, and its use is not counted either.
+		return nil
 	case rest > 0:
 		return r.handle.refund(ctx, r.Decision, rest)
 	case rest < 0:
@@ -113,6 +118,9 @@ func (r *Reservation) settle(ctx context.Context, rest int64) error {
 
 // refund returns n of the tokens that d has taken, even if the context has ended.
 func (h Handle) refund(ctx context.Context, d Decision, n int64) error {
+	if d.TakenAt.IsZero() {
+		return nil
+	}
 	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Without reservations nothing of d can be due after its window. The Value of d must not be used then: if d comes
 	// from a lease, it is the rest of the lease.
@@ -141,7 +149,8 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // process that wait for one key of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
-// both a [*LimitedError] and [context.DeadlineExceeded]. If the context ends while WaitN waits, the tokens are refunded,
+// both a [*LimitedError] and [context.DeadlineExceeded]. If no retry would pass, because the policy's Mode is [ModeBlock],
+// it returns a [*LimitedError] at once. If the context ends while WaitN waits, the tokens are refunded,
 // and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
@@ -160,7 +169,11 @@ func (h Handle) WaitN(ctx context.Context, n int64) error {
 func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	left, limited := timeLeft(ctx)
 	d, err := h.do(ctx, Request{Op: Take, Count: n, Reserve: h.policy.Reserves(), MaxDelay: left})
-	if err == nil && !d.Allowed && limited && max(d.Delay, d.RetryAfter) >= left {
+	switch {
+	case err != nil || d.Allowed:
+	case d.RetryAfter == Never:
+		err = &LimitedError{d}
+	case limited && max(d.Delay, d.RetryAfter) >= left:
 		err = fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
 	}
 	return d, err

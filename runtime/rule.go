@@ -79,6 +79,9 @@ const endless = 1e300
 
 // Rule returns the rule for a key, all of its shards together. The policy must be valid.
 func (p *Policy) Rule(key string) Rule {
+	if p.Mode == ModeUnlimited {
+		return unlimited(p.Kind)
+	}
 	r := Rule{
 		Rate:     float64(p.Rate),
 		Capacity: float64(p.Capacity),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,10 +114,10 @@ func (r Row) Compare(o Row) int {
 const sweepAfter = time.Hour
 
 // Sweepable reports whether a stored row of the policy has been full for an hour, at the instant now in nanoseconds
-// since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid policy, and for a shard
-// that the policy does not have.
+// since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid policy, for one with
+// [ModeUnlimited], which has no numbers to judge by, and for a shard that the policy does not have.
 func (p *Policy) Sweepable(row Row, s State, now int64) bool {
-	if p.Validate() != nil || row.Shard >= max(1, p.Shards) {
+	if p.Validate() != nil || p.Mode == ModeUnlimited || row.Shard >= max(1, p.Shards) {
 		return false
 	}
 	rule := p.Rule(row.Key).Shard(row.Shard, p.Shards)
@@ -126,11 +125,20 @@ func (p *Policy) Sweepable(row Row, s State, now int64) bool {
 }
 
 // Sweepable reports whether a row is [Policy.Sweepable] for each of several policies with the same name, such as a limit
-// before and after an edit: a row that is full again at the higher rate may be nearly empty at the lower one. It is
-// false without policies.
+// before and after an edit: a row that is full again at the higher rate may be nearly empty at the lower one. Policies
+// with [ModeUnlimited] are left to the judgement of the others. It is false without others.
 func Sweepable(policies []*Policy, row Row, s State, now int64) bool {
-	keeps := func(p *Policy) bool { return !p.Sweepable(row, s, now) }
-	return len(policies) > 0 && !slices.ContainsFunc(policies, keeps)
+	judged := false
+	for _, p := range policies {
+		if p != nil && p.Mode == ModeUnlimited && p.Validate() == nil {
+			continue
+		}
+		if !p.Sweepable(row, s, now) {
+			return false
+		}
+		judged = true
+	}
+	return judged
 }
 
 // LocalTaker is a [Store] that holds leased tokens, which it has already taken, and can hand them out in this process.

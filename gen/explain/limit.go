@@ -39,11 +39,16 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 	}
 	p.paragraph("key", key(l))
 	p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
-	if l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
+	enforced := l.Policy.Mode == runtime.ModeEnforce
+	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.numbers(l)
-	p.paragraph("reserving", strings.Join(reserving(&l.Policy), " "))
+	if sentences := reserving(&l.Policy); enforced || !l.Policy.Reserves() {
+		p.paragraph("reserving", strings.Join(sentences, " "))
+	} else {
+		p.paragraph("reserving", "If it were enforced: "+strings.Join(sentences, " "))
+	}
 	if l.Policy.Shards > 1 {
 		p.paragraph("shards", shards(&l.Policy))
 	}
@@ -89,7 +94,11 @@ func (p *page) numbers(l *spec.Limit) {
 	for _, n := range numbersOf(&l.Policy) {
 		rows = append(rows, []string{n.name, n.value, n.remark})
 	}
-	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
+	condition := ""
+	if l.Policy.Mode != runtime.ModeEnforce {
+		condition = "if it were enforced, "
+	}
+	fmt.Fprintf(p, "  %s%sat most, for %s:%s\n", p.ink.Bold, condition, words.Holder(keyNames(l)), p.ink.Off)
 	p.WriteString(cells.Table(rows, "lrl", indent))
 }
 

@@ -47,6 +47,7 @@ var edits = map[string][2]string{
 	"Policy.DenyCache":    {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
 	"Policy.Lease.Tokens": {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
 	"Policy.Lease.For":    {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},
+	"Policy.Mode":         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
 	"Policy.Durability":   {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
 	"GoName":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
 	"Key":                 {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID}"},

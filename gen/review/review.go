@@ -22,6 +22,9 @@
 // A change affects stored state if it gives stored rows another meaning or orphans them. That a new rate or capacity
 // applies to existing rows is the purpose of such an edit, so it does not count as a change of stored state.
 //
+// A limit that is not enforced is judged as if it were, if its mode does not change; a note says so. A change of the mode
+// decides alone: the bounds of a version in shadow mode or switched off are unbounded, and those of a blocked one are 0.
+//
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
@@ -43,7 +46,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Review is what an edit of a limits.yaml means.
@@ -145,7 +150,46 @@ func Of(old, new *spec.File) *Review {
 	for _, changes := range bySubject(spec.Diff(old, new)) {
 		r.Subjects = append(r.Subjects, subjectOf(changes))
 	}
+	if r.spellsOutUnbounded() {
+		r.Remark = formerlyUnbounded(old, new)
+	}
 	return r
+}
+
+// spellsOutUnbounded reports whether the edit writes a maxReserved of unbounded where none was given. That is what an
+// upgrade from a version of ratelimitgen looks like for which leaving it out meant unbounded; the file itself does not
+// show which version it was written for.
+func (r *Review) spellsOutUnbounded() bool {
+	for _, s := range r.Subjects {
+		for _, f := range s.Findings {
+			for _, c := range f.Changes {
+				if c.ID == "max-reserved-changed" && !c.Old.Given && c.New.Limit.Policy.MaxReserved == runtime.Unbounded {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// formerlyUnbounded names the limits that leave maxReserved out in both files, and had no bound before such an upgrade.
+func formerlyUnbounded(old, new *spec.File) string {
+	leavesOut := func(l *spec.Limit) bool {
+		_, given := l.Given["maxReserved"]
+		return !given && l.Policy.Kind.Linear()
+	}
+	var names []string
+	for _, l := range new.Limits {
+		same := func(o *spec.Limit) bool { return o.Policy.Name == l.Policy.Name && leavesOut(o) }
+		if leavesOut(l) && slices.ContainsFunc(old.Limits, same) {
+			names = append(names, words.Clip(l.Policy.Name, longestValue))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "If the old file was written when leaving out maxReserved meant unbounded, these limits could be reserved without a bound, and now cannot be: " +
+		firstNames(names, 12) + "."
 }
 
 // bySubject splits changes by limit. They are sorted by limit already.
@@ -187,6 +231,7 @@ func subjectOf(changes []spec.Change) Subject {
 	}
 	if s.Limit != "" {
 		s.Numbers = numbersOf(p)
+		s.Notes = append(s.Notes, modeNote(p, s.Findings)...)
 		s.Notes = append(s.Notes, intervalNotes(p)...)
 		s.Notes = append(s.Notes, deployNotes(p, s.Findings)...)
 	}

@@ -149,13 +149,13 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name:      "maxReserved",
-		about:     "How many tokens may be reserved before they are granted. 0 means none. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s", words.Number(runtime.MaxTokens)),
-		absent:    "no bound (sliding window: 0)",
+		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`", words.Number(runtime.MaxTokens), unboundedWord),
+		absent:    "0: no reservations",
 		example:   "100",
-		schema:    numberSchema(0, runtime.MaxTokens),
+		schema:    reservedSchema,
 		sets:      "MaxReserved",
-		read:      readTokens(0, func(l *Limit) *int64 { return &l.Policy.MaxReserved }),
+		read:      (*parser).maxReserved,
 		change:    maxReservedChanged,
 		effective: effectiveMaxReserved,
 		words:     reservingWords,
@@ -185,6 +185,20 @@ var limitFields = []field[Limit]{
 		change:    shardsChanged,
 		effective: func(l *Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
 		words:     shardsWords,
+	},
+	{
+		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadowmode"},
+		about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
+		more:      "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		accepts:   "`enforce`, `shadow`, `off` or `block`",
+		absent:    "`enforce`",
+		example:   "shadow",
+		schema:    object{"enum": texts(runtime.Modes())},
+		sets:      "Mode",
+		read:      readWord(badMode, runtime.Modes(), modeSynonyms, func(l *Limit) *runtime.Mode { return &l.Policy.Mode }),
+		change:    modeChanged,
+		effective: func(l *Limit) string { return l.Policy.Mode.String() },
+		words:     modeWords,
 	},
 	{
 		name: "timeout", synonyms: []string{"deadline"},
@@ -295,6 +309,15 @@ var onErrorSynonyms = map[string]runtime.OnError{
 	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
 }
 
+// modeSynonyms are the words for a mode in other limiters.
+var modeSynonyms = map[string]runtime.Mode{
+	"on": runtime.ModeEnforce, "enforced": runtime.ModeEnforce, "enabled": runtime.ModeEnforce, "true": runtime.ModeEnforce, "live": runtime.ModeEnforce,
+	"dryrun": runtime.ModeShadow, "dry_run": runtime.ModeShadow, "dry-run": runtime.ModeShadow, "dry run": runtime.ModeShadow,
+	"log": runtime.ModeShadow, "log_only": runtime.ModeShadow, "monitor": runtime.ModeShadow, "report": runtime.ModeShadow,
+	"disabled": runtime.ModeOff, "false": runtime.ModeOff, "none": runtime.ModeOff, "allow": runtime.ModeOff, "unlimited": runtime.ModeOff,
+	"deny": runtime.ModeBlock, "blocked": runtime.ModeBlock, "reject": runtime.ModeBlock,
+}
+
 // durabilitySynonyms are the words for a durability in databases.
 var durabilitySynonyms = map[string]runtime.Durability{
 	"off": runtime.DurabilityRelaxed, "normal": runtime.DurabilityRelaxed, "async": runtime.DurabilityRelaxed,
@@ -320,10 +343,9 @@ func effectiveDurability(l *Limit) string {
 	return l.Policy.Durability.String()
 }
 
-// effectiveMaxReserved is empty for reservations without a bound.
 func effectiveMaxReserved(l *Limit) string {
 	if l.Policy.MaxReserved == runtime.Unbounded {
-		return ""
+		return unboundedWord
 	}
 	return strconv.FormatInt(l.Policy.MaxReserved, 10)
 }

@@ -194,6 +194,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if !ok {
 		return limit
 	}
+	before := len(p.found)
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
@@ -202,7 +203,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.GoName)
 	}
-	p.settleLimit(limit, given)
+	p.settleLimit(limit, given, len(p.found) == before)
 	return limit
 }
 
@@ -221,9 +222,9 @@ func (p *parser) limitName(e entry) {
 	}
 }
 
-// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid
-// fields: given contains only the valid ones.
-func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
+// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
+// only the valid ones, and clean means that all are.
+func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.Policy, given) {
@@ -233,13 +234,15 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
 	}
-	reserved, ok := given["maxReserved"]
-	if !ok && !algorithms[policy.Kind].refuses("maxReserved") {
-		policy.MaxReserved = runtime.Unbounded
-	}
-	if capacity, ok := given["capacity"]; ok && policy.Capacity == 0 && policy.MaxReserved == 0 {
+	capacity, ok := given["capacity"]
+	switch reserved, reserves := given["maxReserved"]; {
+	case !ok || policy.Capacity > 0 || policy.MaxReserved > 0:
+	case reserves:
 		p.report(capacity.at, nothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
 		p.note(reserved.at, "maxReserved is given here")
+	case clean: // otherwise, maxReserved may be the field with an error
+		p.report(capacity.at, nothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+			"with capacity 0 and without maxReserved no request can ever be allowed")
 	}
 	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
 		p.report(cache.at, nothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")

@@ -179,7 +179,7 @@ var (
 	})
 	notWhole = rule(Rule{
 		ID:      "not-whole",
-		Summary: "Tokens and shards are counted in whole numbers.",
+		Summary: "Tokens and shards are counted in whole numbers; only a maxReserved can be unbounded.",
 		Wrong:   limitOf("kind: token bucket", "rate: 1.5", "period: 1m"),
 		Right:   limitOf("kind: token bucket", "rate: 3", "period: 2m"),
 	})
@@ -197,7 +197,7 @@ var (
 	})
 	nothingPasses = rule(Rule{
 		ID:      "nothing-passes",
-		Summary: "A limit can allow some request.",
+		Summary: "A limit can allow some request: with capacity 0, it needs a maxReserved.",
 		Wrong:   limitOf(bucket, "capacity: 0", "maxReserved: 0"),
 		Right:   limitOf(bucket, "capacity: 0", "maxReserved: 10"),
 	})
@@ -218,6 +218,12 @@ var (
 		Summary: "A start is an RFC 3339 instant with its zone, an offset from 0:00 UTC, or first use.",
 		Wrong:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01"),
 		Right:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01T00:00:00Z"),
+	})
+	badMode = rule(Rule{
+		ID:      "bad-mode",
+		Summary: "The mode is enforce, shadow, off or block.",
+		Wrong:   limitOf(bucket, "mode: dry-run"),
+		Right:   limitOf(bucket, "mode: shadow"),
 	})
 	badOnError = rule(Rule{
 		ID:      "bad-on-error",

@@ -162,6 +162,11 @@ func numberSchema(least, most int64) object {
 	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
 }
 
+// reservedSchema is the schema of a maxReserved.
+var reservedSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 0, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+}
+
 func kindNames() []string { return texts(runtime.Kinds()) }
 
 var (

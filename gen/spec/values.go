@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,6 +23,30 @@ func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry)
 		*at(into), ok = p.number(e, least, runtime.MaxTokens)
 		return ok
 	}
+}
+
+// unboundedWord is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
+// limit has no worst case.
+const unboundedWord = "unbounded"
+
+// unboundedSynonyms are the words for it in other limiters.
+var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
+
+func (p *parser) maxReserved(limit *Limit, e entry) bool {
+	text := e.value.Value
+	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
+	switch lower := strings.ToLower(text); {
+	case scalar && text == unboundedWord:
+		limit.Policy.MaxReserved = runtime.Unbounded
+		return true
+	case scalar && (slices.Contains(unboundedSynonyms, lower) || Nearest(text, []string{unboundedWord}) != ""):
+		p.report(e.at, notWhole, "", "%s must be a whole number or %s, not %s", e.name, unboundedWord, describe(e.value))
+		p.meant(unboundedWord)
+		return false
+	}
+	n, ok := p.number(e, 0, runtime.MaxTokens)
+	limit.Policy.MaxReserved = n
+	return ok
 }
 
 func (p *parser) shards(limit *Limit, e entry) bool {

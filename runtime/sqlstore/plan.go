@@ -230,8 +230,10 @@ func countRows(all []request) (n int) {
 // upsert returns the numbers of the statement at the instant now, or false if the requests have no such form.
 func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 	first := r.all[0]
-	// A take from a sharded limit chooses between two rows, which a single statement cannot.
-	if first.Validate() != nil || r.policy.Shards > 1 {
+	// A take from a sharded limit chooses between two rows, which a single statement cannot. In the other modes a take has
+	// no row.
+	counted := r.policy.Mode == runtime.ModeEnforce || r.policy.Mode == runtime.ModeShadow
+	if first.Validate() != nil || r.policy.Shards > 1 || !counted {
 		return u, false
 	}
 	r.rule = r.policy.Rule(first.Key)
@@ -310,7 +312,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 		// Backwards from the state after all of them: each decision reports the state after its own request.
 		for _, q := range slices.Backward(r.all) {
 			d := decisions[q.call : q.call+1 : q.call+1]
-			d[0] = r.rule.Taken(s, p.now, *q.Request)
+			d[0] = r.policy.Mode.Applied(r.rule.Taken(s, p.now, *q.Request))
 			d[0].Limit = r.policy.Name
 			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
 			s.Value += float64(q.Count)

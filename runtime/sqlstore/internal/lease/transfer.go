@@ -63,7 +63,8 @@ func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer) {
 // the instant of the request, by either clock.
 func (s *Store) useBlockLocked(k *key, a runtime.Answer, now, nowByStore time.Time) {
 	lasts := k.policy.Lease.For
-	if a.Allowed() {
+	// A block that was let through in shadow mode has taken no tokens.
+	if a.Allowed() && !a.Decisions[0].Shadowed {
 		rule := k.policy.Rule(k.key)
 		b := &block{takenAt: a.At}
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
@@ -73,7 +74,7 @@ func (s *Store) useBlockLocked(k *key, a runtime.Answer, now, nowByStore time.Ti
 		b.end, b.endByStore = now.Add(lasts), nowByStore.Add(lasts)
 		k.block.Store(b)
 	} else {
-		if a.Err == nil {
+		if a.Err == nil && !a.Allowed() {
 			lasts = min(lasts, a.Decisions[0].RetryAfter)
 		}
 		k.bypass = now.Add(lasts)

@@ -1,0 +1,115 @@
+package runtime
+
+import "fmt"
+
+// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a count below 1 is
+// [ErrInvalidCount].
+//
+//	             enforce     shadow                      off, unlimited           block
+//	Allow        as decided  passes; a denial takes      passes, counts nothing   denied
+//	Require                  nothing and is Shadowed                              *LimitedError
+//	Check        as decided  passes, maybe Shadowed      passes                   denied
+//	Reserve      as decided  as Allow, and Delay is 0    passes, Delay is 0       denied
+//	Settle       corrects    corrects, unless Shadowed   nothing                  ErrNotReserved
+//	Cancel                   and nothing was taken
+//	Wait         waits       returns at once             returns at once          fails at once
+//	Refund       gives back  gives back                  nothing                  gives back
+//	Peek         row         row                         MaxTokens, without row   row
+//	Reset        deletes     deletes                     deletes                  deletes
+//	store fails  OnError     passes, FailedOpen          not used                 not used for a denial
+type Mode uint8
+
+const (
+	// ModeEnforce denies what the limit does not allow.
+	ModeEnforce Mode = iota
+	// ModeShadow decides and counts as ModeEnforce does, but lets every request pass: one that ModeEnforce would deny
+	// takes nothing, and its decision is [Decision.Shadowed]. That includes a count beyond the capacity. A reservation has
+	// no Delay. If the store fails, requests pass whatever the policy's OnError. Denials are not cached.
+	ModeShadow
+	// ModeOff lets every request pass, and counts nothing: the store is not used, and stored rows stay as they are.
+	ModeOff
+	// ModeBlock denies every request, with the RetryAfter [Never]. Stored rows stay as they are.
+	ModeBlock
+	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
+	// rows of a key, the Shards of the other plans.
+	ModeUnlimited
+
+	endOfModes // every mode before it has an entry in the table modes
+)
+
+// modes has an entry for every [Mode]. If one is missing, the array is too short for its type and does not compile.
+var modes [endOfModes]modeTraits = [...]modeTraits{
+	ModeEnforce:   {name: "enforce", counts: true},
+	ModeShadow:    {name: "shadow", counts: true},
+	ModeOff:       {name: "off", allows: true},
+	ModeBlock:     {name: "block"},
+	ModeUnlimited: {name: "unlimited", allows: true},
+}
+
+// modeTraits are the properties of a mode: whether requests are decided by the count of their key, and if not, whether
+// they are allowed.
+type modeTraits struct {
+	name           string
+	counts, allows bool
+}
+
+// Modes returns every Mode that a limit can choose in limits.yaml. ModeUnlimited belongs to plans.
+func Modes() []Mode { return []Mode{ModeEnforce, ModeShadow, ModeOff, ModeBlock} }
+
+// String returns the word used in limits.yaml: "enforce".
+func (m Mode) String() string {
+	if m.known() {
+		return modes[m].name
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+func (m Mode) known() bool { return m < endOfModes }
+
+// Applied returns the decision of an enforced limit as the mode changes it: in ModeShadow a denial becomes an allowance,
+// and a delay becomes 0; both are Shadowed.
+func (m Mode) Applied(d Decision) Decision {
+	if m == ModeShadow && (!d.Allowed || d.Delay > 0) {
+		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
+	}
+	return d
+}
+
+// usesRows reports whether a request needs the rows of its key, and so the store. The policy must be valid.
+func (q *Request) usesRows() bool {
+	switch m := modes[q.Policy.Mode]; {
+	case m.counts:
+		return true
+	case m.allows:
+		// A row may be left from another mode or plan.
+		return q.Op == Reset
+	}
+	return !q.decides()
+}
+
+// withoutRows decides a request that does not use rows.
+func (q *Request) withoutRows() (Decision, error) {
+	r := Rule{Kind: q.Policy.Kind, Capacity: endless}
+	if err := r.refuse(q); err != nil {
+		return Decision{}, err
+	}
+	if !modes[q.Policy.Mode].allows {
+		return Decision{RetryAfter: Never}, nil
+	}
+	return Decision{Allowed: true, Remaining: MaxTokens, Value: MaxTokens}, nil
+}
+
+// withoutStore returns the answer to a call of which no request uses rows.
+func (c Call) withoutStore() (Answer, bool) {
+	for i := range c.Requests {
+		if c.Requests[i].usesRows() {
+			return Answer{}, false
+		}
+	}
+	b := NewBatch([]Call{c})
+	b.Run(0, nil)
+	return b.Answers()[0], true
+}
+
+// unlimited is the rule of ModeUnlimited, for the rows that other plans have left.
+func unlimited(k Kind) Rule { return Rule{Kind: k, Rate: MaxTokens, Capacity: MaxTokens, Period: 1} }
