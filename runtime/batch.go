@@ -217,7 +217,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	}
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
 	// never pass, and only so is RetryAfter that of the sum.
-	if taken := takenBefore(earlier, &q); taken > 0 {
+	if taken := takenBefore(earlier, &q); taken > 0 && !q.empty() {
 		q.Count += taken
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}

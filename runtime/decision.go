@@ -17,7 +17,7 @@ type Decision struct {
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
-	// taken: after a denial, after Check, and if FailedOpen is set.
+	// taken: after a denial, after Check, for a count of 0, and if FailedOpen is set.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. It is 0 if Allowed.
@@ -145,7 +145,7 @@ var (
 	ErrLimited = errors.New("rate limited")
 	// ErrExceedsCapacity: the count can never pass, however long the caller waits.
 	ErrExceedsCapacity = errors.New("count exceeds capacity")
-	// ErrInvalidCount: the count is zero or negative.
+	// ErrInvalidCount: the count is negative.
 	ErrInvalidCount = errors.New("invalid count")
 	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
 	ErrInvalidPolicy = errors.New("invalid policy")

@@ -73,7 +73,7 @@ func TestFailOpenAllowsUncounted(t *testing.T) {
 
 		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "an invalid request remains an error")
-		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 0)
+		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), -1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
 		ds, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(open, runtime.KeyOf(runtime.Int(1))))

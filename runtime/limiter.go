@@ -87,9 +87,10 @@ func (l Limit) Allow(ctx context.Context) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: 1})
 }
 
-// AllowN takes n tokens if all of them are available, and otherwise none.
+// AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
+// even if the key is in debt.
 //
-// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 1,
+// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 0,
 // [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: n})
@@ -126,10 +127,10 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 // after the window of d has ended, and for a token bucket n less the tokens that have accrued since d. If d took no
 // tokens, because it was denied or FailedOpen, there is no refund. The decision has the tokens left.
 //
-// The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
-	if d.TakenAt.IsZero() && n > 0 {
+	if d.TakenAt.IsZero() && n >= 0 {
 		return h.do(ctx, Request{Op: Peek})
 	}
 	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})

@@ -86,8 +86,8 @@ func TestErrorsReturnTheZeroDecision(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	require.EqualError(t, err, `limit "limit": count exceeds capacity: 6 is more than the capacity, 5`)
 	require.Zero(t, d)
-	_, err = l.CheckN(t.Context(), 0)
-	require.EqualError(t, err, `limit "limit": invalid count: 0 is less than 1`)
+	_, err = l.CheckN(t.Context(), -1)
+	require.EqualError(t, err, `limit "limit": invalid count: -1 is less than 0`)
 	r, err := l.ReserveN(t.Context(), 11)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	require.Nil(t, r)
@@ -95,6 +95,50 @@ func TestErrorsReturnTheZeroDecision(t *testing.T) {
 	require.ErrorIs(t, l.WaitN(t.Context(), 11), runtime.ErrExceedsCapacity)
 	_, err = l.RefundN(t.Context(), runtime.Decision{}, -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
+}
+
+// A count of 0 passes even in debt: the caller wants nothing that it would have to wait for.
+func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
+	store := still()
+	limiter := runtime.NewLimiter(store)
+	l := limiter.Reservable(reservable(5), runtime.Key{})
+	zero := map[string]func() (runtime.Decision, error){
+		"AllowN":   func() (runtime.Decision, error) { return l.AllowN(t.Context(), 0) },
+		"CheckN":   func() (runtime.Decision, error) { return l.CheckN(t.Context(), 0) },
+		"RefundN":  func() (runtime.Decision, error) { return l.RefundN(t.Context(), runtime.Decision{}, 0) },
+		"ReserveN": func() (runtime.Decision, error) { r, err := l.ReserveN(t.Context(), 0); return r.Decision, err },
+		"RequireN": func() (runtime.Decision, error) { return runtime.Decision{Allowed: true}, l.RequireN(t.Context(), 0) },
+		"WaitN":    func() (runtime.Decision, error) { return runtime.Decision{Allowed: true}, l.WaitN(t.Context(), 0) },
+		"All": func() (runtime.Decision, error) {
+			ds, err := limiter.All(t.Context(), l.N(0), l.N(0))
+			require.True(t, ds.Allowed)
+			return ds.Each[1], err
+		},
+	}
+	for name, call := range zero {
+		d, err := call()
+		require.NoError(t, err, name)
+		require.True(t, d.Allowed, name)
+		require.Zero(t, d.TakenAt, "%s: nothing was taken that could be refunded", name)
+		require.Zero(t, store.Len(), "%s wrote a row", name)
+	}
+	_, err := l.ReserveN(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, -5.0, value(t, l))
+	for name, call := range zero {
+		d, err := call()
+		require.NoError(t, err, name)
+		require.True(t, d.Allowed && d.Delay == 0, "%s in debt: %+v", name, d)
+		require.Equal(t, -5.0, value(t, l), name)
+	}
+}
+
+func TestSettleOfAReservationOfZeroChargesTheUse(t *testing.T) {
+	l := runtime.NewLimiter(still()).Reservable(reservable(5), runtime.Key{})
+	r, err := l.ReserveN(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, r.Settle(t.Context(), 3))
+	require.Equal(t, 2.0, value(t, l))
 }
 
 func TestRequireReturnsADenialAsAnError(t *testing.T) {

@@ -17,7 +17,7 @@ func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // and takes nothing, if more than the policy's MaxReserved would then be in debt.
 //
 // The error is [ErrExceedsCapacity] if n is more than capacity and MaxReserved together, [ErrInvalidCount] if it is less
-// than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+// than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l ReservableLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.reserve(ctx, n)
 }
@@ -30,7 +30,7 @@ func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // ReserveN takes n tokens before they have accrued: use them after the reservation's Delay. It is denied, and takes
 // nothing, if more than the policy's MaxReserved would then be in debt.
 //
-// The error is [ErrExceedsCapacity] if n is more than MaxReserved, [ErrInvalidCount] if it is less than 1,
+// The error is [ErrExceedsCapacity] if n is more than MaxReserved, [ErrInvalidCount] if it is less than 0,
 // [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.reserve(ctx, n)

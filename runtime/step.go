@@ -53,6 +53,9 @@ func (o Op) String() string {
 // counts reports whether the request has a count.
 func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
 
+// empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
+func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
+
 // decides reports whether the request is allowed or denied: a Take or a Check.
 func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
 
@@ -86,11 +89,14 @@ type State struct {
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// A denied request, a Check and a Peek return s unchanged. So does an error, which is [ErrInvalidCount] or
-// [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
+// and a Peek. So does an error, which is [ErrInvalidCount] for a negative count, [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err
+	}
+	if q.empty() {
+		return s, r.balance(s, now), nil
 	}
 	switch q.Op {
 	case Take, Check:
@@ -118,8 +124,8 @@ func (r *Rule) refuse(q *Request) error {
 		return fmt.Errorf("%w: unknown kind %v", ErrInvalidPolicy, r.Kind)
 	case !q.counts():
 		return nil
-	case q.Count <= 0:
-		return fmt.Errorf("%w: %d is less than 1", ErrInvalidCount, q.Count)
+	case q.Count < 0:
+		return fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, q.Count)
 	}
 	switch most := r.most(q); {
 	case float64(q.Count) <= most:
@@ -257,9 +263,10 @@ type Upsert struct {
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, sliding windows, windows that start at first use, a bound on the delay, and an invalid count.
+// operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
+// row, and an invalid count.
 func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
-	if q.Op != Take || q.MaxDelay > 0 || r.refuse(&q) != nil {
+	if q.Op != Take || q.MaxDelay > 0 || q.empty() || r.refuse(&q) != nil {
 		return Upsert{}, false
 	}
 	t, ok := r.Kind.algorithm().accruesTo(r, now)

@@ -109,7 +109,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return s.backend.Do(ctx, calls)
 	}
 	if q, ok := blockRequest(calls); ok {
-		if q.Op == runtime.Take {
+		if q.Op == runtime.Take && q.Count > 0 {
 			return s.take(ctx, q, calls)
 		}
 		if d, ok := s.check(q); ok {
@@ -136,7 +136,7 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 		return runtime.Request{}, false
 	}
 	q := calls[0].Requests[0]
-	plain := (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve && q.Count > 0
+	plain := (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 
@@ -176,14 +176,14 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	return s.doWithoutBlocks(ctx, calls)
 }
 
-// check answers a Check if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
+// check answers a Check, or a request for 0 tokens, if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
 func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 	k := s.find(id{q.Policy, q.Key})
 	if k == nil {
 		return runtime.Decision{}, false
 	}
 	left := k.left(s.clock)
-	return allowed(q.Policy, left), left >= q.Count
+	return allowed(q.Policy, left), left >= max(1, q.Count)
 }
 
 // answer returns the only answer of a Do.
