@@ -215,6 +215,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	if err := whole.refuse(&q); err != nil {
 		return Decision{}, true, err
 	}
+	count := q.Count
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
 	// never pass, and only so is RetryAfter that of the sum.
 	if taken := takenBefore(earlier, &q); taken > 0 && !q.empty() {
@@ -222,7 +223,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
 	d, ok, err = b.step(whole, &q, now)
-	d.Limit = q.Policy.Name
+	d.Limit, d.Taken = q.Policy.Name, min(d.Taken, count)
 	return d, ok, err
 }
 

@@ -16,6 +16,9 @@ type Decision struct {
 	Limit string
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
+	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is 0
+	// after a denial and after Check. If FailedOpen is set, it is how many tokens may be used although none were taken.
+	Taken int64
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
 	// taken: after a denial, after Check, for a count of 0, and if FailedOpen is set.
 	TakenAt time.Time

@@ -42,7 +42,7 @@ func onError(o runtime.OnError) *runtime.Policy {
 }
 
 func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
-	passing := map[string]bool{"Allow": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
+	passing := map[string]bool{"Allow": true, "AllowUpTo": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
 	for _, o := range runtime.OnErrors() {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
@@ -65,7 +65,7 @@ func TestFailOpenAllowsUncounted(t *testing.T) {
 		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
 		d, err := limiter.Limit(open, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, FailedOpen: errDown}, d)
+		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, Taken: 1, FailedOpen: errDown}, d)
 		require.Equal(t, "allowed, uncounted", d.String())
 		all, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}))
 		require.NoError(t, err)

@@ -96,6 +96,15 @@ func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: n})
 }
 
+// AllowUpTo takes as many tokens as are available, at most n: [Decision.Taken] is how many. It is denied if there is none,
+// and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is allowed and takes
+// nothing.
+//
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowUpTo(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: TakeUpTo, Count: n})
+}
+
 // Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
 // Allow: to protect an action, take first, and Refund tokens that were not used.
 func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
@@ -175,7 +184,7 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
 // token: there are no leased tokens for an invalid request.
 func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
-	if h.policy == nil || h.policy.Lease.Tokens == 0 || q.Op != Take || q.Reserve || h.key.err != nil || h.limiter == nil {
+	if h.policy == nil || h.policy.Lease.Tokens == 0 || !q.takes() || q.Reserve || h.key.err != nil || h.limiter == nil {
 		return Decision{}, false
 	}
 	s, ok := h.limiter.store.(LocalTaker)
@@ -327,7 +336,11 @@ func (c Call) failOpen(err error) Answer {
 	}
 	answer := empty.Answers()[0]
 	for i, q := range c.Requests[:len(answer.Decisions)] {
-		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, FailedOpen: err}
+		taken := answer.Decisions[i].Taken
+		if q.Op == Take {
+			taken = q.Count // also if it is a reservation that would have been due too late
+		}
+		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, Taken: taken, FailedOpen: err}
 	}
 	return answer
 }

@@ -30,6 +30,7 @@ func verbs(limiter *runtime.Limiter) []verb {
 	taken := runtime.Decision{Allowed: true, TakenAt: epoch}
 	return []verb{
 		{"Allow", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
+		{"AllowUpTo", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.AllowUpTo(ctx, 1); return err }},
 		{"Check", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Check(ctx); return err }},
 		{"Require", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Require(ctx) }},
 		{"Reserve", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
@@ -139,6 +140,36 @@ func TestSettleOfAReservationOfZeroChargesTheUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Settle(t.Context(), 3))
 	require.Equal(t, 2.0, value(t, l))
+}
+
+func TestAllowUpToTakesWhatThereIs(t *testing.T) {
+	now := epoch
+	store := clocked(&now)
+	l := runtime.NewLimiter(store).Limit(bucket("limit", 5), runtime.Key{})
+	for _, row := range []struct {
+		n, taken int64
+		after    time.Duration
+	}{{3, 3, 0}, {3, 2, 0}, {3, 0, time.Second}, {0, 0, 0}} {
+		d, err := l.AllowUpTo(t.Context(), row.n)
+		require.NoError(t, err)
+		require.Equal(t, row.taken, d.Taken)
+		require.Equal(t, row.after, d.RetryAfter)
+		require.Equal(t, row.after == 0, d.Allowed)
+		require.Equal(t, row.taken == 0, d.TakenAt.IsZero())
+	}
+	now = now.Add(time.Hour)
+	d, err := l.AllowUpTo(t.Context(), 1000)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), d.Taken, "more than the capacity is no error")
+	d, err = l.RefundN(t.Context(), d, d.Taken-1)
+	require.NoError(t, err)
+	require.Equal(t, int64(4), d.Remaining)
+	_, err = l.AllowUpTo(t.Context(), -1)
+	require.ErrorIs(t, err, runtime.ErrInvalidCount)
+
+	reserveOnly := &runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}
+	_, err = runtime.NewLimiter(store).Limit(reserveOnly, runtime.Key{}).AllowUpTo(t.Context(), 1)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "with capacity 0 there is never a token to take")
 }
 
 func TestRequireReturnsADenialAsAnError(t *testing.T) {

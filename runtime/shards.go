@@ -72,7 +72,7 @@ func (s shards) canDecide(whole *Rule, n int) bool {
 // outOfDebt reports whether a shard exists and had no debt when it was written, but for a rounding.
 func (s State) outOfDebt() bool { return s.Exists && s.Value >= -1e-6 }
 
-// stepFuller lets the fuller of two shards decide a Take or Check alone, if it allows it without debt. The fuller of two
+// stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
 // random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
 func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok bool) {
 	i := 0
@@ -86,6 +86,10 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	}
 	alone := *q
 	alone.Reserve = false
+	if q.Op == TakeUpTo {
+		// If this shard has fewer tokens than the count, the tokens of all others are needed too.
+		alone.Op = Take
+	}
 	next, d, err := s.rules[i].Step(s.states[i], now, alone)
 	if err != nil || !d.Allowed {
 		return Decision{}, false

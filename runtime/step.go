@@ -22,6 +22,8 @@ const (
 	Charge
 	// Reset makes the key full again, as if it were new. It ignores Count.
 	Reset
+	// TakeUpTo takes as many tokens as are available, at most Count. It is denied if there are none, and ignores Reserve.
+	TakeUpTo
 
 	endOfOps // every operation before it has an entry in the table ops
 )
@@ -34,6 +36,8 @@ var ops [endOfOps]opTraits = [...]opTraits{
 	Refund: {name: "Refund", counts: true},
 	Charge: {name: "Charge", counts: true},
 	Reset:  {name: "Reset"},
+
+	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
 }
 
 // opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
@@ -56,8 +60,11 @@ func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
 // empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
 func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
 
-// decides reports whether the request is allowed or denied: a Take or a Check.
+// decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
 func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
+
+// takes reports whether the request takes tokens if it is allowed.
+func (q *Request) takes() bool { return q.Op == Take || q.Op == TakeUpTo }
 
 // late reports whether a delay is longer than the request accepts.
 func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
@@ -99,6 +106,9 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		return s, r.balance(s, now), nil
 	}
 	switch q.Op {
+	case TakeUpTo:
+		q = Request{Op: Take, Count: r.takeable(s, now, q.Count)}
+		fallthrough
 	case Take, Check:
 		s, d := r.decide(s, now, &q)
 		return s, d, nil
@@ -107,6 +117,9 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		s = r.refund(s, now, &q)
 	case Charge:
 		s = r.Kind.algorithm().take(r, s, now, float64(q.Count))
+		d := r.balance(s, now)
+		d.Taken, d.TakenAt = q.Count, instant(now)
+		return s, d, nil
 	case Reset:
 		s = State{}
 	default:
@@ -144,6 +157,10 @@ func (r *Rule) most(q *Request) float64 {
 	switch {
 	case !q.decides():
 		return 2 * MaxTokens // so that the largest reservation can be cancelled
+	case q.Op == TakeUpTo && r.Capacity > 0:
+		return 2 * MaxTokens // more than the capacity, because the count is only a bound
+	case q.Op == TakeUpTo:
+		return 0
 	case q.Reserve:
 		return r.Capacity + min(r.Debt, Unbounded)
 	}
@@ -175,13 +192,30 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	d := r.balance(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == Take {
-		d.TakenAt = instant(now)
+		d.Taken, d.TakenAt = q.Count, instant(now)
 	}
 	return next, d
 }
 
-// need returns the tokens that must be available for a Take or Check to pass.
-func (r *Rule) need(q *Request) float64 { return float64(q.Count) - r.debt(q) }
+// takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
+// denied.
+func (r *Rule) takeable(s State, now int64, count int64) int64 {
+	tokens, allowance := r.Kind.algorithm().available(r, s, now)
+	n := max(1, min(count, wholeTokens(tokens, allowance)))
+	// The sum in wholeTokens may round up to a whole number that the comparison in enough does not reach.
+	if n > 1 && !r.enough(s, now, float64(n)) {
+		n--
+	}
+	return n
+}
+
+// need returns the tokens that must be available for a request that decides to pass.
+func (r *Rule) need(q *Request) float64 {
+	if q.Op == TakeUpTo {
+		return 1
+	}
+	return float64(q.Count) - r.debt(q)
+}
 
 // debt returns how many of the tokens of a request may be missing.
 func (r *Rule) debt(q *Request) float64 {
@@ -302,7 +336,7 @@ func (u *Upsert) Take(s State) (after State, taken bool) {
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d := r.balance(s, now)
-	d.TakenAt = instant(now)
+	d.Taken, d.TakenAt = q.Count, instant(now)
 	if q.Reserve {
 		d.Delay = r.until(s, now, 0)
 	}

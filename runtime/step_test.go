@@ -81,6 +81,11 @@ func TestTokenBucketTable(t *testing.T) {
 		{"1h", charge(5), "yes; value -5, full after 2m30s"},
 		{"1h", take(0), "yes; value -5, full after 2m30s"},
 		{"1h", reserve(0), "yes; value -5, full after 2m30s"},
+		// As many as there are: none in debt, and then the whole tokens.
+		{"1h", upTo(3), "no, retry after 36s; value -5, full after 2m30s"},
+		{"1h45s", upTo(3), "yes; value 0.5, full after 1m57s"},
+		{"1h54s", upTo(3), "yes; value 0, full after 2m0s"},
+		{"2h", upTo(100), "yes; value 0, full after 2m0s"},
 	})
 }
 

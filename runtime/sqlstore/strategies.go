@@ -130,7 +130,7 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 // deniesTake reports whether a take among the calls was denied.
 func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
 	for i, a := range answers {
-		if a.Err == nil && !a.Allowed() && calls[i].Requests[0].Op == runtime.Take {
+		if op := calls[i].Requests[0].Op; a.Err == nil && !a.Allowed() && (op == runtime.Take || op == runtime.TakeUpTo) {
 			return true
 		}
 	}

@@ -152,6 +152,24 @@ func operations() []clause {
 			s.clock.Add(time.Minute)
 			s.wantValue(bucket(), "k", -80)
 		}},
+		{"UpTo", "TakeUpTo takes as many tokens as there are, at most its count", func(s *subject) {
+			policies := append(append(kinds(), leased()...), denyCached())
+			for _, kind := range runtime.Kinds() {
+				policies = append(policies, shards(kind))
+			}
+			for _, p := range policies {
+				for i, want := range []int64{3, 3, 3, 1, 0, 0} {
+					d := s.decide(p, "k", runtime.Request{Op: runtime.TakeUpTo, Count: 3})
+					if d.Taken != want || d.Allowed != (want > 0) || d.Allowed == d.TakenAt.IsZero() || d.Allowed == (d.RetryAfter > 0) {
+						s.broken("%s: decision %d on up to 3 of 10 tokens is %+v", p.Name, i, d)
+					}
+				}
+				s.wantValue(p, "k", 0)
+				if d := s.decide(p, "more", runtime.Request{Op: runtime.TakeUpTo, Count: 1000}); d.Taken != 10 {
+					s.broken("%s: the decision on up to 1,000 of 10 tokens is %+v", p.Name, d)
+				}
+			}
+		}},
 		{"Reset", "after a reset a key is like a new one, without its debt", func(s *subject) {
 			for _, p := range kinds() {
 				s.take(p, "k", 10)

@@ -87,7 +87,7 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 		return runtime.Decision{}, false
 	}
 	d := allowed(p, left)
-	d.TakenAt = time.Unix(0, b.takenAt).UTC()
+	d.Taken, d.TakenAt = n, time.Unix(0, b.takenAt).UTC()
 	return d, true
 }
 
@@ -109,7 +109,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return s.backend.Do(ctx, calls)
 	}
 	if q, ok := blockRequest(calls); ok {
-		if q.Op == runtime.Take && q.Count > 0 {
+		if q.Op != runtime.Check && q.Count > 0 {
 			return s.take(ctx, q, calls)
 		}
 		if d, ok := s.check(q); ok {
@@ -136,7 +136,7 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 		return runtime.Request{}, false
 	}
 	q := calls[0].Requests[0]
-	plain := (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
+	plain := (q.Op == runtime.Take || q.Op == runtime.TakeUpTo || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 
@@ -147,7 +147,7 @@ const timeout = 10 * time.Second
 // may spend the block first.
 const attempts = 3
 
-// take answers a Take from the key's block, and waits for a new block if need be.
+// take answers a Take, or a TakeUpTo of its whole count, from the key's block, and waits for a new block if need be.
 func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

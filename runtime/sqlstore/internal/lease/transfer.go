@@ -120,8 +120,12 @@ type refund struct {
 func (s *Store) beginRefunds(calls []runtime.Call) (refunds []refund) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
-			needs := q.Op == runtime.Take || q.Op == runtime.Check || q.Op == runtime.Peek
-			if !needs || !leases(q) {
+			switch q.Op {
+			case runtime.Take, runtime.TakeUpTo, runtime.Check, runtime.Peek:
+			default:
+				continue
+			}
+			if !leases(q) {
 				continue
 			}
 			s.mu.Lock()
