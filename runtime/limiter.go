@@ -56,21 +56,21 @@ type Handle struct {
 	key     Key
 }
 
-// Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Peek, Refund,
-// Reset and Wait. It is a small value: make one for each request, or keep it.
+// Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Charge, Peek,
+// Refund, Reset and Wait. It is a small value: make one for each request, or keep it.
 type Limit struct {
 	handle
 }
 
 // ReservableLimit is a handle for one key of a [Policy] whose tokens may also be reserved before they have accrued. It
-// also has the methods of [Limit], such as Allow, and those of [Handle]: Peek, Refund, Reset and Wait.
+// also has the methods of [Limit], such as Allow, and those of [Handle]: Charge, Peek, Refund, Reset and Wait.
 type ReservableLimit struct {
 	taking
 }
 
 // ReserveOnlyLimit is a handle for one key of a [Policy] with capacity 0: tokens never accumulate, so that they can only
-// be reserved, each for the instant at which it accrues. It also has the methods of [Handle]: Peek, Refund, Reset and
-// Wait.
+// be reserved, each for the instant at which it accrues. It also has the methods of [Handle]: Charge, Peek, Refund,
+// Reset and Wait.
 type ReserveOnlyLimit struct {
 	handle
 }
@@ -143,6 +143,19 @@ func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, err
 		return h.do(ctx, Request{Op: Peek})
 	}
 	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
+}
+
+// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
+// may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
+// [Decision.FullAfter]. A limit without reservations can be in debt too. For a sliding window, the debt ends with the
+// window after the one of the charge, however large it is; a fixed window and a token bucket pay it back at their rate.
+// The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be used.
+//
+// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection was
+// lost while the request was executed. If n is 0, nothing is charged. The error is [ErrInvalidCount] if n is less than 0,
+// [ErrExceedsCapacity] if it is more than 2*[MaxTokens], [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (h Handle) Charge(ctx context.Context, n int64) (Decision, error) {
+	return h.do(ctx, Request{Op: Charge, Count: n})
 }
 
 // Peek returns the number of tokens left, and takes none.

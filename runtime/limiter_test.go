@@ -36,6 +36,7 @@ func verbs(limiter *runtime.Limiter) []verb {
 		{"Reserve", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
 		{"Wait", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Wait(ctx) }},
 		{"Refund", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Refund(ctx, taken); return err }},
+		{"Charge", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Charge(ctx, 1); return err }},
 		{"Peek", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Peek(ctx); return err }},
 		{"Reset", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Reset(ctx) }},
 		{"All", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := limiter.All(ctx, l); return err }},
@@ -170,6 +171,38 @@ func TestAllowUpToTakesWhatThereIs(t *testing.T) {
 	reserveOnly := &runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}
 	_, err = runtime.NewLimiter(store).Limit(reserveOnly, runtime.Key{}).AllowUpTo(t.Context(), 1)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "with capacity 0 there is never a token to take")
+}
+
+func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
+	now := epoch
+	limiter := runtime.NewLimiter(clocked(&now))
+	l := limiter.Limit(bucket("limit", 5), runtime.Key{})
+	d, err := l.Charge(t.Context(), 8)
+	require.NoError(t, err)
+	require.Equal(t, runtime.Decision{
+		Limit: "limit", Allowed: true, Taken: 8, TakenAt: now, Value: -3, FullAfter: 8 * time.Second,
+	}, d)
+	denied, err := l.Allow(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 4*time.Second, denied.RetryAfter)
+	d, err = l.RefundN(t.Context(), d, d.Taken)
+	require.NoError(t, err)
+	require.Equal(t, 5.0, d.Value)
+
+	only := limiter.ReserveOnly(&runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}, runtime.Key{})
+	_, err = only.Charge(t.Context(), 7)
+	require.NoError(t, err)
+	r, err := only.Reserve(t.Context())
+	require.NoError(t, err)
+	require.False(t, r.Allowed)
+	require.Equal(t, 3*time.Second, r.RetryAfter, "the debt of 7 must fall to 4 before one more token fits into 5")
+
+	_, err = l.Charge(t.Context(), 2*runtime.MaxTokens)
+	require.NoError(t, err)
+	_, err = l.Charge(t.Context(), 2*runtime.MaxTokens+1)
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+	_, err = l.Charge(t.Context(), -1)
+	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 }
 
 func TestRequireReturnsADenialAsAnError(t *testing.T) {

@@ -47,8 +47,8 @@ type Policy struct {
 	// mean one row.
 	Shards int
 	// Timeout bounds the time of a decision; 0 leaves it to the caller's context. After the timeout the store counts as
-	// failed, although it may have taken the tokens. Timeout does not apply to Peek, Refund, Reset, Settle and Cancel,
-	// nor inside a transaction of the caller.
+	// failed, although it may have taken the tokens. Timeout does not apply to Charge, Peek, Refund, Reset, Settle and
+	// Cancel, nor inside a transaction of the caller.
 	Timeout time.Duration
 	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen].
 	OnError OnError
