@@ -28,6 +28,9 @@ type Decision struct {
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
+	// Jitter is how much later than after RetryAfter or Delay the client should come, at most the policy's Jitter. For the
+	// same key and the same instant at which its tokens are due, it is the same.
+	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
 	// are estimated from two shards, unless all of them were needed to decide.
 	Remaining int64
@@ -38,6 +41,15 @@ type Decision struct {
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
+}
+
+// RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
+// It is 0 if the request was allowed.
+func (d Decision) RetryIn() time.Duration {
+	if d.Allowed {
+		return 0
+	}
+	return time.Duration(addSaturating(int64(d.RetryAfter), int64(d.Jitter)))
 }
 
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
@@ -64,6 +76,15 @@ type Decisions struct {
 	// Each holds the decision of each limit, in the order of the items. If a limit denies, the others are Allowed if they
 	// would have passed, although they were not taken from.
 	Each []Decision
+}
+
+// RetryIn returns the largest RetryIn of the denials among Each.
+func (ds Decisions) RetryIn() time.Duration {
+	longest := time.Duration(0)
+	for _, d := range ds.Each {
+		longest = max(longest, d.RetryIn())
+	}
+	return longest
 }
 
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
@@ -167,14 +188,15 @@ var (
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
 )
 
-// LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal.
+// LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal. It
+// says when to retry including the jitter: see [Decision.RetryIn].
 type LimitedError struct {
 	Decision
 }
 
 // Error returns the limit that denied the request, and when to retry.
 func (e *LimitedError) Error() string {
-	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryAfter))
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryIn()))
 }
 
 // Unwrap returns [ErrLimited].

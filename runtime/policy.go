@@ -52,6 +52,10 @@ type Policy struct {
 	Timeout time.Duration
 	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen].
 	OnError OnError
+	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at once:
+	// see [Decision.RetryIn] and [Reservation.Delay]; Wait sleeps for as long. It is a fixed part of Jitter for each key and
+	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
+	Jitter time.Duration
 	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
 	// process refunds may become available that much later.
 	DenyCache time.Duration
@@ -93,6 +97,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
 	case p.Timeout < 0 || p.Timeout > MaxPeriod:
 		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
+	case p.Jitter < 0 || p.Jitter > MaxPeriod:
+		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
 	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
 		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
 	case p.OnError > FailOpen:

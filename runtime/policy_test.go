@@ -66,6 +66,7 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Shards, p.Capacity = 6, 5 }, "capacity 5 over 6 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Shards, p.MaxReserved = 6, 5 }, "maxReserved 5 over 6 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Timeout = -1 }, "timeout -1ns is not between 0s and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Jitter = -1 }, "jitter -1ns is not between 0s and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.DenyCache = -1 }, "denyCache -1ns is not between 0s and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.Lease.Tokens = 5 }, "a lease for 0s is not between 1ns and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.Lease.For = 5 }, "a lease of 0 tokens is not between 1 and the capacity, 10"},

@@ -63,13 +63,13 @@ type Reservation struct {
 // Never is the result of [Reservation.Delay] for a denied reservation: the longest duration.
 const Never time.Duration = math.MaxInt64
 
-// Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. It does not
-// change afterwards.
+// Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. If it is not
+// 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change afterwards.
 func (r *Reservation) Delay() time.Duration {
 	if !r.Allowed {
 		return Never
 	}
-	return r.Decision.Delay
+	return time.Duration(addSaturating(int64(r.Decision.Delay), int64(r.Jitter)))
 }
 
 // Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once, and
@@ -141,7 +141,7 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // process that wait for one key of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
-// both a [*LimitedError] and [context.DeadlineExceeded]. If the context ends while WaitN waits, the tokens are refunded,
+// both a [*LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline. If the context ends while WaitN waits, the tokens are refunded,
 // and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
@@ -188,7 +188,7 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 		if err != nil || d.Allowed {
 			return d, err
 		}
-		if err := sleep(ctx, d.RetryAfter); err != nil {
+		if err := sleep(ctx, jittered(ctx, d.RetryAfter, d.Jitter)); err != nil {
 			return Decision{}, h.wrap(err)
 		}
 	}
@@ -196,7 +196,7 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 
 // sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
 func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
-	err := sleep(ctx, d.Delay)
+	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter))
 	if err == nil {
 		return nil
 	}
@@ -204,6 +204,15 @@ func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
 		return fmt.Errorf("%w, and the tokens could not be refunded: %w", h.wrap(err), refundErr)
 	}
 	return h.wrap(err)
+}
+
+// jittered returns a wait with its jitter, or without it if the context would end first.
+func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
+	longer := time.Duration(addSaturating(int64(wait), int64(jitter)))
+	if left, limited := timeLeft(ctx); limited && longer >= left {
+		return wait
+	}
+	return longer
 }
 
 // sleep waits for d, or until the context ends.

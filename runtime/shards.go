@@ -124,6 +124,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
 	}
+	whole.addJitter(&d, now)
 	return d, nil
 }
 

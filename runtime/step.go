@@ -194,6 +194,7 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	if d.Allowed && q.Op == Take {
 		d.Taken, d.TakenAt = q.Count, instant(now)
 	}
+	r.addJitter(&d, now)
 	return next, d
 }
 
@@ -339,6 +340,7 @@ func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d.Taken, d.TakenAt = q.Count, instant(now)
 	if q.Reserve {
 		d.Delay = r.until(s, now, 0)
+		r.addJitter(&d, now)
 	}
 	return d
 }

@@ -28,6 +28,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"shards-changed":       judgeShards,
 	"timeout-changed":      judgeTimeout,
 	"on-error-changed":     judgeOnError,
+	"jitter-changed":       judgeJitter,
 	"deny-cache-changed":   judgeDenyCache,
 	"lease-changed":        judgeLease,
 	"durability-changed":   judgeDurability,
@@ -225,6 +226,21 @@ func judgeOnError(j *judgement, p pair, _ []spec.Change) {
 	}
 	j.class(Tightened)
 	j.note(Rule, "While the store fails, no request passes: calls return the error.")
+}
+
+func judgeJitter(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.Jitter, p.new.Policy.Jitter
+	if is < was {
+		j.class(Loosened)
+	} else {
+		// The rule grants as much, but clients that wait as they are told use less of it.
+		j.class(Tightened)
+	}
+	if is == 0 {
+		j.note(Calls, "Clients are told to retry exactly when their tokens are due. Many that wait for the same instant come back at once.")
+		return
+	}
+	j.note(Calls, "The limit grants as many tokens as before. Denied clients are told to retry up to %s after their tokens are due, and Wait and the delays of reservations are longer by as much.", words.Duration(is))
 }
 
 func judgeDenyCache(j *judgement, p pair, _ []spec.Change) {

@@ -144,6 +144,13 @@ func onErrorWords(l *Limit) []string {
 	return nil
 }
 
+func jitterWords(l *Limit) []string {
+	if l.Policy.Jitter == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Clients are told to retry up to %s later than necessary, so that they do not all come back at once.", words.Duration(l.Policy.Jitter))}
+}
+
 func denyCacheWords(l *Limit) []string {
 	if l.Policy.DenyCache == 0 {
 		return nil

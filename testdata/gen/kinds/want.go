@@ -270,6 +270,26 @@ var policyFailsOpen = runtime.Policy{
 	OnError:  runtime.FailOpen,
 }
 
+// Spread limits requests by this rule.
+//
+// Fixed window: 5 per minute.
+// Windows begin at 00:00 UTC, and every minute.
+// Clients are told to retry up to 10s later than necessary, so that they do not all come back at once.
+// Worst case: 10 in any minute.
+func (l *Limits) Spread() runtime.Limit {
+	return l.limiter().Limit(&policySpread, runtime.Key{})
+}
+
+var policySpread = runtime.Policy{
+	Name:     "spread",
+	Kind:     runtime.FixedWindow,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Start:    runtime.StartOffset(0),
+	Jitter:   10 * time.Second,
+}
+
 // FailsClosed limits requests by this rule.
 //
 // Token bucket: 5 per minute, at most 5 at once.
@@ -386,6 +406,7 @@ func Policies() []*runtime.Policy {
 		&policyLongAgo,
 		&policyFirstUse,
 		&policyFailsOpen,
+		&policySpread,
 		&policyFailsClosed,
 		&policyShort,
 		&policyLeased,
