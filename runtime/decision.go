@@ -20,7 +20,7 @@ type Decision struct {
 	// after a denial and after Check. If FailedOpen is set, it is how many tokens may be used although none were taken.
 	Taken int64
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
-	// taken: after a denial, after Check, for a count of 0, and if FailedOpen is set.
+	// taken: after a denial, after Check, for a count of 0, and if FailedOpen or FailedLocal is set.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. It is 0 if Allowed.
@@ -41,7 +41,14 @@ type Decision struct {
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
+	// FailedLocal, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
+	// FailLocal, so this process has decided from its memory: the store has not counted the tokens, and they cannot be
+	// refunded.
+	FailedLocal error
 }
+
+// uncounted reports whether the store has not counted the tokens of an allowed request.
+func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
 
 // RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
 // It is 0 if the request was allowed.
@@ -54,6 +61,10 @@ func (d Decision) RetryIn() time.Duration {
 
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
 func (d Decision) String() string {
+	if d.FailedLocal != nil {
+		d.FailedLocal = nil
+		return d.String() + ", decided locally"
+	}
 	switch {
 	case d.FailedOpen != nil:
 		return "allowed, uncounted"
@@ -90,7 +101,7 @@ func (ds Decisions) RetryIn() time.Duration {
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
 func (ds Decisions) String() string {
 	var by []string
-	uncounted := ""
+	uncounted, locally := "", ""
 	for _, d := range ds.Each {
 		if !d.Allowed {
 			by = append(by, strconv.Quote(d.Limit))
@@ -98,14 +109,17 @@ func (ds Decisions) String() string {
 		if d.FailedOpen != nil {
 			uncounted = ", uncounted"
 		}
+		if d.FailedLocal != nil {
+			locally = ", decided locally"
+		}
 	}
 	switch {
 	case ds.Allowed:
-		return "allowed" + uncounted
+		return "allowed" + uncounted + locally
 	case len(by) == 0:
 		return "denied"
 	}
-	return fmt.Sprintf("denied by %s, retry after %v", strings.Join(by, " and "), rough(ds.RetryAfter))
+	return fmt.Sprintf("denied by %s, retry after %v%s", strings.Join(by, " and "), rough(ds.RetryAfter), locally)
 }
 
 // Balance is the number of tokens that a limit has left for one key.

@@ -36,7 +36,8 @@
 //   - A denied request changes nothing, and neither does one for which Step returns an error.
 //   - A clock that goes back creates no tokens, and an edit of the policy creates none beyond the new capacity.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
-//     its store fails, and [Decision.FailedOpen] marks those.
+//     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
+//     allows, and [Decision.FailedLocal] marks those.
 //
 // # Non-guarantees
 //

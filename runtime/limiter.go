@@ -19,6 +19,8 @@ import (
 type Limiter struct {
 	store   Store
 	waiters waitQueue
+	// local decides while the store fails.
+	local localMemory
 	// inTx means that store is in a transaction of the caller.
 	inTx bool
 }
@@ -279,7 +281,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 }
 
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If
-// the store fails, the call passes without it, provided that each of its limits fails open.
+// the store fails, the call is decided without it, provided that each of its limits allows that by its OnError.
 func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
@@ -289,7 +291,7 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	bounded := ctx
-	// In a transaction of the caller neither timeouts nor FailOpen apply: a cancelled or failed statement ends it, so
+	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
 	// that the caller has to roll back anyway.
 	if !l.inTx {
 		var cancel context.CancelFunc
@@ -304,10 +306,10 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || !c.failsOpen() || errors.Is(ctx.Err(), context.Canceled) {
+	if l.inTx || c.failsClosed() || errors.Is(ctx.Err(), context.Canceled) {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
-	answer := c.failOpen(err)
+	answer := l.decideWithout(c, err)
 	return answer.Decisions, answer.Err
 }
 
@@ -330,14 +332,14 @@ func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
 }
 
-// failsOpen reports whether all limits of a call let it pass if the store fails.
-func (c Call) failsOpen() bool {
+// failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
+func (c Call) failsClosed() bool {
 	for i := range c.Requests {
-		if q := &c.Requests[i]; !q.decides() || q.Policy.OnError != FailOpen {
-			return false
+		if q := &c.Requests[i]; !q.decides() || q.Policy.OnError == FailClosed {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // failOpen returns an answer that allows a call for which the store has failed with err.

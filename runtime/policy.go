@@ -50,7 +50,7 @@ type Policy struct {
 	// failed, although it may have taken the tokens. Timeout does not apply to Charge, Peek, Refund, Reset, Settle and
 	// Cancel, nor inside a transaction of the caller.
 	Timeout time.Duration
-	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen].
+	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen] and [Decision.FailedLocal].
 	OnError OnError
 	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at once:
 	// see [Decision.RetryIn] and [Reservation.Delay]; Wait sleeps for as long. It is a fixed part of Jitter for each key and
@@ -101,8 +101,8 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
 	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
 		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
-	case p.OnError > FailOpen:
-		return fmt.Sprintf("%v is neither FailClosed nor FailOpen", p.OnError)
+	case p.OnError > FailLocal:
+		return fmt.Sprintf("%v is not FailClosed, FailOpen or FailLocal", p.OnError)
 	case p.Durability > DurabilityFull:
 		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
 	}
@@ -258,10 +258,19 @@ const (
 	// within the limit's timeout or the caller's deadline. Require and Wait cannot report a request that passed this way,
 	// so check at the start of the program that the store is ready.
 	FailOpen
+	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each [Limiter] has a
+	// memory of its own, in which a key is full at first: n processes together may allow n times as much as the limit, in
+	// addition to what the store has allowed. The store never counts what was taken from memory. When it is back, it decides
+	// again, and the memory keeps its counts for the next failure. A store fails in the same cases as with FailOpen, and for
+	// the same methods: Charge, Peek, Refund and Reset return the error.
+	//
+	// The memory holds up to 65,536 rows, in about 10 MB. If more keys are used, those not used for the longest time are
+	// full again.
+	FailLocal
 )
 
 // OnErrors returns every OnError.
-func OnErrors() []OnError { return []OnError{FailClosed, FailOpen} }
+func OnErrors() []OnError { return []OnError{FailClosed, FailOpen, FailLocal} }
 
 // String returns the word used in limits.yaml: "closed".
 func (o OnError) String() string {
@@ -270,6 +279,8 @@ func (o OnError) String() string {
 		return "closed"
 	case FailOpen:
 		return "open"
+	case FailLocal:
+		return "local"
 	}
 	return fmt.Sprintf("OnError(%d)", uint8(o))
 }

@@ -42,14 +42,14 @@ func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 		return nil, err
 	}
 	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used.
-	if d.FailedOpen != nil {
+	if d.uncounted() {
 		n = 0
 	}
 	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
 }
 
 // Reservation is a number of tokens taken, possibly before they have accrued. If it was not Allowed, no tokens were
-// taken. If it FailedOpen, none were taken either, and Settle charges the whole use. A Reservation may be used by several
+// taken. If it FailedOpen or FailedLocal, the store has taken none either, and Settle charges the whole use. A Reservation may be used by several
 // goroutines.
 type Reservation struct {
 	Decision
@@ -149,8 +149,11 @@ func (h Handle) WaitN(ctx context.Context, n int64) error {
 	if err == nil && !d.Allowed {
 		d, err = h.waitInQueue(ctx, n)
 	}
-	if err != nil || d.FailedOpen != nil {
+	if err != nil {
 		return err
+	}
+	if d.uncounted() {
+		n = 0
 	}
 	return h.sleepOrRefund(ctx, d, n)
 }
@@ -197,8 +200,11 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 // sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
 func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
 	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter))
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case n == 0:
+		return h.wrap(err)
 	}
 	if refundErr := h.refund(ctx, d, n); refundErr != nil {
 		return fmt.Errorf("%w, and the tokens could not be refunded: %w", h.wrap(err), refundErr)

@@ -233,7 +233,7 @@ var randomValues = map[string][]string{
 	"shards":      {"", "1", "2", "10", "1024", "1025"},
 	"start":       {"", "", "0s", "8h", "2026-01-01T00:00:00Z", "first use", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "3650d"},
 	"timeout":     {"", "50ms", "1ns", "3650d", "3651d"},
-	"onError":     {"", "open", "closed"},
+	"onError":     {"", "open", "closed", "local"},
 	"jitter":      {"", "10s", "3650d", "1ns"},
 	"denyCache":   {"", "1s", "3650d", "1ns"},
 	"lease":       {"", "", "{tokens: 1, for: 1ns}", "{tokens: 10, for: 200ms}", "{tokens: 2, for: 3650d}", "{tokens: 0, for: 1s}"},

@@ -138,6 +138,8 @@ func onErrorWords(l *Limit) []string {
 	switch {
 	case p.OnError == runtime.FailOpen:
 		return []string{failure + ", requests are allowed and not counted."}
+	case p.OnError == runtime.FailLocal:
+		return []string{failure + ", each process decides by the same rule from its own memory."}
 	case p.Timeout > 0:
 		return []string{failure + ", no request is allowed and the call returns the error."}
 	}

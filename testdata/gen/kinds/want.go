@@ -270,6 +270,25 @@ var policyFailsOpen = runtime.Policy{
 	OnError:  runtime.FailOpen,
 }
 
+// FailsLocal limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// If the store fails or takes longer than 1s, each process decides by the same rule from its own memory.
+// Worst case: 10 in any minute.
+func (l *Limits) FailsLocal() runtime.Limit {
+	return l.limiter().Limit(&policyFailsLocal, runtime.Key{})
+}
+
+var policyFailsLocal = runtime.Policy{
+	Name:     "failsLocal",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Timeout:  time.Second,
+	OnError:  runtime.FailLocal,
+}
+
 // Spread limits requests by this rule.
 //
 // Fixed window: 5 per minute.
@@ -406,6 +425,7 @@ func Policies() []*runtime.Policy {
 		&policyLongAgo,
 		&policyFirstUse,
 		&policyFailsOpen,
+		&policyFailsLocal,
 		&policySpread,
 		&policyFailsClosed,
 		&policyShort,
