@@ -223,7 +223,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
 	d, ok, err = b.step(whole, &q, now)
-	d.Limit, d.Taken = q.Policy.Name, min(d.Taken, count)
+	d.Limit, d.Policy, d.Taken = q.Policy.Name, q.Policy, min(d.Taken, count)
 	return d, ok, err
 }
 

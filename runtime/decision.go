@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,8 @@ import (
 type Decision struct {
 	// Limit is the name of the limit.
 	Limit string
+	// Policy is the policy by which the store decided; do not change it. It is nil in the zero Decision.
+	Policy *Policy
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
 	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is 0
@@ -38,6 +39,9 @@ type Decision struct {
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no other request takes tokens.
 	FullAfter time.Duration
+	// ResetAfter is how long it takes until the current window ends. It is 0 for kinds without windows, and if windows start
+	// at first use and none has begun.
+	ResetAfter time.Duration
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
@@ -134,6 +138,8 @@ type Balance struct {
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
 	FullAfter time.Duration
+	// ResetAfter is how long it takes until the current window ends; see [Decision.ResetAfter].
+	ResetAfter time.Duration
 }
 
 // String returns the balance in words: "19 of 20 left, full after 6s".
@@ -145,25 +151,18 @@ func (b Balance) String() string {
 	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
 }
 
-// rough rounds a duration up to a readable text: to hours from 100 hours on, to minutes from 100 minutes on, to seconds
-// from 10 seconds on, and below to three or four digits.
+// rough rounds a duration up to what a person reads at a glance: to hours from 100 hours on, to minutes from an hour on,
+// to seconds from a second on, and below to milliseconds.
 func rough(d time.Duration) string {
-	// Rounding up would overflow.
-	if d > math.MaxInt64-time.Hour {
-		return d.String()
-	}
-	unit := time.Nanosecond
-	for _, u := range []struct{ from, unit time.Duration }{
-		{100 * time.Hour, time.Hour},
-		{100 * time.Minute, time.Minute},
-		{10 * time.Second, time.Second},
-		{10 * time.Millisecond, time.Millisecond},
-		{10 * time.Microsecond, time.Microsecond},
-	} {
-		if d >= u.from {
-			unit = u.unit
-			break
-		}
+	unit := time.Millisecond
+	switch {
+	case d >= 100*time.Hour:
+		// Hours alone, because the longest duration rounded up to hours is no duration any more.
+		return fmt.Sprintf("%dh", (d-1)/time.Hour+1)
+	case d >= time.Hour:
+		unit = time.Minute
+	case d >= time.Second:
+		unit = time.Second
 	}
 	// Duration.String writes 1h as 1h0m0s.
 	text := ((d + unit - 1) / unit * unit).String()

@@ -65,7 +65,7 @@ func TestFailOpenAllowsUncounted(t *testing.T) {
 		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
 		d, err := limiter.Limit(open, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, Taken: 1, FailedOpen: errDown}, d)
+		require.Equal(t, runtime.Decision{Limit: "limit", Policy: open, Allowed: true, Taken: 1, FailedOpen: errDown}, d)
 		require.Equal(t, "allowed, uncounted", d.String())
 		all, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}))
 		require.NoError(t, err)

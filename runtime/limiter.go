@@ -166,7 +166,9 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	if err != nil {
 		return Balance{}, err
 	}
-	return Balance{Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
+	return Balance{
+		Limit: d.Limit, Capacity: h.policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+	}, nil
 }
 
 // Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
@@ -355,7 +357,7 @@ func (c Call) failOpen(err error) Answer {
 		if q.Op == Take {
 			taken = q.Count // also if it is a reservation that would have been due too late
 		}
-		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, Taken: taken, FailedOpen: err}
+		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
 	}
 	return answer
 }

@@ -180,7 +180,7 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	d, err := l.Charge(t.Context(), 8)
 	require.NoError(t, err)
 	require.Equal(t, runtime.Decision{
-		Limit: "limit", Allowed: true, Taken: 8, TakenAt: now, Value: -3, FullAfter: 8 * time.Second,
+		Limit: "limit", Policy: bucket("limit", 5), Allowed: true, Taken: 8, TakenAt: now, Value: -3, FullAfter: 8 * time.Second,
 	}, d)
 	denied, err := l.Allow(t.Context())
 	require.NoError(t, err)
@@ -213,7 +213,9 @@ func TestRequireReturnsADenialAsAnError(t *testing.T) {
 	require.ErrorAs(t, err, &limited)
 	require.ErrorIs(t, err, runtime.ErrLimited)
 	require.EqualError(t, err, `limit "limit": rate limited, retry after 1s`)
-	require.Equal(t, runtime.Decision{Limit: "limit", RetryAfter: time.Second, FullAfter: 2 * time.Second}, limited.Decision)
+	require.Equal(t, runtime.Decision{
+		Limit: "limit", Policy: bucket("limit", 2), RetryAfter: time.Second, FullAfter: 2 * time.Second,
+	}, limited.Decision)
 }
 
 func TestAllTakesFromAllOrNone(t *testing.T) {
@@ -291,22 +293,67 @@ func TestZeroValuesDeny(t *testing.T) {
 	require.ErrorIs(t, (&runtime.Reservation{}).Cancel(t.Context()), runtime.ErrNotReserved)
 }
 
+// ResetAfter is the end of the window that the decision belongs to.
+func TestResetAfterIsTheEndOfTheWindow(t *testing.T) {
+	window := func(kind runtime.Kind, start runtime.Start) *runtime.Policy {
+		return &runtime.Policy{Name: "limit", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10, Start: start}
+	}
+	hourly := runtime.StartOffset(10 * time.Minute)
+	sharded := window(runtime.FixedWindow, hourly)
+	sharded.Shards = 3
+	for name, row := range map[string]struct {
+		policy *runtime.Policy
+		at     time.Duration // of a take and, later, a denial and a peek
+		later  time.Duration
+		want   [2]time.Duration
+	}{
+		"token bucket":        {bucket("limit", 10), 0, time.Minute, [2]time.Duration{}},
+		"fixed window":        {window(runtime.FixedWindow, hourly), 0, 9 * time.Minute, [2]time.Duration{10 * time.Minute, time.Minute}},
+		"the next window":     {window(runtime.FixedWindow, hourly), 0, 10 * time.Minute, [2]time.Duration{10 * time.Minute, time.Hour}},
+		"sliding window":      {window(runtime.SlidingWindow, hourly), 0, 15 * time.Minute, [2]time.Duration{10 * time.Minute, 55 * time.Minute}},
+		"the clock goes back": {window(runtime.FixedWindow, hourly), 0, -time.Minute, [2]time.Duration{10 * time.Minute, 11 * time.Minute}},
+		"back over a start":   {window(runtime.FixedWindow, hourly), 10 * time.Minute, -time.Minute, [2]time.Duration{time.Hour, 61 * time.Minute}},
+		"first use":           {window(runtime.FixedWindow, runtime.StartFirstUse()), 0, 15 * time.Minute, [2]time.Duration{time.Hour, 45 * time.Minute}},
+		"first use, ended":    {window(runtime.FixedWindow, runtime.StartFirstUse()), 0, time.Hour, [2]time.Duration{time.Hour, 0}},
+		"shards":              {sharded, 0, 9 * time.Minute, [2]time.Duration{10 * time.Minute, time.Minute}},
+	} {
+		now := epoch.Add(row.at)
+		l := runtime.NewLimiter(clocked(&now)).Limit(row.policy, runtime.Key{})
+		d, err := l.AllowN(t.Context(), 10)
+		require.NoError(t, err)
+		require.Same(t, row.policy, d.Policy, name)
+		require.Equal(t, row.want[0], d.ResetAfter, name)
+		now = now.Add(row.later)
+		d, err = l.CheckN(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, row.want[1], d.ResetAfter, name)
+		b, err := l.Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, row.want[1], b.ResetAfter, name)
+	}
+}
+
 func TestDecisionInWords(t *testing.T) {
 	require.Equal(t, "allowed, 19 left", runtime.Decision{Allowed: true, Remaining: 19}.String())
 	require.Equal(t, "reserved, use after 6s", runtime.Decision{Allowed: true, Delay: 6 * time.Second}.String())
 	for wait, text := range map[time.Duration]string{
-		1:                             "1ns",
-		1234567:                       "1.235ms",
+		1:                             "1ms",
+		1234567:                       "2ms",
 		333333334:                     "334ms",
 		5999999999:                    "6s",
 		6 * time.Second:               "6s",
+		6*time.Second + 1:             "7s",
+		599 * time.Second:             "9m59s",
+		1163 * time.Second:            "19m23s",
+		42_780 * time.Second:          "11h53m",
+		3601 * time.Second:            "1h1m",
 		65*time.Second + 1:            "1m6s",
 		1 * time.Hour:                 "1h",
 		3900 * time.Second:            "1h5m",
 		6001 * time.Second:            "1h41m",
 		2763000 * time.Second:         "768h",
 		2764799800 * time.Millisecond: "768h",
-		runtime.Never:                 "2562047h47m16.854775807s",
+		runtime.Never:                 "2562048h",
 	} {
 		require.Equal(t, "denied, retry after "+text, runtime.Decision{RetryAfter: wait}.String())
 	}

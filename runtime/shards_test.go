@@ -392,7 +392,7 @@ func TestStepShardsEqualsBatch(t *testing.T) {
 				require.InDelta(t, left.Value, got.Value, 1e-9*(1+math.Abs(left.Value)), "%+v of %+v", q, p)
 				latest = now
 			}
-			got.Limit, got.Value, got.Remaining = p.Name, decision.Value, decision.Remaining
+			got.Limit, got.Policy, got.Value, got.Remaining = p.Name, &p, decision.Value, decision.Remaining
 			require.Equal(t, decision, got, "%+v of %+v", q, p)
 			now = now.Add(d.jump(p))
 		}

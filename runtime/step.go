@@ -243,11 +243,31 @@ func (r *Rule) refund(s State, now int64, q *Request) State {
 func (r *Rule) balance(s State, now int64) Decision {
 	tokens, allowance := r.Kind.algorithm().available(r, s, now)
 	d := Decision{Allowed: true, Remaining: wholeTokens(tokens, allowance), Value: tokens}
+	if r.Kind.Windowed() {
+		d.ResetAfter = r.resetAfter(s, now)
+	}
 	// Not until: it would calculate the tokens once more, for every decision.
 	if !(tokens-r.Capacity >= -allowance) {
 		d.FullAfter = wait(now, r.search(s, now, r.Capacity))
 	}
 	return d
+}
+
+// resetAfter returns how long after now the current window ends, or 0 if there is none or it does not end.
+func (r *Rule) resetAfter(s State, now int64) time.Duration {
+	at := now
+	if s.Exists {
+		// If the clock has gone back, the later window stays the current one.
+		at = max(now, s.TS)
+	}
+	end := r.WindowEnd(at)
+	switch {
+	case r.FirstUse && s.Exists:
+		end = addSaturating(s.TS, r.Period)
+	case end == math.MaxInt64:
+		return 0
+	}
+	return max(0, time.Duration(end-now))
 }
 
 // until returns how long after now s has need tokens.

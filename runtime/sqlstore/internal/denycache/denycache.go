@@ -183,6 +183,7 @@ func (d denial) after(elapsed time.Duration) runtime.Decision {
 	decision := d.decision
 	decision.RetryAfter -= elapsed
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
+	decision.ResetAfter = max(0, decision.ResetAfter-elapsed)
 	return decision
 }
 

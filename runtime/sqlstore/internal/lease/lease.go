@@ -87,13 +87,14 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 		return runtime.Decision{}, false
 	}
 	d := allowed(p, left)
+	d.ResetAfter = b.resetAfter()
 	d.Taken, d.TakenAt = n, time.Unix(0, b.takenAt).UTC()
 	return d, true
 }
 
 // allowed returns the decision on a request that leaves left tokens in the block.
 func allowed(p *runtime.Policy, left int64) runtime.Decision {
-	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}
+	return runtime.Decision{Limit: p.Name, Policy: p, Allowed: true, Remaining: left, Value: float64(left)}
 }
 
 // find returns nil for a key that has neither a block nor a bypass.
@@ -183,7 +184,11 @@ func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 		return runtime.Decision{}, false
 	}
 	left := k.left(s.clock)
-	return allowed(q.Policy, left), left >= max(1, q.Count)
+	d := allowed(q.Policy, left)
+	if b := k.block.Load(); b != nil {
+		d.ResetAfter = b.resetAfter()
+	}
+	return d, left >= max(1, q.Count)
 }
 
 // answer returns the only answer of a Do.

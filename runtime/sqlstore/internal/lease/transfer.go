@@ -68,6 +68,7 @@ func (s *Store) useBlockLocked(k *key, a runtime.Answer, now, nowByStore time.Ti
 		b := &block{takenAt: a.At}
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
+			b.windowEnd = now.Add(time.Duration(end - a.At))
 		}
 		b.left.Store(k.policy.Lease.Tokens)
 		b.end, b.endByStore = now.Add(lasts), nowByStore.Add(lasts)
