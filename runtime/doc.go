@@ -19,8 +19,8 @@
 //
 // A [Limiter] connects a Store with handles that have the methods of a policy: [Limit], [ReservableLimit] and
 // [ReserveOnlyLimit]. A Store executes batches of calls, each of which passes as a whole or not at all. [Batch] is the
-// part that all stores share, and [MemStore] the smallest store. The store of package sqlstore keeps the counts in an
-// SQL database.
+// part that all stores share, and [MemStore] the smallest store, with transactions for tests. The store of package sqlstore
+// keeps the counts in an SQL database.
 //
 // # Guarantees
 //
