@@ -26,7 +26,7 @@ var typeAliases = []alias{
 var errorAliases = []alias{
 	{"ErrLimited", "ErrLimited is wrapped by every [*LimitedError]."},
 	{"ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help."},
-	{"ErrInvalidCount", "ErrInvalidCount is returned for a count that is zero or negative."},
+	{"ErrInvalidCount", "ErrInvalidCount is returned for a negative count."},
 	{"ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled."},
 }
 

@@ -218,7 +218,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	}
 	if !q.usesRows() {
 		d, err := q.withoutRows()
-		d.Limit = q.Policy.Name
+		d.Limit, d.Policy = q.Policy.Name, q.Policy
 		return d, true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
@@ -228,9 +228,10 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	if err := whole.refuse(&q); err != nil {
 		return b.refused(whole, q, err, now)
 	}
+	count := q.Count
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
 	// never pass, and only so is RetryAfter that of the sum.
-	if taken := takenBefore(earlier, &q); taken > 0 {
+	if taken := takenBefore(earlier, &q); taken > 0 && !q.empty() {
 		q.Count += taken
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
@@ -239,7 +240,10 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		return b.refused(whole, q, err, now)
 	}
 	d = q.Policy.Mode.Applied(d)
-	d.Limit = q.Policy.Name
+	d.Limit, d.Policy, d.Taken = q.Policy.Name, q.Policy, min(d.Taken, count)
+	if q.Policy.Mode == ModeShadow && q.Op == TakeUpTo && d.Taken < count {
+		d.Shadowed, d.Taken = true, count
+	}
 	return d, ok, nil
 }
 
@@ -257,7 +261,7 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 	d, ok, err := b.step(whole, &q, now)
 	d.Allowed = false
 	d = q.Policy.Mode.Applied(d)
-	d.Limit = q.Policy.Name
+	d.Limit, d.Policy = q.Policy.Name, q.Policy
 	return d, ok, err
 }
 

@@ -87,7 +87,6 @@ func TestInvalidCallDoesNotFailOtherCalls(t *testing.T) {
 		"no policy":        {request(nil, take(1)), runtime.ErrInvalidPolicy},
 		"the zero policy":  {request(&runtime.Policy{}, take(1)), runtime.ErrInvalidPolicy},
 		"too many shards":  {request(&runtime.Policy{Name: "other", Shards: math.MaxInt}, take(1)), runtime.ErrInvalidPolicy},
-		"count 0":          {request(p, take(0)), runtime.ErrInvalidCount},
 		"count below 0":    {request(p, take(math.MinInt64)), runtime.ErrInvalidCount},
 		"count beyond":     {request(p, take(6)), runtime.ErrExceedsCapacity},
 		"count far beyond": {request(p, take(math.MaxInt64)), runtime.ErrExceedsCapacity},
@@ -119,6 +118,7 @@ func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 		allowed  bool
 		left     float64
 	}{
+		{[]runtime.Request{take(2), take(0), take(3), take(0)}, true, 0},
 		{[]runtime.Request{take(2), take(3)}, true, 0},
 		{[]runtime.Request{take(1), take(1), take(1)}, true, 2},
 		{[]runtime.Request{take(5)}, true, 0},

@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +13,17 @@ import (
 type Decision struct {
 	// Limit is the name of the limit.
 	Limit string
+	// Policy is the policy by which the store decided; do not change it. It is nil in the zero Decision.
+	Policy *Policy
 	// Allowed reports whether the tokens were taken or, from Check, would have been taken.
 	Allowed bool
+	// Taken is how many tokens the request has taken: its count, or for AllowUpTo the tokens that were available. It is 0
+	// after a denial and after Check. If the request passes uncounted, because FailedOpen is set or because of the policy's
+	// Mode, it is how many tokens may be used although none were taken.
+	Taken int64
 	// TakenAt is when the tokens were taken, by the clock of the store; Refund needs it. It is zero if no tokens were
-	// taken: after a denial, after Check, if FailedOpen is set, and if the policy's Mode lets a request pass uncounted.
+	// taken: after a denial, after Check, for a count of 0, if FailedOpen or FailedLocal is set, and if the policy's Mode
+	// lets a request pass uncounted.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. It is 0 if Allowed, and [Never] if the policy's Mode is [ModeBlock].
@@ -25,6 +31,9 @@ type Decision struct {
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
+	// Jitter is how much later than after RetryAfter or Delay the client should come, at most the policy's Jitter. For the
+	// same key and the same instant at which its tokens are due, it is the same.
+	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
 	// are estimated from two shards, unless all of them were needed to decide. For a limit that is off or unlimited,
 	// Remaining and Value are [MaxTokens].
@@ -36,13 +45,36 @@ type Decision struct {
 	// Shadowed reports that the policy's Mode is [ModeShadow], and that [ModeEnforce] would have denied the request or,
 	// for a reservation, delayed it. The request is Allowed at once. If it would have been denied, no tokens were taken.
 	Shadowed bool
+	// ResetAfter is how long it takes until the current window ends. It is 0 for kinds without windows, and if windows start
+	// at first use and none has begun.
+	ResetAfter time.Duration
 	// FailedOpen, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
 	// FailOpen, so the request is Allowed, but was not counted.
 	FailedOpen error
+	// FailedLocal, if not nil, is the error of a store that could not decide, or not in time. The policy's OnError is
+	// FailLocal, so this process has decided from its memory: the store has not counted the tokens, and they cannot be
+	// refunded.
+	FailedLocal error
+}
+
+// uncounted reports whether the store has not counted the tokens of an allowed request.
+func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
+
+// RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
+// It is 0 if the request was allowed.
+func (d Decision) RetryIn() time.Duration {
+	if d.Allowed {
+		return 0
+	}
+	return time.Duration(addSaturating(int64(d.RetryAfter), int64(d.Jitter)))
 }
 
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
 func (d Decision) String() string {
+	if d.FailedLocal != nil {
+		d.FailedLocal = nil
+		return d.String() + ", decided locally"
+	}
 	switch {
 	case d.FailedOpen != nil:
 		return "allowed, uncounted"
@@ -75,10 +107,19 @@ type Decisions struct {
 	Each []Decision
 }
 
+// RetryIn returns the largest RetryIn of the denials among Each.
+func (ds Decisions) RetryIn() time.Duration {
+	longest := time.Duration(0)
+	for _, d := range ds.Each {
+		longest = max(longest, d.RetryIn())
+	}
+	return longest
+}
+
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
 func (ds Decisions) String() string {
 	var by, shadows []string
-	uncounted := ""
+	uncounted, locally := "", ""
 	for _, d := range ds.Each {
 		if !d.Allowed {
 			by = append(by, strconv.Quote(d.Limit))
@@ -89,18 +130,21 @@ func (ds Decisions) String() string {
 		if d.FailedOpen != nil {
 			uncounted = ", uncounted"
 		}
+		if d.FailedLocal != nil {
+			locally = ", decided locally"
+		}
 	}
 	switch {
 	case ds.Allowed && len(shadows) > 0:
 		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, strings.Join(shadows, " and "))
 	case ds.Allowed:
-		return "allowed" + uncounted
+		return "allowed" + uncounted + locally
 	case len(by) == 0:
 		return "denied"
 	case ds.RetryAfter == Never:
 		return fmt.Sprintf("denied by %s, no retry passes", strings.Join(by, " and "))
 	}
-	return fmt.Sprintf("denied by %s, retry after %v", strings.Join(by, " and "), rough(ds.RetryAfter))
+	return fmt.Sprintf("denied by %s, retry after %v%s", strings.Join(by, " and "), rough(ds.RetryAfter), locally)
 }
 
 // Balance is the number of tokens that a limit has left for one key.
@@ -116,6 +160,8 @@ type Balance struct {
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
 	FullAfter time.Duration
+	// ResetAfter is how long it takes until the current window ends; see [Decision.ResetAfter].
+	ResetAfter time.Duration
 }
 
 // String returns the balance in words: "19 of 20 left, full after 6s".
@@ -130,25 +176,18 @@ func (b Balance) String() string {
 	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
 }
 
-// rough rounds a duration up to a readable text: to hours from 100 hours on, to minutes from 100 minutes on, to seconds
-// from 10 seconds on, and below to three or four digits.
+// rough rounds a duration up to what a person reads at a glance: to hours from 100 hours on, to minutes from an hour on,
+// to seconds from a second on, and below to milliseconds.
 func rough(d time.Duration) string {
-	// Rounding up would overflow.
-	if d > math.MaxInt64-time.Hour {
-		return d.String()
-	}
-	unit := time.Nanosecond
-	for _, u := range []struct{ from, unit time.Duration }{
-		{100 * time.Hour, time.Hour},
-		{100 * time.Minute, time.Minute},
-		{10 * time.Second, time.Second},
-		{10 * time.Millisecond, time.Millisecond},
-		{10 * time.Microsecond, time.Microsecond},
-	} {
-		if d >= u.from {
-			unit = u.unit
-			break
-		}
+	unit := time.Millisecond
+	switch {
+	case d >= 100*time.Hour:
+		// Hours alone, because the longest duration rounded up to hours is no duration any more.
+		return fmt.Sprintf("%dh", (d-1)/time.Hour+1)
+	case d >= time.Hour:
+		unit = time.Minute
+	case d >= time.Second:
+		unit = time.Second
 	}
 	// Duration.String writes 1h as 1h0m0s.
 	text := ((d + unit - 1) / unit * unit).String()
@@ -168,7 +207,7 @@ var (
 	ErrLimited = errors.New("rate limited")
 	// ErrExceedsCapacity: the count can never pass, however long the caller waits.
 	ErrExceedsCapacity = errors.New("count exceeds capacity")
-	// ErrInvalidCount: the count is zero or negative.
+	// ErrInvalidCount: the count is negative.
 	ErrInvalidCount = errors.New("invalid count")
 	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
 	ErrInvalidPolicy = errors.New("invalid policy")
@@ -187,7 +226,8 @@ var (
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
 )
 
-// LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal.
+// LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal. It
+// says when to retry including the jitter: see [Decision.RetryIn].
 type LimitedError struct {
 	Decision
 }
@@ -197,7 +237,7 @@ func (e *LimitedError) Error() string {
 	if e.RetryAfter == Never {
 		return fmt.Sprintf("limit %q: %v, no retry passes", e.Limit, ErrLimited)
 	}
-	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryAfter))
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryIn()))
 }
 
 // Unwrap returns [ErrLimited].

@@ -19,8 +19,8 @@
 //
 // A [Limiter] connects a Store with handles that have the methods of a policy: [Limit], [ReservableLimit] and
 // [ReserveOnlyLimit]. A Store executes batches of calls, each of which passes as a whole or not at all. [Batch] is the
-// part that all stores share, and [MemStore] the smallest store. The store of package sqlstore keeps the counts in an
-// SQL database.
+// part that all stores share, and [MemStore] the smallest store, with transactions for tests. The store of package sqlstore
+// keeps the counts in an SQL database.
 //
 // # Guarantees
 //
@@ -40,7 +40,8 @@
 //     than 0. Changes to and fro create nothing. A fixed window that ends forgets what was used beyond the capacity and
 //     MaxReserved of the policy in force, so that a lowered limit grants its next window.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
-//     its store fails, and [Decision.FailedOpen] marks those.
+//     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
+//     allows, and [Decision.FailedLocal] marks those.
 //
 // # Non-guarantees
 //

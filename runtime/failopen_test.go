@@ -42,13 +42,13 @@ func onError(o runtime.OnError) *runtime.Policy {
 }
 
 func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
-	passing := map[string]bool{"Allow": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
+	passing := map[string]bool{"Allow": true, "AllowUpTo": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
 	for _, o := range runtime.OnErrors() {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
 			for _, v := range verbs(limiter) {
 				err := v.call(t.Context(), limiter.Reservable(onError(o), runtime.Key{}))
-				if o == runtime.FailOpen && passing[v.name] {
+				if o != runtime.FailClosed && passing[v.name] {
 					require.NoError(t, err, v.name)
 					continue
 				}
@@ -65,7 +65,7 @@ func TestFailOpenAllowsUncounted(t *testing.T) {
 		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
 		d, err := limiter.Limit(open, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, runtime.Decision{Limit: "limit", Allowed: true, FailedOpen: errDown}, d)
+		require.Equal(t, runtime.Decision{Limit: "limit", Policy: open, Allowed: true, Taken: 1, FailedOpen: errDown}, d)
 		require.Equal(t, "allowed, uncounted", d.String())
 		all, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}))
 		require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestFailOpenAllowsUncounted(t *testing.T) {
 
 		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "an invalid request remains an error")
-		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 0)
+		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), -1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
 		ds, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(open, runtime.KeyOf(runtime.Int(1))))

@@ -19,6 +19,8 @@ import (
 type Limiter struct {
 	store   Store
 	waiters waitQueue
+	// local decides while the store fails.
+	local localMemory
 	// inTx means that store is in a transaction of the caller.
 	inTx bool
 }
@@ -56,21 +58,21 @@ type Handle struct {
 	key     Key
 }
 
-// Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Peek, Refund,
-// Reset and Wait. It is a small value: make one for each request, or keep it.
+// Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Charge, Peek,
+// Refund, Reset and Wait. It is a small value: make one for each request, or keep it.
 type Limit struct {
 	handle
 }
 
 // ReservableLimit is a handle for one key of a [Policy] whose tokens may also be reserved before they have accrued. It
-// also has the methods of [Limit], such as Allow, and those of [Handle]: Peek, Refund, Reset and Wait.
+// also has the methods of [Limit], such as Allow, and those of [Handle]: Charge, Peek, Refund, Reset and Wait.
 type ReservableLimit struct {
 	taking
 }
 
 // ReserveOnlyLimit is a handle for one key of a [Policy] with capacity 0: tokens never accumulate, so that they can only
-// be reserved, each for the instant at which it accrues. It also has the methods of [Handle]: Peek, Refund, Reset and
-// Wait.
+// be reserved, each for the instant at which it accrues. It also has the methods of [Handle]: Charge, Peek, Refund,
+// Reset and Wait.
 type ReserveOnlyLimit struct {
 	handle
 }
@@ -87,12 +89,22 @@ func (l Limit) Allow(ctx context.Context) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: 1})
 }
 
-// AllowN takes n tokens if all of them are available, and otherwise none.
+// AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
+// even if the key is in debt.
 //
-// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 1,
+// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 0,
 // [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: n})
+}
+
+// AllowUpTo takes as many tokens as are available, at most n: [Decision.Taken] is how many. It is denied if there is none,
+// and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is allowed and takes
+// nothing.
+//
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowUpTo(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: TakeUpTo, Count: n})
 }
 
 // Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
@@ -126,13 +138,26 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 // after the window of d has ended, and for a token bucket n less the tokens that have accrued since d. If d took no
 // tokens, because it was denied or FailedOpen, there is no refund. The decision has the tokens left.
 //
-// The error is [ErrInvalidCount] if n is less than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
-	if d.TakenAt.IsZero() && n > 0 {
+	if d.TakenAt.IsZero() && n >= 0 {
 		return h.do(ctx, Request{Op: Peek})
 	}
 	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
+}
+
+// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
+// may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
+// [Decision.FullAfter]. A limit without reservations can be in debt too. A token bucket pays the debt back at its rate. A
+// window that ends forgets the part of the debt beyond MaxReserved, and so does a sliding window with the window after it.
+// The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be used.
+//
+// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection was
+// lost while the request was executed. If n is 0, nothing is charged. The error is [ErrInvalidCount] if n is less than 0,
+// [ErrExceedsCapacity] if it is more than 2*[MaxTokens], [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (h Handle) Charge(ctx context.Context, n int64) (Decision, error) {
+	return h.do(ctx, Request{Op: Charge, Count: n})
 }
 
 // Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [MaxTokens].
@@ -145,7 +170,9 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	if modes[h.policy.Mode].allows {
 		capacity = MaxTokens
 	}
-	return Balance{Limit: d.Limit, Capacity: capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter}, nil
+	return Balance{
+		Limit: d.Limit, Capacity: capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+	}, nil
 }
 
 // Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
@@ -178,7 +205,7 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
 // token: there are no leased tokens for an invalid request.
 func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
-	if h.policy == nil || h.policy.Lease.Tokens == 0 || q.Op != Take || q.Reserve || h.key.err != nil || h.limiter == nil {
+	if h.policy == nil || h.policy.Lease.Tokens == 0 || !q.takes() || q.Reserve || h.key.err != nil || h.limiter == nil {
 		return Decision{}, false
 	}
 	s, ok := h.limiter.store.(LocalTaker)
@@ -260,7 +287,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 }
 
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If
-// the store fails, the call passes without it, provided that each of its limits fails open.
+// the store fails, the call is decided without it, provided that each of its limits allows that by its OnError.
 func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
@@ -273,7 +300,7 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 		return answer.Decisions, answer.Err
 	}
 	bounded := ctx
-	// In a transaction of the caller neither timeouts nor FailOpen apply: a cancelled or failed statement ends it, so
+	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
 	// that the caller has to roll back anyway.
 	if !l.inTx {
 		var cancel context.CancelFunc
@@ -288,10 +315,10 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || !c.failsOpen() || errors.Is(ctx.Err(), context.Canceled) {
+	if l.inTx || c.failsClosed() || errors.Is(ctx.Err(), context.Canceled) {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
-	answer := c.failOpen(err)
+	answer := l.decideWithout(c, err)
 	return answer.Decisions, answer.Err
 }
 
@@ -314,18 +341,18 @@ func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
 }
 
-// failsOpen reports whether all limits of a call let it pass if the store fails.
-func (c Call) failsOpen() bool {
+// failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
+func (c Call) failsClosed() bool {
 	for i := range c.Requests {
-		if !c.Requests[i].failsOpen() {
-			return false
+		if c.Requests[i].failsClosed() {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-func (q *Request) failsOpen() bool {
-	return q.decides() && (q.Policy.OnError == FailOpen || q.Policy.Mode == ModeShadow || !q.usesRows())
+func (q *Request) failsClosed() bool {
+	return !q.decides() || q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow && q.usesRows()
 }
 
 // failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
@@ -341,7 +368,11 @@ func (c Call) failOpen(err error) Answer {
 		if !q.usesRows() {
 			continue
 		}
-		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Allowed: true, FailedOpen: err}
+		taken := answer.Decisions[i].Taken
+		if q.Op == Take {
+			taken = q.Count // also if it is a reservation that would have been due too late
+		}
+		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
 	}
 	return answer
 }

@@ -96,7 +96,11 @@ func (q *Request) withoutRows() (Decision, error) {
 	if !modes[q.Policy.Mode].allows {
 		return Decision{RetryAfter: Never}, nil
 	}
-	return Decision{Allowed: true, Remaining: MaxTokens, Value: MaxTokens}, nil
+	d := Decision{Allowed: true, Remaining: MaxTokens, Value: MaxTokens}
+	if q.Op == Take || q.Op == TakeUpTo {
+		d.Taken = q.Count
+	}
+	return d, nil
 }
 
 // withoutStore returns the answer to a call of which no request uses rows.

@@ -195,6 +195,50 @@ func TestStepAgreesWithExactRationals(t *testing.T) {
 	require.Greater(t, tally.denied, tally.steps/10)
 }
 
+// TakeUpTo is the Take of the largest count that passes, found here by bisection.
+func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
+	d, partial := roll(5), 0
+	for range randomSteps() / traceSteps {
+		p := d.policy(t)
+		if d.IntN(10) == 0 {
+			p = d.hugePolicy(t)
+		}
+		rule, state, now := p.Rule(""), runtime.State{}, epoch.UnixNano()
+		for i := 0; i < traceSteps && now < lastInstant && p.Capacity > 0; i++ {
+			now += int64(d.jump(p))
+			n := 1 + d.Int64N(2*p.Capacity)
+			passes := func(k int64) bool {
+				_, d, err := rule.Step(state, now, check(k))
+				return err == nil && d.Allowed
+			}
+			low, high := int64(0), min(n, p.Capacity)+1
+			for low+1 < high {
+				if middle := low + (high-low)/2; passes(middle) {
+					low = middle
+				} else {
+					high = middle
+				}
+			}
+			want := take(max(1, low))
+			wantState, wantDecision, err := rule.Step(state, now, want)
+			require.NoError(t, err)
+			next, got, err := rule.Step(state, now, upTo(n))
+			require.NoError(t, err)
+			require.Equal(t, wantDecision, got, "up to %d of %+v in %+v", n, p, state)
+			require.Equal(t, wantState, next)
+			require.Equal(t, low, got.Taken)
+			if low > 0 && low < n {
+				partial++
+			}
+			if state = next; d.IntN(3) == 0 {
+				state, _, err = rule.Step(state, now, d.request(p))
+				require.NoError(t, err)
+			}
+		}
+	}
+	require.Greater(t, partial, randomSteps()/20)
+}
+
 // Beyond a thousand million tokens the allowance is less than the precision of a float64, so that rounding decides more
 // of the requests. Only the others are compared.
 func TestStepAgreesWithExactRationalsForHugeNumbers(t *testing.T) {

@@ -47,11 +47,15 @@ type Policy struct {
 	// mean one row.
 	Shards int
 	// Timeout bounds the time of a decision; 0 leaves it to the caller's context. After the timeout the store counts as
-	// failed, although it may have taken the tokens. Timeout does not apply to Peek, Refund, Reset, Settle and Cancel,
-	// nor inside a transaction of the caller.
+	// failed, although it may have taken the tokens. Timeout does not apply to Charge, Peek, Refund, Reset, Settle and
+	// Cancel, nor inside a transaction of the caller.
 	Timeout time.Duration
-	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen].
+	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen] and [Decision.FailedLocal].
 	OnError OnError
+	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at once:
+	// see [Decision.RetryIn] and [Reservation.Delay]; Wait sleeps for as long. It is a fixed part of Jitter for each key and
+	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
+	Jitter time.Duration
 	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
 	// process refunds may become available that much later.
 	DenyCache time.Duration
@@ -99,10 +103,12 @@ func (p *Policy) problem() string {
 		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
 	case p.Timeout < 0 || p.Timeout > MaxPeriod:
 		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
+	case p.Jitter < 0 || p.Jitter > MaxPeriod:
+		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
 	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
 		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
-	case p.OnError > FailOpen:
-		return fmt.Sprintf("%v is neither FailClosed nor FailOpen", p.OnError)
+	case p.OnError > FailLocal:
+		return fmt.Sprintf("%v is not FailClosed, FailOpen or FailLocal", p.OnError)
 	case p.Durability > DurabilityFull:
 		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
 	}
@@ -265,10 +271,19 @@ const (
 	// within the limit's timeout or the caller's deadline. Require and Wait cannot report a request that passed this way,
 	// so check at the start of the program that the store is ready.
 	FailOpen
+	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each [Limiter] has a
+	// memory of its own, in which a key is full at first: n processes together may allow n times as much as the limit, in
+	// addition to what the store has allowed. The store never counts what was taken from memory. When it is back, it decides
+	// again, and the memory keeps its counts for the next failure. A store fails in the same cases as with FailOpen, and for
+	// the same methods: Charge, Peek, Refund and Reset return the error.
+	//
+	// The memory holds up to 65,536 rows, in about 10 MB. If more keys are used, those not used for the longest time are
+	// full again.
+	FailLocal
 )
 
 // OnErrors returns every OnError.
-func OnErrors() []OnError { return []OnError{FailClosed, FailOpen} }
+func OnErrors() []OnError { return []OnError{FailClosed, FailOpen, FailLocal} }
 
 // String returns the word used in limits.yaml: "closed".
 func (o OnError) String() string {
@@ -277,6 +292,8 @@ func (o OnError) String() string {
 		return "closed"
 	case FailOpen:
 		return "open"
+	case FailLocal:
+		return "local"
 	}
 	return fmt.Sprintf("OnError(%d)", uint8(o))
 }

@@ -66,12 +66,13 @@ func TestInvalidPolicyIsRefused(t *testing.T) {
 		{func(p *runtime.Policy) { p.Shards, p.Capacity = 6, 5 }, "capacity 5 over 6 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Shards, p.MaxReserved = 6, 5 }, "maxReserved 5 over 6 shards leaves a shard without a token"},
 		{func(p *runtime.Policy) { p.Timeout = -1 }, "timeout -1ns is not between 0s and 87600h0m0s"},
+		{func(p *runtime.Policy) { p.Jitter = -1 }, "jitter -1ns is not between 0s and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.DenyCache = -1 }, "denyCache -1ns is not between 0s and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.Lease.Tokens = 5 }, "a lease for 0s is not between 1ns and 87600h0m0s"},
 		{func(p *runtime.Policy) { p.Lease.For = 5 }, "a lease of 0 tokens is not between 1 and the capacity, 10"},
 		{func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 11, For: 1} }, "a lease of 11 tokens is not between 1 and the capacity, 10"},
 		{func(p *runtime.Policy) { p.Lease, p.Start = runtime.Lease{Tokens: 1, For: 1}, runtime.StartFirstUse() }, "windows that start at first use cannot be leased: their end is not known in advance"},
-		{func(p *runtime.Policy) { p.OnError = 2 }, "OnError(2) is neither FailClosed nor FailOpen"},
+		{func(p *runtime.Policy) { p.OnError = 3 }, "OnError(3) is not FailClosed, FailOpen or FailLocal"},
 		{func(p *runtime.Policy) { p.Durability = 3 }, "Durability(3) is not DurabilityDefault, DurabilityRelaxed or DurabilityFull"},
 	} {
 		p := valid
@@ -94,7 +95,7 @@ func TestStartReportsItsMode(t *testing.T) {
 
 func TestStringsAreTheWordsOfLimitsYAML(t *testing.T) {
 	require.Equal(t, "[token bucket fixed window sliding window]", fmt.Sprint(runtime.Kinds()))
-	require.Equal(t, "[closed open]", fmt.Sprint(runtime.OnErrors()))
+	require.Equal(t, "[closed open local]", fmt.Sprint(runtime.OnErrors()))
 	require.Equal(t, "[relaxed full]", fmt.Sprint(runtime.Durabilities()))
 }
 

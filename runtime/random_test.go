@@ -21,8 +21,9 @@ func charge(n int64) runtime.Request { return runtime.Request{Op: runtime.Charge
 func reserve(n int64) runtime.Request {
 	return runtime.Request{Op: runtime.Take, Count: n, Reserve: true}
 }
-func peek() runtime.Request  { return runtime.Request{Op: runtime.Peek} }
-func reset() runtime.Request { return runtime.Request{Op: runtime.Reset} }
+func upTo(n int64) runtime.Request { return runtime.Request{Op: runtime.TakeUpTo, Count: n} }
+func peek() runtime.Request        { return runtime.Request{Op: runtime.Peek} }
+func reset() runtime.Request       { return runtime.Request{Op: runtime.Reset} }
 
 // within returns q with a MaxDelay.
 func within(d time.Duration, q runtime.Request) runtime.Request {

@@ -17,7 +17,7 @@ func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // and takes nothing, if more than the policy's MaxReserved would then be in debt.
 //
 // The error is [ErrExceedsCapacity] if n is more than capacity and MaxReserved together, [ErrInvalidCount] if it is less
-// than 1, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+// than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l ReservableLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.reserve(ctx, n)
 }
@@ -30,7 +30,7 @@ func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {
 // ReserveN takes n tokens before they have accrued: use them after the reservation's Delay. It is denied, and takes
 // nothing, if more than the policy's MaxReserved would then be in debt.
 //
-// The error is [ErrExceedsCapacity] if n is more than MaxReserved, [ErrInvalidCount] if it is less than 1,
+// The error is [ErrExceedsCapacity] if n is more than MaxReserved, [ErrInvalidCount] if it is less than 0,
 // [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l ReserveOnlyLimit) ReserveN(ctx context.Context, n int64) (*Reservation, error) {
 	return l.reserve(ctx, n)
@@ -43,14 +43,14 @@ func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	}
 	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used: the limit would have
 	// counted it.
-	if d.FailedOpen != nil {
+	if d.uncounted() {
 		n = 0
 	}
 	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
 }
 
 // Reservation is a number of tokens taken, possibly before they have accrued. If it was not Allowed, no tokens were
-// taken. If it FailedOpen, none were taken either, and Settle charges the whole use. A Reservation may be used by several
+// taken. If it FailedOpen or FailedLocal, the store has taken none either, and Settle charges the whole use. A Reservation may be used by several
 // goroutines.
 type Reservation struct {
 	Decision
@@ -65,13 +65,13 @@ type Reservation struct {
 // not help: the longest duration.
 const Never time.Duration = math.MaxInt64
 
-// Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. It does not
-// change afterwards.
+// Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. If it is not
+// 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change afterwards.
 func (r *Reservation) Delay() time.Duration {
 	if !r.Allowed {
 		return Never
 	}
-	return r.Decision.Delay
+	return time.Duration(addSaturating(int64(r.Decision.Delay), int64(r.Jitter)))
 }
 
 // Cancel refunds all of the tokens, even if ctx has ended, because that is when it is needed. It can be called once, and
@@ -105,8 +105,8 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 // settle refunds rest tokens, or charges them if rest is negative.
 func (r *Reservation) settle(ctx context.Context, rest int64) error {
 	switch {
-	case r.TakenAt.IsZero() && r.FailedOpen == nil:
-		// The policy's Mode has let it pass uncounted, and its use is not counted either.
+	case r.Shadowed && r.TakenAt.IsZero():
+		// ModeShadow has let it pass uncounted, and its use is not counted either.
 		return nil
 	case rest > 0:
 		return r.handle.refund(ctx, r.Decision, rest)
@@ -149,8 +149,9 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // process that wait for one key of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
-// both a [*LimitedError] and [context.DeadlineExceeded]. If no retry would pass, because the policy's Mode is [ModeBlock],
-// it returns a [*LimitedError] at once. If the context ends while WaitN waits, the tokens are refunded,
+// both a [*LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
+// If no retry would pass, because the policy's Mode is [ModeBlock], it returns a [*LimitedError] at once. If the context
+// ends while WaitN waits, the tokens are refunded,
 // and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
@@ -158,8 +159,11 @@ func (h Handle) WaitN(ctx context.Context, n int64) error {
 	if err == nil && !d.Allowed {
 		d, err = h.waitInQueue(ctx, n)
 	}
-	if err != nil || d.FailedOpen != nil {
+	if err != nil {
 		return err
+	}
+	if d.uncounted() {
+		n = 0
 	}
 	return h.sleepOrRefund(ctx, d, n)
 }
@@ -201,7 +205,7 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 		if err != nil || d.Allowed {
 			return d, err
 		}
-		if err := sleep(ctx, d.RetryAfter); err != nil {
+		if err := sleep(ctx, jittered(ctx, d.RetryAfter, d.Jitter)); err != nil {
 			return Decision{}, h.wrap(err)
 		}
 	}
@@ -209,14 +213,26 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 
 // sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
 func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
-	err := sleep(ctx, d.Delay)
-	if err == nil {
+	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter))
+	switch {
+	case err == nil:
 		return nil
+	case n == 0:
+		return h.wrap(err)
 	}
 	if refundErr := h.refund(ctx, d, n); refundErr != nil {
 		return fmt.Errorf("%w, and the tokens could not be refunded: %w", h.wrap(err), refundErr)
 	}
 	return h.wrap(err)
+}
+
+// jittered returns a wait with its jitter, or without it if the context would end first.
+func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
+	longer := time.Duration(addSaturating(int64(wait), int64(jitter)))
+	if left, limited := timeLeft(ctx); limited && longer >= left {
+		return wait
+	}
+	return longer
 }
 
 // sleep waits for d, or until the context ends.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"time"
 )
 
 // algorithm is the arithmetic of one [Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
@@ -72,6 +73,9 @@ type Rule struct {
 	Kind Kind
 	// FirstUse says that windows begin at a request, not at Phase.
 	FirstUse bool
+	// Jitter is the policy's, in nanoseconds, and seed what it is derived from for this key.
+	Jitter int64
+	seed   uint64
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -97,6 +101,9 @@ func (p *Policy) Rule(key string) Rule {
 	// A bucket has no use for the hash, which is the most expensive part of a rule.
 	if p.Kind.Windowed() {
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
+	}
+	if p.Jitter > 0 {
+		r.Jitter, r.seed = int64(p.Jitter), hash(p.Name, key)
 	}
 	return r
 }
@@ -125,9 +132,30 @@ func hash(name, key string) uint64 {
 		h = (h ^ uint64(key[i])) * prime
 	}
 	// The last bytes have changed few of the low bits, which a modulo by the period or the shards keeps.
+	return mix(h)
+}
+
+// mix is the finalizer of MurmurHash3: each bit of h changes about half of the bits of the result.
+func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
+}
+
+// addJitter sets the jitter of a decision on a request that has to wait, from 0 to the rule's Jitter.
+func (r *Rule) addJitter(d *Decision, now int64) {
+	wait := d.RetryAfter
+	if d.Allowed {
+		wait = d.Delay
+	}
+	if d.Jitter = 0; r.Jitter == 0 || wait == 0 {
+		return
+	}
+	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
+	// request must get the same jitter.
+	const unit = int64(time.Millisecond)
+	due := addSaturating(addSaturating(now, int64(wait)), unit/2) / unit
+	d.Jitter = time.Duration(mix(r.seed^mix(uint64(due))) % uint64(r.Jitter+1))
 }
 
 // Shard returns the rule for shard i of n, counting from 0: its share of the tokens.

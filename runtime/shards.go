@@ -77,7 +77,7 @@ func (s shards) outOfDebt(i int) bool {
 	return s.states[i].Exists && s.rules[i].tokens(s.states[i]) >= -1e-6
 }
 
-// stepFuller lets the fuller of two shards decide a Take or Check alone, if it allows it without debt. The fuller of two
+// stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
 // random ones ("power of two choices") keeps the shards nearly equal, so that it is rare that neither has enough.
 func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok bool) {
 	i := 0
@@ -91,6 +91,10 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	}
 	alone := *q
 	alone.Reserve = false
+	if q.Op == TakeUpTo {
+		// If this shard has fewer tokens than the count, the tokens of all others are needed too.
+		alone.Op = Take
+	}
 	next, d, err := s.rules[i].Step(s.states[i], now, alone)
 	if err != nil || !d.Allowed {
 		return Decision{}, false
@@ -125,6 +129,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
 	}
+	whole.addJitter(&d, now)
 	return d, nil
 }
 

@@ -219,6 +219,38 @@ func TestShardedCallReadsAllRowsOfANewKey(t *testing.T) {
 	require.Len(t, batch.Changes(), 10)
 }
 
+// AllowUpTo finds the tokens of all shards, however they are spread.
+func TestTakeUpToTakesFromAllShards(t *testing.T) {
+	d := roll(38)
+	for range 500 {
+		p := d.policyOf(t, pick[int64](d, 10, 97, 1000))
+		if p.Start.FirstUse() || p.Capacity == 0 {
+			continue
+		}
+		p.MaxReserved, p.Shards = 0, 2+d.IntN(8)
+		if p.Capacity < int64(p.Shards) || p.Rate < int64(p.Shards) {
+			continue
+		}
+		now := epoch
+		store := clocked(&now)
+		for left, step := p.Capacity, 0; left > 0 && step < 20; step++ {
+			n := 1 + d.Int64N(p.Capacity)
+			got := decide(t, store, &p, upTo(n))
+			require.True(t, got.Allowed)
+			require.Equal(t, min(n, left), got.Taken, "%d of %d left of %+v", n, left, p)
+			left -= got.Taken
+			if left == 0 {
+				require.False(t, decide(t, store, &p, take(1)).Allowed)
+			}
+		}
+		if denied := decide(t, store, &p, upTo(p.Capacity)); !denied.Allowed {
+			require.Zero(t, denied.Taken)
+			now = now.Add(denied.RetryAfter)
+			require.GreaterOrEqual(t, decide(t, store, &p, upTo(p.Capacity)).Taken, int64(1), "after %v of %+v", denied.RetryAfter, p)
+		}
+	}
+}
+
 // A key in debt has as many tokens with more shards as with the old number, at any later time.
 func TestMoreShardsKeepADebt(t *testing.T) {
 	d := roll(37)
@@ -360,7 +392,7 @@ func TestStepShardsEqualsBatch(t *testing.T) {
 				require.InDelta(t, left.Value, got.Value, 1e-9*(1+math.Abs(left.Value)), "%+v of %+v", q, p)
 				latest = now
 			}
-			got.Limit, got.Value, got.Remaining = p.Name, decision.Value, decision.Remaining
+			got.Limit, got.Policy, got.Value, got.Remaining = p.Name, &p, decision.Value, decision.Remaining
 			require.Equal(t, decision, got, "%+v of %+v", q, p)
 			now = now.Add(d.jump(p))
 		}

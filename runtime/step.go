@@ -22,6 +22,8 @@ const (
 	Charge
 	// Reset makes the key full again, as if it were new. It ignores Count.
 	Reset
+	// TakeUpTo takes as many tokens as are available, at most Count. It is denied if there are none, and ignores Reserve.
+	TakeUpTo
 
 	endOfOps // every operation before it has an entry in the table ops
 )
@@ -34,6 +36,8 @@ var ops [endOfOps]opTraits = [...]opTraits{
 	Refund: {name: "Refund", counts: true},
 	Charge: {name: "Charge", counts: true},
 	Reset:  {name: "Reset"},
+
+	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
 }
 
 // opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
@@ -53,8 +57,14 @@ func (o Op) String() string {
 // counts reports whether the request has a count.
 func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
 
-// decides reports whether the request is allowed or denied: a Take or a Check.
+// empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
+func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
+
+// decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
 func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
+
+// takes reports whether the request takes tokens if it is allowed.
+func (q *Request) takes() bool { return q.Op == Take || q.Op == TakeUpTo }
 
 // late reports whether a delay is longer than the request accepts.
 func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
@@ -91,13 +101,19 @@ type State struct {
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
-// A denied request, a Check and a Peek return s unchanged. So does an error, which is [ErrInvalidCount] or
-// [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
+// and a Peek. So does an error, which is [ErrInvalidCount] for a negative count, [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err
 	}
+	if q.empty() {
+		return s, r.balance(s, now), nil
+	}
 	switch q.Op {
+	case TakeUpTo:
+		q = Request{Op: Take, Count: r.takeable(s, now, q.Count)}
+		fallthrough
 	case Take, Check:
 		s, d := r.decide(s, now, &q)
 		return s, d, nil
@@ -106,6 +122,9 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		s = r.refund(s, now, &q)
 	case Charge:
 		s = r.Kind.algorithm().take(r, s, now, float64(q.Count))
+		d := r.balance(s, now)
+		d.Taken, d.TakenAt = q.Count, instant(now)
+		return s, d, nil
 	case Reset:
 		s = State{}
 	default:
@@ -123,8 +142,8 @@ func (r *Rule) refuse(q *Request) error {
 		return fmt.Errorf("%w: unknown kind %v", ErrInvalidPolicy, r.Kind)
 	case !q.counts():
 		return nil
-	case q.Count <= 0:
-		return fmt.Errorf("%w: %d is less than 1", ErrInvalidCount, q.Count)
+	case q.Count < 0:
+		return fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, q.Count)
 	}
 	switch most := r.most(q); {
 	case float64(q.Count) <= most:
@@ -143,6 +162,10 @@ func (r *Rule) most(q *Request) float64 {
 	switch {
 	case !q.decides():
 		return 2 * MaxTokens // so that the largest reservation can be cancelled
+	case q.Op == TakeUpTo && r.Capacity > 0:
+		return 2 * MaxTokens // more than the capacity, because the count is only a bound
+	case q.Op == TakeUpTo:
+		return 0
 	case q.Reserve:
 		return r.Capacity + min(r.Debt, Unbounded)
 	}
@@ -172,8 +195,9 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	d := r.balance(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == Take {
-		d.TakenAt = instant(now)
+		d.Taken, d.TakenAt = q.Count, instant(now)
 	}
+	r.addJitter(&d, now)
 	return next, d
 }
 
@@ -191,8 +215,25 @@ func (r *Rule) delay(s State, now int64, q *Request, enough bool) time.Duration 
 	return unbounded.until(s, now, 0)
 }
 
-// need returns the tokens that must be available for a Take or Check to pass.
-func (r *Rule) need(q *Request) float64 { return float64(q.Count) - r.debt(q) }
+// takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
+// denied.
+func (r *Rule) takeable(s State, now int64, count int64) int64 {
+	tokens, allowance := r.Kind.algorithm().available(r, s, now)
+	n := max(1, min(count, wholeTokens(tokens, allowance)))
+	// The sum in wholeTokens may round up to a whole number that the comparison in enough does not reach.
+	if n > 1 && !r.enough(s, now, float64(n)) {
+		n--
+	}
+	return n
+}
+
+// need returns the tokens that must be available for a request that decides to pass.
+func (r *Rule) need(q *Request) float64 {
+	if q.Op == TakeUpTo {
+		return 1
+	}
+	return float64(q.Count) - r.debt(q)
+}
 
 // debt returns how many of the tokens of a request may be missing.
 func (r *Rule) debt(q *Request) float64 {
@@ -219,11 +260,31 @@ func (r *Rule) refund(s State, now int64, q *Request) State {
 func (r *Rule) balance(s State, now int64) Decision {
 	tokens, allowance := r.Kind.algorithm().available(r, s, now)
 	d := Decision{Allowed: true, Remaining: wholeTokens(tokens, allowance), Value: tokens}
+	if r.Kind.Windowed() {
+		d.ResetAfter = r.resetAfter(s, now)
+	}
 	// Not until: it would calculate the tokens once more, for every decision.
 	if !(tokens-r.Capacity >= -allowance) {
 		d.FullAfter = wait(now, r.search(s, now, r.Capacity))
 	}
 	return d
+}
+
+// resetAfter returns how long after now the current window ends, or 0 if there is none or it does not end.
+func (r *Rule) resetAfter(s State, now int64) time.Duration {
+	at := now
+	if s.Exists {
+		// If the clock has gone back, the later window stays the current one.
+		at = max(now, s.TS)
+	}
+	end := r.WindowEnd(at)
+	switch {
+	case r.FirstUse && s.Exists:
+		end = addSaturating(s.TS, r.Period)
+	case end == math.MaxInt64:
+		return 0
+	}
+	return max(0, time.Duration(end-now))
 }
 
 // until returns how long after now s has need tokens.
@@ -275,9 +336,10 @@ type Upsert struct {
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
-// operations, sliding windows, windows that start at first use, a bound on the delay, and an invalid count.
+// operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
+// row, and an invalid count.
 func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
-	if q.Op != Take || q.MaxDelay > 0 || r.refuse(&q) != nil {
+	if q.Op != Take || q.MaxDelay > 0 || q.empty() || r.refuse(&q) != nil {
 		return Upsert{}, false
 	}
 	t, lowest, ok := r.Kind.algorithm().accruesTo(r, now)
@@ -312,9 +374,10 @@ func (u *Upsert) Take(s State) (after State, taken bool) {
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d := r.balance(s, now)
-	d.TakenAt = instant(now)
+	d.Taken, d.TakenAt = q.Count, instant(now)
 	if q.Reserve {
 		d.Delay = r.until(s, now, 0)
+		r.addJitter(&d, now)
 	}
 	return d
 }

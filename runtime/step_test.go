@@ -75,8 +75,18 @@ func TestTokenBucketTable(t *testing.T) {
 		{"1h", take(20), "yes; value 0, full after 2m0s"},
 		// A request that can never pass is an error.
 		{"1h", take(21), "count exceeds capacity: 21 is more than the capacity, 20"},
-		{"1h", take(0), "invalid count: 0 is less than 1"},
-		{"1h", refund(-1), "invalid count: -1 is less than 1"},
+		{"1h", take(-1), "invalid count: -1 is less than 0"},
+		{"1h", refund(-1), "invalid count: -1 is less than 0"},
+		// A request for 0 tokens is allowed, even in debt.
+		{"1h", take(0), "yes; value 0, full after 2m0s"},
+		{"1h", charge(5), "yes; value -5, full after 2m30s"},
+		{"1h", take(0), "yes; value -5, full after 2m30s"},
+		{"1h", reserve(0), "yes; value -5, full after 2m30s"},
+		// As many as there are: none in debt, and then the whole tokens.
+		{"1h", upTo(3), "no, retry after 36s; value -5, full after 2m30s"},
+		{"1h45s", upTo(3), "yes; value 0.5, full after 1m57s"},
+		{"1h54s", upTo(3), "yes; value 0, full after 2m0s"},
+		{"2h", upTo(100), "yes; value 0, full after 2m0s"},
 	})
 }
 

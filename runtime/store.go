@@ -38,7 +38,7 @@ type Request struct {
 	Key string
 	// Op is the operation.
 	Op Op
-	// Count is the number of tokens to take, check, charge or refund.
+	// Count is the number of tokens to take, check, charge or refund. A request for 0 is allowed and changes nothing.
 	Count int64
 	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
 	Reserve bool

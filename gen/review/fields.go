@@ -29,6 +29,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"mode-changed":         judgeMode,
 	"timeout-changed":      judgeTimeout,
 	"on-error-changed":     judgeOnError,
+	"jitter-changed":       judgeJitter,
 	"deny-cache-changed":   judgeDenyCache,
 	"lease-changed":        judgeLease,
 	"durability-changed":   judgeDurability,
@@ -181,15 +182,19 @@ func shardsInWords(one, several string, from, to int) string {
 }
 
 func judgeTimeout(j *judgement, p pair, _ []spec.Change) {
-	shorter, open := timeoutOf(p.new) < timeoutOf(p.old), p.new.Policy.OnError == runtime.FailOpen
+	shorter, onError := timeoutOf(p.new) < timeoutOf(p.old), p.new.Policy.OnError
+	without := "pass uncounted"
+	if onError == runtime.FailLocal {
+		without = "are decided from the memory of each process"
+	}
 	switch {
-	case shorter && open:
+	case shorter && onError != runtime.FailClosed:
 		j.class(Loosened)
-		j.note(Rule, "onError is open and the store is treated as failed sooner, so more requests pass uncounted.")
-	case open:
+		j.note(Rule, "onError is %v and the store is treated as failed sooner, so more requests %s.", onError, without)
+	case onError != runtime.FailClosed:
 		// Requests now get late decisions, which can be denials, instead of passing.
 		j.class(Tightened)
-		j.note(Rule, "The store is treated as failed later, so fewer requests pass uncounted.")
+		j.note(Rule, "The store is treated as failed later, so fewer requests %s.", without)
 	case shorter:
 		j.class(Tightened)
 		j.note(Calls, "The store is treated as failed sooner, so more calls return an error.")
@@ -208,13 +213,44 @@ func timeoutOf(l *spec.Limit) time.Duration {
 }
 
 func judgeOnError(j *judgement, p pair, _ []spec.Change) {
-	if p.new.Policy.OnError == runtime.FailOpen {
+	was, is := p.old.Policy.OnError, p.new.Policy.OnError
+	if leniency[is] > leniency[was] {
 		j.class(Loosened)
+	} else {
+		j.class(Tightened)
+	}
+	switch is {
+	case runtime.FailOpen:
 		j.note(Rule, "While the store fails, every request passes uncounted.")
+	case runtime.FailLocal:
+		j.note(Rule, "While the store fails, each process decides by the same rule from its own memory, in which keys are full at first: n processes together can allow n times the limit. The store does not count it.")
+	case runtime.FailClosed:
+		j.note(Rule, "While the store fails, no request passes: calls return the error.")
+	default:
+		panic(fmt.Sprintf("review: onError %v is not described: add it to judgeOnError and leniency in gen/review/fields.go", is))
+	}
+}
+
+// leniency orders what happens while the store fails by how much passes.
+var leniency = map[runtime.OnError]int{
+	runtime.FailClosed: 0,
+	runtime.FailLocal:  1,
+	runtime.FailOpen:   2,
+}
+
+func judgeJitter(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.Jitter, p.new.Policy.Jitter
+	if is < was {
+		j.class(Loosened)
+	} else {
+		// The rule grants as much, but clients that wait as they are told use less of it.
+		j.class(Tightened)
+	}
+	if is == 0 {
+		j.note(Calls, "Clients are told to retry exactly when their tokens are due. Many that wait for the same instant come back at once.")
 		return
 	}
-	j.class(Tightened)
-	j.note(Rule, "While the store fails, no request passes: calls return the error.")
+	j.note(Calls, "The limit grants as many tokens as before. Denied clients are told to retry up to %s after their tokens are due, and Wait and the delays of reservations are longer by as much.", words.Duration(is))
 }
 
 func judgeDenyCache(j *judgement, p pair, _ []spec.Change) {

@@ -44,6 +44,7 @@ var edits = map[string][2]string{
 	"Policy.Shards":       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, shards: 2}"},
 	"Policy.Timeout":      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
 	"Policy.OnError":      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, onError: open}"},
+	"Policy.Jitter":       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, jitter: 10s}"},
 	"Policy.DenyCache":    {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
 	"Policy.Lease.Tokens": {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
 	"Policy.Lease.For":    {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},

@@ -27,7 +27,7 @@ func TestInvalidLineIsAFaultAndSkipped(t *testing.T) {
 		{`{"at":1000,"limit":"sliding","key":"secret"}`, `2: part 1 of the key of sliding is not a valid netip.Addr`},
 		{`{"at":1000,"limit":"halves","key":"TRUE"}`, `2: part 1 of the key of halves is not a valid bool`},
 		{`{"at":1000,"limit":"eighths","key":"-1"}`, `2: part 1 of the key of eighths is not a valid uint64`},
-		{`{"at":1000,"limit":"bucket","key":"a","count":0}`, `2: bucket: invalid count: 0 is less than 1`},
+		{`{"at":1000,"limit":"bucket","key":"a","count":-1}`, `2: bucket: invalid count: -1 is less than 0`},
 		{`{"at":1000,"limit":"bucket","key":"a","count":21}`, `2: bucket: count exceeds capacity: 21 is more than the capacity, 20`},
 		{`{"at":1000,"limit":"bucket","key":"a","count":51,"reserve":true}`, `2: bucket: count exceeds capacity: 51 is more than 50, the most that can be reserved`},
 		{`{"at":1000,"limit":"eighths","key":"1","count":41}`, `2: eighths: count exceeds capacity: 41 is more than the capacity, 40`},

@@ -189,6 +189,12 @@ var (
 		Old:     valid,
 		New:     limitOf(bucket, "onError: open"),
 	})
+	jitterChanged = changeKind(ChangeKind{
+		ID:      "jitter-changed",
+		Summary: "Clients are told to retry at more or at less different times.",
+		Old:     valid,
+		New:     limitOf(bucket, "jitter: 10s"),
+	})
 	denyCacheChanged = changeKind(ChangeKind{
 		ID:      "deny-cache-changed",
 		Summary: "A process repeats a denial from its memory for a longer or a shorter time.",

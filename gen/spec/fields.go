@@ -214,9 +214,9 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
-		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it, and the decision reports that.",
-		more:      "With `open`, only `Allow` reports the failure, in `Decision.FailedOpen`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
-		accepts:   "`closed` or `open`",
+		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
+		more:      "With `local`, keys are full when the store first fails, so n processes together may allow n times the limit. The store does not count it. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+		accepts:   "`closed`, `open` or `local`",
 		absent:    "`closed`",
 		example:   "open",
 		schema:    object{"enum": texts(runtime.OnErrors())},
@@ -225,6 +225,20 @@ var limitFields = []field[Limit]{
 		change:    onErrorChanged,
 		effective: func(l *Limit) string { return l.Policy.OnError.String() },
 		words:     onErrorWords,
+	},
+	{
+		name: "jitter", synonyms: []string{"spread", "randomization"},
+		about:     "The most by which clients are told to retry later than their tokens are due, so that they do not all come back at once. `Wait` and the delays of reservations use it too.",
+		more:      "The jitter of a key is the same for the same due time, and `Decision.RetryAfter` stays exact; `Decision.RetryIn()` includes the jitter. It spreads the keys of a limit: all callers of one key get the same.",
+		accepts:   "a duration, as for `period`",
+		absent:    "none",
+		example:   "10s",
+		schema:    durationSchema,
+		sets:      "Jitter",
+		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.Jitter }),
+		change:    jitterChanged,
+		effective: func(l *Limit) string { return unlessZero(l.Policy.Jitter) },
+		words:     jitterWords,
 	},
 	{
 		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
@@ -306,6 +320,7 @@ var leaseFields = []field[runtime.Lease]{
 // onErrorSynonyms are the words for an onError in other limiters.
 var onErrorSynonyms = map[string]runtime.OnError{
 	"allow": runtime.FailOpen, "pass": runtime.FailOpen, "true": runtime.FailOpen,
+	"memory": runtime.FailLocal, "inmemory": runtime.FailLocal, "fallback": runtime.FailLocal, "insurance": runtime.FailLocal,
 	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
 }
 

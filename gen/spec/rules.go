@@ -227,7 +227,7 @@ var (
 	})
 	badOnError = rule(Rule{
 		ID:      "bad-on-error",
-		Summary: "onError is closed or open.",
+		Summary: "onError is closed, open or local.",
 		Wrong:   limitOf(bucket, "onError: allow"),
 		Right:   limitOf(bucket, "onError: open"),
 	})

@@ -163,10 +163,19 @@ func onErrorWords(l *Limit) []string {
 	switch {
 	case p.OnError == runtime.FailOpen || p.Mode == runtime.ModeShadow:
 		return []string{failure + ", requests are allowed and not counted."}
+	case p.OnError == runtime.FailLocal:
+		return []string{failure + ", each process decides by the same rule from its own memory."}
 	case p.Timeout > 0:
 		return []string{failure + ", no request is allowed and the call returns the error."}
 	}
 	return nil
+}
+
+func jitterWords(l *Limit) []string {
+	if l.Policy.Jitter == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Clients are told to retry up to %s later than necessary, so that they do not all come back at once.", words.Duration(l.Policy.Jitter))}
 }
 
 func denyCacheWords(l *Limit) []string {

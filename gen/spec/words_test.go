@@ -100,6 +100,14 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			},
 		},
 		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 0", "onError: local", "timeout: 1s", "jitter: 10s"},
+			[]string{
+				"Token bucket: 10 per minute, at most 10 at once.",
+				"If the store fails or takes longer than 1s, each process decides by the same rule from its own memory.",
+				"Clients are told to retry up to 10s later than necessary, so that they do not all come back at once.",
+			},
+		},
+		{
 			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 0", "onError: open"},
 			[]string{"Token bucket: 10 per minute, at most 10 at once.", "If the store fails, requests are allowed and not counted."},
 		},

@@ -313,7 +313,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 		for _, q := range slices.Backward(r.all) {
 			d := decisions[q.call : q.call+1 : q.call+1]
 			d[0] = r.policy.Mode.Applied(r.rule.Taken(s, p.now, *q.Request))
-			d[0].Limit = r.policy.Name
+			d[0].Limit, d[0].Policy = r.policy.Name, q.Policy
 			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
 			s.Value += float64(q.Count)
 		}

@@ -130,7 +130,8 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 // deniesTake reports whether a take among the calls was denied.
 func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
 	for i, a := range answers {
-		if a.Err == nil && (!a.Allowed() || a.Decisions[0].Shadowed) && calls[i].Requests[0].Op == runtime.Take {
+		denied := !a.Allowed() || a.Decisions[0].Shadowed
+		if op := calls[i].Requests[0].Op; a.Err == nil && denied && (op == runtime.Take || op == runtime.TakeUpTo) {
 			return true
 		}
 	}

@@ -80,6 +80,57 @@ func takes() []clause {
 	}
 }
 
+// zeroes returns the clauses about requests for 0 tokens.
+func zeroes() []clause {
+	all := []runtime.Request{{}, {Reserve: true}, {Op: runtime.Check}, {Op: runtime.Charge}, {Op: runtime.Refund}}
+	return []clause{
+		{"Zero", "a request for 0 tokens is allowed and takes nothing, even if the key is in debt", func(s *subject) {
+			for _, p := range append(append(kinds(), leased()...), shards(runtime.TokenBucket), denyCached()) {
+				s.take(p, "k", 10)
+				s.take(p, "k", 1)
+				s.decide(p, "k", runtime.Request{Op: runtime.Charge, Count: 3})
+				for _, q := range all {
+					if d := s.decide(p, "k", q); !d.Allowed || d.Delay != 0 || !d.TakenAt.IsZero() {
+						s.broken("%s: the decision on %+v with -3 tokens left is %+v", p.Name, q, d)
+					}
+				}
+				s.wantValue(p, "k", -3)
+			}
+		}},
+		{"ZeroFirst", "a request for 0 tokens does not begin a window", func(s *subject) {
+			p := window()
+			p.Start = runtime.StartFirstUse()
+			for _, q := range all {
+				s.decide(p, "k", q)
+			}
+			s.clock.Add(30 * time.Second)
+			s.take(p, "k", 10)
+			s.clock.Add(45 * time.Second)
+			if s.take(p, "k", 1) {
+				s.broken("the window did not begin with the first token taken")
+			}
+		}},
+		{"ZeroAmongOthers", "a request for 0 tokens neither helps nor hinders others of its call and its batch", func(s *subject) {
+			answers := s.do(
+				call(taking(bucket(), "k", 6), taking(window(), "k", 0)),
+				call(taking(bucket(), "k", 0)),
+				call(taking(bucket(), "k", 4)),
+				call(taking(bucket(), "k", 1), taking(bucket(), "k", 0)),
+			)
+			for i, want := range []bool{true, true, true, false} {
+				if answers[i].Allowed() != want {
+					s.broken("the answer to call %d is %+v", i, answers[i])
+				}
+			}
+			if each := answers[3].Decisions; each[0].Allowed || !each[1].Allowed {
+				s.broken("of 1 and 0 tokens with none left, not only the 1 was denied: %v", each)
+			}
+			s.wantValue(bucket(), "k", 0)
+			s.wantValue(window(), "k", 10)
+		}},
+	}
+}
+
 // operations returns the clauses about the other operations, and reservations, on one key.
 func operations() []clause {
 	return []clause{
@@ -100,6 +151,24 @@ func operations() []clause {
 			s.wantValue(bucket(), "k", -90)
 			s.clock.Add(time.Minute)
 			s.wantValue(bucket(), "k", -80)
+		}},
+		{"UpTo", "TakeUpTo takes as many tokens as there are, at most its count", func(s *subject) {
+			policies := append(append(kinds(), leased()...), denyCached())
+			for _, kind := range runtime.Kinds() {
+				policies = append(policies, shards(kind))
+			}
+			for _, p := range policies {
+				for i, want := range []int64{3, 3, 3, 1, 0, 0} {
+					d := s.decide(p, "k", runtime.Request{Op: runtime.TakeUpTo, Count: 3})
+					if d.Taken != want || d.Allowed != (want > 0) || d.Allowed == d.TakenAt.IsZero() || d.Allowed == (d.RetryAfter > 0) {
+						s.broken("%s: decision %d on up to 3 of 10 tokens is %+v", p.Name, i, d)
+					}
+				}
+				s.wantValue(p, "k", 0)
+				if d := s.decide(p, "more", runtime.Request{Op: runtime.TakeUpTo, Count: 1000}); d.Taken != 10 {
+					s.broken("%s: the decision on up to 1,000 of 10 tokens is %+v", p.Name, d)
+				}
+			}
 		}},
 		{"Reset", "after a reset a key is like a new one, without its debt", func(s *subject) {
 			for _, p := range kinds() {

@@ -22,7 +22,7 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 // Run tests a store against every clause of the contract.
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
-	for _, group := range [][]clause{takes(), operations(), changes(), together(), batches(), keys(), cancelled(),
+	for _, group := range [][]clause{takes(), zeroes(), operations(), changes(), together(), batches(), keys(), cancelled(),
 		sharded(), concurrent(), leases(), denials(), modes()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestYAMLCompletesValues(t *testing.T) {
 		values []string
 	}{
 		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window"}},
-		{"onError: ‸", []string{"closed", "open"}},
+		{"onError: ‸", []string{"closed", "local", "open"}},
 		{"start: ‸", []string{"first use", "0"}},
 		{"key: {userID: ‸}", []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}},
 	} {

@@ -24,7 +24,7 @@ func TestUnknownOpIsAnErrorThroughAllDecorators(t *testing.T) {
 		Lease: runtime.Lease{Tokens: 10, For: time.Second}, DenyCache: time.Second, OnError: runtime.FailOpen,
 	}
 	store := lease.New(denycache.New(group.New(&runtime.MemStore{}, group.Options{}), nil), nil)
-	q := runtime.Request{Policy: policy, Op: runtime.Reset + 1, Count: 1}
+	q := runtime.Request{Policy: policy, Op: 255, Count: 1}
 	answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 	require.NoError(t, err)
 	require.ErrorIs(t, answers[0].Err, runtime.ErrInvalidCall)

@@ -41,7 +41,7 @@ var (
 	ErrLimited = runtime.ErrLimited
 	// ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help.
 	ErrExceedsCapacity = runtime.ErrExceedsCapacity
-	// ErrInvalidCount is returned for a count that is zero or negative.
+	// ErrInvalidCount is returned for a negative count.
 	ErrInvalidCount = runtime.ErrInvalidCount
 	// ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.
 	ErrNotReserved = runtime.ErrNotReserved
@@ -268,6 +268,45 @@ var policyFailsOpen = runtime.Policy{
 	OnError:  runtime.FailOpen,
 }
 
+// FailsLocal limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// If the store fails or takes longer than 1s, each process decides by the same rule from its own memory.
+// Worst case: 10 in any minute.
+func (l *Limits) FailsLocal() runtime.Limit {
+	return l.limiter().Limit(&policyFailsLocal, runtime.Key{})
+}
+
+var policyFailsLocal = runtime.Policy{
+	Name:     "failsLocal",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Timeout:  time.Second,
+	OnError:  runtime.FailLocal,
+}
+
+// Spread limits requests by this rule.
+//
+// Fixed window: 5 per minute.
+// Windows begin at 00:00 UTC, and every minute.
+// Clients are told to retry up to 10s later than necessary, so that they do not all come back at once.
+// Worst case: 10 in any minute.
+func (l *Limits) Spread() runtime.Limit {
+	return l.limiter().Limit(&policySpread, runtime.Key{})
+}
+
+var policySpread = runtime.Policy{
+	Name:     "spread",
+	Kind:     runtime.FixedWindow,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Start:    runtime.StartOffset(0),
+	Jitter:   10 * time.Second,
+}
+
 // FailsClosed limits requests by this rule.
 //
 // Token bucket: 5 per minute, at most 5 at once.
@@ -473,6 +512,8 @@ func Policies() []*runtime.Policy {
 		&policyLongAgo,
 		&policyFirstUse,
 		&policyFailsOpen,
+		&policyFailsLocal,
+		&policySpread,
 		&policyFailsClosed,
 		&policyShort,
 		&policyLeased,

@@ -96,7 +96,7 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 			p := policies[d.IntN(len(policies))]
 			q := runtime.Request{Count: d.count(p), Reserve: d.IntN(4) == 0}
 			if n == 1 && d.IntN(20) == 0 {
-				q.Op = runtime.Op(d.IntN(6))
+				q.Op = runtime.Op(d.IntN(7))
 			}
 			q.Policy, q.Key = p, key(d.IntN(keys))
 			all[i].Requests = append(all[i].Requests, q)

@@ -119,13 +119,22 @@ func (s *Store) update(calls []runtime.Call, answers []runtime.Answer, start tim
 	}
 }
 
-// cacheable returns the request of a call if its denial can be cached: a single Take or Check that does not reserve.
+// cacheable returns the request of a call if its denial can be cached: a single one that takes or checks and does not
+// reserve.
 func cacheable(c runtime.Call) (runtime.Request, bool) {
 	if len(c.Requests) != 1 {
 		return runtime.Request{}, false
 	}
 	q := c.Requests[0]
-	return q, cached(q) && (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve
+	switch q.Op {
+	case runtime.Take, runtime.Check:
+	case runtime.TakeUpTo:
+		// It is denied if there is not even one token.
+		q.Count, q.Reserve = min(q.Count, 1), false
+	default:
+		return q, false
+	}
+	return q, cached(q) && !q.Reserve
 }
 
 // denials are the cache, in two generations: when the young one is full, it replaces the old one. That bounds the memory
@@ -174,6 +183,7 @@ func (d denial) after(elapsed time.Duration) runtime.Decision {
 	decision := d.decision
 	decision.RetryAfter -= elapsed
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
+	decision.ResetAfter = max(0, decision.ResetAfter-elapsed)
 	return decision
 }
 

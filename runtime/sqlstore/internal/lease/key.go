@@ -29,6 +29,16 @@ type block struct {
 	end, endByStore time.Time
 	// takenAt is when the block was taken, by the backend's clock, in nanoseconds since 1970 UTC.
 	takenAt int64
+	// windowEnd is when the window ends in which the block was taken, by this process's clock; zero without windows.
+	windowEnd time.Time
+}
+
+// resetAfter is [runtime.Decision.ResetAfter] for tokens of the block.
+func (b *block) resetAfter() time.Duration {
+	if b.windowEnd.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(b.windowEnd))
 }
 
 // lasts reports whether the block can still be spent.

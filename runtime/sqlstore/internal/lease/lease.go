@@ -87,13 +87,14 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 		return runtime.Decision{}, false
 	}
 	d := allowed(p, left)
-	d.TakenAt = time.Unix(0, b.takenAt).UTC()
+	d.ResetAfter = b.resetAfter()
+	d.Taken, d.TakenAt = n, time.Unix(0, b.takenAt).UTC()
 	return d, true
 }
 
 // allowed returns the decision on a request that leaves left tokens in the block.
 func allowed(p *runtime.Policy, left int64) runtime.Decision {
-	return runtime.Decision{Limit: p.Name, Allowed: true, Remaining: left, Value: float64(left)}
+	return runtime.Decision{Limit: p.Name, Policy: p, Allowed: true, Remaining: left, Value: float64(left)}
 }
 
 // find returns nil for a key that has neither a block nor a bypass.
@@ -109,7 +110,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return s.backend.Do(ctx, calls)
 	}
 	if q, ok := blockRequest(calls); ok {
-		if q.Op == runtime.Take {
+		if q.Op != runtime.Check && q.Count > 0 {
 			return s.take(ctx, q, calls)
 		}
 		if d, ok := s.check(q); ok {
@@ -136,7 +137,7 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 		return runtime.Request{}, false
 	}
 	q := calls[0].Requests[0]
-	plain := (q.Op == runtime.Take || q.Op == runtime.Check) && !q.Reserve && q.Count > 0
+	plain := (q.Op == runtime.Take || q.Op == runtime.TakeUpTo || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
 
@@ -147,7 +148,7 @@ const timeout = 10 * time.Second
 // may spend the block first.
 const attempts = 3
 
-// take answers a Take from the key's block, and waits for a new block if need be.
+// take answers a Take, or a TakeUpTo of its whole count, from the key's block, and waits for a new block if need be.
 func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -176,14 +177,18 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	return s.doWithoutBlocks(ctx, calls)
 }
 
-// check answers a Check if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
+// check answers a Check, or a request for 0 tokens, if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
 func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 	k := s.find(id{q.Policy, q.Key})
 	if k == nil {
 		return runtime.Decision{}, false
 	}
 	left := k.left(s.clock)
-	return allowed(q.Policy, left), left >= q.Count
+	d := allowed(q.Policy, left)
+	if b := k.block.Load(); b != nil {
+		d.ResetAfter = b.resetAfter()
+	}
+	return d, left >= max(1, q.Count)
 }
 
 // answer returns the only answer of a Do.

@@ -69,6 +69,7 @@ func (s *Store) useBlockLocked(k *key, a runtime.Answer, now, nowByStore time.Ti
 		b := &block{takenAt: a.At}
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
+			b.windowEnd = now.Add(time.Duration(end - a.At))
 		}
 		b.left.Store(k.policy.Lease.Tokens)
 		b.end, b.endByStore = now.Add(lasts), nowByStore.Add(lasts)
@@ -121,8 +122,12 @@ type refund struct {
 func (s *Store) beginRefunds(calls []runtime.Call) (refunds []refund) {
 	for _, c := range calls {
 		for _, q := range c.Requests {
-			needs := q.Op == runtime.Take || q.Op == runtime.Check || q.Op == runtime.Peek
-			if !needs || !leases(q) {
+			switch q.Op {
+			case runtime.Take, runtime.TakeUpTo, runtime.Check, runtime.Peek:
+			default:
+				continue
+			}
+			if !leases(q) {
 				continue
 			}
 			s.mu.Lock()

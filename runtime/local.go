@@ -1,0 +1,90 @@
+package runtime
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// localMemory decides in place of a failing store, for limits with [FailLocal]: by the same rule, on counts of its own.
+// A key that it does not have is full. The zero localMemory is empty.
+//
+// It has two generations of rows: when the young one is full, it replaces the old one. That bounds the memory without the
+// bookkeeping of an LRU list.
+type localMemory struct {
+	mu         sync.Mutex
+	young, old map[Row]State
+}
+
+// localRows is how many rows a generation holds. Each takes about 150 bytes and the length of its key.
+const localRows = 32_768
+
+// decide executes a call at the instant now, in nanoseconds since 1970 UTC.
+func (m *localMemory) decide(c Call, now int64) Answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := NewBatch([]Call{c})
+	for !b.Run(now, m.readLocked(b.Rows())) {
+	}
+	m.writeLocked(b.Changes())
+	return b.Answers()[0]
+}
+
+func (m *localMemory) readLocked(rows []Row) []State {
+	states := make([]State, len(rows))
+	for i, row := range rows {
+		s, ok := m.young[row]
+		if !ok {
+			s = m.old[row]
+		}
+		states[i] = s
+	}
+	return states
+}
+
+// writeLocked stores states that exist: no operation that is decided here deletes a row.
+func (m *localMemory) writeLocked(changes []Change) {
+	if m.young == nil || len(m.young)+len(changes) > localRows {
+		m.old, m.young = m.young, map[Row]State{}
+	}
+	for _, c := range changes {
+		// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
+		c.Row.Key = strings.Clone(c.Row.Key)
+		m.young[c.Row] = c.State
+	}
+}
+
+// decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and those
+// of limits with FailLocal are decided from memory, all or none of them.
+func (l *Limiter) decideWithout(c Call, err error) Answer {
+	// Validates the whole call, too.
+	answer := c.failOpen(err)
+	if answer.Err != nil {
+		return answer
+	}
+	var local Call
+	var at []int
+	for i, q := range c.Requests {
+		if q.Policy.OnError == FailLocal && q.Policy.Mode != ModeShadow && q.usesRows() {
+			local.Requests, at = append(local.Requests, q), append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return answer
+	}
+	decided := l.local.decide(local, time.Now().UnixNano())
+	if decided.Err != nil {
+		return decided
+	}
+	for i, d := range decided.Decisions {
+		// The store has taken nothing, and a refund must not give it tokens.
+		d.TakenAt, d.FailedLocal = time.Time{}, err
+		answer.Decisions[at[i]] = d
+	}
+	if !answer.Allowed() {
+		for i := range answer.Decisions {
+			answer.Decisions[i].Taken = 0
+		}
+	}
+	return answer
+}

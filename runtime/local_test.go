@@ -1,0 +1,165 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// heapInUse returns how many bytes are in use.
+func heapInUse() uint64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// failing runs a test with a limiter whose store can fail, at a fake time.
+func failing(t *testing.T, test func(t *testing.T, limiter *runtime.Limiter, store *faulty)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{MemStore: &runtime.MemStore{}, err: errDown}
+		test(t, runtime.NewLimiter(store), store)
+	})
+}
+
+func TestFailLocalDecidesByTheSameRule(t *testing.T) {
+	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+		p := onError(runtime.FailLocal)
+		l := limiter.Reservable(p, runtime.KeyOf(runtime.Int(1)))
+		for i, row := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{0, "allowed, 2 left, decided locally"},
+			{0, "allowed, 1 left, decided locally"},
+			{0, "allowed, 0 left, decided locally"},
+			{0, "denied, retry after 1s, decided locally"},
+			{time.Second, "allowed, 0 left, decided locally"},
+			{0, "denied, retry after 1s, decided locally"},
+		} {
+			time.Sleep(row.after)
+			d, err := l.Allow(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, row.want, d.String(), "row %d", i)
+			require.ErrorIs(t, d.FailedLocal, errDown)
+			require.NoError(t, d.FailedOpen)
+			require.Zero(t, d.TakenAt)
+			require.Equal(t, "limit", d.Limit)
+		}
+		d, err := limiter.Reservable(p, runtime.KeyOf(runtime.Int(2))).Allow(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(2), d.Remaining, "each key has a count of its own")
+
+		_, err = l.AllowN(t.Context(), 4)
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+		time.Sleep(2 * time.Second)
+		d, err = l.AllowUpTo(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), d.Taken)
+		d, err = l.Check(t.Context())
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		for name, err := range map[string]error{
+			"Peek":   func() error { _, err := l.Peek(t.Context()); return err }(),
+			"Charge": func() error { _, err := l.Charge(t.Context(), 1); return err }(),
+			"Refund": func() error { _, err := l.Refund(t.Context(), d); return err }(),
+			"Reset":  l.Reset(t.Context()),
+		} {
+			require.ErrorIs(t, err, errDown, name)
+		}
+	})
+}
+
+func TestStoreDecidesAgainWhenItIsBack(t *testing.T) {
+	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+		l := limiter.Limit(onError(runtime.FailLocal), runtime.Key{})
+		d, err := l.AllowN(t.Context(), 3)
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+		store.err = nil
+		_, err = l.RefundN(t.Context(), d, 3)
+		require.NoError(t, err)
+		d, err = l.AllowN(t.Context(), 2)
+		require.NoError(t, err)
+		require.Equal(t, "allowed, 1 left", d.String(), "the store has not counted the tokens taken from memory")
+		store.err = errDown
+		time.Sleep(time.Second)
+		d, err = l.AllowN(t.Context(), 2)
+		require.NoError(t, err)
+		require.Equal(t, "denied, retry after 1s, decided locally", d.String(), "the memory has kept its counts")
+	})
+}
+
+func TestFailLocalWithOthersInOneCall(t *testing.T) {
+	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+		policy := func(name string, o runtime.OnError) runtime.Limit {
+			p := bucket(name, 3)
+			p.OnError = o
+			return limiter.Limit(p, runtime.Key{})
+		}
+		local, second, open := policy("local", runtime.FailLocal), policy("second", runtime.FailLocal), policy("open", runtime.FailOpen)
+		ds, err := limiter.All(t.Context(), local.N(2), open.N(3), second)
+		require.NoError(t, err)
+		require.Equal(t, "allowed, uncounted, decided locally", ds.String())
+		require.Equal(t, []int64{2, 3, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
+		ds, err = limiter.All(t.Context(), second.N(2), open, local.N(2))
+		require.NoError(t, err)
+		require.Equal(t, `denied by "local", retry after 1s, decided locally`, ds.String())
+		require.Equal(t, []int64{0, 0, 0}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
+		d, err := second.AllowN(t.Context(), 2)
+		require.NoError(t, err)
+		require.True(t, d.Allowed, "when one limit denies, nothing is taken from the others")
+		_, err = limiter.All(t.Context(), local, policy("closed", runtime.FailClosed))
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+func TestLocalReservationIsNotRefundedToTheStore(t *testing.T) {
+	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+		l := limiter.Reservable(onError(runtime.FailLocal), runtime.Key{})
+		r, err := l.ReserveN(t.Context(), 5)
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, r.Delay())
+		require.NoError(t, r.Cancel(t.Context()), "there is nothing to refund")
+		r, err = l.Reserve(t.Context())
+		require.NoError(t, err)
+		store.err = nil
+		require.NoError(t, r.Settle(t.Context(), 2))
+		require.Equal(t, 1.0, value(t, l), "the whole use is charged to the store")
+		store.err = errDown
+
+		// The memory has -3 tokens, and allows a debt of 3.
+		ctx, cancel := context.WithCancel(t.Context())
+		time.Sleep(time.Second)
+		time.AfterFunc(500*time.Millisecond, cancel)
+		require.ErrorIs(t, l.Wait(ctx), context.Canceled)
+		store.err = nil
+		require.Equal(t, 2.5, value(t, l), "nothing was refunded")
+	})
+}
+
+// Callers may invent keys, so the memory is bounded.
+func TestLocalMemoryIsBounded(t *testing.T) {
+	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+		p := onError(runtime.FailLocal)
+		p.Timeout, p.Period = 0, 24*time.Hour
+		take := func(key string) runtime.Decision {
+			d, err := limiter.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1)
+			require.NoError(t, err)
+			return d
+		}
+		before := heapInUse()
+		for i := range 300_000 {
+			take(fmt.Sprintf("key %d", i))
+		}
+		require.Less(t, heapInUse()-before, uint64(32<<20))
+		require.Equal(t, int64(2), take("key 0").Remaining, "forgotten, so full")
+		require.Equal(t, int64(1), take("key 299999").Remaining)
+	})
+}
