@@ -130,12 +130,14 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 // deniesTake reports whether a take among the calls was denied.
 func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
 	for i, a := range answers {
-		if a.Err == nil && !a.Allowed() && calls[i].Requests[0].Op == runtime.Take {
+		if a.Err == nil && !a.Allowed() && slices.ContainsFunc(calls[i].Requests, isTake) {
 			return true
 		}
 	}
 	return false
 }
+
+func isTake(q runtime.Request) bool { return q.Op == runtime.Take }
 
 // swap runs a batch of one row, and returns false if its changes were not written.
 func (s *Store) swap(
