@@ -224,13 +224,13 @@ const keyChangedText = "the key has a different number of parts, so every count 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be denied",
-		words.Number(p.new.denied), words.Count(p.requests, "request"), inKeys(int64(len(p.new.keys)), p.new))
+		words.Number(p.new.denied), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new))
 }
 
 // removedText describes the requests of a limit that is gone.
 func (p *limitPair) removedText() string {
 	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
-		words.Count(p.requests, "request"), inKeys(int64(len(p.old.keys)), p.old), words.Number(p.old.denied))
+		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.denied))
 }
 
 func inKeys(n int64, l *limitState) string {
@@ -342,8 +342,8 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 
 func (p *limitPair) writeTotals(out *bytes.Buffer) {
 	rows := [][]string{append([]string{""}, tallyColumns...)}
-	rows = append(rows, append([]string{"old"}, p.old.row(len(p.old.keys))...))
-	rows = append(rows, append([]string{"new"}, p.new.row(len(p.new.keys))...))
+	rows = append(rows, append([]string{"old"}, p.old.row(p.old.requestedKeys())...))
+	rows = append(rows, append([]string{"new"}, p.new.row(p.new.requestedKeys())...))
 	out.WriteString(cells.Table(rows, tallyAlign, "  ", 0))
 }
 

@@ -30,7 +30,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var rows [][]string
 	var notes []string
 	for l := range r.requested {
-		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys))...))
+		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(l.requestedKeys())...))
 		// Below the table, because a rule is too long for a cell of it.
 		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
@@ -104,7 +104,7 @@ func (p *limitPair) writeMarkdown(out *bytes.Buffer) {
 	}
 	var rows [][]string
 	for _, side := range sides {
-		rows = append(rows, append([]string{side.name}, side.row(len(side.keys))...))
+		rows = append(rows, append([]string{side.name}, side.row(side.requestedKeys())...))
 	}
 	out.WriteByte('\n')
 	writeMarkdownTable(out, append([]string{""}, tallyColumns...), rows)

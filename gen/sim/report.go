@@ -69,7 +69,7 @@ func (r *Report) requested(yield func(*limitState) bool) {
 func (r *Report) writeTotals(out *bytes.Buffer) {
 	rows := [][]string{append([]string{"limit"}, tallyColumns...)}
 	for l := range r.requested {
-		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(len(l.keys))...))
+		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(l.requestedKeys())...))
 	}
 	out.WriteString("\n" + cells.Table(rows, tallyAlign, "", 0))
 }
