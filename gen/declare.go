@@ -17,9 +17,11 @@ type alias struct{ name, doc string }
 var typeAliases = []alias{
 	{"Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
 	{"Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
+	{"Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll]."},
 	{"Balance", "Balance is the number of tokens left of a limit for one key."},
 	{"Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay."},
 	{"Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
+	{"ReserveItem", "ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0."},
 	{"LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
 }
 
@@ -73,6 +75,7 @@ func declareLimits(file *jen.File, n names) {
 	declareType(file)
 	declareNew(file)
 	declareAll(file, n)
+	declareReserveAll(file, n)
 	declareWithTx(file, n)
 	declareLimiter(file, n)
 }
@@ -99,11 +102,25 @@ func declareNew(file *jen.File) {
 func declareAll(file *jen.File, n names) {
 	file.Line()
 	comment(file, "All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the\n"+
-		"handle that a method of Limits returns, for one token, or its N(n), for n tokens.")
+		"handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,\n"+
+		"and gives none up.")
 	file.Func().Add(n.receiving()).Id("All").
 		Params(jen.Id("ctx").Qual(contextPath, "Context"), jen.Id("items").Op("...").Id("Item")).
 		Params(jen.Id("Decisions"), jen.Error()).
 		Block(jen.Return(n.limiter().Dot("All").Call(jen.Id("ctx"), jen.Id("items").Op("..."))))
+}
+
+//	func (l *Limits) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
+//		return l.limiter().ReserveAll(ctx, items...)
+//	}
+func declareReserveAll(file *jen.File, n names) {
+	file.Line()
+	comment(file, "ReserveAll takes tokens from several limits at once, if necessary before they have accrued: from all of them or, if\n"+
+		"one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.")
+	file.Func().Add(n.receiving()).Id("ReserveAll").
+		Params(jen.Id("ctx").Qual(contextPath, "Context"), jen.Id("items").Op("...").Id("ReserveItem")).
+		Params(jen.Op("*").Id("Reservations"), jen.Error()).
+		Block(jen.Return(n.limiter().Dot("ReserveAll").Call(jen.Id("ctx"), jen.Id("items").Op("..."))))
 }
 
 // func (l *Limits) WithTx(tx runtime.Tx) *Limits { return (*Limits)(l.limiter().WithTx(tx)) }
@@ -229,14 +246,19 @@ func (n names) key(l *spec.Limit) *jen.Statement {
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
 	rule := strings.Join(append(l.Words(), l.WorstCase()), "\n")
-	switch author := strings.TrimSpace(l.Doc); {
+	return withDoc(l.GoName, l.Doc, l.GoName+" limits requests by this rule.", rule)
+}
+
+// withDoc returns the text of the author, or another one without it, and then the rule.
+func withDoc(name, doc, otherwise, rule string) string {
+	switch author := strings.TrimSpace(doc); {
 	case author == "":
-		return l.GoName + " limits requests by this rule.\n\n" + rule
+		return otherwise + "\n\n" + rule
 	// Go recognizes a deprecation only at the beginning of a paragraph, and by convention it is the last one.
 	case strings.HasPrefix(author, "Deprecated:"):
-		return l.GoName + " limits requests by this rule.\n\n" + rule + "\n\n" + author
+		return otherwise + "\n\n" + rule + "\n\n" + author
 	default:
-		return named(l.GoName, author) + "\n\n" + rule
+		return named(name, author) + "\n\n" + rule
 	}
 }
 

@@ -109,6 +109,9 @@ func newSource(f *spec.File, o Options) *jen.File {
 	for _, limit := range f.Limits {
 		declareLimit(file, names, limit)
 	}
+	for _, group := range f.Groups {
+		declareGroup(file, names, group)
+	}
 	declarePolicies(file, f.Limits)
 	return file
 }

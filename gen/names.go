@@ -32,7 +32,8 @@ var fixedImports = map[string]string{
 func namesFor(f *spec.File) names {
 	n := names{receiver: "l", imports: map[string]string{}}
 	taken := func(name string) bool {
-		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) })
+		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) }) ||
+			slices.ContainsFunc(f.Groups, func(g *spec.Group) bool { return hasParameter(g, name) })
 	}
 	// All methods have the same receiver, because linters report differing ones.
 	for taken(n.receiver) {

@@ -153,36 +153,42 @@ func (b *Batch) execute(requests []Request, now int64) (answer Answer, ok bool) 
 	return b.recheck(answer, requests, now)
 }
 
-// decideAll executes the requests of a call one after the other, and goes on after a denial: a denied call reports which
-// of its limits would have passed.
+// decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits would
+// have passed.
 func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool) {
 	decisions := make([]Decision, len(requests))
-	for i := range requests {
-		err := refuseTogether(&requests[i], requests)
-		if err == nil {
-			decisions[i], ok, err = b.decide(requests[i], requests[:i], now)
-		}
-		switch {
-		case err != nil:
-			return Answer{Err: fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}, true
-		case !ok:
-			return Answer{}, false
-		}
-		if d := decisions[i]; d.Shadowed && d.TakenAt.IsZero() {
-			// Neither did the earlier requests for this key take anything: see decide.
-			for j := range sameKey(requests[:i], &requests[i]) {
-				decisions[j] = d
+	// Checks come first, so that each sees the tokens before those of its call are taken, whatever the order of the items.
+	for _, checks := range [...]bool{true, false} {
+		for i := range requests {
+			if (requests[i].Op == Check) != checks {
+				continue
+			}
+			err := refuseTogether(&requests[i], requests)
+			if err == nil {
+				decisions[i], ok, err = b.decide(requests[i], takenBefore(requests, i), now)
+			}
+			switch {
+			case err != nil:
+				return Answer{Err: fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}, true
+			case !ok:
+				return Answer{}, false
+			}
+			if d := decisions[i]; requests[i].Op == Take && d.Shadowed && d.TakenAt.IsZero() {
+				// Neither did the earlier requests for this key take anything: see decide.
+				for j := range takesOf(requests[:i], &requests[i]) {
+					decisions[j] = d
+				}
 			}
 		}
 	}
 	return Answer{Decisions: decisions}, true
 }
 
-// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take, and those for
-// one name must have equal policies.
+// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
+// those for one name must have equal policies.
 func refuseTogether(q *Request, all []Request) error {
-	if len(all) > 1 && q.Op != Take {
-		return fmt.Errorf("%w: a call with several requests must contain only Take, not %v", ErrInvalidCall, q.Op)
+	if len(all) > 1 && q.Op != Take && q.Op != Check {
+		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", ErrInvalidCall, q.Op)
 	}
 	for i := range all {
 		other := all[i].Policy
@@ -193,16 +199,16 @@ func refuseTogether(q *Request, all []Request) error {
 	return nil
 }
 
-// recheck replaces the decisions that allowed a request of an undone call: the tokens left are those without the call.
+// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call.
 func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, bool) {
 	for i, d := range answer.Decisions {
-		if !d.Allowed {
+		if !d.Allowed || requests[i].Op == Check {
 			continue
 		}
 		// A Check changes no row, so that the rechecks do not depend on each other.
 		q := requests[i]
 		q.Op = Check
-		d, ok, _ := b.decide(q, requests[:i], now)
+		d, ok, _ := b.decide(q, takenBefore(requests, i), now)
 		if !ok {
 			return Answer{}, false
 		}
@@ -211,8 +217,8 @@ func (b *Batch) recheck(answer Answer, requests []Request, now int64) (Answer, b
 	return answer, true
 }
 
-// decide executes a request after the earlier ones of its call.
-func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok bool, err error) {
+// decide executes a request, after earlier ones of its call have taken tokens from its key.
+func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, err error) {
 	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
@@ -230,8 +236,8 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 	}
 	count := q.Count
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
-	// never pass, and only so is RetryAfter that of the sum.
-	if taken := takenBefore(earlier, &q); taken > 0 && !q.empty() {
+	// never pass, and only so are RetryAfter and Delay those of the sum.
+	if taken > 0 {
 		q.Count += taken
 		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
 	}
@@ -265,10 +271,14 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 	return d, ok, err
 }
 
-// takenBefore returns how many tokens earlier requests of a call take from the key of q.
-func takenBefore(earlier []Request, q *Request) int64 {
-	sum := int64(0)
-	for _, e := range sameKey(earlier, q) {
+// takenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does not
+// depend on them, and for a count of 0.
+func takenBefore(requests []Request, at int) int64 {
+	q, sum := &requests[at], int64(0)
+	if q.Op != Take || q.Policy == nil || q.empty() {
+		return 0
+	}
+	for _, e := range takesOf(requests[:at], q) {
 		// A request that has passed in ModeShadow may have any count.
 		sum = min(sum+min(e.Count, maxSum), maxSum)
 	}
@@ -278,12 +288,12 @@ func takenBefore(earlier []Request, q *Request) int64 {
 // maxSum is more than any request can take. Twice as much does not overflow.
 const maxSum = 4 * MaxTokens
 
-// sameKey yields the requests for the key of q, with their indexes.
-func sameKey(requests []Request, q *Request) iter.Seq2[int, *Request] {
+// takesOf yields the requests that take from the key of q, with their indexes.
+func takesOf(requests []Request, q *Request) iter.Seq2[int, *Request] {
 	return func(yield func(int, *Request) bool) {
 		for i := range requests {
 			r := &requests[i]
-			if r.Key == q.Key && r.Policy.Name == q.Policy.Name && !yield(i, r) {
+			if r.Op == Take && r.Key == q.Key && r.Policy.Name == q.Policy.Name && !yield(i, r) {
 				return
 			}
 		}

@@ -133,9 +133,9 @@ func TestRequestsOfACallForOneKeyAddUp(t *testing.T) {
 	}
 }
 
-func TestOnlyTakesCanBeCombined(t *testing.T) {
+func TestOnlyTakesAndChecksCanBeCombined(t *testing.T) {
 	p := bucket("limit", 5)
-	for _, other := range []runtime.Request{check(1), peek(), refund(1), charge(1), reset()} {
+	for _, other := range []runtime.Request{peek(), refund(1), charge(1), reset()} {
 		for _, requests := range [][]runtime.Request{{take(1), other}, {other, take(1)}, {other, other}} {
 			store := still()
 			do(t, store, call(request(p, take(2))))
@@ -216,11 +216,17 @@ func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
 	next := maps.Clone(m)
 	for _, q := range c.Requests {
 		row, rule := runtime.Row{Name: q.Policy.Name, Key: q.Key}, q.Policy.Rule(q.Key)
-		state, d, err := rule.Step(next[row], now, q)
+		before := next[row]
+		if q.Op == runtime.Check {
+			before = m[row]
+		}
+		state, d, err := rule.Step(before, now, q)
 		if err != nil || !d.Allowed {
 			return false
 		}
-		next[row] = state
+		if q.Op != runtime.Check {
+			next[row] = state
+		}
 	}
 	maps.Copy(m, next)
 	return len(c.Requests) > 0
@@ -267,7 +273,7 @@ func (d dice) calls(policies []runtime.Policy) []runtime.Call {
 			requests[j] = d.request(*p)
 			requests[j].Policy, requests[j].Key = p, key
 			if len(requests) > 1 {
-				requests[j].Op = runtime.Take
+				requests[j].Op = pick(d, runtime.Take, runtime.Take, runtime.Check)
 			}
 		}
 		calls[i].Requests = requests

@@ -98,7 +98,7 @@ func (d Decision) String() string {
 
 // Decisions is the result of a request to several limits at once. The zero Decisions denies.
 type Decisions struct {
-	// Allowed reports whether the tokens of all limits were taken; otherwise none were.
+	// Allowed reports whether all limits allow the request, so that the tokens of all were taken; otherwise none were.
 	Allowed bool
 	// RetryAfter is the largest among Each.
 	RetryAfter time.Duration
@@ -114,6 +114,16 @@ func (ds Decisions) RetryIn() time.Duration {
 		longest = max(longest, d.RetryIn())
 	}
 	return longest
+}
+
+// DeniedBy returns the names of the limits that deny the request, in the order of the items; nil if it is Allowed.
+func (ds Decisions) DeniedBy() (names []string) {
+	for _, d := range ds.Each {
+		if !d.Allowed {
+			names = append(names, d.Limit)
+		}
+	}
+	return names
 }
 
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
@@ -214,7 +224,7 @@ var (
 	// ErrInvalidKey: a part of the key could not be converted to text.
 	ErrInvalidKey = errors.New("invalid key")
 	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
-	// not all of them take tokens.
+	// one of them neither takes nor checks tokens.
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
 	ErrNoStore = errors.New("the limiter has no store: make it with NewLimiter")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,7 +180,7 @@ func (h Handle) Reset(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and [Limiter.All] in [Limiter.do].
+// do executes a request on the key. Every method ends here, and those of [Group] in [Limiter.do].
 func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.takeLocal(ctx, &q); ok {
 		return d, nil
@@ -233,57 +232,6 @@ func (h Handle) wrap(err error) error {
 		return err
 	}
 	return fmt.Errorf("limit %q: %w", h.policy.Name, err)
-}
-
-// Item is an argument of [Limiter.All]: a limit, which takes one token, or the result of its method N.
-type Item interface {
-	request(of *Limiter) (Request, error)
-}
-
-// N returns l as an [Item] that takes n tokens.
-func (l Limit) N(n int64) Item { return item{l.handle, n} }
-
-func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, 1}.request(of) }
-
-type item struct {
-	handle
-	n int64
-}
-
-func (i item) request(of *Limiter) (Request, error) {
-	q := Request{Op: Take, Count: i.n}
-	err := i.complete(&q)
-	if err == nil && i.limiter != of {
-		err = i.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
-	}
-	return q, err
-}
-
-// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
-// key of the same limit add up. The error is [ErrInvalidCall] if there are no items, or one is nil or belongs to another
-// limiter, and otherwise one of those of [Limit.AllowN].
-func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
-	if len(items) == 0 || slices.Contains(items, nil) {
-		return Decisions{}, fmt.Errorf("%w: All needs at least one limit, and none may be nil", ErrInvalidCall)
-	}
-	requests := make([]Request, len(items))
-	for i, item := range items {
-		q, err := item.request(l)
-		if err != nil {
-			return Decisions{}, err
-		}
-		requests[i] = q
-	}
-	each, err := l.do(ctx, []Call{{Requests: requests}})
-	if err != nil {
-		return Decisions{}, err
-	}
-	all := Decisions{Allowed: true, Each: each}
-	for _, d := range each {
-		all.Allowed = all.Allowed && d.Allowed
-		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
-	}
-	return all, nil
 }
 
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If

@@ -41,12 +41,17 @@ func (h Handle) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newReservation(h, d, n, d.Allowed), nil
+}
+
+// newReservation returns a reservation of n tokens, which can be settled if it is open.
+func newReservation(h Handle, d Decision, n int64, open bool) *Reservation {
 	// Nothing was counted, so there is nothing to refund, and Settle has to charge all that was used: the limit would have
 	// counted it.
-	if d.uncounted() {
+	if d.TakenAt.IsZero() {
 		n = 0
 	}
-	return &Reservation{Decision: d, handle: h, count: n, open: d.Allowed}, nil
+	return &Reservation{Decision: d, handle: h, count: n, open: open}
 }
 
 // Reservation is a number of tokens taken, possibly before they have accrued. If it was not Allowed, no tokens were
@@ -121,13 +126,18 @@ func (h Handle) refund(ctx context.Context, d Decision, n int64) error {
 	if d.TakenAt.IsZero() {
 		return nil
 	}
+	return h.doDetached(ctx, h.refundRequest(d, n))
+}
+
+// refundRequest returns the request that refunds n of the tokens that d has taken.
+func (h Handle) refundRequest(d Decision, n int64) Request {
 	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Without reservations nothing of d can be due after its window. The Value of d must not be used then: if d comes
 	// from a lease, it is the rest of the lease.
 	if p := h.policy; p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
 		q.Missing = float64(p.Capacity) - d.Value
 	}
-	return h.doDetached(ctx, q)
+	return q
 }
 
 // detachedTimeout bounds requests that are made after the caller's context has ended.

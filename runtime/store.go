@@ -24,8 +24,11 @@ type Store interface {
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
-// Call is a set of requests of which all pass or none does. If there are several, each must be a Take; the counts of
-// those for one key add up.
+// Call is a set of requests of which all pass or none does. If there are several, each must be a Take or a Check, and
+// reserving ones may be among them. Takes of one key are decided one after the other: each needs the tokens of those
+// before it too, and its Delay and RetryAfter are those of the sum. Checks are decided before all takes, in whatever
+// order the requests are: they do not need the tokens that the call takes from the same key, and the counts of several
+// checks of one key do not add up.
 type Call struct {
 	Requests []Request
 }

@@ -22,7 +22,8 @@ func explainCommand() command {
 LIMIT, FIELD or ID, all limits of FILE are listed.
 
   LIMIT   the most tokens that one key can take in several intervals in the worst case, the time
-          to fill up again, an example of a reservation if it has any, and the call in Go
+          to fill up again, an example of a reservation if it has any, and the call in Go; for a
+          group, its limits and the call
   FIELD   the meaning, the values and the default of a field of limits.yaml, such as lease
   ID      the meaning, with an example, of an id that check or diff prints in brackets, such as
           unknown-field or capacity-changed, or of a class of changes, such as loosened
@@ -106,17 +107,25 @@ func (a *explainArgs) set(args []string) error {
 	return nil
 }
 
-// writeName explains the limit of that name, or else the field or the id.
+// writeName explains the limit or group of that name, or else the field or the id.
 func (a *explainArgs) writeName(w io.Writer, file *spec.File, color bool) error {
 	var names []string
 	for _, l := range file.Limits {
 		names = append(names, l.Policy.Name)
 	}
-	i := slices.Index(names, a.name)
-	if i < 0 {
-		return writeWord(w, a.name, names, color)
+	for _, g := range file.Groups {
+		names = append(names, g.Name)
 	}
-	if err := explain.WriteLimit(w, file.Name, file.Limits[i], color); err != nil {
+	var err error
+	switch i := slices.Index(names, a.name); {
+	case i < 0:
+		return writeWord(w, a.name, names, color)
+	case i < len(file.Limits):
+		err = explain.WriteLimit(w, file.Name, file.Limits[i], color)
+	default:
+		err = explain.WriteGroup(w, file.Name, file.Groups[i-len(file.Limits)], color)
+	}
+	if err != nil {
 		return err
 	}
 	if slices.Contains(words(), a.name) {

@@ -90,7 +90,7 @@ func approval(s *review.Subject, f review.Finding) string {
 	for _, c := range f.Changes {
 		values = append(values, approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
 	}
-	return f.ID + ":" + s.Limit + "=" + strings.Join(values, ",")
+	return f.ID + ":" + s.Limit + s.Group + "=" + strings.Join(values, ",")
 }
 
 // approvedValue is one side of a change in an approval.
@@ -98,6 +98,10 @@ func approvedValue(c spec.Change, side spec.Side) string {
 	// An added or removed limit has no value. Its rate replaces it, so that the approval is for this limit only.
 	if c.Field == "" && (c.Old.Limit == nil || c.New.Limit == nil) && side.Limit != nil {
 		return fmt.Sprintf("%d/%v", side.Limit.Policy.Rate, side.Limit.Policy.Period)
+	}
+	// The same for a group: an approval of one group is not that of another with its name.
+	if c.Field == "" && side.Group != nil {
+		return abbreviated(strings.Join(side.Group.Words(), " "))
 	}
 	return abbreviated(side.Value)
 }

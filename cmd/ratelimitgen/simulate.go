@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 func simulateCommand() command {
@@ -201,7 +202,32 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 		}
 		limits = append(limits, limit)
 	}
+	for _, g := range file.Groups {
+		limits = append(limits, simulatedGroup(g))
+	}
 	return limits
+}
+
+// simulatedGroup returns a group in the form of package sim.
+func simulatedGroup(g *spec.Group) sim.Limit {
+	group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: math.MaxInt64}, Words: strings.Join(g.Words(), " ")}
+	var keys []string
+	for _, key := range g.Keys() {
+		keys, group.Key = append(keys, key.Name), append(group.Key, key.Type)
+	}
+	for i, m := range g.Members() {
+		member := sim.Member{Limit: m.Limit.Policy.Name, Count: m.Count, Check: i >= len(g.Takes)}
+		if member.Check {
+			member.Count = 1
+		} else {
+			group.Policy.Capacity = min(group.Policy.Capacity, m.Limit.Policy.Capacity)
+		}
+		for _, arg := range m.Args {
+			member.Key = append(member.Key, slices.Index(keys, arg))
+		}
+		group.Members = append(group.Members, member)
+	}
+	return group
 }
 
 func limitNames(limits []sim.Limit) []string {

@@ -232,10 +232,11 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, WriteField(&out, f.Name, false))
 		page := strings.Join(strings.Fields(out.String()), " ")
-		assert.True(t, strings.HasPrefix(page, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts), page)
+		// A limit and a group may have a field of the same name: then the page has both.
+		assert.Contains(t, page, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts)
 		assert.Contains(t, page, f.Absent)
 		assert.Equal(t, f.Required, strings.Contains(page, "default: none, required"), page)
-		assert.True(t, strings.HasSuffix(page, " example: "+f.Example), page)
+		assert.Contains(t, page+" ", " example: "+f.Example+" ")
 	}
 }
 

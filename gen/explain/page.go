@@ -61,7 +61,7 @@ func narrow(lines string) string {
 	return out.String()
 }
 
-// WriteList prints the limits of a file, one per line. It returns the error of w.
+// WriteList prints the limits of a file, one per line, and then the groups with their limits. It returns the error of w.
 func WriteList(w io.Writer, file *spec.File, color bool) error {
 	p := newPage(color)
 	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
@@ -74,6 +74,7 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 	// command below needs them.
 	head, list, _ := strings.Cut(cells.Table(rows, "llllr", "", 1, 3, 0), "\n")
 	fmt.Fprintf(p, "%s%s%s\n%s", p.ink.Bold, head, p.ink.Off, list)
+	p.groups(file.Groups)
 	p.WriteString("\nFor more about one limit, run ratelimitgen explain LIMIT.\n")
 	return p.writeTo(w)
 }

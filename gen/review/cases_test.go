@@ -131,6 +131,9 @@ func wanted() (list []string) {
 		list = append(list, change.ID)
 		for _, field := range change.Fields {
 			list = append(list, field)
+			if strings.HasPrefix(change.ID, "group-") {
+				continue // a group has no kind
+			}
 			for _, kind := range runtime.Kinds() {
 				if field != "package" && !slices.Contains(without[kind.String()], field) {
 					list = append(list, field+" of "+kind.String())

@@ -12,7 +12,7 @@ import (
 )
 
 // judges has a function for each id of [spec.ChangeKinds]. Those that change names, keys or
-// methods are in judge.go, and the others below.
+// methods are in judge.go, those of groups in groups.go, and the others below.
 var judges = map[string]func(*judgement, pair, []spec.Change){
 	"package-changed":      judgePackage,
 	"limit-added":          judgeAdded,
@@ -34,6 +34,12 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"lease-changed":        judgeLease,
 	"durability-changed":   judgeDurability,
 	"go-name-changed":      judgeGoName,
+
+	"group-added":           judgeGroupAdded,
+	"group-removed":         judgeGroupRemoved,
+	"group-takes-changed":   judgeGroupTakes,
+	"group-checks-changed":  judgeGroupChecks,
+	"group-go-name-changed": judgeGroupGoName,
 }
 
 // withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule.

@@ -37,6 +37,7 @@ type (
 	}
 	jsonSubject struct {
 		Limit    string          `json:"limit"`
+		Group    string          `json:"group,omitempty"`
 		Classes  []Class         `json:"classes"`
 		Old      *jsonPos        `json:"old"`
 		New      *jsonPos        `json:"new"`
@@ -84,7 +85,7 @@ type (
 func subjectAsJSON(s *Subject) jsonSubject {
 	// append makes an empty list of a nil one, which would be encoded as null.
 	subject := jsonSubject{
-		Limit: s.Limit, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New), Per: append([]string{}, s.Per...),
+		Limit: s.Limit, Group: s.Group, Classes: s.Classes(), Old: posAsJSON(s.Old), New: posAsJSON(s.New), Per: append([]string{}, s.Per...),
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
 	}
 	for _, f := range s.Findings {
@@ -139,13 +140,14 @@ func Schema() []byte {
 		"version": object{"const": 1},
 		"old":     text("The name of the old file."),
 		"new":     text("The name of the new file."),
-		"limits":  list("The limits that changed, in the order of the new file. The file itself comes first, with an empty name, and removed limits come last.", ref("limit")),
+		"limits":  list("The limits that changed, in the order of the new file. The file itself comes first, with an empty name, and removed limits come last; then the same for groups.", ref("limit")),
 	})
 	// The remark is added afterwards because a record requires all its properties.
 	schema["properties"].(object)["remark"] = text("A sentence about the files, such as that one was moved. Most reviews do not have it.")
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["title"] = "A review of rate limits"
 	schema["definitions"] = definitions()
+	schema["definitions"].(object)["limit"].(object)["properties"].(object)["group"] = text("The name of the group that changed; limit is then empty. A limit does not have it.")
 	var out bytes.Buffer
 	if err := writeJSON(&out, schema); err != nil {
 		panic(fmt.Sprintf("review: the schema is not JSON: %v", err))

@@ -57,17 +57,19 @@ type Review struct {
 	Old, New string
 	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
-	// Subjects are the limits that changed, in the order of the new file. The file itself comes before them, and removed
-	// limits come after them.
+	// Subjects are the limits that changed, in the order of the new file, and then the groups. The file itself comes before
+	// them, and removed limits and groups come after the others.
 	Subjects []Subject
 }
 
-// Subject is a limit that changed, or the file itself.
+// Subject is a limit or a group that changed, or the file itself.
 type Subject struct {
 	// Limit is the name of the limit, the new one if it was renamed; it is empty for the file itself.
 	Limit string
-	// Old and New are the positions of the limit's name in the two files. A position is zero if the file does not
-	// contain the limit.
+	// Group is the name of the group; it is empty for a limit and for the file itself.
+	Group string
+	// Old and New are the positions of the name of the limit or group in the two files. A position is zero if the file
+	// does not contain it.
 	Old, New spec.Pos
 	// Per are the names of the key's parts: the numbers hold for one value of them. It is empty if all callers share one
 	// count.
@@ -192,10 +194,10 @@ func formerlyUnbounded(old, new *spec.File) string {
 		firstNames(names, 12) + "."
 }
 
-// bySubject splits changes by limit. They are sorted by limit already.
+// bySubject splits changes by limit and group. They are sorted so already.
 func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
 	for i, c := range changes {
-		if i == 0 || c.Limit != changes[i-1].Limit {
+		if i == 0 || c.Limit != changes[i-1].Limit || c.Group != changes[i-1].Group {
 			subjects = append(subjects, nil)
 		}
 		last := &subjects[len(subjects)-1]
@@ -206,7 +208,7 @@ func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
 
 func subjectOf(changes []spec.Change) Subject {
 	first := changes[0]
-	s := Subject{Limit: first.Limit}
+	s := Subject{Limit: first.Limit, Group: first.Group}
 	p := pair{first.Old.Limit, first.New.Limit}
 	if p.old != nil {
 		s.Old, s.Per = p.old.Pos, partNames(p.old.Key)
@@ -214,6 +216,12 @@ func subjectOf(changes []spec.Change) Subject {
 	// A changed limit has the key of the new file: callers pass that one.
 	if p.new != nil {
 		s.New, s.Per = p.new.Pos, partNames(p.new.Key)
+	}
+	if first.Old.Group != nil {
+		s.Old = first.Old.Group.Pos
+	}
+	if first.New.Group != nil {
+		s.New = first.New.Group.Pos
 	}
 	groups := byID(changes)
 	judgements := make([]judgement, len(groups))
@@ -313,8 +321,8 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-func (s *Subject) added() bool   { return s.Limit != "" && s.Old == (spec.Pos{}) }
-func (s *Subject) removed() bool { return s.Limit != "" && s.New == (spec.Pos{}) }
+func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (spec.Pos{}) }
+func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (spec.Pos{}) }
 
 // pair is a limit before and after an edit; one of them is nil if it was added or removed.
 type pair struct{ old, new *spec.Limit }

@@ -248,9 +248,12 @@ func (s *Subject) Lines() (lines []string) {
 // longestValue is how many runes of a name or value are printed.
 const longestValue = 160
 
-// name returns the limit's name, or words for the file itself.
+// name returns the limit's name, the group's with the word group, or words for the file itself.
 func (s *Subject) name() string {
-	if s.Limit == "" {
+	switch {
+	case s.Group != "":
+		return "group " + words.Clip(s.Group, longestValue)
+	case s.Limit == "":
 		return "the file"
 	}
 	return words.Clip(s.Limit, longestValue)

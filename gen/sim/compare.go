@@ -231,13 +231,13 @@ func (p *limitPair) addedText() string {
 		effect, n = "shadowed", p.new.shadowed
 	}
 	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
-		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(len(p.new.keys)), p.new), effect)
+		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(p.new.requestedKeys()), p.new), effect)
 }
 
 // removedText describes the requests of a limit that is gone.
 func (p *limitPair) removedText() string {
 	return fmt.Sprintf("%s%s would no longer be limited; the old rule denies %s of them",
-		words.Count(p.requests, "request"), inKeys(int64(len(p.old.keys)), p.old), words.Number(p.old.denied))
+		words.Count(p.requests, "request"), inKeys(int64(p.old.requestedKeys()), p.old), words.Number(p.old.denied))
 }
 
 func inKeys(n int64, l *limitState) string {
@@ -349,8 +349,8 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 
 func (p *limitPair) writeTotals(out *bytes.Buffer) {
 	rows := [][]string{tallyHead("", p.shadow())}
-	rows = append(rows, append([]string{"old"}, p.old.row(len(p.old.keys), p.shadow())...))
-	rows = append(rows, append([]string{"new"}, p.new.row(len(p.new.keys), p.shadow())...))
+	rows = append(rows, append([]string{"old"}, p.old.row(p.old.requestedKeys(), p.shadow())...))
+	rows = append(rows, append([]string{"new"}, p.new.row(p.new.requestedKeys(), p.shadow())...))
 	out.WriteString(tallyTable(rows, "  "))
 }
 

@@ -31,7 +31,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var notes []string
 	shadow := r.shadow()
 	for l := range r.requested {
-		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys), shadow)...))
+		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(l.requestedKeys(), shadow)...))
 		// Below the table, because a rule is too long for a cell of it.
 		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
@@ -105,7 +105,7 @@ func (p *limitPair) writeMarkdown(out *bytes.Buffer) {
 	}
 	var rows [][]string
 	for _, side := range sides {
-		rows = append(rows, append([]string{side.name}, side.row(len(side.keys), p.shadow())...))
+		rows = append(rows, append([]string{side.name}, side.row(side.requestedKeys(), p.shadow())...))
 	}
 	out.WriteByte('\n')
 	writeMarkdownTable(out, tallyHead("", p.shadow()), rows)

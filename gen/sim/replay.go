@@ -33,10 +33,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Limit is a limit to replay requests of.
+// Limit is a limit, or a group of limits, to replay requests of.
 type Limit struct {
-	// Policy is the rule; it must be valid.
+	// Policy is the rule; it must be valid. A group has only a Name and, for [NewTraffic], the Capacity.
 	Policy *runtime.Policy
+	// Members are the limits of a group; a limit has none.
+	Members []Member
 	// Key has the type of each part of the key, written as in limits.yaml: "int64". It is empty for a limit with
 	// one shared counter.
 	Key []string
@@ -55,12 +57,15 @@ func NewReplay(limits []Limit) *Replay {
 	r := &Replay{byName: map[string]*limitState{}}
 	for _, l := range limits {
 		// An unknown kind would otherwise have no algorithm, or that of another kind.
-		if err := l.Policy.Validate(); err != nil {
+		if err := l.Policy.Validate(); err != nil && len(l.Members) == 0 {
 			panic("sim: " + err.Error())
 		}
 		state := newLimitState(l)
 		r.limits = append(r.limits, state)
 		r.byName[l.Policy.Name] = state
+	}
+	for _, state := range r.limits {
+		state.connect(r)
 	}
 	return r
 }
@@ -108,6 +113,8 @@ func unknownLimit(name string, limits []*limitState) error {
 // limitState is a limit with the state of its keys.
 type limitState struct {
 	Limit
+	// members replace the rule of a group.
+	members []*memberState
 	parsers []partParser
 	keys    map[string]*keyState
 	tally
@@ -123,20 +130,43 @@ func newLimitState(l Limit) *limitState {
 
 // decide also returns the state of the line's key. The error is a [*Fault].
 func (s *limitState) decide(l *Line) (*keyState, runtime.Decision, error) {
-	key, err := s.encodeKey(l)
+	k, err := s.find(l)
 	if err != nil {
 		return nil, runtime.Decision{}, err
 	}
-	k := s.keys[key]
-	if k == nil {
-		k = newKeyState(s.Policy, key)
-		s.keys[key] = k
+	if len(s.members) > 0 {
+		d, err := s.decideTogether(l)
+		return k, d, err
 	}
 	d, err := k.decide(s.Policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
 	if err != nil {
 		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}
 	}
 	return k, d, nil
+}
+
+// find returns the state of the line's key.
+func (s *limitState) find(l *Line) (*keyState, error) {
+	key, err := s.encodeKey(l)
+	if err != nil {
+		return nil, err
+	}
+	k := s.keys[key]
+	if k == nil {
+		k = newKeyState(s.Policy, key)
+		s.keys[key] = k
+	}
+	return k, nil
+}
+
+// requestedKeys is the number of keys with a line. Groups have states of other keys too.
+func (s *limitState) requestedKeys() (n int) {
+	for _, k := range s.keys {
+		if k.requests > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an

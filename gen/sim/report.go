@@ -70,7 +70,7 @@ func (r *Report) writeTotals(out *bytes.Buffer) {
 	shadow := r.shadow()
 	rows := [][]string{tallyHead("limit", shadow)}
 	for l := range r.requested {
-		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(len(l.keys), shadow)...))
+		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(l.requestedKeys(), shadow)...))
 	}
 	out.WriteString("\n" + tallyTable(rows, ""))
 }

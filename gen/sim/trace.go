@@ -20,7 +20,8 @@ import (
 //
 // Only at is required: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
-// list. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
+// list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
+// their order, and its count is that of the limits whose number of tokens is a parameter. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
 type Trace struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string

@@ -6,7 +6,7 @@ import (
 )
 
 // Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
-// file, then the removed limits. It compares effective values, given or not: period: 60s equals period: 1m, and a
+// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
 // capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
 //
 // A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
@@ -29,7 +29,7 @@ func Diff(old, new *File) []Change {
 			changes = append(changes, Change{ID: limitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
 		}
 	}
-	return changes
+	return append(changes, diffGroups(old, new)...)
 }
 
 // Change is one difference between two files: a fact, without a judgement.
@@ -38,7 +38,9 @@ type Change struct {
 	ID string
 	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
 	Limit string
-	// Field is the field with another value; "" if the limit was added, removed or renamed.
+	// Group is the name of the group; "" for a change of a limit or of the file itself.
+	Group string
+	// Field is the field with another value; "" if the limit or group was added, removed or renamed.
 	Field string
 	// Old and New are the sides of the change.
 	Old, New Side
@@ -48,6 +50,8 @@ type Change struct {
 type Side struct {
 	// Limit is the limit in that file; nil if the file lacks it.
 	Limit *Limit
+	// Group is the group in that file; nil if the file lacks it, or the change is not of a group.
+	Group *Group
 	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was
 	// added, removed or renamed, it is the limit's name.
 	Value string
@@ -219,6 +223,36 @@ var (
 		Old:     valid,
 		New:     limitOf(bucket, "goName: Post"),
 	})
+	groupAdded = changeKind(ChangeKind{
+		ID:      "group-added",
+		Summary: "There is a new group. It has no effect until its method is called.",
+		Old:     twoLimits,
+		New:     grouped,
+	})
+	groupRemoved = changeKind(ChangeKind{
+		ID:      "group-removed",
+		Summary: "A group was removed: calls of its method no longer compile. The limits and their counts stay.",
+		Old:     grouped,
+		New:     twoLimits,
+	})
+	groupTakesChanged = changeKind(ChangeKind{
+		ID:      "group-takes-changed",
+		Summary: "Callers of the group take from other limits, another number of tokens, or by other parameters.",
+		Old:     grouped,
+		New:     twoLimits + "groups:\n  post:\n    takes: {sendMessage: {n: 2}, signUp: {}}\n",
+	})
+	groupChecksChanged = changeKind(ChangeKind{
+		ID:      "group-checks-changed",
+		Summary: "Callers of the group must find a token of other limits, which give none up.",
+		Old:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
+		New:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
+	})
+	groupGoNameChanged = changeKind(ChangeKind{
+		ID:      "group-go-name-changed",
+		Summary: "The method of a group and its types have other names, so the callers must change.",
+		Old:     grouped,
+		New:     grouped + "    goName: Publish\n",
+	})
 )
 
 func limitsByName(file *File) map[string]*Limit {
@@ -255,7 +289,8 @@ func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Sid
 		}
 		was.Value, is.Value = f.effective(old), f.effective(new)
 		if was.Value != is.Value {
-			changes = append(changes, Change{f.change.ID, limit, f.name, was.at(given(old, f.name)), is.at(given(new, f.name))})
+			changes = append(changes, Change{ID: f.change.ID, Limit: limit, Field: f.name,
+				Old: was.at(given(old, f.name)), New: is.at(given(new, f.name))})
 		}
 	}
 	return changes

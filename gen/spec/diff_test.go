@@ -103,14 +103,16 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 	old, new := parsed(t, limitOf(bucket)), parsed(t, limitOf("rate: 20", "kind: token bucket", "period: 1m"))
 	changes := Diff(old, new)
 	require.Len(t, changes, 2)
-	assert.Equal(t, Side{old.Limits[0], "10", true, Pos{5, 11}}, changes[0].Old)
-	assert.Equal(t, Side{new.Limits[0], "20", true, Pos{4, 11}}, changes[0].New)
-	assert.Equal(t, Side{new.Limits[0], "20", false, Pos{3, 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
+	assert.Equal(t, Side{Limit: old.Limits[0], Value: "10", Given: true, Pos: Pos{5, 11}}, changes[0].Old)
+	assert.Equal(t, Side{Limit: new.Limits[0], Value: "20", Given: true, Pos: Pos{4, 11}}, changes[0].New)
+	assert.Equal(t, Side{Limit: new.Limits[0], Value: "20", Given: false, Pos: Pos{3, 3}}, changes[1].New, "a capacity that is not given has the place of the limit")
 }
 
 // Comparing the files the other way round swaps added and removed limits, and the values of each change.
 func TestDiffBackIsTheOpposite(t *testing.T) {
-	opposite := map[string]string{limitAdded.ID: limitRemoved.ID, limitRemoved.ID: limitAdded.ID}
+	opposite := map[string]string{
+		limitAdded.ID: limitRemoved.ID, limitRemoved.ID: limitAdded.ID, groupAdded.ID: groupRemoved.ID, groupRemoved.ID: groupAdded.ID,
+	}
 	for _, kind := range ChangeKinds() {
 		old, new := parsed(t, kind.Old), parsed(t, kind.New)
 		var there, back []string
@@ -154,13 +156,16 @@ func TestEveryFieldHasAChange(t *testing.T) {
 		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/spec/fields.go, to a ChangeKind in gen/spec/diff.go", f.name)
 		assert.NotNil(t, f.effective, "a change of %s would not be reported: set effective in gen/spec/fields.go", f.name)
 	}
+	for _, f := range groupFields {
+		assert.True(t, f.change != nil && f.effective != nil, "a change of %s would not be reported: set change and effective in gen/spec/groups.go", f.name)
+	}
 	for _, f := range limitFields {
 		if f.change != nil {
 			assert.True(t, known[f.change.ID], f.name)
 		}
 	}
 	for _, f := range fileFields {
-		if !slices.Contains([]string{"version", "limits"}, f.name) { // only one version exists, and limits have their own kinds of changes
+		if !slices.Contains([]string{"version", "limits", "groups"}, f.name) { // only one version exists, and limits and groups have their own kinds of changes
 			assert.True(t, f.change != nil && f.effective != nil, f.name)
 		}
 	}

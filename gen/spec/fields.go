@@ -76,6 +76,15 @@ var fileFields = []field[File]{
 		schema:  limitsSchema,
 		read:    (*parser).limits,
 	},
+	{
+		name:    "groups",
+		about:   "Groups of limits, by name: one call takes from all limits of a group or, if one denies, from none. A name becomes the name of a Go method.",
+		accepts: "a map from names to groups",
+		absent:  "no groups",
+		example: "{post: {takes: [sendMessage]}}",
+		schema:  groupsSchema,
+		read:    (*parser).groups,
+	},
 }
 
 // limitFields are the fields of one limit, in the order in which people read them.

@@ -19,6 +19,8 @@ type File struct {
 	Package string
 	// Limits are in the order of the file.
 	Limits []*Limit
+	// Groups are in the order of the file.
+	Groups []*Group
 }
 
 // Limit is one rule of the file, with every default filled in.
@@ -186,10 +188,12 @@ func (p *parser) oneLimit(e entry) *Limit {
 	}
 	// The first entry of that name has been checked.
 	if !e.again {
-		p.limitName(e)
+		p.limitName(e, "limit")
 	}
 	p.limit, p.impliesPeriod = label(e.name), false
 	defer func() { p.limit = "" }()
+	atFirst := len(p.found)
+	defer func() { p.faulty[limit] = len(p.found) > atFirst }()
 	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
 	if !ok {
 		return limit
@@ -207,16 +211,17 @@ func (p *parser) oneLimit(e entry) *Limit {
 	return limit
 }
 
-func (p *parser) limitName(e entry) {
+// limitName reports the name of a limit or group that is not camelCase or too long.
+func (p *parser) limitName(e entry, what string) {
 	if limitNameForm.MatchString(e.name) {
 		if len(e.name) > runtime.MaxKey {
 			p.report(e.named, nameTooLong, "choose a shorter name: goName would shorten the method's name only",
-				"the name of a limit has at most %d bytes, and %s has %s", runtime.MaxKey, quote(e.name), words.Number(int64(len(e.name))))
+				"the name of a %s has at most %d bytes, and %s has %s", what, runtime.MaxKey, quote(e.name), words.Number(int64(len(e.name))))
 		}
 		return
 	}
 	p.report(e.named, badName, "begin with a lowercase letter and use letters and digits only",
-		"the name of a limit must be camelCase, not %s", quote(e.name))
+		"the name of a %s must be camelCase, not %s", what, quote(e.name))
 	if better := camelCase(e.name); !slices.Contains(reservedGoNames, goName(better)) {
 		p.meant(better)
 	}

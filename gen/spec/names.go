@@ -109,7 +109,7 @@ func (p *parser) sameGoNames(entries []entry, limits []*Limit) {
 
 var (
 	// ownMethods are the other methods of the generated type.
-	ownMethods = []string{"All", "WithTx"}
+	ownMethods = []string{"All", "ReserveAll", "WithTx"}
 	// vettedMethods are the methods whose signature go vet checks on every type.
 	vettedMethods = []string{
 		"GobDecode", "GobEncode", "MarshalJSON", "MarshalXML", "ReadByte", "ReadRune", "Seek", "UnmarshalJSON",
@@ -137,21 +137,28 @@ func (p *parser) reservedGoName(at span, name string) bool {
 }
 
 func (p *parser) goName(limit *Limit, e entry) bool {
+	if name, ok := p.exportedName(e); ok {
+		limit.GoName = name
+		return true
+	}
+	return false
+}
+
+func (p *parser) exportedName(e entry) (string, bool) {
 	name, ok := p.text(e, "an exported Go identifier")
 	if !ok {
-		return false
+		return "", false
 	}
 	switch {
 	case p.reservedGoName(e.at, name):
 	case exportedForm.MatchString(name):
-		limit.GoName = name
-		return true
+		return name, true
 	default:
 		p.report(e.at, badGoName, "begin with a capital letter and use letters and digits only",
 			"goName must be an exported Go identifier, not %s", quote(name))
 		p.meant(goName(camelCase(name)))
 	}
-	return false
+	return "", false
 }
 
 // Nearest returns the word that a misspelled one probably means, or "" if no word is similar.

@@ -25,8 +25,8 @@ import (
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once; the File is
 // nil if and only if it has errors.
 func Parse(name string, src []byte) (*File, Diagnostics) {
-	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields)}
-	file := p.file()
+	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields), faulty: map[*Limit]bool{}}
+	file := p.readFile()
 	if len(p.found) > 0 {
 		p.found.sort()
 		// Only now are the offers final: the field of a value may have dropped some of them.
@@ -48,11 +48,18 @@ type parser struct {
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string
+	// groupsGiven holds the entries groups:, which are read after the limits of the file.
+	groupsGiven []entry
+	file        *File
+	// faulty holds the limits with a diagnostic, whose keys and numbers may be incomplete.
+	faulty map[*Limit]bool
+	// parameters are those of the current group, by name.
+	parameters map[string]parameter
 	// muted holds the nodes that have a diagnostic already and get no second one.
 	muted map[*yaml.Node]bool
 }
 
-func (p *parser) file() *File {
+func (p *parser) readFile() *File {
 	if !p.legible() || !p.noConflictMarkers() {
 		return nil
 	}
@@ -70,6 +77,7 @@ func (p *parser) file() *File {
 	file := &File{Name: p.src.name}
 	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
 		readFields(p, fileFields, file, entries, p.src.at(root), p.complete(root))
+		p.settleGroups(file)
 	}
 	return file
 }

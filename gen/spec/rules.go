@@ -103,7 +103,7 @@ var (
 	})
 	missingField = rule(Rule{
 		ID:      "missing-field",
-		Summary: "A file has version and limits; a limit has kind, rate and period; a lease has tokens and for.",
+		Summary: "A file has version and limits; a limit has kind, rate and period; a lease has tokens and for; a group has takes.",
 		Wrong:   limitOf("kind: token bucket", "rate: 10"),
 		Right:   valid,
 	})
@@ -139,7 +139,7 @@ var (
 	})
 	badName = rule(Rule{
 		ID:      "bad-name",
-		Summary: "The name of a limit is camelCase: a lowercase letter, then letters and digits.",
+		Summary: "The name of a limit or group is camelCase: a lowercase letter, then letters and digits.",
 		Wrong:   strings.Replace(valid, "sendMessage", "send-message", 1),
 		Right:   valid,
 	})
@@ -149,13 +149,13 @@ var (
 	})
 	reservedName = rule(Rule{
 		ID:      "reserved-name",
-		Summary: "No limit has the Go name of another generated method, or of a method whose signature go vet checks.",
+		Summary: "No limit or group has the Go name of another generated method or field, or of a method whose signature go vet checks.",
 		Wrong:   strings.Replace(valid, "sendMessage", "all", 1),
 		Right:   strings.Replace(valid, "sendMessage", "everything", 1),
 	})
 	sameGoName = rule(Rule{
 		ID:      "same-go-name",
-		Summary: "No two limits have the same Go method.",
+		Summary: "No two limits or groups have the same Go method, and no group has the name of a limit.",
 		Wrong:   valid + "  sendMail: {goName: SendMessage, kind: token bucket, rate: 10, period: 1m}\n",
 		Right:   valid + "  sendMail: {kind: token bucket, rate: 10, period: 1m}\n",
 	})
@@ -273,6 +273,48 @@ var (
 		Wrong:   limitOf(bucket, "key: {a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int}"),
 		Right:   limitOf(bucket, "key: {a: int, b: int}"),
 	})
+	unknownLimit = rule(Rule{
+		ID:      "unknown-limit",
+		Summary: "A group names limits of the file.",
+		Wrong:   valid + "groups:\n  post: {takes: [sendMesage]}\n",
+		Right:   valid + "groups:\n  post: {takes: [sendMessage]}\n",
+	})
+	emptyGroup = rule(Rule{
+		ID:      "empty-group",
+		Summary: "A group takes from at least one limit.",
+		Wrong:   valid + "groups:\n  post: {takes: []}\n",
+		Right:   valid + "groups:\n  post: {takes: [sendMessage]}\n",
+	})
+	unboundKeyPart = rule(Rule{
+		ID:      "unbound-key-part",
+		Summary: "A group gives each part of a limit's key a parameter, and no others.",
+		Wrong:   limitOf(bucket, "key: {userID: int64}") + "groups:\n  post: {takes: {sendMessage: {user: author}}}\n",
+		Right:   limitOf(bucket, "key: {userID: int64}") + "groups:\n  post: {takes: {sendMessage: {userID: author}}}\n",
+	})
+	parameterType = rule(Rule{
+		ID:      "parameter-type",
+		Summary: "A parameter of a group has one type, and is a part of keys or a number of tokens, but not both.",
+		Wrong:   limitOf(bucket, "key: {userID: int64}") + "groups:\n  post: {takes: {sendMessage: {userID: user, n: user}}}\n",
+		Right:   limitOf(bucket, "key: {userID: int64}") + "groups:\n  post: {takes: {sendMessage: {userID: user, n: messages}}}\n",
+	})
+	countInCheck = rule(Rule{
+		ID:      "count-in-check",
+		Summary: "A check has no number of tokens, because it takes none.",
+		Wrong:   twoLimits + "groups:\n  post: {takes: [sendMessage], checks: {signUp: {n: 2}}}\n",
+		Right:   twoLimits + "groups:\n  post: {takes: [sendMessage], checks: [signUp]}\n",
+	})
+	cannotPass = rule(Rule{
+		ID:      "cannot-pass",
+		Summary: "A group can pass: no number of tokens is more than a limit can ever have, and no limit with capacity 0 is checked.",
+		Wrong:   limitOf(bucket, "maxReserved: 0") + "groups:\n  post: {takes: {sendMessage: {n: 11}}}\n",
+		Right:   limitOf(bucket, "maxReserved: 0") + "groups:\n  post: {takes: {sendMessage: {n: 10}}}\n",
+	})
+	takenAndChecked = rule(Rule{
+		ID:      "taken-and-checked",
+		Summary: "A group does not check a limit that it takes from, because a take checks too.",
+		Wrong:   valid + "groups:\n  post: {takes: [sendMessage], checks: [sendMessage]}\n",
+		Right:   valid + "groups:\n  post: {takes: [sendMessage]}\n",
+	})
 )
 
 // The parts of the example files.
@@ -281,6 +323,12 @@ const (
 	bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
 	// valid is a file with one limit.
 	valid = "version: 1\nlimits:\n  sendMessage:\n    " + bucket + "\n"
+)
+
+const (
+	// twoLimits is a file with two limits, and grouped has a group of both.
+	twoLimits = valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
+	grouped   = twoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
 )
 
 // limitOf returns a file with one limit, which has the given lines.

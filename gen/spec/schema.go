@@ -27,7 +27,7 @@ func fileSchema() object {
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["$id"] = "https://github.com/ratelimitgen/ratelimitgen/limits.schema.json"
 	schema["title"] = "Rate limits"
-	schema["definitions"] = object{"limit": limitSchema()}
+	schema["definitions"] = object{"limit": limitSchema(), "group": mapSchema(groupFields)}
 	return schema
 }
 
@@ -176,7 +176,8 @@ var (
 	keywordsOf = map[string][]string{
 		"integer": {"minimum", "maximum"},
 		"string":  {"pattern"},
-		"object":  {"minProperties", "maxProperties", "propertyNames", "additionalProperties"},
+		"array":   {"items", "minItems"},
+		"object":  {"minProperties", "maxProperties", "properties", "propertyNames", "additionalProperties"},
 	}
 )
 
@@ -223,7 +224,7 @@ func alternatives(schema object, types []string) (list []any) {
 // Field describes a field of limits.yaml in plain text.
 type Field struct {
 	Name string
-	// Of is the owner of the field: "the file", "a limit" or "a lease".
+	// Of is the owner of the field: "the file", "a limit", "a lease" or "a group".
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
@@ -236,7 +237,7 @@ type Field struct {
 
 // Fields returns every field, in the order of [Reference].
 func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields))
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields), fieldsIn("a group", groupFields))
 }
 
 func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
@@ -249,7 +250,7 @@ func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
 	return list
 }
 
-// Reference returns the fields of limits.yaml as Markdown: a table for the file, one for a limit and one for its lease,
+// Reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease and a group,
 // and below each table the explanations that do not fit into it.
 func Reference() string {
 	var out strings.Builder
@@ -258,6 +259,8 @@ func Reference() string {
 	writeTable(&out, "A limit", limitFields)
 	out.WriteString("\n")
 	writeTable(&out, "A lease", leaseFields)
+	out.WriteString("\n")
+	writeTable(&out, "A group", groupFields)
 	return out.String()
 }
 

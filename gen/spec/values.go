@@ -172,10 +172,15 @@ func wholeNumber(text string) string {
 }
 
 // doc reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
-func (p *parser) doc(limit *Limit, e entry) bool {
+func (p *parser) doc(limit *Limit, e entry) (ok bool) {
+	limit.Doc, ok = p.docText(e)
+	return ok
+}
+
+func (p *parser) docText(e entry) (string, bool) {
 	text, ok := p.text(e, "text")
 	if !ok {
-		return false
+		return "", false
 	}
 	lines := strings.Split(strings.ReplaceAll(text, "\r", ""), "\n")
 	for i, line := range lines {
@@ -190,8 +195,7 @@ func (p *parser) doc(limit *Limit, e entry) bool {
 			break
 		}
 	}
-	limit.Doc = strings.TrimRight(strings.Join(lines, "\n"), "\n")
-	return ok
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n"), ok
 }
 
 // IsBuildLine reports whether gofmt treats a line of a comment as an old build constraint, which it moves to the top of

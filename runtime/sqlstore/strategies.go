@@ -130,13 +130,15 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 // deniesTake reports whether a take among the calls was denied.
 func deniesTake(calls []runtime.Call, answers []runtime.Answer) bool {
 	for i, a := range answers {
-		denied := !a.Allowed() || a.Decisions[0].Shadowed
-		if op := calls[i].Requests[0].Op; a.Err == nil && denied && (op == runtime.Take || op == runtime.TakeUpTo) {
+		denied := !a.Allowed() || slices.ContainsFunc(a.Decisions, func(d runtime.Decision) bool { return d.Shadowed })
+		if a.Err == nil && denied && slices.ContainsFunc(calls[i].Requests, isTake) {
 			return true
 		}
 	}
 	return false
 }
+
+func isTake(q runtime.Request) bool { return q.Op == runtime.Take || q.Op == runtime.TakeUpTo }
 
 // swap runs a batch of one row, and returns false if its changes were not written.
 func (s *Store) swap(

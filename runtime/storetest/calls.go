@@ -50,7 +50,81 @@ func together() []clause {
 				s.broken("6 and 5 can never pass a capacity of 10, but the error is %v", err)
 			}
 		}},
-		{"OnlyTakes", "a call with several requests has only takes", func(s *subject) {
+		{"ReserveTogether", "a call with several reservations takes all of them or none, each with the delay of its limit", func(s *subject) {
+			reserving := func(p *runtime.Policy, n int64) runtime.Request {
+				return request(p, "k", runtime.Request{Count: n, Reserve: true})
+			}
+			a := s.do(call(reserving(bucket(), 12), reserving(window(), 10)))[0]
+			if !a.Allowed() {
+				s.Fatalf("the answer to reserving 12 of 10 and 10 of 10 tokens is %+v", a)
+			}
+			if d := a.Decisions; d[0].Delay != 12*time.Second || d[1].Delay != 0 {
+				s.broken("the delays are %v and %v, want 12s for the bucket and none for the window", d[0].Delay, d[1].Delay)
+			}
+			// The window can be reserved for another 20 tokens, but the bucket only for 3.
+			a = s.do(call(reserving(bucket(), 4), reserving(window(), 4)))[0]
+			if a.Err != nil || a.Allowed() || a.Decisions[0].Allowed || !a.Decisions[1].Allowed {
+				s.broken("the answer to reserving 4 of 3 and 4 of 20 tokens is %+v", a)
+			}
+			s.wantValue(bucket(), "k", -2)
+			s.wantValue(window(), "k", 0)
+			a = s.do(call(reserving(bucket(), 1), reserving(bucket(), 2), taking(window(), "other", 1)))[0]
+			if !a.Allowed() || a.Decisions[1].Delay <= a.Decisions[0].Delay {
+				s.broken("the answer to reserving 1 and 2 of 3 tokens of one key is %+v", a)
+			}
+			s.wantValue(bucket(), "k", -5)
+			s.wantValue(window(), "other", 9)
+		}},
+		{"CheckTogether", "a check in a call must pass, and takes nothing", func(s *subject) {
+			checking := func(p *runtime.Policy, n int64) runtime.Request {
+				return request(p, "k", runtime.Request{Op: runtime.Check, Count: n})
+			}
+			for _, p := range kinds() {
+				p.Name, p.MaxReserved = "checked "+p.Name, 0
+				if a := s.do(call(taking(bucket(), p.Name, 3), checking(p, 10)))[0]; !a.Allowed() {
+					s.broken("%s: the answer to taking 3 of 10 and checking 10 of 10 tokens is %+v", p.Name, a)
+				}
+				s.take(p, "k", 1)
+				// In either order, with tokens taken from the key that is checked, and on rows of two keys or of one.
+				for _, c := range []runtime.Call{
+					call(taking(bucket(), p.Name, 3), checking(p, 10)),
+					call(checking(p, 10), taking(bucket(), p.Name, 3)),
+					call(taking(p, "k", 1), checking(p, 10)),
+					call(checking(p, 10), taking(p, "k", 1)),
+				} {
+					a := s.do(c)[0]
+					for i, d := range a.Decisions {
+						if a.Err != nil || d.Allowed != (c.Requests[i].Op == runtime.Take) || !d.TakenAt.IsZero() {
+							s.broken("%s: the answer to a take and a check of 10 of 9 tokens is %+v", p.Name, a)
+						}
+					}
+				}
+				s.wantValue(bucket(), p.Name, 7)
+				s.wantValue(p, "k", 9)
+				if a := s.do(call(taking(p, "k", 2), checking(p, 9), checking(p, 9)))[0]; !a.Allowed() {
+					s.broken("%s: the answer to taking 2 and checking 9 of 9 tokens twice is %+v", p.Name, a)
+				}
+				s.wantValue(p, "k", 7)
+			}
+		}},
+		{"GroupedLeases", "calls with several requests use the tokens of a lease, and leave no other count", func(s *subject) {
+			leased, other := bucket(), bucket()
+			leased.Name, leased.MaxReserved, leased.Lease = "leased", 0, runtime.Lease{Tokens: 4, For: time.Hour}
+			other.Name = "other"
+			if !s.take(leased, "k", 1) {
+				s.broken("1 of 10 tokens was denied")
+			}
+			checked := request(leased, "k", runtime.Request{Op: runtime.Check, Count: 9})
+			if a := s.do(call(checked, taking(other, "k", 1)))[0]; !a.Allowed() {
+				s.broken("the answer to a check of 9 of 9 tokens, some of them leased, is %+v", a)
+			}
+			if a := s.do(call(taking(leased, "k", 9), request(other, "k", runtime.Request{Count: 12, Reserve: true})))[0]; !a.Allowed() {
+				s.broken("the answer to taking 9 of 9 tokens, some of them leased, is %+v", a)
+			}
+			s.wantValue(leased, "k", 0)
+			s.wantValue(other, "k", -3)
+		}},
+		{"OnlyTakesAndChecks", "a call with several requests has only takes and checks", func(s *subject) {
 			a := s.do(call(taking(bucket(), "k", 3), request(bucket(), "k", runtime.Request{Op: runtime.Refund, Count: 1})))[0]
 			if !errors.Is(a.Err, runtime.ErrInvalidCall) {
 				s.broken("the answer to a take and a refund is %+v", a)
@@ -266,6 +340,26 @@ func concurrent() []clause {
 			}
 			s.wantValue(a, "k", 0)
 			s.wantValue(b, "k", 40)
+		}},
+		{"ConcurrentGroups", "concurrent calls with takes, reservations and checks take from all of their limits or from none", func(s *subject) {
+			a, b, gate := bucket(), window(), window()
+			a.Rate, a.Capacity, a.MaxReserved = 30, 30, 30
+			b.Rate, b.Capacity, b.MaxReserved = 100, 100, 0
+			gate.Name, gate.Rate, gate.Capacity, gate.MaxReserved = "gate", 40, 40, 0
+			admitted := s.race(8, func(i int) bool {
+				// Whoever takes from the gate, and whoever only checks it, also takes from both others.
+				pass := request(gate, "k", runtime.Request{Op: runtime.Op(i % 2), Count: 1})
+				all := []runtime.Request{request(a, "k", runtime.Request{Count: 1, Reserve: true}), taking(b, "k", 1), pass}
+				if i%3 == 0 {
+					all[0], all[2] = all[2], all[0]
+				}
+				return s.do(call(all...))[0].Allowed()
+			})
+			if admitted < 40 || admitted > 60 {
+				s.broken("%d admitted, want 40 to 60: each takes one of 60, and until the gate has no token, some take one of its 40", admitted)
+			}
+			s.wantValue(a, "k", float64(30-admitted))
+			s.wantValue(b, "k", float64(100-admitted))
 		}},
 		{"ConcurrentRefunds", "concurrent takes and refunds neither lose nor double tokens", func(s *subject) {
 			s.race(10, func(int) bool {

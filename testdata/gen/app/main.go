@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 
+	"example.com/app/groups"
 	"example.com/app/kinds"
 )
 
@@ -22,6 +23,7 @@ func main() {
 	reserve(limits, ctx)
 	several(limits, ctx)
 	withoutStore(ctx)
+	grouped(groups.New(&runtime.MemStore{Clock: func() time.Time { return now }}), ctx)
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
@@ -74,4 +76,28 @@ func withoutStore(ctx context.Context) {
 	fmt.Println(err)
 	_, err = none.All(ctx, none.OwnPhase())
 	fmt.Println(err)
+}
+
+func grouped(limits *groups.Limits, ctx context.Context) {
+	complete := limits.Complete("acme", "large")
+	ds, err := complete.Allow(ctx, 900)
+	fmt.Println(ds, err, ds.LLMRequests.Remaining, ds.LLMTokens.Remaining, ds.Suspended.Remaining)
+	ds, err = complete.Check(ctx, 900)
+	fmt.Println(ds, err, ds.DeniedBy(), ds.LLMTokens.RetryAfter == ds.RetryAfter)
+
+	rs, err := complete.Reserve(ctx, 600)
+	fmt.Println(rs.Delay(), err, rs.LLMRequests.Delay(), rs.LLMTokens.Settle(ctx, 100), rs.Cancel(ctx))
+	fmt.Println(limits.LLMTokens("acme", "large").Peek(ctx))
+
+	fmt.Println(limits.Suspended("acme").Require(ctx))
+	err = complete.Require(ctx, 1)
+	var limited *groups.LimitedError
+	fmt.Println(errors.As(err, &limited), err)
+	ds, err = complete.Allow(ctx, 1001)
+	fmt.Println(errors.Is(err, groups.ErrExceedsCapacity), err, ds.Allowed, ds.LLMTokens.Allowed)
+
+	bulk, err := limits.Bulk("acme", "small").Reserve(ctx, 3)
+	fmt.Println(bulk.Delay(), err, bulk.LLMRequests.Remaining, bulk.Crawl.Cancel(ctx))
+	fmt.Println(limits.Everything("acme", "small").Wait(ctx))
+	fmt.Println(limits.ReserveAll(ctx, limits.Crawl().N(2), limits.Shared().Checked()))
 }

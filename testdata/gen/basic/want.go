@@ -25,12 +25,16 @@ type (
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
 	Decisions = runtime.Decisions
+	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
+	Reservations = runtime.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
 	Reservation = runtime.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = runtime.Item
+	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
+	ReserveItem = runtime.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -56,9 +60,16 @@ func New(store runtime.Store) *Limits {
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
-// handle that a method of Limits returns, for one token, or its N(n), for n tokens.
+// handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,
+// and gives none up.
 func (l *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return l.limiter().All(ctx, items...)
+}
+
+// ReserveAll takes tokens from several limits at once, if necessary before they have accrued: from all of them or, if
+// one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.
+func (l *Limits) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
+	return l.limiter().ReserveAll(ctx, items...)
 }
 
 // WithTx returns the limits inside a transaction of the caller, in the database of the store. Their tokens are

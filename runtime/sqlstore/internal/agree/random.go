@@ -95,8 +95,11 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 		for range n {
 			p := policies[d.IntN(len(policies))]
 			q := runtime.Request{Count: d.count(p), Reserve: d.IntN(4) == 0}
-			if n == 1 && d.IntN(20) == 0 {
+			switch {
+			case n == 1 && d.IntN(20) == 0:
 				q.Op = runtime.Op(d.IntN(7))
+			case n == 2 && d.IntN(3) == 0:
+				q.Op = runtime.Check
 			}
 			q.Policy, q.Key = p, key(d.IntN(keys))
 			all[i].Requests = append(all[i].Requests, q)

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// completion returns two limits of different keys, one to check, and a group of all three.
+func completion() []Limit {
+	bucket := func(name string, n int64) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Rate: n, Period: time.Minute, Capacity: n}
+	}
+	tokens := bucket("tokens", 1000)
+	tokens.MaxReserved = 1000
+	return []Limit{
+		{Policy: bucket("requests", 3), Key: []string{"string"}},
+		{Policy: tokens, Key: []string{"string", "int64"}},
+		{Policy: bucket("suspended", 1), Key: []string{"string"}},
+		{Policy: &runtime.Policy{Name: "complete", Capacity: 3}, Key: []string{"int64", "string"}, Members: []Member{
+			{Limit: "requests", Key: []int{1}, Count: 1},
+			{Limit: "tokens", Key: []int{1, 0}},
+			{Limit: "suspended", Key: []int{1}, Count: 1, Check: true},
+		}},
+	}
+}
+
+func TestLinesOfGroupsTakeFromAllOrNone(t *testing.T) {
+	type step struct {
+		line      string
+		allowed   bool
+		remaining int64
+		retry     time.Duration
+	}
+	r := NewReplay(completion())
+	steps := []step{
+		{`"limit": "complete", "key": [7, "acme"], "count": 600`, true, 1, 0},
+		{`"limit": "complete", "key": [7, "acme"], "count": 600`, false, 1, 12 * time.Second},
+		{`"limit": "requests", "key": "acme", "count": 2`, true, 0, 0},
+		{`"limit": "tokens", "key": ["acme", 7], "count": 400`, true, 0, 0},
+		{`"limit": "requests", "key": "acme"`, false, 0, 20 * time.Second},
+		{`"limit": "complete", "key": [7, "umbrella"], "count": 1500, "reserve": true`, true, 0, 0},
+		{`"limit": "suspended", "key": "umbrella"`, true, 0, 0},
+		{`"limit": "complete", "key": [8, "umbrella"], "count": 1`, false, 0, time.Minute},
+		{`"limit": "tokens", "key": ["umbrella", 8], "count": 1000`, true, 0, 0},
+	}
+	var text strings.Builder
+	for _, s := range steps {
+		text.WriteString(`{"at": 1893596645000, ` + s.line + "}\n")
+	}
+	i := 0
+	err := NewTrace(strings.NewReader(text.String())).Replay(func(l *Line) error {
+		a, err := r.Decide(l)
+		s := steps[i]
+		require.NoError(t, err, s.line)
+		assert.Equal(t, s.allowed, a.Allowed, s.line)
+		assert.Equal(t, s.remaining, a.Remaining, s.line)
+		assert.Equal(t, s.retry, a.RetryAfter, s.line)
+		i++
+		return nil
+	}, func(f *Fault) error { return f })
+	require.NoError(t, err)
+	require.Equal(t, len(steps), i)
+	assert.EqualValues(t, 4, r.byName["complete"].requests)
+	assert.EqualValues(t, 2, r.byName["requests"].requests, "a line of the group is not one of its limits")
+	assert.Equal(t, 1, r.byName["requests"].requestedKeys())
+}
+
+func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
+	for _, line := range []string{
+		`"key": [7, "acme"], "count": 1001`,
+		`"key": ["x", "acme"]`,
+		`"key": "acme"`,
+		`"key": [7, "acme"], "count": 0`,
+	} {
+		r := NewReplay(completion())
+		trace := `{"at": 1893596645000, "limit": "complete", ` + line + "}\n" +
+			`{"at": 1893596645000, "limit": "requests", "key": "acme", "count": 3}`
+		faults, allowed := 0, 0
+		require.NoError(t, NewTrace(strings.NewReader(trace)).Replay(func(l *Line) error {
+			a, err := r.Decide(l)
+			if a.Allowed {
+				allowed++
+			}
+			return err
+		}, func(f *Fault) error { faults++; return nil }), line)
+		assert.Equal(t, [2]int{1, 1}, [2]int{faults, allowed}, line)
+	}
+	fixed := completion()[:1]
+	fixed = append(fixed, Limit{Policy: &runtime.Policy{Name: "pair"}, Key: []string{"string"}, Members: []Member{{Limit: "requests", Key: []int{0}, Count: 2}}})
+	r := NewReplay(fixed)
+	_, err := r.Decide(&Line{Limit: "pair", Key: []string{"acme"}, Count: 2})
+	fault := new(Fault)
+	require.True(t, errors.As(err, &fault))
+	assert.Contains(t, fault.Reason, "pair has no count")
+	assert.Panics(t, func() { NewReplay(fixed[1:]) })
+}

@@ -1,0 +1,536 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Group is several limits that one call takes from: from all of them or, if one denies, from none.
+type Group struct {
+	// Name is the name in the file. It is not stored.
+	Name string
+	// GoName is the name of the generated method: "Complete" for complete.
+	GoName string
+	// Doc is the author's text, as for a [Limit].
+	Doc string
+	// Takes are the limits that the group takes from, and Checks those that must have a token and give none up.
+	Takes, Checks []Member
+	// Pos is the place of the group's name.
+	Pos Pos
+	// Given has the places of the given values, by the name of the field.
+	Given map[string]Pos
+}
+
+// Member is a limit of a [Group].
+type Member struct {
+	Limit *Limit
+	// Args has the name of the parameter for each part of the limit's key.
+	Args []string
+	// Count is the number of tokens, unless CountArg is the name of the parameter that has it.
+	Count    int64
+	CountArg string
+}
+
+// Members returns the limits that the group takes from, and then those that it checks. Decisions are in this order.
+func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
+
+// Keys returns the parameters of the group's method: one for each name, in the order of their first use by [Group.Members].
+// Parameters that all keys of a member need beside its parts, such as a plan, belong here too.
+func (g *Group) Keys() (keys []KeyPart) {
+	for _, m := range g.Members() {
+		for i, name := range m.Args {
+			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
+// of their first use.
+func (g *Group) Counts() (names []string) {
+	for _, m := range g.Takes {
+		if m.CountArg != "" && !slices.Contains(names, m.CountArg) {
+			names = append(names, m.CountArg)
+		}
+	}
+	return names
+}
+
+// Allows reports whether the tokens of the group can be taken without reserving: no limit has capacity 0.
+func (g *Group) Allows() bool {
+	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Capacity == 0 })
+}
+
+// Reserves reports whether tokens of a limit of the group can be reserved. The other limits are then taken from at once.
+func (g *Group) Reserves() bool {
+	return slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Reserves() })
+}
+
+// Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
+func (g *Group) Words() (sentences []string) {
+	for _, m := range g.Takes {
+		if m.CountArg != "" {
+			sentences = append(sentences, "It takes as many tokens of "+m.inWords()+" as the argument "+m.CountArg+".")
+		} else {
+			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.inWords()+".")
+		}
+	}
+	for _, m := range g.Checks {
+		sentences = append(sentences, "It checks "+m.inWords()+", which must have a token and gives none up.")
+	}
+	return sentences
+}
+
+func (m Member) inWords() string {
+	if len(m.Args) == 0 {
+		return m.Limit.Policy.Name
+	}
+	return m.Limit.Policy.Name + " per " + words.List(m.Args, "and")
+}
+
+// String is the member in the syntax of limits.yaml: "llmTokens: {team: team, model: model, n: tokens}". A check has no n.
+func (m Member) String() string {
+	parts := make([]string, 0, len(m.Args)+1)
+	for i, arg := range m.Args {
+		parts = append(parts, m.Limit.Key[i].Name+": "+arg)
+	}
+	switch {
+	case m.CountArg != "":
+		parts = append(parts, countPart+": "+m.CountArg)
+	case m.Count > 0:
+		parts = append(parts, countPart+": "+strconv.FormatInt(m.Count, 10))
+	}
+	return m.Limit.Policy.Name + ": {" + strings.Join(parts, ", ") + "}"
+}
+
+// countPart is the name of the number of tokens, beside the parts of a key.
+const countPart = "n"
+
+// effectiveMembers is a map, whether the file has a map or a list.
+func effectiveMembers(members []Member) string {
+	if len(members) == 0 {
+		return ""
+	}
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = m.String()
+	}
+	return "{" + strings.Join(texts, ", ") + "}"
+}
+
+// groupFields are the fields of one group.
+var groupFields = []field[Group]{
+	{
+		name: "doc", synonyms: []string{"description", "comment"},
+		about:     "What the group is for. It becomes the method's doc comment, after the method's name.",
+		accepts:   "text, of one or more lines",
+		example:   "is what one completion costs.",
+		schema:    object{"type": "string"},
+		read:      func(p *parser, g *Group, e entry) (ok bool) { g.Doc, ok = p.docText(e); return ok },
+		change:    docChanged,
+		effective: func(g *Group) string { return g.Doc },
+	},
+	{
+		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
+		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens.",
+		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
+			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1.",
+		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
+		example:   "{sendMessage: {n: messages}}",
+		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
+		read:      (*parser).takes,
+		change:    groupTakesChanged,
+		effective: func(g *Group) string { return effectiveMembers(g.Takes) },
+	},
+	{
+		name: "checks", synonyms: []string{"check", "requires"},
+		about:     "The limits that must have a token, and give none up.",
+		more:      "A check is decided by the tokens before the call.",
+		accepts:   "a list of limits, or a map from limits to `{part: parameter}`",
+		absent:    "nothing is checked",
+		example:   "[suspended]",
+		schema:    membersSchema(nil),
+		read:      (*parser).checks,
+		change:    groupChecksChanged,
+		effective: func(g *Group) string { return effectiveMembers(g.Checks) },
+	},
+	{
+		name:      "goName",
+		about:     "The name of the generated method, and the beginning of the names of its types.",
+		accepts:   "as for a limit",
+		absent:    "as for a limit",
+		example:   "Complete",
+		schema:    object{"type": "string", "pattern": exportedPattern, "not": object{"enum": reservedGoNames}},
+		read:      (*parser).groupGoName,
+		change:    groupGoNameChanged,
+		effective: func(g *Group) string { return g.GoName },
+	},
+}
+
+// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or nil.
+func membersSchema(n object) object {
+	binding := object{"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern}, "additionalProperties": partSchema}
+	if n != nil {
+		binding["properties"] = object{countPart: n}
+	}
+	return object{
+		"type":                 []string{"array", "object"},
+		"items":                object{"type": "string", "pattern": limitNamePattern},
+		"minItems":             1,
+		"minProperties":        1,
+		"propertyNames":        object{"pattern": limitNamePattern},
+		"additionalProperties": binding,
+	}
+}
+
+var groupsSchema = object{
+	"type":                 "object",
+	"propertyNames":        object{"pattern": limitNamePattern, "maxLength": runtime.MaxKey},
+	"additionalProperties": object{"$ref": "#/definitions/group"},
+}
+
+const groupHelp = "write a group as complete: {takes: [llmRequests, llmTokens]}"
+
+// groups keeps the groups for [parser.settleGroups]: they may come before the limits that they name.
+func (p *parser) groups(_ *File, e entry) bool {
+	p.groupsGiven = append(p.groupsGiven, e)
+	return true
+}
+
+// settleGroups reads the groups, once the limits are known.
+func (p *parser) settleGroups(file *File) {
+	p.file = file
+	for _, given := range p.groupsGiven {
+		entries, ok := p.entries(given.value, given.at, "groups", groupHelp)
+		if !ok {
+			continue
+		}
+		for _, e := range entries {
+			if g := p.oneGroup(e); !e.again {
+				p.sameGroupName(e, g)
+				file.Groups = append(file.Groups, g)
+			}
+		}
+	}
+}
+
+func (p *parser) oneGroup(e entry) *Group {
+	g := &Group{Name: e.name, GoName: goName(e.name), Pos: e.named.pos, Given: map[string]Pos{}}
+	if !e.again {
+		p.limitName(e, "group")
+	}
+	p.limit = label(e.name)
+	defer func() { p.limit = "" }()
+	entries, ok := p.entries(e.value, e.at, "a group", groupHelp)
+	if !ok {
+		return g
+	}
+	p.parameters = map[string]parameter{}
+	given := readFields(p, groupFields, g, entries, e.named, p.complete(e.value))
+	for name, e := range given {
+		g.Given[name] = e.at.pos
+	}
+	if _, renamed := given["goName"]; !renamed && !e.again {
+		p.reservedGoName(e.named, g.GoName)
+	}
+	p.takenAndChecked(g, given)
+	return g
+}
+
+// sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
+func (p *parser) sameGroupName(e entry, g *Group) {
+	report := func(what, name, method string, at Pos) {
+		if name != g.Name && method != g.GoName {
+			return
+		}
+		p.report(e.named, sameGoName, "choose another name, or set goName on one of them",
+			"the group %s and the %s %s both have the Go method %s", quote(g.Name), what, quote(name), clip(method))
+		p.note(span{at, Pos{at.Line, at.Column + len(name)}}, "the "+what+" is here")
+	}
+	for _, l := range p.file.Limits {
+		report("limit", l.Policy.Name, l.GoName, l.Pos)
+	}
+	for _, other := range p.file.Groups {
+		report("group", other.Name, other.GoName, other.Pos)
+	}
+}
+
+func (p *parser) groupGoName(g *Group, e entry) bool {
+	name, ok := p.exportedName(e)
+	if ok {
+		g.GoName = name
+	}
+	return ok
+}
+
+func (p *parser) takes(g *Group, e entry) (ok bool) {
+	g.Takes, ok = p.members(e, true)
+	return ok
+}
+
+func (p *parser) checks(g *Group, e entry) (ok bool) {
+	g.Checks, ok = p.members(e, false)
+	return ok
+}
+
+// members reads a list or a map of limits.
+func (p *parser) members(e entry, counts bool) (members []Member, ok bool) {
+	before := len(p.found)
+	switch {
+	case e.value.Kind == yaml.SequenceNode:
+		p.listed(&members, e, counts)
+	case e.value.Kind == yaml.MappingNode:
+		entries, _ := p.entries(e.value, e.at, e.name, "")
+		for _, e := range entries {
+			// Errors of a limit that is given twice are reported as for the first one.
+			if m := p.member(e.name, e.named, e.value, counts); m != nil && !e.again {
+				members = append(members, *m)
+			}
+		}
+	default:
+		p.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
+		return nil, false
+	}
+	if len(e.value.Content) == 0 {
+		p.report(e.at, emptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
+	}
+	return members, len(p.found) == before
+}
+
+// listed reads a list of limits.
+func (p *parser) listed(members *[]Member, e entry, counts bool) {
+	first := map[string]span{}
+	for _, node := range e.value.Content {
+		at := p.src.at(node)
+		if !isString(node) {
+			if !p.muted[node] {
+				p.report(at, wrongType, "write "+e.name+": [sendMessage]", "%s must list names of limits, not %s", e.name, describe(node))
+			}
+			continue
+		}
+		if was, twice := first[node.Value]; twice {
+			p.report(at, duplicate, "", "%s is given twice", quote(node.Value))
+			p.note(was, "first given here")
+			continue
+		}
+		first[node.Value] = at
+		if m := p.member(node.Value, at, nil, counts); m != nil {
+			*members = append(*members, *m)
+		}
+	}
+}
+
+// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit.
+func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *Member {
+	limit := p.limitNamed(name, at)
+	if limit == nil {
+		return nil
+	}
+	m := &Member{Limit: limit}
+	if counts {
+		m.Count = 1
+	}
+	// Its key may be incomplete, or its numbers those that a file must not have.
+	if p.faulty[limit] {
+		return m
+	}
+	if binding == nil {
+		for _, part := range limit.Key {
+			m.Args = append(m.Args, part.Name)
+			p.parameter(part.Name, part.Type, at)
+		}
+	} else {
+		p.bind(m, at, binding, counts)
+	}
+	p.canPass(m, at, counts)
+	return m
+}
+
+func (p *parser) limitNamed(name string, at span) *Limit {
+	var known []string
+	if p.file != nil {
+		for _, l := range p.file.Limits {
+			if l.Policy.Name == name {
+				return l
+			}
+			known = append(known, l.Policy.Name)
+		}
+	}
+	p.report(at, unknownLimit, "name one of the limits of this file", "the file has no limit %s", quote(name))
+	p.meant(Nearest(name, known))
+	return nil
+}
+
+// bind reads the parameters of a limit.
+func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
+	if binding.Tag == "!!null" {
+		binding = &yaml.Node{Kind: yaml.MappingNode}
+	}
+	entries, ok := p.entries(binding, p.src.at(binding), clip(m.Limit.Policy.Name), "write "+m.example())
+	if !ok {
+		return
+	}
+	args := map[string]entry{}
+	for _, e := range entries {
+		isPart := slices.ContainsFunc(m.Limit.Key, func(part KeyPart) bool { return part.Name == e.name })
+		switch {
+		case e.name == countPart && !counts:
+			p.report(e.named, countInCheck, "leave n out, or move the limit to takes", "a check takes no tokens, so it has no n")
+		case e.name == countPart:
+			p.count(m, e)
+		case isPart && !e.again:
+			args[e.name] = e
+		case !isPart:
+			p.report(e.named, unboundKeyPart, "write "+m.example(), "%s has no key part %s", label(m.Limit.Policy.Name), quote(e.name))
+			p.meant(Nearest(e.name, partNames(m.Limit)))
+		}
+	}
+	for _, part := range m.Limit.Key {
+		e, given := args[part.Name]
+		switch {
+		case !given:
+			if p.complete(binding) {
+				p.report(at, unboundKeyPart, "write "+m.example(), "the key part %s of %s has no parameter", part.Name, label(m.Limit.Policy.Name))
+			}
+		case !isString(e.value):
+			p.report(e.at, unboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
+		case p.partName(e.value.Value, e.at):
+			p.parameter(e.value.Value, part.Type, e.at)
+		}
+		m.Args = append(m.Args, e.valueText())
+	}
+}
+
+func (e entry) valueText() string {
+	if e.value == nil {
+		return ""
+	}
+	return e.value.Value
+}
+
+// example is the member with each part of its key bound to a parameter of its own name.
+func (m *Member) example() string {
+	own := Member{Limit: m.Limit, Args: partNames(m.Limit)}
+	return own.String()
+}
+
+func partNames(l *Limit) (names []string) {
+	for _, part := range l.Key {
+		names = append(names, part.Name)
+	}
+	return names
+}
+
+// count reads the number of tokens: a number, or the name of a parameter.
+func (p *parser) count(m *Member, e entry) {
+	if !isString(e.value) {
+		m.Count, _ = p.number(e, 1, runtime.MaxTokens)
+		return
+	}
+	if p.partName(e.value.Value, e.at) {
+		m.Count, m.CountArg = 0, e.value.Value
+		p.parameter(m.CountArg, countType, e.at)
+	}
+}
+
+// parameter is the first use of a parameter of a group.
+type parameter struct {
+	typ string
+	at  span
+}
+
+// countType marks the parameters with numbers of tokens, which are of the methods and not of the key.
+const countType = "a number of tokens"
+
+// parameter reports a parameter that is used with two types.
+func (p *parser) parameter(name, typ string, at span) {
+	was, known := p.parameters[name]
+	if !known {
+		if p.parameters != nil {
+			p.parameters[name] = parameter{typ, at}
+		}
+		return
+	}
+	if was.typ != typ {
+		p.report(at, parameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", label(name), typ, was.typ)
+		p.note(was.at, fmt.Sprintf("here it is %s", was.typ))
+	}
+}
+
+// canPass reports a limit that denies every request of the group.
+func (p *parser) canPass(m *Member, at span, takes bool) {
+	policy, name := &m.Limit.Policy, label(m.Limit.Policy.Name)
+	most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity)
+	switch {
+	case !takes && policy.Capacity == 0:
+		p.report(at, cannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
+	case takes && m.Count > most:
+		p.report(at, cannotPass, "use at most "+words.Number(most), "%s tokens are more than %s can ever have, %s",
+			words.Number(m.Count), name, words.Number(most))
+	case slices.Contains(memberNames, m.Limit.GoName):
+		p.report(at, reservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
+	}
+}
+
+// memberNames are the fields and methods that the decisions and the reservations of every group have.
+var memberNames = []string{
+	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Decisions", "Delay", "At", "Cancel", "Reservations",
+}
+
+// takenAndChecked reports a limit that a group takes from and checks.
+func (p *parser) takenAndChecked(g *Group, given map[string]entry) {
+	checks, ok := given["checks"]
+	for _, m := range g.Takes {
+		if ok && slices.ContainsFunc(g.Checks, func(c Member) bool { return c.Limit == m.Limit }) {
+			p.report(checks.at, takenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", label(m.Limit.Policy.Name))
+			p.note(given["takes"].at, "takes is given here")
+		}
+	}
+}
+
+// diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
+// nothing, so that a renamed one is removed and added.
+func diffGroups(old, new *File) (changes []Change) {
+	named := func(file *File, name string) *Group {
+		for _, g := range file.Groups {
+			if g.Name == name {
+				return g
+			}
+		}
+		return nil
+	}
+	for _, g := range new.Groups {
+		was := named(old, g.Name)
+		if was == nil {
+			changes = append(changes, Change{ID: groupAdded.ID, Group: g.Name, New: wholeGroup(g)})
+			continue
+		}
+		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
+		for i := range fields {
+			fields[i].Group = g.Name
+		}
+		changes = append(changes, fields...)
+	}
+	for _, g := range old.Groups {
+		if named(new, g.Name) == nil {
+			changes = append(changes, Change{ID: groupRemoved.ID, Group: g.Name, Old: wholeGroup(g)})
+		}
+	}
+	return changes
+}
+
+func wholeGroup(g *Group) Side { return Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos} }
+
+func givenInGroup(g *Group, field string) (Pos, bool) {
+	at, given := g.Given[field]
+	return at, given
+}

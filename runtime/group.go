@@ -1,0 +1,358 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes one
+// token, or the result of its method N.
+type ReserveItem interface {
+	request(of *Limiter) (Request, error)
+}
+
+// Item is an argument of [Limiter.All]: a limit, which takes one token, or the result of its methods N, Checked and
+// CheckedN.
+type Item interface {
+	ReserveItem
+	// plain distinguishes the items that can pass without being reserved.
+	plain()
+}
+
+// N returns l as an [Item] that takes n tokens.
+func (l Limit) N(n int64) Item { return plainItem{item{l.handle, Take, n}} }
+
+// Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
+func (l Limit) Checked() Item { return l.CheckedN(1) }
+
+// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
+// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
+// Its decision has the tokens before the call, too.
+func (l Limit) CheckedN(n int64) Item { return plainItem{item{l.handle, Check, n}} }
+
+// N returns l as a [ReserveItem] that reserves n tokens.
+func (l ReserveOnlyLimit) N(n int64) ReserveItem { return item{l.handle, Take, n} }
+
+func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, Take, 1}.request(of) }
+
+func (Limit) plain() {}
+
+func (l ReserveOnlyLimit) request(of *Limiter) (Request, error) {
+	return item{l.handle, Take, 1}.request(of)
+}
+
+type item struct {
+	handle
+	op Op
+	n  int64
+}
+
+func (i item) request(of *Limiter) (Request, error) {
+	q := Request{Op: i.op, Count: i.n}
+	err := i.complete(&q)
+	if err == nil && i.limiter != of {
+		err = i.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
+	}
+	return q, err
+}
+
+type plainItem struct{ item }
+
+func (plainItem) plain() {}
+
+// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
+// key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [ErrInvalidCall] if there
+// are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
+func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
+	g := Group{limiter: l, items: make([]ReserveItem, len(items))}
+	for i, item := range items {
+		if item != nil {
+			g.items[i] = item
+		}
+	}
+	return g.Allow(ctx)
+}
+
+// ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
+func (l *Limiter) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
+	return l.Group(items...).Reserve(ctx)
+}
+
+// Group returns items that are taken together. Its methods take from all of their limits or, if one denies, from none.
+func (l *Limiter) Group(items ...ReserveItem) Group { return Group{l, items} }
+
+// Group is several items of a [Limiter] that are taken together, or not at all. The errors of its methods are those of
+// [Limiter.All].
+type Group struct {
+	limiter *Limiter
+	items   []ReserveItem
+}
+
+// Allow takes the tokens of all items if all are available, and otherwise none. Like [Limiter.All] it does not reserve,
+// so that items of limits with capacity 0 are [ErrExceedsCapacity].
+func (g Group) Allow(ctx context.Context) (Decisions, error) {
+	requests, err := g.requests()
+	if err != nil {
+		return Decisions{}, err
+	}
+	return g.do(ctx, requests)
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g Group) Check(ctx context.Context) (Decisions, error) {
+	requests, err := g.requests()
+	if err != nil {
+		return Decisions{}, err
+	}
+	// The counts of takes of one key add up, but those of checks do not. Backward, while those before are still takes.
+	for i := range slices.Backward(requests) {
+		q := &requests[i]
+		if before := takenBefore(requests, i); q.Count > 0 && before > 0 {
+			q.Count = addSaturating(q.Count, before)
+		}
+		q.Op = Check
+	}
+	return g.do(ctx, requests)
+}
+
+// Require takes the tokens of all items, and returns a denial as a [*LimitedError] with the decision of the limit that
+// denies for the longest time.
+func (g Group) Require(ctx context.Context) error {
+	ds, err := g.Allow(ctx)
+	if err == nil && !ds.Allowed {
+		return ds.limited()
+	}
+	return err
+}
+
+// limited returns a denial as an error.
+func (ds Decisions) limited() error {
+	longest := Decision{RetryAfter: -1}
+	for _, d := range ds.Each {
+		if !d.Allowed && d.RetryAfter > longest.RetryAfter {
+			longest = d
+		}
+	}
+	return &LimitedError{longest}
+}
+
+// Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
+// can be settled and cancelled too. If one limit denies, nothing is taken. All tokens count as taken at the moment of the
+// call, although those of some limits may be used only later, after the Delay of others.
+func (g Group) Reserve(ctx context.Context) (*Reservations, error) { return g.reserve(ctx, 0) }
+
+// reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
+func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservations, error) {
+	requests, err := g.requests()
+	if err != nil {
+		return nil, err
+	}
+	for i := range requests {
+		q := &requests[i]
+		q.Reserve = q.Op == Take && q.Policy.Reserves()
+		q.MaxDelay = maxDelay
+	}
+	ds, err := g.do(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	rs := &Reservations{Decisions: ds, limiter: g.limiter, each: make([]*Reservation, len(requests))}
+	for i := range requests {
+		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
+	}
+	return rs, nil
+}
+
+// reservation returns the reservation of a request, given whether its call was allowed.
+func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
+	// A limit that would have allowed the request has taken nothing if another one has denied it.
+	d.Allowed = d.Allowed && allowed
+	return newReservation(Handle{l, q.Policy, Key{text: q.Key}}, d, q.Count, d.Allowed && q.Op == Take)
+}
+
+// Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
+// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the same
+// items of the limiter, one at a time retries.
+//
+// It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
+// both a [*LimitedError] and [context.DeadlineExceeded]. If the context ends while Wait waits, the tokens are refunded, and
+// the error is the context's.
+func (g Group) Wait(ctx context.Context) error {
+	rs, err := g.tryWait(ctx)
+	if err == nil && !rs.Allowed {
+		rs, err = g.waitInQueue(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, rs.Delay()); err != nil {
+		if cancelErr := rs.Cancel(ctx); cancelErr != nil {
+			return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, cancelErr)
+		}
+		return err
+	}
+	return nil
+}
+
+// tryWait reserves the tokens if all can be used before the context's deadline. After a denial without an error, a retry
+// may pass.
+func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
+	left, limited := timeLeft(ctx)
+	rs, err := g.reserve(ctx, left)
+	if err != nil || rs.Allowed || !limited {
+		return rs, err
+	}
+	for _, d := range rs.Decisions.Each {
+		if !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
+			return nil, fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
+		}
+	}
+	return rs, nil
+}
+
+// waitInQueue reserves the tokens when they are available.
+func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
+	row, err := g.queueRow()
+	if err != nil {
+		return nil, err
+	}
+	leave, err := g.limiter.waiters.join(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for {
+		rs, err := g.tryWait(ctx)
+		if err != nil || rs.Allowed {
+			return rs, err
+		}
+		if err := sleep(ctx, rs.RetryAfter); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
+// it for another limit would keep callers from tokens that are available.
+func (g Group) queueRow() (Row, error) {
+	requests, err := g.requests()
+	var row Row
+	for i := range requests {
+		// Neither names nor stored keys contain the separator.
+		row.Name += requests[i].Policy.Name + "\x00"
+		row.Key += requests[i].Key + "\x00"
+	}
+	return row, err
+}
+
+// requests returns the requests of the items, all of which must be valid.
+func (g Group) requests() ([]Request, error) {
+	if len(g.items) == 0 || slices.Contains(g.items, nil) {
+		return nil, fmt.Errorf("%w: a call needs at least one limit, and none may be nil", ErrInvalidCall)
+	}
+	requests := make([]Request, len(g.items))
+	for i, item := range g.items {
+		q, err := item.request(g.limiter)
+		if err != nil {
+			return nil, err
+		}
+		requests[i] = q
+	}
+	return requests, nil
+}
+
+// do executes the requests as one call. Every method of a group ends here.
+func (g Group) do(ctx context.Context, requests []Request) (Decisions, error) {
+	each, err := g.limiter.do(ctx, []Call{{Requests: requests}})
+	if err != nil {
+		return Decisions{}, err
+	}
+	all := Decisions{Allowed: true, Each: each}
+	for _, d := range each {
+		all.Allowed = all.Allowed && d.Allowed
+		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+	}
+	return all, nil
+}
+
+// Reservations is tokens of several limits that were taken together, possibly before they have accrued. If it was not
+// Allowed, no tokens were taken. It may be used by several goroutines.
+type Reservations struct {
+	Decisions
+	limiter *Limiter
+	each    []*Reservation
+}
+
+// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [Never] if one
+// of them has denied. It does not change afterwards.
+func (rs *Reservations) Delay() time.Duration {
+	if !rs.Allowed {
+		return Never
+	}
+	longest := time.Duration(0)
+	for _, r := range rs.each {
+		longest = max(longest, r.Delay())
+	}
+	return longest
+}
+
+// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
+// holds no tokens: settling or cancelling it is [ErrNotReserved]. So it is if another limit has denied.
+func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
+
+// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
+// ctx has ended. The error is [ErrNotReserved] if there are none; after any other error, those that were not refunded
+// are still open, and Cancel can be called again.
+func (rs *Reservations) Cancel(ctx context.Context) error {
+	var open []*Reservation
+	for _, r := range rs.each {
+		// In the order of the items, so that concurrent calls do not deadlock.
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.open {
+			open = append(open, r)
+		}
+	}
+	if len(open) == 0 {
+		return fmt.Errorf("%s: %w", rs.names(), ErrNotReserved)
+	}
+	var calls []Call
+	var refunded []*Reservation
+	for _, r := range open {
+		if r.count == 0 {
+			r.open = false
+			continue
+		}
+		q := r.handle.refundRequest(r.Decision, r.count)
+		q.Policy, q.Key = r.handle.policy, r.handle.key.text
+		calls, refunded = append(calls, Call{Requests: []Request{q}}), append(refunded, r)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	defer cancel()
+	answers, err := rs.limiter.store.Do(ctx, calls)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", rs.names(), err)
+	}
+	for i, a := range answers {
+		refunded[i].open = !a.Answered() || a.Err != nil
+		err = errors.Join(err, a.Err)
+	}
+	return err
+}
+
+// names returns the names of the limits, for errors.
+func (rs *Reservations) names() string {
+	names := make([]string, len(rs.each))
+	for i, r := range rs.each {
+		names[i] = fmt.Sprintf("%q", r.Limit)
+	}
+	return "limit " + strings.Join(names, ", ")
+}

@@ -1,0 +1,223 @@
+package livetest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// groupHistory is the concurrent calls for one key of several limits: groups of takes, reservations and checks, and
+// single requests between them.
+type groupHistory struct {
+	limits []*runtime.Policy
+	key    string
+	begun  time.Time
+
+	mu         sync.Mutex
+	operations []porcupine.Operation
+	errors     []error
+}
+
+// Groups are recorded while the clock stands still. Their results must be those of sequential calls, of which each takes
+// from all of its limits or from none.
+func TestGroupHistoriesAreLinearizable(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		checkGroupHistories(t, upToDate(nodes))
+	})
+}
+
+func checkGroupHistories(t *testing.T, nodes []server) {
+	t.Helper()
+	count := 40
+	if *long {
+		count = 400
+	}
+	clock := storetest.NewClock()
+	_, stores := shared(t, nodes, clock.Now)
+	all := historic()
+	if len(nodes) > 1 {
+		all = withoutShardedDebt(all)
+	}
+	calls, denied := 0, 0
+	for i := range count {
+		// Every three of the limits, one after the other.
+		h := &groupHistory{key: keyOf(i).String(), begun: time.Now()}
+		for j := range 3 {
+			h.limits = append(h.limits, all[(i+j)%len(all)])
+		}
+		h.record(stores, uint64(i))
+		for _, p := range h.limits {
+			h.do(context.Background(), stores[0], clients, []runtime.Request{{Policy: p, Op: runtime.Peek}})
+		}
+		calls, denied = calls+len(h.operations), denied+h.denied()
+		assert.Empty(t, h.errors)
+		h.check(t, clock.Now().UnixNano())
+	}
+	t.Logf("%d histories, %d calls: %d groups denied by a part of their limits", count, calls, denied)
+	assert.NotZero(t, denied)
+}
+
+// record makes the calls of all clients, each by one of the stores.
+func (h *groupHistory) record(stores []runtime.Store, seed uint64) {
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(client)+100))
+			for range callsEach {
+				h.do(context.Background(), stores[client%len(stores)], client, h.requests(random))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// requests returns the requests of a random call: mostly a group.
+func (h *groupHistory) requests(random *rand.Rand) []runtime.Request {
+	if random.IntN(4) == 0 {
+		p := h.limits[random.IntN(len(h.limits))]
+		q := randomRequest(p, random)
+		q.Policy = p
+		return []runtime.Request{q}
+	}
+	requests := make([]runtime.Request, 2+random.IntN(2))
+	first := random.IntN(len(h.limits))
+	for i := range requests {
+		p := h.limits[(first+i)%len(h.limits)]
+		requests[i] = runtime.Request{Policy: p, Count: 1 + random.Int64N(3)}
+		switch {
+		case random.IntN(3) == 0:
+			requests[i].Op = runtime.Check
+		case random.IntN(2) == 0:
+			requests[i].Reserve = p.Reserves()
+		}
+	}
+	return requests
+}
+
+// do makes a call and records it.
+func (h *groupHistory) do(ctx context.Context, store runtime.Store, client int, requests []runtime.Request) {
+	for i := range requests {
+		requests[i].Key = h.key
+	}
+	call := time.Since(h.begun).Nanoseconds()
+	answers, err := store.Do(ctx, []runtime.Call{{Requests: requests}})
+	o := porcupine.Operation{ClientId: client, Input: requests, Call: call, Return: time.Since(h.begun).Nanoseconds()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.errors = append(h.errors, err)
+		return
+	}
+	o.Output = answers[0].Decisions
+	h.operations = append(h.operations, o)
+}
+
+// denied returns how many groups were denied although one of their limits would have allowed them.
+func (h *groupHistory) denied() (n int) {
+	for _, o := range h.operations {
+		allowed, all := 0, o.Output.([]runtime.Decision)
+		for _, d := range all {
+			if d.Allowed {
+				allowed++
+			}
+		}
+		if 0 < allowed && allowed < len(all) {
+			n++
+		}
+	}
+	return n
+}
+
+// check requires that sequential calls, in an order that the times of the calls permit, have the same results.
+func (h *groupHistory) check(t *testing.T, now int64) {
+	t.Helper()
+	switch porcupine.CheckOperationsTimeout(h.model(now), h.operations, time.Minute) {
+	case porcupine.Illegal:
+		assert.Fail(t, "no order explains this history", "%s", h)
+	case porcupine.Unknown:
+		assert.Fail(t, "the search for an order took too long", "%s", h)
+	}
+}
+
+// String returns a line for each call.
+func (h *groupHistory) String() (lines string) {
+	for _, o := range h.operations {
+		lines += fmt.Sprintf("client %d, %d to %d:\n", o.ClientId, o.Call, o.Return)
+		for i, q := range o.Input.([]runtime.Request) {
+			lines += fmt.Sprintf("\t%s %v %d, reserve %v", q.Policy.Name, q.Op, q.Count, q.Reserve)
+			lines += fmt.Sprintf(" -> %+v\n", o.Output.([]runtime.Decision)[i])
+		}
+	}
+	return lines
+}
+
+// model returns the sequential behaviour: the state is that of one row for each limit.
+func (h *groupHistory) model(now int64) porcupine.Model {
+	index, rules := map[string]int{}, make([]runtime.Rule, len(h.limits))
+	for i, p := range h.limits {
+		index[p.Name], rules[i] = i, p.Rule(h.key)
+	}
+	return porcupine.Model{
+		Init: func() any { return [3]runtime.State{} },
+		Step: func(state, input, output any) (bool, any) {
+			before := state.([3]runtime.State)
+			next, allowed, agree := before, true, true
+			got := output.([]runtime.Decision)
+			for i, q := range input.([]runtime.Request) {
+				at := index[q.Policy.Name]
+				// The limits of a call differ, so that each step is independent of the others.
+				s, d, err := rules[at].Step(before[at], now, q)
+				if err != nil {
+					return false, state
+				}
+				next[at] = s
+				allowed = allowed && d.Allowed
+				agree = agree && agreesTogether(got[i], q, d)
+			}
+			if !allowed {
+				next = before
+			}
+			return agree, next
+		},
+	}
+}
+
+// agreesTogether reports whether a decision of a call equals the one expected of its request alone. The rest of the
+// decision depends on the other requests of the call.
+func agreesTogether(got runtime.Decision, q runtime.Request, want runtime.Decision) bool {
+	if q.Op == runtime.Peek {
+		return math.Abs(got.Value-want.Value) < 1e-9
+	}
+	return got.Allowed == want.Allowed && (got.RetryAfter == 0) == (want.RetryAfter == 0)
+}
+
+// The model accepts a store that works, and detects one that takes from a part of the limits of a denied call.
+func TestGroupModelDetectsPartialCalls(t *testing.T) {
+	clock := storetest.NewClock()
+	h := &groupHistory{limits: historic()[:3], key: "k", begun: time.Now()}
+	store := &runtime.MemStore{Clock: clock.Now}
+	h.record([]runtime.Store{store}, 1)
+	assert.NotZero(t, h.denied())
+	for _, p := range h.limits {
+		h.do(t.Context(), store, clients, []runtime.Request{{Policy: p, Op: runtime.Peek}})
+	}
+	m := h.model(clock.Now().UnixNano())
+	assert.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(m, h.operations, time.Minute))
+
+	// The bucket lacks a token that a denied call has taken.
+	last := &h.operations[len(h.operations)-3]
+	wrong := append([]runtime.Decision(nil), last.Output.([]runtime.Decision)...)
+	wrong[0].Value--
+	last.Output = wrong
+	assert.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(m, h.operations, time.Minute))
+}
