@@ -125,6 +125,7 @@ var limitsSchema = object{
 
 var typeSchema = object{"anyOf": []any{
 	object{"enum": keyTypes},
+	object{"type": "string", "pattern": addrPrefixPattern},
 	object{"type": "string", "pattern": typePattern, "not": object{"pattern": unimportedPattern}},
 }}
 
