@@ -223,6 +223,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 		return limit
 	}
 	before := len(p.found)
+	p.period = periodText(entries)
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
