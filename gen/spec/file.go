@@ -4,6 +4,7 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"gopkg.in/yaml.v3"
 
@@ -43,8 +44,35 @@ type Limit struct {
 type KeyPart struct {
 	// Name is a Go identifier that is not a keyword.
 	Name string
-	// Type is the type as the file has it: "int64", "netip.Addr" or "example.com/ids.UserID".
+	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
 	Type string
+}
+
+// hashedString is the type of a part of which only a hash is stored.
+const hashedString = "hashed string"
+
+// GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
+func (k KeyPart) GoType() string {
+	switch {
+	case k.Hashed():
+		return "string"
+	case k.PrefixBits() > 0:
+		return addrType
+	}
+	return k.Type
+}
+
+// Hashed reports whether only a hash of the part is stored.
+func (k KeyPart) Hashed() bool { return k.Type == hashedString }
+
+// PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
+func (k KeyPart) PrefixBits() int {
+	parts := addrPrefixForm.FindStringSubmatch(k.Type)
+	if parts == nil {
+		return 0
+	}
+	bits, _ := strconv.Atoi(parts[1])
+	return bits
 }
 
 // Pos is a place in a file. Lines and columns count from 1; columns count runes.
@@ -199,6 +227,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 		return limit
 	}
 	before := len(p.found)
+	p.period = periodText(entries)
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos

@@ -45,6 +45,8 @@ type parser struct {
 	// impliesPeriod is set if the rate of the current limit is "10 per minute" or the like: its diagnostic covers the
 	// missing period.
 	impliesPeriod bool
+	// period is the text of the period of the current limit, or "".
+	period string
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string

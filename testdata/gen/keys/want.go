@@ -296,6 +296,41 @@ var policyByMany = runtime.Policy{
 	Capacity: 1,
 }
 
+// ByNetwork limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Of an IPv6 address, the first 56 bits of from count.
+// Worst case: 2 in any second.
+func (l *Limits) ByNetwork(from netip.Addr) runtime.Limit {
+	return l.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
+}
+
+var policyByNetwork = runtime.Policy{
+	Name:     "byNetwork",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByEmail limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Only a SHA-256 of email is stored.
+// Of an IPv6 address, the first 64 bits of from count.
+// Worst case: 2 in any second.
+func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) runtime.Limit {
+	return l.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
+}
+
+var policyByEmail = runtime.Policy{
+	Name:     "byEmail",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -312,5 +347,7 @@ func Policies() []*runtime.Policy {
 		&policyByOwn,
 		&policyByStep,
 		&policyByMany,
+		&policyByNetwork,
+		&policyByEmail,
 	}
 }
