@@ -173,6 +173,7 @@ var policyGateway = runtime.Policy{
 // Fixed window: 1,000 per minute.
 // Callers may reserve any number of tokens ahead.
 // Each key's windows begin at a fixed offset derived from the key.
+// If the store fails, each process decides by the same rule from its own memory.
 // Worst case: 2,000 in any minute without reservations, which have no bound.
 func (l *Limits) LLMRequests(team string, model string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
@@ -185,6 +186,7 @@ var policyLLMRequests = runtime.Policy{
 	Period:      time.Minute,
 	Capacity:    1000,
 	MaxReserved: runtime.Unbounded,
+	OnError:     runtime.FailLocal,
 }
 
 // LLMTokens bounds the tokens of one team on one model, in and out together.
@@ -234,6 +236,7 @@ var policyPartnerQuota = runtime.Policy{
 // Fixed window: 1 per day.
 // Callers may reserve any number of tokens ahead.
 // Windows begin at 06:30 UTC.
+// Clients are told to retry up to 15m later than necessary, so that they do not all come back at once.
 // Worst case: 2 in any day without reservations, which have no bound.
 func (l *Limits) DailyDigest(userID string) runtime.ReservableLimit {
 	return l.limiter().Reservable(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
@@ -247,6 +250,7 @@ var policyDailyDigest = runtime.Policy{
 	Capacity:    1,
 	MaxReserved: runtime.Unbounded,
 	Start:       runtime.StartOffset(390 * time.Minute),
+	Jitter:      15 * time.Minute,
 }
 
 // SMSCode bounds the codes that are sent to one telephone number.
