@@ -26,12 +26,16 @@ type (
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
 	Decisions = runtime.Decisions
+	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
+	Reservations = runtime.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
 	Reservation = runtime.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
 	Item = runtime.Item
+	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
+	ReserveItem = runtime.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -57,9 +61,16 @@ func New(store runtime.Store) *Limits {
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
-// handle that a method of Limits returns, for one token, or its N(n), for n tokens.
+// handle that a method of Limits returns, for one token, or its N(n), for n tokens. Its Checked() must have a token,
+// and gives none up.
 func (l *Limits) All(ctx context.Context, items ...Item) (Decisions, error) {
 	return l.limiter().All(ctx, items...)
+}
+
+// ReserveAll takes tokens from several limits at once, if necessary before they have accrued: from all of them or, if
+// one denies, from none. The tokens may be used after the Delay of the reservations, the largest of all.
+func (l *Limits) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
+	return l.limiter().ReserveAll(ctx, items...)
 }
 
 // WithTx returns the limits inside a transaction of the caller, in the database of the store. Their tokens are
@@ -169,6 +180,7 @@ var policyGateway = runtime.Policy{
 //
 // Fixed window: 1,000 per minute.
 // Each key's windows begin at a fixed offset derived from the key.
+// If the store fails, each process decides by the same rule from its own memory.
 // Worst case: 2,000 in any minute.
 func (l *Limits) LLMRequests(team string, model string) runtime.Limit {
 	return l.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
@@ -180,6 +192,7 @@ var policyLLMRequests = runtime.Policy{
 	Rate:     1000,
 	Period:   time.Minute,
 	Capacity: 1000,
+	OnError:  runtime.FailLocal,
 }
 
 // LLMTokens bounds the tokens of one team on one model, in and out together.
@@ -228,6 +241,7 @@ var policyPartnerQuota = runtime.Policy{
 // Windows begin at 06:30 UTC.
 // Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.
 // If the store fails, requests are allowed and not counted.
+// Clients are told to retry up to 15m later than necessary, so that they do not all come back at once.
 // Worst case, if it were enforced: 2 in any day.
 func (l *Limits) DailyDigest(userID string) runtime.Limit {
 	return l.limiter().Limit(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
@@ -240,6 +254,7 @@ var policyDailyDigest = runtime.Policy{
 	Period:   24 * time.Hour,
 	Capacity: 1,
 	Start:    runtime.StartOffset(390 * time.Minute),
+	Jitter:   15 * time.Minute,
 	Mode:     runtime.ModeShadow,
 }
 

@@ -108,7 +108,7 @@ func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 		j.note(RemovedRule, "%s", sentence)
 	}
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
-	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits.")
+	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)
 }
 

@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -42,6 +44,71 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 	return deleted, nil
 }
 
+// SweepEvery sweeps the store once per interval, until ctx ends or the store is closed. The first sweep is after a random
+// part of the interval, so that processes that were started together do not sweep together. It is for a goroutine of its
+// own; see [runtime.SweepEvery] for report and for the error, which is [ErrClosed] after Close. One process that sweeps is
+// enough, and several do no harm.
+func (s *Store) SweepEvery(ctx context.Context, interval time.Duration, report func(deleted int, err error), policies ...*runtime.Policy) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	return runtime.SweepEvery(ctx, sweeper{s, stop}, interval, report, policies...)
+}
+
+// sweeper stops a loop when its store is closed.
+type sweeper struct {
+	*Store
+	stop context.CancelCauseFunc
+}
+
+func (s sweeper) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
+	deleted, err = s.Store.Sweep(ctx, policies...)
+	if errors.Is(err, ErrClosed) {
+		s.stop(ErrClosed)
+	}
+	return deleted, err
+}
+
+// Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns
+// how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
+// error is [runtime.ErrInUse], and nothing is deleted. Rows are deleted page by page; if ctx has no deadline, each page
+// takes at most [Timeout]. Call it when no process has the limit any more: rows that are written meanwhile may stay.
+func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
+	if err := runtime.CheckForget(name, policies); err != nil {
+		return 0, err
+	}
+	last := runtime.Row{Name: name, Shard: -1}
+	for {
+		page, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return s.forgetPage(ctx, last) })
+		deleted += page.deleted
+		if err != nil {
+			return deleted, fmt.Errorf("forget limit %q: %w", name, err)
+		}
+		if page.empty {
+			return deleted, nil
+		}
+		last = page.last
+	}
+}
+
+// forgetPage deletes the page of rows after a row.
+func (s *Store) forgetPage(ctx context.Context, after runtime.Row) (done swept, err error) {
+	x, err := s.prepare(ctx)
+	if err != nil {
+		return done, err
+	}
+	page, err := s.page(ctx, x, after)
+	if err != nil || len(page) == 0 {
+		done.empty = true
+		return done, err
+	}
+	done.last = page[len(page)-1].row
+	done.deleted, err = s.deleteUnchanged(ctx, x, page)
+	return done, err
+}
+
 // sweep sweeps the rows of policies with one name.
 func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
 	// Before the first row that can exist: shards count from 0.
@@ -74,11 +141,7 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 	if err != nil {
 		return done, err
 	}
-	var page []stored
-	err = s.single(ctx, x, func(in session) (err error) {
-		page, err = pageAfter(ctx, in, after)
-		return err
-	})
+	page, err := s.page(ctx, x, after)
 	if err != nil || len(page) == 0 {
 		done.empty = true
 		return done, err
@@ -88,6 +151,15 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 	sweepable := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
 	done.deleted, err = s.deleteUnchanged(ctx, x, sweepable)
 	return done, err
+}
+
+// page is pageAfter on a session of its own.
+func (s *Store) page(ctx context.Context, x *executor, after runtime.Row) (page []stored, err error) {
+	err = s.single(ctx, x, func(in session) (err error) {
+		page, err = pageAfter(ctx, in, after)
+		return err
+	})
+	return page, err
 }
 
 // pageAfter returns the rows after a row with the same name.

@@ -315,6 +315,20 @@ func concurrent() []clause {
 				}
 			}
 		}},
+		{"ConcurrentUpTo", "concurrent requests for up to some tokens take exactly the tokens that the key has", func(s *subject) {
+			for _, p := range append(kinds(), shards(runtime.TokenBucket)) {
+				p.Rate, p.Capacity = 1000, 1000
+				taken := new(atomic.Int64)
+				s.race(10, func(i int) bool {
+					d := s.decide(p, "hot", runtime.Request{Op: runtime.TakeUpTo, Count: int64(1 + i%7)})
+					taken.Add(d.Taken)
+					return d.Allowed
+				})
+				if taken.Load() != 1000 {
+					s.broken("%s, %d shards: %d of 1000 taken", p.Kind, p.Shards, taken.Load())
+				}
+			}
+		}},
 		{"ConcurrentFirstUse", "concurrent first requests for different keys do not disturb each other", func(s *subject) {
 			// Inserts of new rows take other locks than updates: on some databases they deadlock.
 			p := bucket()

@@ -92,8 +92,8 @@ func oneLine(text string) string {
 
 // Each kind of handle has only the methods that work on it.
 func TestGoCompletesVerbs(t *testing.T) {
-	every := []string{"Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
-	takes := append([]string{"Allow", "AllowN", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
+	every := []string{"Charge", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
+	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
 	reserves := []string{"Reserve", "ReserveN"}
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))

@@ -72,6 +72,37 @@ func TestSweepDeletesOnlyFullRows(t *testing.T) {
 	})
 }
 
+// Forget deletes the rows of one name on every database, over several pages, and no others.
+func TestForgetDeletesOnlyTheRowsOfItsLimit(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		clock := storetest.NewClock()
+		_, stores := shared(t, upToDate(nodes), clock.Now)
+		store := stores[0].(*sqlstore.Store)
+		gone, kept := refilled()[0], refilled()[1]
+		const keys = 1100
+		for _, p := range []*runtime.Policy{gone, kept} {
+			var calls []runtime.Call
+			for i := range keys {
+				calls = append(calls, runtime.Call{Requests: []runtime.Request{{Policy: p, Key: keyOf(i).String(), Count: 1}}})
+			}
+			_, err := store.Do(t.Context(), calls)
+			require.NoError(t, err)
+		}
+		_, err := store.Forget(t.Context(), gone.Name, kept, gone)
+		require.ErrorIs(t, err, runtime.ErrInUse)
+		for _, want := range []int{keys, 0} {
+			n, err := store.Forget(t.Context(), gone.Name, kept)
+			require.NoError(t, err)
+			assert.Equal(t, want, n)
+		}
+		for p, want := range map[*runtime.Policy]int64{gone: 4, kept: 3} {
+			b, err := runtime.NewLimiter(stores[0]).Limit(p, keyOf(keys-1)).Peek(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, b.Remaining, p.Name)
+		}
+	})
+}
+
 // Rows are swept while tokens are taken from them. Exactly the capacity is granted.
 func TestSweepUnderLoadGrantsExactlyTheCapacity(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
@@ -105,4 +106,54 @@ func TestSweepRefusesInvalidPolicies(t *testing.T) {
 	_, err := r.store.Sweep(t.Context(), &runtime.Policy{Name: "x"})
 	assert.ErrorIs(t, err, runtime.ErrInvalidPolicy)
 	fmt.Fprint(t.Output(), err)
+}
+
+func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
+	r := newRig(t)
+	limiter := runtime.NewLimiter(r.store)
+	gone, kept := once("gone", runtime.TokenBucket, 10, 0), once("kept", runtime.FixedWindow, 10, 0)
+	sharded := once("sharded", runtime.TokenBucket, 10, 0)
+	sharded.Shards = 5
+	for _, p := range []*runtime.Policy{gone, kept, sharded} {
+		for i := range 1200 {
+			require.NoError(t, limiter.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
+		}
+	}
+	rows := r.rows(t)
+	n, err := r.store.Forget(t.Context(), "gone", kept, gone)
+	require.ErrorIs(t, err, runtime.ErrInUse)
+	require.Zero(t, n)
+	_, err = r.store.Forget(t.Context(), "", kept)
+	require.Error(t, err)
+	require.Equal(t, rows, r.rows(t))
+
+	for name, want := range map[string]int{"gone": 1200, "sharded": rows - 2400, "never was": 0} {
+		n, err := r.store.Forget(t.Context(), name, kept)
+		require.NoError(t, err)
+		assert.Equal(t, want, n, name)
+		n, err = r.store.Forget(t.Context(), name, kept)
+		require.NoError(t, err)
+		assert.Zero(t, n, name)
+	}
+	assert.Equal(t, 1200, r.rows(t))
+	b, err := limiter.Limit(kept, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(9), b.Remaining)
+}
+
+func TestSweepEveryEndsWhenTheStoreIsClosed(t *testing.T) {
+	r := newRig(t)
+	p := once("limit", runtime.TokenBucket, 10, 0)
+	require.NoError(t, runtime.NewLimiter(r.store).Limit(p, runtime.Key{}).Require(t.Context()))
+	r.clock.Add(runtime.MaxPeriod + 2*time.Hour)
+	sum, closed := 0, false
+	err := r.store.SweepEvery(t.Context(), time.Millisecond, func(deleted int, err error) {
+		require.NoError(t, err)
+		if sum += deleted; sum == 1 && !closed {
+			closed = true
+			require.NoError(t, r.store.Close())
+		}
+	}, p)
+	require.ErrorIs(t, err, sqlstore.ErrClosed)
+	assert.True(t, closed)
 }

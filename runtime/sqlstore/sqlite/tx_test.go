@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -95,4 +97,61 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: rate_limits")
+}
+
+func TestVerbsInATransaction(t *testing.T) {
+	db, store := app(t)
+	limiter, rollback := runtime.NewLimiter(store), errors.New("rolled back")
+	p := once("limit", runtime.TokenBucket, 10, 0)
+	for _, end := range []error{rollback, nil} {
+		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			l := limiter.WithTx(tx).Limit(p, runtime.Key{})
+			d, err := l.AllowN(t.Context(), 0)
+			require.NoError(t, err)
+			assert.True(t, d.Allowed)
+			d, err = l.AllowUpTo(t.Context(), 7)
+			require.NoError(t, err)
+			assert.Equal(t, int64(7), d.Taken)
+			d, err = l.Charge(t.Context(), 5)
+			require.NoError(t, err)
+			assert.InDelta(t, -2, d.Value, 1e-3)
+			d, err = l.AllowUpTo(t.Context(), 7)
+			require.NoError(t, err)
+			assert.False(t, d.Allowed)
+			return end
+		})
+		require.ErrorIs(t, err, end)
+		b, err := limiter.Limit(p, runtime.Key{}).Peek(t.Context())
+		require.NoError(t, err)
+		if end == nil {
+			assert.InDelta(t, -2, b.Value, 1e-3)
+		} else {
+			assert.Equal(t, 10.0, b.Value)
+		}
+	}
+}
+
+// A request for 0 tokens writes no row, on any path through the store.
+func TestCountOfZeroWritesNoRow(t *testing.T) {
+	r := newRig(t)
+	limiter := runtime.NewLimiter(r.store)
+	for _, kind := range runtime.Kinds() {
+		for _, shards := range []int{1, 3} {
+			p := once(fmt.Sprint(kind, shards), kind, 10, shards)
+			l := limiter.Limit(p, runtime.Key{})
+			for name, call := range map[string]func() (runtime.Decision, error){
+				"AllowN":    func() (runtime.Decision, error) { return l.AllowN(t.Context(), 0) },
+				"AllowUpTo": func() (runtime.Decision, error) { return l.AllowUpTo(t.Context(), 0) },
+				"Charge":    func() (runtime.Decision, error) { return l.Charge(t.Context(), 0) },
+			} {
+				d, err := call()
+				require.NoError(t, err)
+				assert.True(t, d.Allowed, "%s of %s", name, p.Name)
+			}
+			ds, err := limiter.All(t.Context(), l.N(0), limiter.Limit(counted, runtime.Key{}).N(0))
+			require.NoError(t, err)
+			assert.True(t, ds.Allowed)
+		}
+	}
+	assert.Zero(t, r.rows(t))
 }

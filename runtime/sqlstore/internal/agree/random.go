@@ -37,6 +37,9 @@ func (d generator) policy(name string) *runtime.Policy {
 	if d.IntN(4) == 0 {
 		p.MaxReserved = runtime.Unbounded
 	}
+	if d.IntN(4) == 0 {
+		p.Jitter = 10 * time.Second
+	}
 	switch {
 	case p.Kind == runtime.SlidingWindow:
 		p.Capacity, p.MaxReserved = rate, 0
@@ -108,8 +111,11 @@ func (d generator) calls(policies []*runtime.Policy) []runtime.Call {
 	return all
 }
 
-// count returns a small count most of the time, and sometimes one that may not fit.
+// count returns a small count most of the time, and sometimes 0 or one that may not fit.
 func (d generator) count(p *runtime.Policy) int64 {
+	if d.IntN(20) == 0 {
+		return 0
+	}
 	if d.IntN(3) > 0 {
 		return 1 + d.Int64N(1+p.Capacity/20)
 	}

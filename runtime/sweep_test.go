@@ -1,0 +1,128 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+)
+
+// sweeps is a store that records when it was swept. Each sweep takes some time, and may fail.
+type sweeps struct {
+	took time.Duration
+	err  error
+	at   []time.Time
+}
+
+func (s *sweeps) Sweep(ctx context.Context, _ ...*runtime.Policy) (int, error) {
+	s.at = append(s.at, time.Now())
+	select {
+	case <-time.After(s.took):
+		return len(s.at), s.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func TestSweepEverySweepsOncePerInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, store := time.Now(), &sweeps{took: 20 * time.Minute, err: errDown}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Hour+30*time.Minute, errors.New("the server ends"))
+		defer cancel()
+		reported := 0
+		err := runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
+			reported++
+			require.Equal(t, reported, deleted)
+			require.ErrorIs(t, err, errDown, "the loop goes on after an error")
+		}, bucket("limit", 1))
+		require.EqualError(t, err, "the server ends")
+		require.Equal(t, 10*time.Hour+30*time.Minute, time.Since(begin), "it ends with its context")
+		require.Less(t, store.at[0].Sub(begin), time.Hour)
+		for i, at := range store.at[1:] {
+			require.Equal(t, time.Hour, at.Sub(store.at[i]), "a slow sweep does not shift the next")
+		}
+		require.InDelta(t, 10, len(store.at), 1)
+		require.InDelta(t, len(store.at), reported, 1)
+	})
+}
+
+func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		stores, quarters := make([]sweeps, 400), [4]int{}
+		var all sync.WaitGroup
+		for i := range stores {
+			all.Go(func() { runtime.SweepEvery(ctx, &stores[i], time.Hour, nil) })
+		}
+		all.Wait()
+		for _, s := range stores {
+			require.Len(t, s.at, 1)
+			quarters[s.at[0].Sub(begin)/(15*time.Minute)]++
+		}
+		for _, n := range quarters {
+			require.InDelta(t, 100, n, 50)
+		}
+	})
+}
+
+func TestSweepEveryWithoutReportReturnsTheFirstError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &sweeps{err: errDown}
+		require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil), errDown)
+		require.Len(t, store.at, 1)
+	})
+}
+
+func TestSweepEveryRefusesBadArguments(t *testing.T) {
+	store := &sweeps{}
+	require.EqualError(t, runtime.SweepEvery(t.Context(), store, 0, nil), "sweep every 0s: the interval must be more than 0s")
+	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, &runtime.Policy{}), runtime.ErrInvalidPolicy)
+	require.ErrorIs(t, runtime.SweepEvery(t.Context(), store, time.Hour, nil, nil), runtime.ErrInvalidPolicy)
+	require.Empty(t, store.at)
+}
+
+func TestMemStoreSweepsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, p := &runtime.MemStore{}, bucket("limit", 1)
+		require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		sum := 0
+		err := store.SweepEvery(ctx, time.Hour, func(deleted int, err error) { sum += deleted; require.NoError(t, err) }, p)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 1, sum)
+		require.Zero(t, store.Len())
+	})
+}
+
+func TestMemStoreForgetsALimit(t *testing.T) {
+	store := still()
+	gone, kept := bucket("gone", 5), bucket("kept", 5)
+	gone.Rate, gone.Shards = 2, 2
+	do(t, store, call(request(gone, take(5))), call(request(kept, take(2))))
+	n, err := store.Forget(t.Context(), "gone", kept, gone)
+	require.ErrorIs(t, err, runtime.ErrInUse)
+	require.EqualError(t, err, `forget limit "gone": the limit is in use: remove it from limits.yaml first, or Reset its keys`)
+	require.Zero(t, n)
+	_, err = store.Forget(t.Context(), "")
+	require.Error(t, err)
+	require.Equal(t, 3, store.Len())
+	n, err = store.Forget(t.Context(), "gone", kept)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, 3.0, left(t, store, kept))
+	n, err = store.Forget(t.Context(), "gone", kept)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = store.Forget(ended, "kept")
+	require.ErrorIs(t, err, context.Canceled)
+}
