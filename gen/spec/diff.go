@@ -13,7 +13,7 @@ import (
 func Diff(old, new *File) []Change {
 	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
 	before := limitsByName(old)
-	names := renames(old, new)
+	names, plans := renames(old, new), PlanRenames(old, new)
 	for _, limit := range new.Limits {
 		name := limit.Policy.Name
 		if guess, ok := names[name]; ok {
@@ -22,7 +22,7 @@ func Diff(old, new *File) []Change {
 		was := before[name]
 		// The limits that are left in before have been removed.
 		delete(before, name)
-		changes = append(changes, diffLimit(was, limit)...)
+		changes = append(changes, diffLimit(was, limit, plans)...)
 	}
 	for _, limit := range old.Limits {
 		if name := limit.Policy.Name; before[name] != nil {
@@ -38,6 +38,8 @@ type Change struct {
 	ID string
 	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
 	Limit string
+	// Plan is the plan for which the limit changed, by its new name if it was renamed; "" for all plans.
+	Plan string
 	// Field is the field with another value; "" if the limit was added, removed or renamed.
 	Field string
 	// Old and New are the sides of the change.
@@ -105,6 +107,12 @@ var (
 		Old:     "package: limits\n" + valid,
 		New:     "package: quotas\n" + valid,
 	})
+	plansChanged = changeKind(ChangeKind{
+		ID:      "plans-changed",
+		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
+		Old:     "plans: [free, pro]\n" + valid,
+		New:     "plans: [free, team, pro]\n" + valid,
+	})
 	limitAdded = changeKind(ChangeKind{
 		ID:      "limit-added",
 		Summary: "There is a limit with a new name. It has no effect until its method is called.",
@@ -122,6 +130,24 @@ var (
 		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
 		Old:     valid,
 		New:     strings.Replace(valid, "sendMessage", "postMessage", 1),
+	})
+	planParameterChanged = changeKind(ChangeKind{
+		ID:      "plan-parameter-changed",
+		Summary: "The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
+		Old:     planned("rate: 10"),
+		New:     planned("rate: {free: 10, pro: 10}"),
+	})
+	planAdded = changeKind(ChangeKind{
+		ID:      "plan-added",
+		Summary: "The limit has numbers for a new plan. They have no effect until a call passes the plan.",
+		Old:     planned("rate: {free: 10, pro: 60}"),
+		New:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
+	})
+	planRemoved = changeKind(ChangeKind{
+		ID:      "plan-removed",
+		Summary: "The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
+		Old:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
+		New:     planned("rate: {free: 10, pro: 60}"),
 	})
 	docChanged = changeKind(ChangeKind{
 		ID:      "doc-changed",
@@ -223,13 +249,16 @@ func wholeLimit(limit *Limit) Side {
 }
 
 // diffLimit returns the changes of a limit; old is nil for one that was added.
-func diffLimit(old, new *Limit) (changes []Change) {
+func diffLimit(old, new *Limit, plans map[string]string) (changes []Change) {
 	name := new.Policy.Name
 	if old == nil {
 		return []Change{{ID: limitAdded.ID, Limit: name, New: wholeLimit(new)}}
 	}
 	if old.Policy.Name != name {
 		changes = append(changes, Change{ID: limitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
+	}
+	if len(old.Plans)+len(new.Plans) > 0 {
+		return append(changes, diffPlans(old, new, plans)...)
 	}
 	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
 }
@@ -243,7 +272,7 @@ func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Sid
 		}
 		was.Value, is.Value = f.effective(old), f.effective(new)
 		if was.Value != is.Value {
-			changes = append(changes, Change{f.change.ID, limit, f.name, was.at(given(old, f.name)), is.at(given(new, f.name))})
+			changes = append(changes, Change{ID: f.change.ID, Limit: limit, Field: f.name, Old: was.at(given(old, f.name)), New: is.at(given(new, f.name))})
 		}
 	}
 	return changes
@@ -262,8 +291,16 @@ func givenInLimit(limit *Limit, field string) (Pos, bool) {
 	return at, given
 }
 
-// givenInFile is for the package, the only field of a file that can change. Its place is not stored.
-func givenInFile(file *File, _ string) (Pos, bool) { return Pos{1, 1}, file.Package != "" }
+// givenInFile returns the place of the first plan. That of the package is not stored.
+func givenInFile(file *File, field string) (Pos, bool) {
+	if field == "plans" {
+		if len(file.Plans) == 0 {
+			return Pos{1, 1}, false
+		}
+		return file.Plans[0].Pos, true
+	}
+	return Pos{1, 1}, file.Package != ""
+}
 
 // renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
 // renamed if both have the same key, and
@@ -343,7 +380,7 @@ func ruleTrait(l *Limit) any {
 	// The names differ in any renaming.
 	policy := l.Policy
 	policy.Name = ""
-	return [2]any{policy, effectiveKey(l)}
+	return [3]any{policy, effectiveKey(l), plansTrait(l)}
 }
 
 func methodTrait(l *Limit) any { return [2]any{ruleTrait(l), l.GoName} }

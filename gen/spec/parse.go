@@ -45,6 +45,9 @@ type parser struct {
 	// impliesPeriod is set if the rate of the current limit is "10 per minute" or the like: its diagnostic covers the
 	// missing period.
 	impliesPeriod bool
+	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
+	plans        []Plan
+	plansUnknown bool
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string
@@ -69,6 +72,8 @@ func (p *parser) file() *File {
 	p.refuseIndirection(root)
 	file := &File{Name: p.src.name}
 	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
+		// The limits refer to the plans, wherever these are in the file.
+		slices.SortStableFunc(entries, plansFirst)
 		readFields(p, fileFields, file, entries, p.src.at(root), p.complete(root))
 	}
 	return file

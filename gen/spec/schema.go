@@ -171,6 +171,7 @@ var (
 	keywordsOf = map[string][]string{
 		"integer": {"minimum", "maximum"},
 		"string":  {"pattern"},
+		"array":   {"minItems", "uniqueItems", "items"},
 		"object":  {"minProperties", "maxProperties", "propertyNames", "additionalProperties"},
 	}
 )

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ import (
 var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
+	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer,
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
@@ -132,6 +134,7 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	object, isObject := v.(map[string]any)
 	text, isText := v.(string)
 	number, isNumber := v.(float64)
+	list, isList := v.([]any)
 	switch word {
 	case "$ref":
 		return c.valid(c.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")], v)
@@ -157,6 +160,12 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 		return !isNumber || number >= want.(float64)
 	case "maximum":
 		return !isNumber || number <= want.(float64)
+	case "minItems":
+		return !isList || len(list) >= int(want.(float64))
+	case "uniqueItems":
+		return !isList || len(list) == len(slices.CompactFunc(slices.SortedFunc(slices.Values(list), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }), reflect.DeepEqual))
+	case "items":
+		return !slices.ContainsFunc(list, func(one any) bool { return !c.valid(want, one) })
 	case "minProperties":
 		return !isObject || len(object) >= int(want.(float64))
 	case "maxProperties":
@@ -208,6 +217,8 @@ func isType(want, v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		return want == "object"
+	case []any:
+		return want == "array"
 	case string:
 		return want == "string"
 	case float64:

@@ -11,8 +11,15 @@ import (
 )
 
 // Words describes the limit's rule in sentences, the most important first:
-// "Token bucket: 10 per minute, at most 20 at once."
+// "Token bucket: 10 per minute, at most 20 at once." If it depends on the plan, the first sentences are those of
+// [Limit.PlanWords], without the worst case.
 func (l *Limit) Words() (sentences []string) {
+	if len(l.Plans) > 0 {
+		for _, of := range l.Plans {
+			sentences = append(sentences, of.Plan+": "+strings.Join(l.ownWords(of), " "))
+		}
+		return append(sentences, l.SharedWords()...)
+	}
 	for _, f := range limitFields {
 		if f.words != nil {
 			sentences = append(sentences, f.words(l)...)
@@ -24,11 +31,16 @@ func (l *Limit) Words() (sentences []string) {
 // WorstCase says how many tokens can be used in a period at most, see [Within]: "Worst case: 30 in any minute." If
 // reservations have no bound, the number is for callers who do not reserve.
 func (l *Limit) WorstCase() string {
+	if len(l.Plans) > 0 {
+		return l.worstCaseByPlan()
+	}
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
 		return fmt.Sprintf("Worst case: %s in any %s", orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
+	case l.Unlimited():
+		return "Worst case: no bound."
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
 		return "Worst case: reservations have no bound."
 	case p.MaxReserved == runtime.Unbounded:
