@@ -132,7 +132,7 @@ func wanted() (list []string) {
 		for _, field := range change.Fields {
 			list = append(list, field)
 			for _, kind := range runtime.Kinds() {
-				if field != "package" && !slices.Contains(without[kind.String()], field) {
+				if field != "package" && field != "plans" && !slices.Contains(without[kind.String()], field) {
 					list = append(list, field+" of "+kind.String())
 				}
 			}

@@ -52,6 +52,7 @@ type (
 		Changes []jsonChange `json:"changes"`
 	}
 	jsonChange struct {
+		Plan  string    `json:"plan,omitempty"`
 		Field string    `json:"field"`
 		Old   *jsonSide `json:"old"`
 		New   *jsonSide `json:"new"`
@@ -62,6 +63,7 @@ type (
 		Position jsonPos `json:"position"`
 	}
 	jsonNumber struct {
+		Plan string `json:"plan,omitempty"`
 		Name string `json:"name"`
 		Unit string `json:"unit"`
 		Old  any    `json:"old"`
@@ -90,12 +92,12 @@ func subjectAsJSON(s *Subject) jsonSubject {
 	for _, f := range s.Findings {
 		finding := jsonFinding{f.ID, f.Classes, []jsonChange{}}
 		for _, c := range f.Changes {
-			finding.Changes = append(finding.Changes, jsonChange{c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
+			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
 		subject.Findings = append(subject.Findings, finding)
 	}
 	for _, n := range s.Numbers {
-		subject.Numbers = append(subject.Numbers, jsonNumber{n.Name, n.Unit, n.asJSON(n.Old), n.asJSON(n.New)})
+		subject.Numbers = append(subject.Numbers, jsonNumber{n.Plan, n.Name, n.Unit, n.asJSON(n.Old), n.asJSON(n.New)})
 	}
 	for _, n := range s.Notes {
 		subject.Notes = append(subject.Notes, jsonNote(n))
@@ -146,6 +148,14 @@ func Schema() []byte {
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
 	schema["title"] = "A review of rate limits"
 	schema["definitions"] = definitions()
+	optional := text("The plan, by its new name; absent if it holds for all plans.")
+	for _, of := range [][]string{{"definitions", "number"}, {"definitions", "finding", "properties", "changes", "items"}} {
+		owner := schema
+		for _, name := range of {
+			owner = owner[name].(object)
+		}
+		owner["properties"].(object)["plan"] = optional
+	}
 	var out bytes.Buffer
 	if err := writeJSON(&out, schema); err != nil {
 		panic(fmt.Sprintf("review: the schema is not JSON: %v", err))

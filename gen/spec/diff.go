@@ -14,6 +14,7 @@ func Diff(old, new *File) []Change {
 	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
 	before := limitsByName(old)
 	names, plans := renames(old, new), PlanRenames(old, new)
+	changes = append(changes, diffPlanNames(old, new, plans)...)
 	for _, limit := range new.Limits {
 		name := limit.Policy.Name
 		if guess, ok := names[name]; ok {
@@ -112,6 +113,12 @@ var (
 		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
 		Old:     "plans: [free, pro]\n" + valid,
 		New:     "plans: [free, team, pro]\n" + valid,
+	})
+	planRenamed = changeKind(ChangeKind{
+		ID:      "plan-renamed",
+		Summary: "A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
+		Old:     planned("rate: {free: 10, pro: 60}"),
+		New:     strings.ReplaceAll(planned("rate: {free: 10, pro: 60}"), "pro", "team"),
 	})
 	limitAdded = changeKind(ChangeKind{
 		ID:      "limit-added",

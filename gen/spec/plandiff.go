@@ -55,7 +55,7 @@ func oldPlan(plan string, renamed map[string]string) string {
 }
 
 // PlanRenames guesses which plans were renamed, and returns the old names by the new ones. An added plan is a removed one
-// renamed if no other pair of them has the same numbers in all limits that have plans on both sides. If there is no such
+// renamed if both have the same numbers in all limits with plans on both sides, and no other added or removed plan has. If there is no such
 // limit, both must have the same place among equally many plans.
 func PlanRenames(old, new *File) map[string]string {
 	removed, added := plansWithout(old, new), plansWithout(new, old)
@@ -102,11 +102,19 @@ func samePlan(old, new *File, was, is string) bool {
 			continue
 		}
 		compared = true
-		if o.ForPlan(was).Policy != limit.ForPlan(is).Policy {
-			return false
+		for _, f := range limitFields {
+			// What is the same for all plans does not identify one, and may have changed for all of them.
+			if f.byPlan && varies(f, o) && varies(f, limit) && f.effective(o.ForPlan(was)) != f.effective(limit.ForPlan(is)) {
+				return false
+			}
 		}
 	}
 	return compared || len(old.Plans) == len(new.Plans) && planIndex(old, was) == planIndex(new, is)
+}
+
+// varies reports whether a field has different values for the plans of a limit.
+func varies(f field[Limit], l *Limit) bool {
+	return slices.ContainsFunc(l.Plans, func(of *Limit) bool { return f.effective(of) != f.effective(l.Plans[0]) })
 }
 
 // diffPlans returns the changes of a limit with plans on some side, except for its name.
@@ -189,4 +197,18 @@ func plansTrait(l *Limit) string {
 		traits = append(traits, fmt.Sprintf("%s: %+v", of.Plan, policy))
 	}
 	return strings.Join(traits, "\n")
+}
+
+// diffPlanNames returns the plans that were renamed.
+func diffPlanNames(old, new *File, renamed map[string]string) (changes []Change) {
+	for _, plan := range new.Plans {
+		if was, ok := renamed[plan.Name]; ok {
+			before := old.Plans[planIndex(old, was)]
+			changes = append(changes, Change{
+				ID: planRenamed.ID, Plan: plan.Name,
+				Old: Side{Value: was, Given: true, Pos: before.Pos}, New: Side{Value: plan.Name, Given: true, Pos: plan.Pos},
+			})
+		}
+	}
+	return changes
 }

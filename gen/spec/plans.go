@@ -102,7 +102,7 @@ func (p *parser) readPlans(items []*yaml.Node) (plans []Plan) {
 		if p.muted[item] || !p.planName(item, at) {
 			continue
 		}
-		plan := Plan{Name: item.Value, GoName: planGoName(item.Value), Pos: at.pos}
+		plan := Plan{Name: item.Value, GoName: PlanGoName(item.Value), Pos: at.pos}
 		if first, twice := names[plan.Name]; twice {
 			p.report(at, duplicate, "", "the plan %s is given twice", quote(plan.Name))
 			p.note(first, "first given here")
@@ -144,8 +144,8 @@ func planWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
 }
 
-// planGoName returns the name of the constant: PlanProYearly for pro-yearly.
-func planGoName(name string) string {
+// PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
+func PlanGoName(name string) string {
 	out := "Plan"
 	for _, word := range planWords(name) {
 		out += goName(word)
@@ -483,6 +483,8 @@ func effectiveRate(l *Limit) string {
 	return strconv.FormatInt(l.Policy.Rate, 10)
 }
 
+const unlimitedWords = "Unlimited: every request is allowed, and none is counted."
+
 // PlanWords describes the rule of each plan, with what differs between the plans: "free: Token bucket: 10 per minute, at
 // most 20 at once. Worst case: 30 in any minute." It is empty for a limit that is the same for all plans.
 func (l *Limit) PlanWords() (lines []string) {
@@ -513,9 +515,6 @@ func (l *Limit) SharedWords() (sentences []string) {
 
 // ownWords returns the sentences of a plan that the others do not share.
 func (l *Limit) ownWords(of *Limit) []string {
-	if of.Unlimited() {
-		return []string{"Unlimited: every request is allowed, and none is counted."}
-	}
 	shared := l.SharedWords()
 	return slices.DeleteFunc(of.Words(), func(s string) bool { return slices.Contains(shared, s) })
 }

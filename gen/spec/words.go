@@ -14,6 +14,9 @@ import (
 // "Token bucket: 10 per minute, at most 20 at once." If it depends on the plan, the first sentences are those of
 // [Limit.PlanWords], without the worst case.
 func (l *Limit) Words() (sentences []string) {
+	if l.Unlimited() {
+		return []string{unlimitedWords}
+	}
 	if len(l.Plans) > 0 {
 		for _, of := range l.Plans {
 			sentences = append(sentences, of.Plan+": "+strings.Join(l.ownWords(of), " "))
