@@ -74,7 +74,7 @@ func TestGoldenFilesHaveEveryPolicyField(t *testing.T) {
 					set = append(set, v.Type().Field(i).Name)
 				}
 			}
-			for _, word := range []fmt.Stringer{l.Policy.Kind, l.Policy.OnError, l.Policy.Durability} {
+			for _, word := range []fmt.Stringer{l.Policy.Kind, l.Policy.OnError, l.Policy.Mode, l.Policy.Durability} {
 				words[fmt.Sprintf("%T %v", word, word)] = true
 			}
 		}
@@ -102,6 +102,9 @@ func allWords() (list []string) {
 		list = append(list, fmt.Sprintf("%T %v", w, w))
 	}
 	for _, w := range runtime.OnErrors() {
+		list = append(list, fmt.Sprintf("%T %v", w, w))
+	}
+	for _, w := range runtime.Modes() {
 		list = append(list, fmt.Sprintf("%T %v", w, w))
 	}
 	for _, w := range runtime.Durabilities() {

@@ -31,10 +31,11 @@ is optional if LIMITS has only one, or with -limit. Other fields are ignored, un
 spelled like a field that is missing.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
-of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact). csv
-has the same columns. The output of jsonl can be replayed as a trace. Markdown contains no keys,
-because they may be personal data. The simulation does not include lease and denyCache, which depend
-on the processes; the output says so for limits that have them.
+of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and
+shadowed (omitted unless only shadow mode has allowed it at once). csv has the same columns. The
+output of jsonl can be replayed as a trace. Markdown contains no keys, because they may be personal
+data. The simulation does not include lease and denyCache, which depend on the processes; the output
+says so for limits that have them.
 
 -against prints for each limit how many requests, and which keys, would get another decision than
 with OLD:

@@ -126,6 +126,7 @@ func TestReservingAgreesWithStore(t *testing.T) {
 		if !p.Reserves() {
 			continue
 		}
+		p.Mode = runtime.ModeEnforce // the sentences begin with "If it were enforced"
 		rule := p.Rule("")
 		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, rule.Phase) }}
 		decide := func(q runtime.Request) runtime.Decision {

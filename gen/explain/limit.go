@@ -43,11 +43,18 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 	} else {
 		p.rules(l)
 	}
-	if l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
+	enforced := l.Policy.Mode == runtime.ModeEnforce
+	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.numbers(l)
-	p.byPlan("reserving", l, func(policy *runtime.Policy) string { return strings.Join(reserving(policy), " ") })
+	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
+		sentences := strings.Join(reserving(policy), " ")
+		if enforced || !policy.Reserves() {
+			return sentences
+		}
+		return "If it were enforced: " + sentences
+	})
 	if l.Policy.Shards > 1 {
 		p.byPlan("shards", l, shards)
 	}
@@ -101,7 +108,11 @@ func (p *page) numbers(l *spec.Limit) {
 	for _, n := range numbersOf(&l.Policy) {
 		rows = append(rows, []string{n.name, n.value, n.remark})
 	}
-	fmt.Fprintf(p, "  %sat most, for %s:%s\n", p.ink.Bold, words.Holder(keyNames(l)), p.ink.Off)
+	condition := ""
+	if l.Policy.Mode != runtime.ModeEnforce {
+		condition = "if it were enforced, "
+	}
+	fmt.Fprintf(p, "  %s%sat most, for %s:%s\n", p.ink.Bold, condition, words.Holder(keyNames(l)), p.ink.Off)
 	p.WriteString(cells.Table(rows, "lrl", indent))
 }
 

@@ -86,7 +86,7 @@ func planTable(plans []*spec.Limit) string {
 }
 
 func planNumbers(of *spec.Limit) []number {
-	if of.Unlimited() {
+	if of.UnlimitedRate {
 		return []number{{"at once", unbounded, ""}}
 	}
 	return numbersOf(&of.Policy)

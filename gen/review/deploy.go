@@ -24,12 +24,12 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 			notes = append(notes, Note{Deploy, text})
 		}
 	}
-	if p.old == nil || p.new == nil {
-		return nil
+	if p.old == nil || p.new == nil || p.modesDiffer() || !counts(p.new.Policy.Mode) {
+		return nil // see judgeMode
 	}
 	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
 	ids := []string{"limit-renamed", "key-changed", "kind-changed", "rate-changed", "capacity-changed", "shards-changed"}
-	if slices.ContainsFunc(ids, changed) || windowsMove(p) {
+	if (slices.ContainsFunc(ids, changed) || windowsMove(p)) && p.new.Policy.Mode == runtime.ModeEnforce {
 		note(togetherInWords(p))
 	}
 	if changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {

@@ -184,7 +184,7 @@ func shortestWith(p *runtime.Policy, low, high, tokens int64) int64 {
 // intervalNotes say in which intervals an edit is looser and in which tighter, if it is both and there is one length
 // that separates them.
 func intervalNotes(p pair) []Note {
-	if p.old == nil || p.new == nil {
+	if p.old == nil || p.new == nil || p.modesDiffer() {
 		return nil
 	}
 	old, new := effective(&p.old.Policy), effective(&p.new.Policy)

@@ -31,6 +31,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"max-reserved-changed":   judgeMaxReserved,
 	"start-changed":          judgeStart,
 	"shards-changed":         judgeShards,
+	"mode-changed":           judgeMode,
 	"timeout-changed":        judgeTimeout,
 	"on-error-changed":       judgeOnError,
 	"deny-cache-changed":     judgeDenyCache,

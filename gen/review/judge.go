@@ -67,6 +67,9 @@ func (p pair) looseness() (classes []Class) {
 	if p.old == nil || p.new == nil {
 		return nil
 	}
+	if p.modesDiffer() {
+		return p.modeLooseness()
+	}
 	old, new := &p.old.Policy, &p.new.Policy
 	classes = looseness(old, new)
 	// How much one call can reserve is no matter of intervals, so it is compared separately.

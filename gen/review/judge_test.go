@@ -47,6 +47,7 @@ var edits = map[string][2]string{
 	"Policy.DenyCache":    {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
 	"Policy.Lease.Tokens": {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
 	"Policy.Lease.For":    {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},
+	"Policy.Mode":         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
 	"Policy.Durability":   {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
 	"Plans":               {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
 	"GoName":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
@@ -55,11 +56,11 @@ var edits = map[string][2]string{
 
 // notJudged has the fields of a limit that need no verdict, with the reason.
 var notJudged = map[string]string{
-	"Doc":         "its change is cosmetic: the review prints both texts, and they have no other effect",
-	"Plan":        "of an element of Plans, which is compared",
-	"Policy.Mode": "set by the rate unlimited of a plan, which is an edit of Plans",
-	"Pos":         "a position in the file, which is not compared",
-	"Given":       "positions in the file, which are not compared",
+	"Doc":           "its change is cosmetic: the review prints both texts, and they have no other effect",
+	"UnlimitedRate": "of an element of Plans, which is compared",
+	"Plan":          "of an element of Plans, which is compared",
+	"Pos":           "a position in the file, which is not compared",
+	"Given":         "positions in the file, which are not compared",
 }
 
 func TestEveryFieldOfALimitIsJudged(t *testing.T) {

@@ -2,6 +2,7 @@ package review
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,7 +38,7 @@ const (
 
 // numbersOf returns the bounds of a limit before and after. If reservations are possible, it includes how much callers
 // can use at once without them; if they are unbounded, the bounds of all intervals for such callers, because the others
-// say nothing then.
+// say nothing then. If the modes differ, only an enforced version has these bounds.
 func numbersOf(p pair) (list []Number) {
 	add := func(name, unit string, value func(*runtime.Policy) int64, absent int64) {
 		n := Number{Name: name, Unit: unit, Old: valueOf(p.old, value, absent), New: valueOf(p.new, value, absent)}
@@ -72,6 +73,12 @@ func numbersOf(p pair) (list []Number) {
 	duration("full after", FullAfter)
 	add(largestReservation, Tokens, LargestReservation, 0)
 	duration(longestDelay, spec.LongestDelay)
+	if p.modesDiffer() {
+		for i, n := range list {
+			list[i].Old, list[i].New = inMode(p.old.Policy.Mode, n, n.Old), inMode(p.new.Policy.Mode, n, n.New)
+		}
+		list = slices.DeleteFunc(list, func(n Number) bool { return n.Old == nil && n.New == nil })
+	}
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // judgePlans describes what becomes of the constants and of the names of plans.
@@ -96,6 +97,7 @@ func examine(p pair, changes []spec.Change) (e examined) {
 	}
 	if p.old != nil || p.new != nil {
 		e.numbers = numbersOf(p)
+		e.notes = append(e.notes, modeNote(p, e.findings)...)
 		e.notes = append(e.notes, intervalNotes(p)...)
 		e.notes = append(e.notes, deployNotes(p, e.findings)...)
 	}
@@ -109,6 +111,12 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 	for _, group := range byID(changes) {
 		var j judgement
 		switch id := group[0].ID; {
+		case id == "mode-changed" && p.new.Policy.Mode == runtime.ModeBlock:
+			j.class(Tightened)
+			j.note(Rule, "%s", p.new.Words()[0])
+		case id == "mode-changed" && p.old.Policy.Mode == runtime.ModeBlock:
+			j.class(Loosened)
+			j.note(Rule, "%s", p.new.Words()[0])
 		case id != "rate-changed" || p.old.Unlimited() && p.new.Unlimited():
 			continue
 		case p.new.Unlimited():

@@ -26,6 +26,7 @@ func (d dice) planned(base runtime.Policy, names []string) *spec.Limit {
 		switch {
 		case d.IntN(5) == 0 && (i+1 < len(names) || !l.Unlimited()):
 			of.Policy = runtime.Policy{Name: base.Name, Kind: base.Kind, Shards: base.Shards, Mode: runtime.ModeUnlimited}
+			of.UnlimitedRate = true
 		case l.Unlimited():
 			l.Policy = of.Policy
 		}

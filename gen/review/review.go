@@ -22,6 +22,9 @@
 // A change affects stored state if it gives stored rows another meaning or orphans them. That a new rate or capacity
 // applies to existing rows is the purpose of such an edit, so it does not count as a change of stored state.
 //
+// A limit that is not enforced is judged as if it were, if its mode does not change; a note says so. A change of the mode
+// decides alone: the bounds of a version in shadow mode or switched off are unbounded, and those of a blocked one are 0.
+//
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from

@@ -177,13 +177,14 @@ type outcome int
 
 const (
 	allowed outcome = iota
+	shadowed
 	delayed
 	denied
 	tooLarge
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"allowed", "delayed", "denied", "impossible (count exceeds capacity)"}
+var outcomeNames = [outcomes]string{"allowed", "shadowed", "delayed", "denied", "impossible (count exceeds capacity)"}
 
 // outcomeOf is false if the request was invalid.
 func outcomeOf(a Answer, err error) (outcome, bool) {
@@ -194,6 +195,8 @@ func outcomeOf(a Answer, err error) (outcome, bool) {
 		return 0, false
 	case !a.Allowed:
 		return denied, true
+	case a.Shadowed:
+		return shadowed, true
 	case a.Delay > 0:
 		return delayed, true
 	}
@@ -223,8 +226,12 @@ const keyChangedText = "the key has a different number of parts, so every count 
 
 // addedText describes the requests of a new limit.
 func (p *limitPair) addedText() string {
-	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be denied",
-		words.Number(p.new.denied), words.Count(p.requests, "request"), inKeys(int64(len(p.new.keys)), p.new))
+	effect, n := "denied", p.new.denied
+	if p.new.Policy.Mode == runtime.ModeShadow {
+		effect, n = "shadowed", p.new.shadowed
+	}
+	return fmt.Sprintf("not limited by this rule before; %s of %s%s would be %s",
+		words.Number(n), words.Count(p.requests, "request"), inKeys(int64(len(p.new.keys)), p.new), effect)
 }
 
 // removedText describes the requests of a limit that is gone.
@@ -341,10 +348,15 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 }
 
 func (p *limitPair) writeTotals(out *bytes.Buffer) {
-	rows := [][]string{append([]string{""}, tallyColumns...)}
-	rows = append(rows, append([]string{"old"}, p.old.row(len(p.old.keys))...))
-	rows = append(rows, append([]string{"new"}, p.new.row(len(p.new.keys))...))
-	out.WriteString(cells.Table(rows, tallyAlign, "  ", 0))
+	rows := [][]string{tallyHead("", p.shadow())}
+	rows = append(rows, append([]string{"old"}, p.old.row(len(p.old.keys), p.shadow())...))
+	rows = append(rows, append([]string{"new"}, p.new.row(len(p.new.keys), p.shadow())...))
+	out.WriteString(tallyTable(rows, "  "))
+}
+
+// shadow reports whether one of the sides, both of which have the limit, is in shadow mode.
+func (p *limitPair) shadow() bool {
+	return p.old.Policy.Mode == runtime.ModeShadow || p.new.Policy.Mode == runtime.ModeShadow
 }
 
 // writeKeys lists the keys with most changes.

@@ -39,8 +39,8 @@ type field struct {
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"},
-	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true},
-	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true},
+	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true}, {name: "shadowed", answer: true},
+	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true}, {name: "oldShadowed", answer: true},
 }
 
 // The indexes in fields of the fields of a request, and of the first field of each answer.
@@ -51,7 +51,9 @@ const (
 	fieldCount
 	fieldReserve
 	fieldAllowed
-	fieldOldAllowed = fieldAllowed + 4
+	fieldShadowed    = fieldAllowed + 4
+	fieldOldAllowed  = fieldAllowed + 5
+	fieldOldShadowed = fieldOldAllowed + 4
 )
 
 // parse reads a line, and keeps its number.
@@ -139,7 +141,7 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 		l.Count, err = s.integer(name)
 	case fieldReserve:
 		l.Reserve, err = s.boolean(name)
-	case fieldAllowed, fieldOldAllowed:
+	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
 		_, err = s.boolean(name)
 	default:
 		err = s.number(name)

@@ -29,14 +29,15 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	r.span.write(out, r.LeftOut)
 	var rows [][]string
 	var notes []string
+	shadow := r.shadow()
 	for l := range r.requested {
-		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys))...))
+		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(len(l.keys), shadow)...))
 		// Below the table, because a rule is too long for a cell of it.
 		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
 	if len(rows) > 0 {
 		out.WriteByte('\n') // without an empty line before it, a table is part of the paragraph
-		writeMarkdownTable(out, append([]string{"limit"}, tallyColumns...), rows[:min(len(rows), maxMarkdown)])
+		writeMarkdownTable(out, tallyHead("limit", shadow), rows[:min(len(rows), maxMarkdown)])
 		fmt.Fprintf(out, "\n%s\n", strings.Join(notes[:min(len(notes), maxMarkdown)], "\n"))
 		writeOmitted(out, len(rows)-maxMarkdown)
 		out.WriteString(noKeys)
@@ -104,10 +105,10 @@ func (p *limitPair) writeMarkdown(out *bytes.Buffer) {
 	}
 	var rows [][]string
 	for _, side := range sides {
-		rows = append(rows, append([]string{side.name}, side.row(len(side.keys))...))
+		rows = append(rows, append([]string{side.name}, side.row(len(side.keys), p.shadow())...))
 	}
 	out.WriteByte('\n')
-	writeMarkdownTable(out, append([]string{""}, tallyColumns...), rows)
+	writeMarkdownTable(out, tallyHead("", p.shadow()), rows)
 }
 
 func (p *limitPair) markdownChanges() (lines []string) {

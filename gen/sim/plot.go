@@ -22,8 +22,9 @@ type timeline struct {
 	bins  []bin
 }
 
-// bin counts the decisions in a stretch of time. An allowed request with a delay is only in delayed.
-type bin struct{ allowed, delayed, denied int64 }
+// bin counts the decisions in a stretch of time. An allowed request with a delay is only in delayed, and one that only
+// shadow mode has allowed is only in shadowed.
+type bin struct{ allowed, delayed, denied, shadowed int64 }
 
 // maxBins leaves enough bins after each joining that a plot can choose among columns of several round widths.
 const maxBins = 600
@@ -52,6 +53,8 @@ func (t *timeline) add(at int64, d runtime.Decision) {
 	switch b := &t.bins[i]; {
 	case !d.Allowed:
 		b.denied++
+	case d.Shadowed:
+		b.shadowed++
 	case d.Delay > 0:
 		b.delayed++
 	default:
@@ -80,6 +83,7 @@ func (b *bin) join(o bin) {
 	b.allowed += o.allowed
 	b.delayed += o.delayed
 	b.denied += o.denied
+	b.shadowed += o.shadowed
 }
 
 // columns joins the bins into columns of a width that is a multiple of theirs, from the column that contains the
@@ -185,6 +189,7 @@ var plotRows = []struct {
 	{"allowed", 3, func(i cells.Ink) string { return i.Green }, func(b bin) int64 { return b.allowed }},
 	{"delayed", 2, func(i cells.Ink) string { return i.Yellow }, func(b bin) int64 { return b.delayed }},
 	{"denied", 3, func(i cells.Ink) string { return i.Red }, func(b bin) int64 { return b.denied }},
+	{"shadowed", 3, func(i cells.Ink) string { return i.Yellow }, func(b bin) int64 { return b.shadowed }},
 }
 
 // plotIndent is the indentation of everything in a plot but its labels.
@@ -195,7 +200,7 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 	columns := t.columns(a.first, a.last, int64(a.width))
 	highest := int64(0)
 	for _, b := range columns {
-		highest = max(highest, b.allowed, b.delayed, b.denied)
+		highest = max(highest, b.allowed, b.delayed, b.denied, b.shadowed)
 	}
 	for _, p := range plotRows {
 		values, sum := make([]int64, len(columns)), int64(0)

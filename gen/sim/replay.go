@@ -9,8 +9,8 @@
 //
 // # Guarantees
 //
-// Every decision is one of [runtime.Rule.Step] or, for sharded limits, of [runtime.Policy.StepShards], and keys are
-// encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
+// Every decision is one of [runtime.Rule.Step] or, for sharded limits, of [runtime.Policy.StepShards], as the mode of the
+// limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
 // reason, but never with the value of a key. Memory grows with the number of keys, not of lines.
 //
@@ -23,6 +23,7 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
@@ -235,8 +236,35 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 	return k
 }
 
-// decide decides a request at an instant, in nanoseconds since 1970 UTC.
+// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
 func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	switch p.Mode {
+	case runtime.ModeEnforce:
+		return k.step(p, now, q)
+	case runtime.ModeShadow:
+		d, err := k.step(p, now, q)
+		if errors.Is(err, runtime.ErrExceedsCapacity) {
+			d, err = k.step(p, now, runtime.Request{Op: runtime.Peek})
+			d.Allowed = false
+		}
+		if err != nil {
+			return d, err
+		}
+		return p.Mode.Applied(d), nil
+	}
+	// The other modes decide without the state of the key.
+	q.Policy, q.Key = p, k.key
+	b := runtime.NewBatch([]runtime.Call{{Requests: []runtime.Request{q}}})
+	b.Run(now, nil)
+	a := b.Answers()[0]
+	if a.Err != nil {
+		return runtime.Decision{}, a.Err
+	}
+	return a.Decisions[0], nil
+}
+
+// step executes a request by the rule alone.
+func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if k.shards == nil {
 		next, d, err := k.rule.Step(k.state, now, q)
 		k.state = next

@@ -312,3 +312,57 @@ func TestUnknownKindIsRejected(t *testing.T) {
 		}, "%v", kind)
 	}
 }
+
+// A replay decides in every mode as a store does.
+func TestReplayEqualsAStoreInEveryMode(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 1))
+	for _, mode := range append(runtime.Modes(), runtime.ModeUnlimited) {
+		for _, l := range limitsForTest() {
+			policy := *l.Policy
+			if policy.Mode = mode; policy.Shards > 0 {
+				continue // a store estimates Value
+			}
+			l.Policy, l.Key = &policy, nil
+			now := time.Unix(0, 0)
+			store := &runtime.MemStore{Clock: func() time.Time { return now }}
+			replay := NewReplay([]Limit{l})
+			for range 200 {
+				now = now.Add(time.Duration(random.Int64N(int64(20 * time.Second))))
+				q := runtime.Request{Policy: &policy, Count: 1 + random.Int64N(12), Reserve: policy.Reserves() && random.IntN(2) == 0}
+				answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
+				require.NoError(t, err)
+				got, err := replay.Decide(&Line{At: now.UnixNano(), Limit: policy.Name, Count: q.Count, Reserve: q.Reserve})
+				if want := answers[0]; want.Err != nil {
+					require.Error(t, err)
+				} else {
+					require.NoError(t, err)
+					want.Decisions[0].Limit, got.Limit = "", ""
+					require.Equal(t, want.Decisions[0], got.Decision, "%v, %v: %+v", mode, policy.Kind, q)
+				}
+			}
+		}
+	}
+}
+
+func TestReportShowsWhatShadowModeLetsPass(t *testing.T) {
+	limits := limitsForTest()[:1]
+	limits[0].Policy.Mode = runtime.ModeShadow
+	out := reportOf(t, limits, false,
+		`{"at":0,"limit":"bucket","key":"ann","count":20}`,
+		`{"at":0,"limit":"bucket","key":"ann"}`,
+		`{"at":0,"limit":"bucket","key":"ann","count":51}`,
+		`{"at":0,"limit":"bucket","key":"bob","count":21,"reserve":true}`,
+	)
+	for _, want := range []string{
+		"limit   requests  allowed  shadowed  denied  delayed  keys  max wait\n" +
+			"bucket         4        4         3       0        0     2        0s\n",
+		"  shadowed  ",
+		"ann    2 of 3  66.7%        0s\n",
+		"bob    1 of 1   100%        0s\n",
+	} {
+		assert.Contains(t, out, want)
+	}
+	text, faults := replayText(t, limits, traceOf(`{"at":0,"limit":"bucket","key":"ann","count":21}`))
+	require.Empty(t, faults)
+	assert.Equal(t, `{"at":0,"limit":"bucket","key":"ann","count":21,"allowed":true,"remaining":20,"value":20,"shadowed":true}`+"\n", text)
+}

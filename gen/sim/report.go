@@ -67,11 +67,22 @@ func (r *Report) requested(yield func(*limitState) bool) {
 }
 
 func (r *Report) writeTotals(out *bytes.Buffer) {
-	rows := [][]string{append([]string{"limit"}, tallyColumns...)}
+	shadow := r.shadow()
+	rows := [][]string{tallyHead("limit", shadow)}
 	for l := range r.requested {
-		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(len(l.keys))...))
+		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(len(l.keys), shadow)...))
 	}
-	out.WriteString("\n" + cells.Table(rows, tallyAlign, "", 0))
+	out.WriteString("\n" + tallyTable(rows, ""))
+}
+
+// shadow reports whether a limit with requests is in shadow mode.
+func (r *Report) shadow() bool {
+	for l := range r.requested {
+		if l.Policy.Mode == runtime.ModeShadow {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
@@ -82,7 +93,7 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 		limits++
 	}
 	axis := newAxis(r.span.first, r.span.last, bins)
-	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied, b.denied) }
+	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
 		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
 		if caveat := l.caveat(); caveat != "" {
@@ -96,21 +107,26 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	}
 }
 
-// writeDenied lists the keys that were denied most.
+// writeDenied lists the keys that were denied most or, for a limit in shadow mode, shadowed most.
 func writeDenied(out *bytes.Buffer, l *limitState) {
-	if l.denied == 0 || len(l.Key) == 0 {
+	if l.denied+l.shadowed == 0 || len(l.Key) == 0 {
 		return
 	}
 	denied := 0 // the keys with a denial: the others do not belong into the list
 	for _, k := range l.keys {
-		if k.denied > 0 {
+		if k.denied+k.shadowed > 0 {
 			denied++
 		}
 	}
-	rows := [][]string{{"key", "denied", "", "max wait"}}
+	head := "denied"
+	if l.Policy.Mode == runtime.ModeShadow {
+		head = "shadowed"
+	}
+	rows := [][]string{{"key", head, "", "max wait"}}
 	for _, k := range top(maps.Values(l.keys), min(denied, maxKeysListed), moreDenied) {
+		n := k.denied + k.shadowed // one of them is 0, as a limit has one mode
 		rows = append(rows, []string{
-			clip(k.key, 40), words.Number(k.denied) + " of " + words.Number(k.requests), percent(k.denied, k.requests), roundedDuration(k.longest),
+			clip(k.key, 40), words.Number(n) + " of " + words.Number(k.requests), percent(n, k.requests), roundedDuration(k.longest),
 		})
 	}
 	out.WriteString(cells.Table(rows, "lrrr", plotIndent, 0))
@@ -121,7 +137,7 @@ func writeDenied(out *bytes.Buffer, l *limitState) {
 
 // moreDenied orders keys by their denials, and by name where these are equal: maps have no order.
 func moreDenied(a, b *keyState) int {
-	return cmp.Or(cmp.Compare(a.denied, b.denied), -strings.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed), -strings.Compare(a.key, b.key))
 }
 
 // top returns the n greatest elements, the greatest first and equal ones in their order. n is at least 1.
@@ -141,10 +157,11 @@ func top[E any](all func(yield func(E) bool), n int, compare func(a, b E) int) [
 	return list
 }
 
-// tally counts the decisions of requests. Delayed are the allowed ones that must wait for their tokens.
+// tally counts the decisions of requests. Delayed are the allowed ones that must wait for their tokens, and shadowed
+// those that would be denied or delayed if the limit were not in shadow mode.
 type tally struct {
-	requests, allowed, denied, delayed int64
-	longest                            time.Duration
+	requests, allowed, denied, delayed, shadowed int64
+	longest                                      time.Duration
 }
 
 func (t *tally) add(d runtime.Decision) {
@@ -158,25 +175,44 @@ func (t *tally) add(d runtime.Decision) {
 	default:
 		t.allowed++
 	}
+	if d.Shadowed {
+		t.shadowed++
+	}
 	t.longest = max(t.longest, wait(d))
 }
 
 // wait returns the time until the retry of a denied request, or until the tokens of an allowed one can be used.
 func wait(d runtime.Decision) time.Duration {
-	if d.Allowed {
+	switch {
+	case d.Allowed:
 		return d.Delay
+	case d.RetryAfter == runtime.Never:
+		return 0 // a blocked limit, for which no wait helps
 	}
 	return d.RetryAfter
 }
 
-// tallyColumns are the heads of the columns of tally.row, and tallyAlign aligns them after a name.
-var tallyColumns = []string{"requests", "allowed", "denied", "", "delayed", "keys", "max wait"}
+// tallyHead returns the heads of a name and of the columns of tally.row.
+func tallyHead(name string, shadow bool) []string {
+	if shadow {
+		return []string{name, "requests", "allowed", "shadowed", "denied", "delayed", "keys", "max wait"}
+	}
+	return []string{name, "requests", "allowed", "denied", "", "delayed", "keys", "max wait"}
+}
 
-const tallyAlign = "lrrrrrrr"
+// tallyTable aligns rows that begin with a name.
+func tallyTable(rows [][]string, indent string) string {
+	return cells.Table(rows, "l"+strings.Repeat("r", len(rows[0])-1), indent, 0)
+}
 
-func (t *tally) row(keys int) []string {
+// row has the column for shadow mode, in place of a share that would not fit beside it, if a limit of the table has it.
+func (t *tally) row(keys int, shadow bool) []string {
+	denied := []string{words.Number(t.denied), percent(t.denied, t.requests)}
+	if shadow {
+		denied = []string{words.Number(t.shadowed), words.Number(t.denied)}
+	}
 	return []string{
-		words.Number(t.requests), words.Number(t.allowed), words.Number(t.denied), percent(t.denied, t.requests), words.Number(t.delayed),
+		words.Number(t.requests), words.Number(t.allowed), denied[0], denied[1], words.Number(t.delayed),
 		words.Number(int64(keys)), roundedDuration(t.longest),
 	}
 }

@@ -179,6 +179,7 @@ func (r *lineReader) skipRest() error {
 //	               to wait before using the tokens; omitted if 0
 //	remaining      how many whole tokens are left
 //	value          how many tokens are left, with the fraction
+//	shadowed       true if only shadow mode has allowed the request at once; omitted otherwise
 //
 // The output is a trace again.
 type JSONL struct {
@@ -206,7 +207,7 @@ func (j *JSONL) WriteBoth(l *Line, old, new SideAnswer) error {
 	return err
 }
 
-// appendJSON appends the four fields of an answer, beginning with the field first, each with a comma after it.
+// appendJSON appends the fields of an answer, beginning with the field first, each with a comma after it.
 func (a *SideAnswer) appendJSON(out []byte, first int) []byte {
 	if !a.Answered {
 		return out
@@ -220,7 +221,11 @@ func (a *SideAnswer) appendJSON(out []byte, first int) []byte {
 		out = append(appendMs(appendName(out, first+1), w), ',')
 	}
 	out = append(strconv.AppendInt(appendName(out, first+2), a.Remaining, 10), ',')
-	return append(appendValue(appendName(out, first+3), a.Value), ',')
+	out = append(appendValue(appendName(out, first+3), a.Value), ',')
+	if a.Shadowed {
+		out = append(appendName(out, first+4), "true,"...)
+	}
+	return out
 }
 
 func appendName(out []byte, field int) []byte {
@@ -302,15 +307,19 @@ func requestRow(l *Line, key string) []string {
 func (a SideAnswer) row() []string {
 	switch {
 	case !a.Answered:
-		return []string{"", "", "", ""}
+		return []string{"", "", "", "", ""}
 	case !a.Fits:
-		return []string{"false", "", "", ""}
+		return []string{"false", "", "", "", ""}
 	}
 	retryAfter := ""
 	if w := wait(a.Decision); w > 0 {
 		retryAfter = string(appendMs(nil, w))
 	}
-	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value))}
+	shadowed := ""
+	if a.Shadowed {
+		shadowed = "true"
+	}
+	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value)), shadowed}
 }
 
 // formulaForm matches the texts that a spreadsheet may calculate, and wholeForm the numbers among them, which are safe.

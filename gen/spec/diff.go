@@ -204,6 +204,12 @@ var (
 		Old:     limitOf(bucket, "shards: 2"),
 		New:     limitOf(bucket, "shards: 5"),
 	})
+	modeChanged = changeKind(ChangeKind{
+		ID:      "mode-changed",
+		Summary: "The limit denies requests where it let all pass, or the other way around.",
+		Old:     valid,
+		New:     limitOf(bucket, "mode: shadow"),
+	})
 	timeoutChanged = changeKind(ChangeKind{
 		ID:      "timeout-changed",
 		Summary: "A decision may take more or less time before the store is treated as failed.",

@@ -205,6 +205,20 @@ var limitFields = []field[Limit]{
 		words:     shardsWords,
 	},
 	{
+		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadowmode"},
+		about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
+		more:      "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		accepts:   "`enforce`, `shadow`, `off` or `block`",
+		absent:    "`enforce`",
+		example:   "shadow",
+		schema:    object{"enum": texts(runtime.Modes())},
+		sets:      "Mode",
+		read:      readWord(badMode, runtime.Modes(), modeSynonyms, func(l *Limit) *runtime.Mode { return &l.Policy.Mode }),
+		change:    modeChanged,
+		effective: func(l *Limit) string { return l.Policy.Mode.String() },
+		words:     modeWords,
+	},
+	{
 		name: "timeout", synonyms: []string{"deadline"},
 		about:     "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
 		accepts:   "a duration, as for `period`",
@@ -311,6 +325,15 @@ var leaseFields = []field[runtime.Lease]{
 var onErrorSynonyms = map[string]runtime.OnError{
 	"allow": runtime.FailOpen, "pass": runtime.FailOpen, "true": runtime.FailOpen,
 	"deny": runtime.FailClosed, "block": runtime.FailClosed, "false": runtime.FailClosed,
+}
+
+// modeSynonyms are the words for a mode in other limiters.
+var modeSynonyms = map[string]runtime.Mode{
+	"on": runtime.ModeEnforce, "enforced": runtime.ModeEnforce, "enabled": runtime.ModeEnforce, "true": runtime.ModeEnforce, "live": runtime.ModeEnforce,
+	"dryrun": runtime.ModeShadow, "dry_run": runtime.ModeShadow, "dry-run": runtime.ModeShadow, "dry run": runtime.ModeShadow,
+	"log": runtime.ModeShadow, "log_only": runtime.ModeShadow, "monitor": runtime.ModeShadow, "report": runtime.ModeShadow,
+	"disabled": runtime.ModeOff, "false": runtime.ModeOff, "none": runtime.ModeOff, "allow": runtime.ModeOff, "unlimited": runtime.ModeOff,
+	"deny": runtime.ModeBlock, "blocked": runtime.ModeBlock, "reject": runtime.ModeBlock,
 }
 
 // durabilitySynonyms are the words for a durability in databases.

@@ -128,7 +128,7 @@ func fieldsOfStruct[T any]() (names []string) {
 // A field of limits.yaml must reach the policy, and each field of the policy must be reachable.
 func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
 	set := setBy(t)
-	sets := map[string]string{"Name": "the name of the limit", "Mode": "the rate unlimited of a plan"}
+	sets := map[string]string{"Name": "the name of the limit"}
 	for _, f := range limitFields {
 		want := []string(nil)
 		if f.sets != "" {

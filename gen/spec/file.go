@@ -33,6 +33,8 @@ type Limit struct {
 	Plans []*Limit
 	// Plan is the name of the plan, for an element of Plans.
 	Plan string
+	// UnlimitedRate is set for a plan with the rate unlimited. The Policy is unlimited then, unless the mode is block.
+	UnlimitedRate bool
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.

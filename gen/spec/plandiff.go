@@ -147,10 +147,10 @@ func diffPlans(old, new *Limit, renamed map[string]string) (changes []Change) {
 func diffByPlan(f field[Limit], old, new *Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
-		if p.Old == nil || p.New == nil || p.Old.Unlimited() && p.New.Unlimited() {
+		if p.Old == nil || p.New == nil || p.Old.UnlimitedRate && p.New.UnlimitedRate {
 			continue
 		}
-		becomes := p.Old.Unlimited() || p.New.Unlimited()
+		becomes := p.Old.UnlimitedRate || p.New.UnlimitedRate
 		if !becomes {
 			limited++
 		} else if f.name != "rate" {

@@ -265,6 +265,14 @@ func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry) 
 		return
 	}
 	limit.Policy = limit.Plans[limited].Policy
+	if limit.Policy.Mode == runtime.ModeBlock {
+		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
+		for _, of := range limit.Plans {
+			if of.UnlimitedRate {
+				of.Policy = limit.Policy
+			}
+		}
+	}
 	if len(p.found) == before {
 		p.sameMethods(limit, given)
 	}
@@ -369,14 +377,14 @@ func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry
 				continue // an unlimited plan is left out
 			}
 			if f.name == "rate" && isUnlimited(e.value) {
-				of.Policy.Mode = runtime.ModeUnlimited
+				of.UnlimitedRate = true
 			} else {
 				f.read(p, &of, e)
 			}
 		}
 		own[f.name], of.Given[f.name] = e, e.at.pos
 	}
-	if of.Unlimited() {
+	if of.UnlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
 		of.Policy = runtime.Policy{Name: of.Policy.Name, Kind: of.Policy.Kind, Shards: of.Policy.Shards, Mode: runtime.ModeUnlimited}
 		return &of
@@ -431,7 +439,7 @@ func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other,
 	}
 }
 
-// Unlimited reports whether the limit of a plan is unlimited.
+// Unlimited reports whether the limit of a plan is unlimited and not blocked.
 func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited }
 
 // Each returns the limit of each plan, or the limit itself if it is the same for all plans.
@@ -477,7 +485,7 @@ func effectivePlans(f *File) string {
 }
 
 func effectiveRate(l *Limit) string {
-	if l.Unlimited() {
+	if l.UnlimitedRate {
 		return unlimited
 	}
 	return strconv.FormatInt(l.Policy.Rate, 10)

@@ -255,6 +255,12 @@ var (
 		Wrong:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01"),
 		Right:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01T00:00:00Z"),
 	})
+	badMode = rule(Rule{
+		ID:      "bad-mode",
+		Summary: "The mode is enforce, shadow, off or block.",
+		Wrong:   limitOf(bucket, "mode: dry-run"),
+		Right:   limitOf(bucket, "mode: shadow"),
+	})
 	badOnError = rule(Rule{
 		ID:      "bad-on-error",
 		Summary: "onError is closed or open.",

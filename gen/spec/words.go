@@ -23,6 +23,13 @@ func (l *Limit) Words() (sentences []string) {
 		}
 		return append(sentences, l.SharedWords()...)
 	}
+	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
+		// The other fields have no effect.
+		if l.UnlimitedRate {
+			return append([]string{"Unlimited when it is not blocked."}, modeWords(l)...)
+		}
+		return append(ruleWords(l), modeWords(l)...)
+	}
 	for _, f := range limitFields {
 		if f.words != nil {
 			sentences = append(sentences, f.words(l)...)
@@ -39,13 +46,13 @@ func (l *Limit) WorstCase() string {
 	}
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
-		return fmt.Sprintf("Worst case: %s in any %s", orUncountable(Within(p, p.Period)), words.Period(p.Period))
+		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
 	case l.Unlimited():
 		return "Worst case: no bound."
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
-		return "Worst case: reservations have no bound."
+		return "Worst case" + ifEnforced(p.Mode) + ": reservations have no bound."
 	case p.MaxReserved == runtime.Unbounded:
 		// Unbounded reservations have no worst case, but callers who do not reserve have one.
 		return worst(Unreserved(p)) + " without reservations, which have no bound."
@@ -53,6 +60,14 @@ func (l *Limit) WorstCase() string {
 		return worst(p) + ", counting reserved tokens when their delay has passed."
 	}
 	return worst(p) + "."
+}
+
+// ifEnforced is the condition of a bound that does not hold in this mode.
+func ifEnforced(m runtime.Mode) string {
+	if m == runtime.ModeEnforce {
+		return ""
+	}
+	return ", if it were enforced"
 }
 
 func orUncountable(n int64) string {
@@ -143,6 +158,19 @@ func shardsWords(l *Limit) []string {
 	return []string{fmt.Sprintf("Each count is split into %s shards.", words.Number(int64(l.Policy.Shards)))}
 }
 
+// modeWords is empty for the default.
+func modeWords(l *Limit) []string {
+	switch l.Policy.Mode {
+	case runtime.ModeShadow:
+		return []string{"Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them."}
+	case runtime.ModeOff:
+		return []string{"Switched off: every request passes, and none is counted."}
+	case runtime.ModeBlock:
+		return []string{"Blocked: every request is denied."}
+	}
+	return nil
+}
+
 // onErrorWords covers timeout too. It is empty for the default, an error without a timeout.
 func onErrorWords(l *Limit) []string {
 	p := &l.Policy
@@ -151,7 +179,7 @@ func onErrorWords(l *Limit) []string {
 		failure += " or takes longer than " + words.Duration(p.Timeout)
 	}
 	switch {
-	case p.OnError == runtime.FailOpen:
+	case p.OnError == runtime.FailOpen || p.Mode == runtime.ModeShadow:
 		return []string{failure + ", requests are allowed and not counted."}
 	case p.Timeout > 0:
 		return []string{failure + ", no request is allowed and the call returns the error."}
@@ -160,7 +188,8 @@ func onErrorWords(l *Limit) []string {
 }
 
 func denyCacheWords(l *Limit) []string {
-	if l.Policy.DenyCache == 0 {
+	// The cache has no effect in shadow mode, which denies nothing.
+	if l.Policy.DenyCache == 0 || l.Policy.Mode == runtime.ModeShadow {
 		return nil
 	}
 	return []string{fmt.Sprintf("A process repeats a denial from its memory for at most %s.", words.Duration(l.Policy.DenyCache))}

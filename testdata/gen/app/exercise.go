@@ -52,7 +52,7 @@ func exercise(limits any, policies []*runtime.Policy, described string) {
 }
 
 func capacity(p *runtime.Policy) int64 {
-	if p.Mode == runtime.ModeUnlimited {
+	if p.Mode == runtime.ModeUnlimited || p.Mode == runtime.ModeOff {
 		return runtime.MaxTokens
 	}
 	return p.Capacity

@@ -372,6 +372,77 @@ var policyLeasedDebt = runtime.Policy{
 	Durability:  runtime.DurabilityFull,
 }
 
+// Enforced limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// Worst case: 10 in any minute.
+func (l *Limits) Enforced() runtime.Limit {
+	return l.limiter().Limit(&policyEnforced, runtime.Key{})
+}
+
+var policyEnforced = runtime.Policy{
+	Name:     "enforced",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+}
+
+// Shadowed limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.
+// If the store fails, requests are allowed and not counted.
+// Worst case, if it were enforced: 10 in any minute.
+func (l *Limits) Shadowed() runtime.Limit {
+	return l.limiter().Limit(&policyShadowed, runtime.Key{})
+}
+
+var policyShadowed = runtime.Policy{
+	Name:     "shadowed",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Mode:     runtime.ModeShadow,
+}
+
+// Off limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// Switched off: every request passes, and none is counted.
+// Worst case, if it were enforced: 10 in any minute.
+func (l *Limits) Off() runtime.Limit {
+	return l.limiter().Limit(&policyOff, runtime.Key{})
+}
+
+var policyOff = runtime.Policy{
+	Name:     "off",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Mode:     runtime.ModeOff,
+}
+
+// Blocked limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// Blocked: every request is denied.
+// Worst case, if it were enforced: 10 in any minute.
+func (l *Limits) Blocked() runtime.Limit {
+	return l.limiter().Limit(&policyBlocked, runtime.Key{})
+}
+
+var policyBlocked = runtime.Policy{
+	Name:     "blocked",
+	Kind:     runtime.TokenBucket,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Mode:     runtime.ModeBlock,
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -391,5 +462,9 @@ func Policies() []*runtime.Policy {
 		&policyLeased,
 		&policyLeasedWindow,
 		&policyLeasedDebt,
+		&policyEnforced,
+		&policyShadowed,
+		&policyOff,
+		&policyBlocked,
 	}
 }
