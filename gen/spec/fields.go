@@ -142,7 +142,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
 		about:     "The time in which `rate` tokens are granted.",
-		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most " + longestPeriod,
+		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most " + longestPeriod + "; for a token bucket, also a map with one for each plan",
 		example:   "1m",
 		schema:    orByPlan(durationSchema, false),
 		sets:      "Period",

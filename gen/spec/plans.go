@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,37 +33,6 @@ const (
 	plansHelp = "write plans: [free, pro]"
 	planHelp  = "begin with a letter, and use letters and digits, with single dashes or underscores between them"
 )
-
-var plansSchema = object{
-	"type": "array", "minItems": 1, "uniqueItems": true,
-	"items": object{"type": "string", "pattern": planPattern, "maxLength": longestPlan, "patternErrorMessage": "Begin with a letter, and use letters and digits, with single dashes or underscores between them."},
-}
-
-// orByPlan is a schema of either a value, or a map with one for each plan. The names of the plans are those of the file,
-// which a schema cannot refer to; see [SchemaFor].
-func orByPlan(value object, unlimitedToo bool) object {
-	one := object{}
-	for word, of := range value {
-		one[word] = of
-	}
-	if unlimitedToo {
-		one["pattern"] = fmt.Sprintf("^%s$|%s", unlimited, value["pattern"])
-		one["defaultSnippets"] = []any{object{"label": unlimited, "body": unlimited}}
-	}
-	both := object{}
-	for word, of := range value {
-		both[word] = of
-	}
-	types, several := value["type"].([]string)
-	if !several {
-		types = []string{value["type"].(string)}
-	}
-	both["type"] = append(slices.Clone(types), "object")
-	both["minProperties"] = 1
-	both["propertyNames"] = object{"pattern": planPattern, "maxLength": longestPlan}
-	both["additionalProperties"] = one
-	return both
-}
 
 // plansFirst sorts the field plans before the others.
 func plansFirst(a, b entry) int {

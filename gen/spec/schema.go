@@ -172,7 +172,7 @@ var (
 		"integer": {"minimum", "maximum"},
 		"string":  {"pattern"},
 		"array":   {"minItems", "uniqueItems", "items"},
-		"object":  {"minProperties", "maxProperties", "propertyNames", "additionalProperties"},
+		"object":  {"minProperties", "maxProperties", "propertyNames", "additionalProperties", "properties", "required"},
 	}
 )
 
