@@ -15,6 +15,14 @@ var plansSchema = object{
 // which a schema cannot refer to; see [SchemaFor].
 func orByPlan(value object, unlimitedToo bool) object {
 	one := maps.Clone(value)
+	switch {
+	case value["minimum"] == nil:
+		one["patternErrorMessage"] = "Write a duration such as 90s."
+	case unlimitedToo:
+		one["patternErrorMessage"] = "Write a whole number of tokens, or unlimited."
+	default:
+		one["patternErrorMessage"] = "Write a whole number of tokens."
+	}
 	if unlimitedToo {
 		one["pattern"] = fmt.Sprintf("^%s$|%s", unlimited, value["pattern"])
 		one["defaultSnippets"] = []any{object{"label": unlimited, "body": unlimited}}
