@@ -188,19 +188,20 @@ func handleOf(l *spec.Limit) handle {
 // keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All
 // other types use runtime.Text.
 var keyParts = map[string]string{
-	"string":     "String",
-	"bool":       "Bool",
-	"int":        "Int",
-	"int64":      "Int64",
-	"uint64":     "Uint64",
-	"netip.Addr": "Addr",
+	"string":        "String",
+	"hashed string": "Hashed",
+	"bool":          "Bool",
+	"int":           "Int",
+	"int64":         "Int64",
+	"uint64":        "Uint64",
+	"netip.Addr":    "Addr",
 }
 
 // parameters are the parameters of a limit's method: one for each part of its key, and the plan if the limit depends on it.
 func (n names) parameters(l *spec.Limit) []jen.Code {
 	var parameters []jen.Code
 	for _, part := range l.Key {
-		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.Type)))
+		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType())))
 	}
 	if len(l.Plans) > 0 {
 		parameters = append(parameters, jen.Id(planParameter).Id("Plan"))
@@ -227,11 +228,16 @@ func (n names) key(l *spec.Limit) *jen.Statement {
 	}
 	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
 		for _, part := range l.Key {
+			parameter := jen.Id(n.parameter(l, part.Name))
+			if bits := part.PrefixBits(); bits > 0 {
+				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
+				continue
+			}
 			from := keyParts[part.Type]
 			if from == "" {
 				from = "Text"
 			}
-			g.Qual(runtimePath, from).Call(jen.Id(n.parameter(l, part.Name)))
+			g.Qual(runtimePath, from).Call(parameter)
 		}
 	})
 }

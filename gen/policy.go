@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,21 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		panic(fmt.Sprintf("gen: no literal for the type %T of runtime.Policy.%s: add a case to literal in gen/policy.go", v, name))
 	}
 }
+
+// LostReservations returns the names of the limits that generated code lets callers reserve without a bound, although the
+// file leaves out maxReserved: the code is from a version of this generator for which that meant unbounded.
+func LostReservations(code []byte, file *spec.File) (names []string) {
+	for _, l := range file.Limits {
+		_, literal, _ := strings.Cut(string(code), "\nvar "+policyName(l)+" = runtime.Policy{\n")
+		literal, _, _ = strings.Cut(literal, "\n}\n")
+		if _, given := l.Given["maxReserved"]; !given && unboundedForm.MatchString(literal) {
+			names = append(names, l.Policy.Name)
+		}
+	}
+	return names
+}
+
+var unboundedForm = regexp.MustCompile(`(?m)^\tMaxReserved: +runtime\.Unbounded,$`)
 
 // constant is the constant of package runtime for a value that limits.yaml writes in words: runtime.TokenBucket for
 // "token bucket".

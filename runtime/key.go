@@ -59,6 +59,46 @@ func Addr(a netip.Addr) Part {
 	return Part{text: a.Unmap().String()}
 }
 
+// AddrPrefix returns a part that is the first bits bits of an IPv6 address, 1 to 128: one subscriber usually has at least
+// the 2^64 addresses of a /64, and would otherwise have a count for each. An IPv4 address is whole, and so is the one
+// that an address of the NAT64 prefix 64:ff9b::/96 stands for. With 128 bits, the part is that of [Addr]. With the zero
+// Addr or another number of bits, every method of the limit returns [ErrInvalidKey].
+func AddrPrefix(a netip.Addr, bits int) Part {
+	if bits < 1 || bits > 128 {
+		return Part{err: fmt.Errorf("the prefix has %d bits, which is not between 1 and 128", bits)}
+	}
+	a = withoutNAT64(a)
+	whole := Addr(a)
+	if whole.err != nil || a.Unmap().Is4() || bits == 128 {
+		return whole
+	}
+	// Of a link-local address Addr has kept the zone, which a netip.Prefix cannot have.
+	_, zone, zoned := strings.Cut(whole.text, "%")
+	prefix, err := a.WithZone("").Prefix(bits)
+	if err == nil && zoned {
+		return Part{text: fmt.Sprintf("%v%%%s/%d", prefix.Addr(), zone, bits)}
+	}
+	return Part{text: prefix.String(), err: err}
+}
+
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// withoutNAT64 returns the IPv4 address that an address of NAT64 contains, and other addresses as they are.
+func withoutNAT64(a netip.Addr) netip.Addr {
+	if !nat64.Contains(a.WithZone("")) {
+		return a
+	}
+	bytes := a.As16()
+	return netip.AddrFrom4([4]byte(bytes[12:]))
+}
+
+// Hashed returns a part that is the SHA-256 of s in hexadecimal, for texts that must not be stored as they are, such as
+// API keys and e-mail addresses. Whoever can read the hash of an e-mail address can still find it by trying.
+func Hashed(s string) Part {
+	sum := sha256.Sum256([]byte(s))
+	return Part{text: hex.EncodeToString(sum[:])}
+}
+
 // Text returns a part that is the text of m. If MarshalText fails, every method of the limit returns an error that is
 // [ErrInvalidKey] and wraps that of MarshalText, but does not print it, because it may contain the key. The same holds if
 // m is nil, or a nil pointer whose MarshalText panics.

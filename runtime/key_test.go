@@ -208,3 +208,50 @@ func TestPhaseOfAnAlignedStart(t *testing.T) {
 		require.Equal(t, int64(row.want), p.Rule("").Phase, "%+v", row.start)
 	}
 }
+
+func TestAddrPrefix(t *testing.T) {
+	for _, row := range []struct {
+		addr string
+		bits int
+		want string
+	}{
+		{"2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:ffff::", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:3::1", 64, "2001:db8:1:3::/64"},
+		{"2001:db8:1:2fe::1", 56, "2001:db8:1:200::/56"},
+		{"2001:db8:1:2::1", 1, "::/1"},
+		{"2001:db8:1:2::1", 127, "2001:db8:1:2::/127"},
+		{"2001:db8:1:2::1", 128, "2001:db8:1:2::1"},
+		{"192.0.2.33", 64, "192.0.2.33"},
+		{"192.0.2.33", 1, "192.0.2.33"},
+		{"::ffff:192.0.2.33", 64, "192.0.2.33"},
+		{"64:ff9b::192.0.2.33", 64, "192.0.2.33"},
+		{"64:ff9b::192.0.2.33", 128, "192.0.2.33"},
+		{"64:ff9b::1:192.0.2.33", 64, "64:ff9b::/64"},
+		{"2001:db8::1%eth0", 64, "2001:db8::/64"},
+		{"fe80::1:2%eth0", 64, "fe80::%25eth0/64"},
+		{"fe80::1:2%eth1", 64, "fe80::%25eth1/64"},
+		{"fe80::1:2%eth1", 128, "fe80::1:2%25eth1"},
+	} {
+		part := runtime.AddrPrefix(netip.MustParseAddr(row.addr), row.bits)
+		require.Equal(t, row.want, runtime.KeyOf(part).String(), "%s/%d", row.addr, row.bits)
+	}
+}
+
+func TestAddrPrefixIsRefused(t *testing.T) {
+	addr := netip.MustParseAddr("2001:db8::1")
+	limiter := runtime.NewLimiter(still())
+	for _, part := range []runtime.Part{
+		runtime.AddrPrefix(netip.Addr{}, 64), runtime.AddrPrefix(addr, 0), runtime.AddrPrefix(addr, -1), runtime.AddrPrefix(addr, 129),
+	} {
+		_, err := limiter.Limit(bucket("limit", 3), runtime.KeyOf(part)).Allow(t.Context())
+		require.ErrorIs(t, err, runtime.ErrInvalidKey)
+	}
+}
+
+func TestHashedStoresNoText(t *testing.T) {
+	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1
+	require.Equal(t, abc, runtime.KeyOf(runtime.Hashed("abc")).String())
+	require.Equal(t, abc+"|x", runtime.KeyOf(runtime.Hashed("abc"), runtime.String("x")).String())
+	require.NotEqual(t, runtime.KeyOf(runtime.Hashed("")).String(), runtime.KeyOf(runtime.Hashed("abc")).String())
+}

@@ -244,7 +244,7 @@ func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, err
 		return nil, nil, err
 	}
 	r := review.Of(before.File, after.File)
-	r.Remark = remark
+	r.Remark = strings.TrimSpace(remark + " " + r.Remark)
 	return r, after.text, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -84,9 +85,9 @@ func (a *generateArgs) run(s streams, args []string) error {
 		_, err := s.data.Write(code)
 		return err
 	case a.check:
-		return a.compare(s, code)
+		return a.compare(s, code, file)
 	}
-	return a.write(s, code, len(file.Limits))
+	return a.write(s, code, file)
 }
 
 // set sets the source and the output, and validates the flags.
@@ -208,7 +209,7 @@ func (a *generateArgs) sourceFromOutput() string {
 
 // write writes the code. It keeps a file that has the code already, and, unless -force is set, one that is foreign or
 // read-only.
-func (a *generateArgs) write(s streams, code []byte, limits int) error {
+func (a *generateArgs) write(s streams, code []byte, file *spec.File) error {
 	now, err := readOutput(a.output)
 	switch {
 	case err != nil:
@@ -225,8 +226,20 @@ func (a *generateArgs) write(s streams, code []byte, limits int) error {
 	if err := replaceFile(a.output, code); err != nil {
 		return err
 	}
-	a.log(s, "wrote %s (limits: %d)", shown(a.output), limits)
+	noteLostReservations(s, now.lines(), file)
+	a.log(s, "wrote %s (limits: %d)", shown(a.output), len(file.Limits))
 	return nil
+}
+
+// noteLostReservations names the limits that could be reserved because maxReserved was left out. The code that is
+// replaced shows it; limits.yaml does not.
+func noteLostReservations(s streams, code []byte, file *spec.File) {
+	lost := gen.LostReservations(code, file)
+	if len(lost) == 0 {
+		return
+	}
+	fmt.Fprintf(s.err, "%s: without maxReserved there are no reservations, as of this version of ratelimitgen, and no method Reserve; "+
+		"write maxReserved: unbounded where it is used\n", printable.Line(strings.Join(lost, ", ")))
 }
 
 const foreignRemedy = "move it or pass -force"

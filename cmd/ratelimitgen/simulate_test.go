@@ -45,9 +45,10 @@ func (v vector) limit(name string) string {
 	if v.Config.Capacity != nil {
 		text += fmt.Sprintf("    capacity: %d\n", *v.Config.Capacity)
 	}
-	if v.Config.MaxReserved != nil {
-		text += fmt.Sprintf("    maxReserved: %d\n", *v.Config.MaxReserved)
+	if v.Config.MaxReserved == nil {
+		return text + "    maxReserved: unbounded\n" // as in the reference
 	}
+	text += fmt.Sprintf("    maxReserved: %d\n", *v.Config.MaxReserved)
 	return text
 }
 

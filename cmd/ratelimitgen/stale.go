@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // stale is a file that generate would change, or that must be removed.
@@ -18,7 +19,7 @@ type stale struct{ path, problem, remedy string }
 
 // compare implements -check: it prints the stale files, and how the code in the output differs from code. The error is
 // [checkFailed] if there are any.
-func (a *generateArgs) compare(s streams, code []byte) error {
+func (a *generateArgs) compare(s streams, code []byte, file *spec.File) error {
 	now, err := readOutput(a.output)
 	if err != nil {
 		return err
@@ -39,6 +40,7 @@ func (a *generateArgs) compare(s streams, code []byte) error {
 	}
 	if now.exists && !now.foreign() { // a diff with a foreign file would be as long as both
 		fmt.Fprint(s.out, unified(shown(a.output), string(now.lines()), string(code)))
+		noteLostReservations(s, now.lines(), file)
 	}
 	return checkFailed{}
 }

@@ -141,20 +141,18 @@ var planNames = runtime.PlanNames{
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
 //
 // Fixed window: 100 per hour.
-// Callers may reserve any number of tokens ahead.
 // Windows begin at a fixed offset derived from the limit's name.
-// Worst case: 200 in any hour without reservations, which have no bound.
-func (l *Limits) FreeTrialSignUp() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyFreeTrialSignUp, runtime.Key{})
+// Worst case: 200 in any hour.
+func (l *Limits) FreeTrialSignUp() runtime.Limit {
+	return l.limiter().Limit(&policyFreeTrialSignUp, runtime.Key{})
 }
 
 var policyFreeTrialSignUp = runtime.Policy{
-	Name:        "freeTrialSignUp",
-	Kind:        runtime.FixedWindow,
-	Rate:        100,
-	Period:      time.Hour,
-	Capacity:    100,
-	MaxReserved: runtime.Unbounded,
+	Name:     "freeTrialSignUp",
+	Kind:     runtime.FixedWindow,
+	Rate:     100,
+	Period:   time.Hour,
+	Capacity: 100,
 }
 
 // FailedLogins bounds wrong passwords for one account.
@@ -176,19 +174,17 @@ var policyFailedLogins = runtime.Policy{
 // SendMessage bounds how fast one user can post.
 //
 // Token bucket: 10 per minute, at most 20 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 30 in any minute without reservations, which have no bound.
-func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+// Worst case: 30 in any minute.
+func (l *Limits) SendMessage(userID int64) runtime.Limit {
+	return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 var policySendMessage = runtime.Policy{
-	Name:        "sendMessage",
-	Kind:        runtime.TokenBucket,
-	Rate:        10,
-	Period:      time.Minute,
-	Capacity:    20,
-	MaxReserved: runtime.Unbounded,
+	Name:     "sendMessage",
+	Kind:     runtime.TokenBucket,
+	Rate:     10,
+	Period:   time.Minute,
+	Capacity: 20,
 }
 
 // Search bounds searches of one address; there is no account yet to tell visitors apart.
@@ -237,20 +233,18 @@ var policyGateway = runtime.Policy{
 // LLMRequests bounds the requests of one team to one model.
 //
 // Fixed window: 1,000 per minute.
-// Callers may reserve any number of tokens ahead.
 // Each key's windows begin at a fixed offset derived from the key.
-// Worst case: 2,000 in any minute without reservations, which have no bound.
-func (l *Limits) LLMRequests(team string, model string) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
+// Worst case: 2,000 in any minute.
+func (l *Limits) LLMRequests(team string, model string) runtime.Limit {
+	return l.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
 var policyLLMRequests = runtime.Policy{
-	Name:        "llmRequests",
-	Kind:        runtime.FixedWindow,
-	Rate:        1000,
-	Period:      time.Minute,
-	Capacity:    1000,
-	MaxReserved: runtime.Unbounded,
+	Name:     "llmRequests",
+	Kind:     runtime.FixedWindow,
+	Rate:     1000,
+	Period:   time.Minute,
+	Capacity: 1000,
 }
 
 // LLMTokens bounds the tokens of one team on one model, in and out together.
@@ -278,63 +272,57 @@ var policyLLMTokens = runtime.Policy{
 // Its day begins at 0:00 UTC; see the contract of 2024.
 //
 // Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
-// Callers may reserve any number of tokens ahead.
 // Windows begin at 00:00 UTC.
-// Worst case: 12,500 in any day without reservations, which have no bound.
-func (l *Limits) PartnerQuota() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyPartnerQuota, runtime.Key{})
+// Worst case: 12,500 in any day.
+func (l *Limits) PartnerQuota() runtime.Limit {
+	return l.limiter().Limit(&policyPartnerQuota, runtime.Key{})
 }
 
 var policyPartnerQuota = runtime.Policy{
-	Name:        "partnerAPI",
-	Kind:        runtime.FixedWindow,
-	Rate:        5000,
-	Period:      24 * time.Hour,
-	Capacity:    7500,
-	MaxReserved: runtime.Unbounded,
-	Start:       runtime.StartAt(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)),
+	Name:     "partnerAPI",
+	Kind:     runtime.FixedWindow,
+	Rate:     5000,
+	Period:   24 * time.Hour,
+	Capacity: 7500,
+	Start:    runtime.StartAt(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)),
 }
 
 // DailyDigest bounds the digests that one user is sent.
 //
 // Fixed window: 1 per day.
-// Callers may reserve any number of tokens ahead.
 // Windows begin at 06:30 UTC.
-// Worst case: 2 in any day without reservations, which have no bound.
-func (l *Limits) DailyDigest(userID string) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
+// Worst case: 2 in any day.
+func (l *Limits) DailyDigest(userID string) runtime.Limit {
+	return l.limiter().Limit(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
 }
 
 var policyDailyDigest = runtime.Policy{
-	Name:        "dailyDigest",
-	Kind:        runtime.FixedWindow,
-	Rate:        1,
-	Period:      24 * time.Hour,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
-	Start:       runtime.StartOffset(390 * time.Minute),
+	Name:     "dailyDigest",
+	Kind:     runtime.FixedWindow,
+	Rate:     1,
+	Period:   24 * time.Hour,
+	Capacity: 1,
+	Start:    runtime.StartOffset(390 * time.Minute),
 }
 
 // SMSCode bounds the codes that are sent to one telephone number.
 //
 // Fixed window: 3 per 10 minutes.
-// Callers may reserve any number of tokens ahead.
 // A window begins at the first request after the previous window has ended.
 // A decision waits until the database has written the counts to disk.
-// Worst case: 6 in any 10 minutes without reservations, which have no bound.
-func (l *Limits) SMSCode(number string, resend bool) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policySMSCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
+// Worst case: 6 in any 10 minutes.
+func (l *Limits) SMSCode(number string, resend bool) runtime.Limit {
+	return l.limiter().Limit(&policySMSCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
 }
 
 var policySMSCode = runtime.Policy{
-	Name:        "smsCode",
-	Kind:        runtime.FixedWindow,
-	Rate:        3,
-	Period:      10 * time.Minute,
-	Capacity:    3,
-	MaxReserved: runtime.Unbounded,
-	Start:       runtime.StartFirstUse(),
-	Durability:  runtime.DurabilityFull,
+	Name:       "smsCode",
+	Kind:       runtime.FixedWindow,
+	Rate:       3,
+	Period:     10 * time.Minute,
+	Capacity:   3,
+	Start:      runtime.StartFirstUse(),
+	Durability: runtime.DurabilityFull,
 }
 
 // ExportData spaces out exports, which are heavy.

@@ -146,6 +146,8 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 	case slices.Equal(partTypes(was), partTypes(is)):
 		j.note(Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", p.new.GoName)
 		j.note(Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
+	case slices.Equal(partNames(was), partNames(is)) && slices.Equal(partGoTypes(was), partGoTypes(is)):
+		judgeKeyForms(j, p)
 	case slices.Equal(partNames(was), partNames(is)):
 		j.class(Breaking)
 		j.note(Calls, "Calls of %s must pass the new types.", p.new.GoName)
@@ -157,10 +159,66 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 	}
 	why := "to reset all counts, "
 	// With another number of parts no old row can match a key, so deleting the rows resets nothing.
-	if len(was) != len(is) {
+	if len(was) != len(is) || hashingChanged(was, is) {
 		why = "to delete the rows that are no longer read, "
 	}
 	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", p.new.Policy.Name)
+}
+
+// judgeKeyForms judges a key whose parts are passed as before, but stored in another form.
+func judgeKeyForms(j *judgement, p pair) {
+	j.note(Calls, "Calls of %s still compile: its parameters have the same types.", p.new.GoName)
+	gain := words.Count(p.new.Policy.Capacity, "token")
+	for i, was := range p.old.Key {
+		is := p.new.Key[i]
+		switch {
+		case was.Type == is.Type:
+		case is.Hashed():
+			j.note(Rule, "Only a SHA-256 of %s is stored. Rows of the old version still contain it as it is.", is.Name)
+		case was.Hashed():
+			j.note(Rule, "%s is stored as it is; before, only a SHA-256 of it was.", is.Name)
+		case bitsOf(is) < bitsOf(was):
+			j.class(Tightened)
+			j.note(Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.", words.Count(bitsOf(is), "bit"), is.Name)
+		default:
+			j.class(Loosened)
+			j.note(Rule, "IPv6 addresses are counted by %s of %s; before, by %s, so that one subscriber has more counts.",
+				words.Count(bitsOf(is), "bit"), is.Name, words.Count(bitsOf(was), "bit"))
+		}
+	}
+	if hashingChanged(p.old.Key, p.new.Key) {
+		j.note(Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.", gain)
+		return
+	}
+	j.note(Deploy, "IPv4 addresses keep their counts. IPv6 addresses are stored in another form and start full: a one-time gain of up to %s.", gain)
+}
+
+// bitsOf returns how many bits of an IPv6 address a part of a key counts.
+func bitsOf(part spec.KeyPart) int64 {
+	if bits := part.PrefixBits(); bits > 0 {
+		return int64(bits)
+	}
+	return 128
+}
+
+// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only.
+func hashingChanged(was, is []spec.KeyPart) bool {
+	if !slices.Equal(partGoTypes(was), partGoTypes(is)) {
+		return false
+	}
+	for i := range was {
+		if was[i].Hashed() != is[i].Hashed() {
+			return true
+		}
+	}
+	return false
+}
+
+func partGoTypes(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.GoType())
+	}
+	return list
 }
 
 func noteNewParts(j *judgement, p pair) {

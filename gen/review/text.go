@@ -280,8 +280,6 @@ func defaultInWords(c spec.Change, side spec.Side) string {
 	switch c.Field {
 	case "":
 		return ""
-	case "maxReserved":
-		return unbounded
 	case "durability":
 		return "database default"
 	case "start":

@@ -223,10 +223,19 @@ func partParserOf(typ string) partParser {
 			n, err := strconv.ParseUint(text, 10, 64)
 			return runtime.Uint64(n), err == nil
 		}
+	case "hashed string":
+		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
 	case "netip.Addr":
 		return func(text string) (runtime.Part, bool) {
 			a, err := netip.ParseAddr(text)
 			return runtime.Addr(a), err == nil
+		}
+	}
+	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
+		n, _ := strconv.Atoi(bits)
+		return func(text string) (runtime.Part, bool) {
+			a, err := netip.ParseAddr(text)
+			return runtime.AddrPrefix(a, n), err == nil
 		}
 	}
 	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -122,6 +123,9 @@ func (t *Traffic) appendKey(out []byte, number int64) []byte {
 // bools, of which n have 2^n values.
 func appendPart(out []byte, typ string, number int64, i int) []byte {
 	out = append(out, '"')
+	if strings.HasPrefix(typ, "netip.Addr/") {
+		typ = "netip.Addr" // a prefix of the IPv4 addresses below is the whole address
+	}
 	switch typ {
 	case "bool":
 		out = strconv.AppendBool(out, number>>i&1 == 1) // digit i in base 2, so that several bools count together

@@ -107,7 +107,8 @@ var limitFields = []field[Limit]{
 	{
 		name:      "key",
 		about:     "What requests are counted per. Every part becomes a parameter of the method.",
-		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords + ". A type of your own needs a MarshalText method",
+		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords,
+		more:      "Of an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. Of a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored. A type of your own needs a MarshalText method.",
 		absent:    "one count, shared by all callers",
 		example:   "{userID: int64}",
 		schema:    keySchema,
@@ -166,13 +167,13 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name:      "maxReserved",
-		about:     "How many tokens may be reserved before they are granted. 0 means none. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or a map with one for each plan", words.Number(runtime.MaxTokens)),
-		absent:    "no bound (sliding window: 0)",
+		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(runtime.MaxTokens), unboundedWord),
+		absent:    "0: no reservations",
 		example:   "100",
-		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
+		schema:    orByPlan(reservedSchema, false),
 		sets:      "MaxReserved",
-		read:      byPlan(readTokens(0, func(l *Limit) *int64 { return &l.Policy.MaxReserved })),
+		read:      byPlan((*parser).maxReserved),
 		change:    maxReservedChanged,
 		byPlan:    true,
 		effective: effectiveMaxReserved,
@@ -361,10 +362,9 @@ func effectiveDurability(l *Limit) string {
 	return l.Policy.Durability.String()
 }
 
-// effectiveMaxReserved is empty for reservations without a bound.
 func effectiveMaxReserved(l *Limit) string {
 	if l.Policy.MaxReserved == runtime.Unbounded {
-		return ""
+		return unboundedWord
 	}
 	return strconv.FormatInt(l.Policy.MaxReserved, 10)
 }

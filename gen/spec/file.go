@@ -4,6 +4,7 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"gopkg.in/yaml.v3"
 
@@ -51,8 +52,35 @@ type Limit struct {
 type KeyPart struct {
 	// Name is a Go identifier that is not a keyword.
 	Name string
-	// Type is the type as the file has it: "int64", "netip.Addr" or "example.com/ids.UserID".
+	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
 	Type string
+}
+
+// hashedString is the type of a part of which only a hash is stored.
+const hashedString = "hashed string"
+
+// GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
+func (k KeyPart) GoType() string {
+	switch {
+	case k.Hashed():
+		return "string"
+	case k.PrefixBits() > 0:
+		return addrType
+	}
+	return k.Type
+}
+
+// Hashed reports whether only a hash of the part is stored.
+func (k KeyPart) Hashed() bool { return k.Type == hashedString }
+
+// PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
+func (k KeyPart) PrefixBits() int {
+	parts := addrPrefixForm.FindStringSubmatch(k.Type)
+	if parts == nil {
+		return 0
+	}
+	bits, _ := strconv.Atoi(parts[1])
+	return bits
 }
 
 // Pos is a place in a file. Lines and columns count from 1; columns count runes.
@@ -204,6 +232,8 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if !ok {
 		return limit
 	}
+	before := len(p.found)
+	p.period = periodText(entries)
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
@@ -212,7 +242,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.GoName)
 	}
-	p.settlePlans(limit, given, entries)
+	p.settlePlans(limit, given, entries, len(p.found) == before)
 	return limit
 }
 
@@ -232,8 +262,8 @@ func (p *parser) limitName(e entry) {
 }
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It ignores fields with errors of their
-// own: given has only the others.
-func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
+// own: given has only the others. clean means that no field has one.
+func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.Policy, given) {
@@ -243,13 +273,15 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
 	}
-	reserved, ok := given["maxReserved"]
-	if !ok && !algorithms[policy.Kind].refuses("maxReserved") {
-		policy.MaxReserved = runtime.Unbounded
-	}
-	if capacity, ok := given["capacity"]; ok && policy.Capacity == 0 && policy.MaxReserved == 0 {
+	capacity, ok := given["capacity"]
+	switch reserved, reserves := given["maxReserved"]; {
+	case !ok || policy.Capacity > 0 || policy.MaxReserved > 0:
+	case reserves:
 		p.report(capacity.at, nothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
 		p.note(reserved.at, "maxReserved is given here")
+	case clean: // otherwise, maxReserved may be the field with an error
+		p.report(capacity.at, nothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+			"with capacity 0 and without maxReserved no request can ever be allowed")
 	}
 	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
 		p.report(cache.at, nothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")

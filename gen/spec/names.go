@@ -302,13 +302,17 @@ const (
 	unimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
 		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`
 	typePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
-	keyTypesInWords = "`string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr` or `import/path.Type`"
+	keyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
+	addrType        = "netip.Addr"
+	// addrPrefixPattern matches the type of an address of which 1 to 128 bits count.
+	addrPrefixPattern = `^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`
 )
 
 var (
 	unimportedForm = regexp.MustCompile(unimportedPattern)
 	typeForm       = regexp.MustCompile(typePattern)
-	keyTypes       = []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}
+	addrPrefixForm = regexp.MustCompile(addrPrefixPattern)
+	keyTypes       = []string{"string", hashedString, "bool", "int", "int64", "uint64", addrType, "netip.Addr/64"}
 )
 
 // keyType reports a type that no part of a key can have.
@@ -319,7 +323,7 @@ func (p *parser) keyType(part entry) bool {
 		return false
 	}
 	written := part.value.Value
-	if slices.Contains(keyTypes, written) || typeForm.MatchString(written) && !unimportedForm.MatchString(written) {
+	if slices.Contains(keyTypes, written) || addrPrefixForm.MatchString(written) || typeForm.MatchString(written) && !unimportedForm.MatchString(written) {
 		return true
 	}
 	p.report(part.at, badKeyType, typeHelp(written), "%s cannot have the type %s", what, quote(written))
@@ -331,7 +335,9 @@ func (p *parser) keyType(part entry) bool {
 var commonTypes = map[string]string{
 	"text": "string", "str": "string", "[]byte": "string", "integer": "int64", "number": "int64", "int32": "int64", "int16": "int64",
 	"int8": "int64", "uint": "uint64", "uint32": "uint64", "uint16": "uint64", "uint8": "uint64", "byte": "uint64", "boolean": "bool",
-	"ip": "netip.Addr", "uuid": "string", "UUID": "string",
+	"ip": "netip.Addr", "uuid": "string", "UUID": "string", "ip/64": "netip.Addr/64", "cidr": "netip.Addr/64",
+	"hash": hashedString, "hashed": hashedString, "sha256": hashedString, "secret": hashedString, "email": hashedString,
+	"string hashed": hashedString, "hashed(string)": hashedString,
 }
 
 // meantType returns the type that text probably means, or "".
@@ -340,6 +346,10 @@ func meantType(text string) string {
 	switch {
 	case common:
 		return meant
+	case addrPrefixForm.MatchString(strings.ReplaceAll(text, " ", "")):
+		return strings.ReplaceAll(text, " ", "")
+	case strings.HasPrefix(text, addrType+"/"):
+		return ""
 	case strings.HasPrefix(text, "netip."):
 		return "net/" + text
 	}
@@ -349,6 +359,10 @@ func meantType(text string) string {
 // typeHelp returns the remedy for an unsupported type.
 func typeHelp(text string) string {
 	switch {
+	case strings.HasPrefix(text, addrType+"/"):
+		return "the bits of an IPv6 address that count are 1 to 128: write netip.Addr/64"
+	case strings.HasPrefix(text, "hashed "):
+		return "only a string can be hashed: write " + hashedString
 	case unimportedForm.MatchString(text):
 		return "Go cannot import a package from that path"
 	case exportedForm.MatchString(text):

@@ -45,6 +45,8 @@ type parser struct {
 	// impliesPeriod is set if the rate of the current limit is "10 per minute" or the like: its diagnostic covers the
 	// missing period.
 	impliesPeriod bool
+	// period is the text of the period of the current limit, or "".
+	period string
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []Plan
 	plansUnknown bool

@@ -29,11 +29,11 @@ func TestAbsentFieldsHaveDefaults(t *testing.T) {
 		lines                 []string
 		capacity, maxReserved int64
 	}{
-		{[]string{"kind: token bucket"}, 10, runtime.Unbounded},
-		{[]string{"kind: token bucket", "capacity: 20"}, 20, runtime.Unbounded},
+		{[]string{"kind: token bucket"}, 10, 0},
+		{[]string{"kind: token bucket", "capacity: 20"}, 20, 0},
 		{[]string{"kind: token bucket", "maxReserved: 0"}, 10, 0},
-		{[]string{"kind: token bucket", "capacity: 0"}, 0, runtime.Unbounded},
-		{[]string{"kind: fixed window"}, 10, runtime.Unbounded},
+		{[]string{"kind: token bucket", "capacity: 0", "maxReserved: unbounded"}, 0, runtime.Unbounded},
+		{[]string{"kind: fixed window"}, 10, 0},
 		{[]string{"kind: fixed window", "maxReserved: 7"}, 10, 7},
 		{[]string{"kind: sliding window"}, 10, 0},
 		{[]string{"kind: sliding window", "maxReserved: 0"}, 10, 0},
@@ -229,7 +229,7 @@ var randomValues = map[string][]string{
 	"rate":        {"1", "2", "10", "1024", "40_000", "1_000_000_000_000_000", "0", "1_000_000_000_000_001"},
 	"period":      {"1ns", "1m", "1h30m", "2w", "3650d", "3650d1ns", "0s"},
 	"capacity":    {"", "0", "1", "10", "1_000_000_000_000_000", "1_000_000_000_000_001"},
-	"maxReserved": {"", "0", "1", "5", "1_000_000_000_000_000", "1_000_000_000_000_001"},
+	"maxReserved": {"", "0", "unbounded", "1", "5", "1_000_000_000_000_000", "1_000_000_000_000_001"},
 	"shards":      {"", "1", "2", "10", "1024", "1025"},
 	"start":       {"", "", "0s", "8h", "2026-01-01T00:00:00Z", "first use", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "3650d"},
 	"timeout":     {"", "50ms", "1ns", "3650d", "3651d"},

@@ -179,7 +179,7 @@ func (p *parser) planValue(field string, e entry, read func(*parser, *Limit, ent
 	case field == "rate" && meansUnlimited(e.value):
 		p.report(e.at, notWhole, "", "%s must be a whole number or %s, not %s", field, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
 		p.meant(unlimited)
-	case isUnlimited(e.value):
+	case isUnlimited(e.value) && field != "maxReserved": // which has a word of its own
 		p.report(e.at, unlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:
 		// The value is only checked here.
@@ -212,11 +212,11 @@ func (p *parser) planNames() []string {
 }
 
 // settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
-// limit, and given those of them without errors.
-func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry) {
+// limit, and given those of them without errors; clean means that these are all.
+func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry, clean bool) {
 	maps := planMaps(all)
 	if len(maps) == 0 {
-		p.settleLimit(limit, given)
+		p.settleLimit(limit, given, clean)
 		return
 	}
 	if len(p.plans) == 0 || p.plansUnknown || !p.fitKindByPlan(limit, given) || !p.namesEveryPlan(maps) {
@@ -224,7 +224,7 @@ func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry) 
 	}
 	before := len(p.found)
 	for _, plan := range p.plans {
-		limit.Plans = append(limit.Plans, p.limitOf(plan.Name, limit, given, maps))
+		limit.Plans = append(limit.Plans, p.limitOf(plan.Name, limit, given, maps, clean))
 	}
 	p.dropRepeated(before)
 	limited := slices.IndexFunc(limit.Plans, func(l *Limit) bool { return !l.Unlimited() })
@@ -331,7 +331,7 @@ func (p *parser) planEntry(of entry, plan string) (entry, bool) {
 }
 
 // limitOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
-func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry) *Limit {
+func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry, clean bool) *Limit {
 	of := *limit
 	of.Plan, of.Plans, of.Given = plan, nil, map[string]Pos{}
 	own := map[string]entry{}
@@ -357,7 +357,7 @@ func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry
 		of.Policy = runtime.Policy{Name: of.Policy.Name, Kind: of.Policy.Kind, Shards: of.Policy.Shards, Mode: runtime.ModeUnlimited}
 		return &of
 	}
-	p.settleLimit(&of, own)
+	p.settleLimit(&of, own, clean)
 	return &of
 }
 

@@ -185,7 +185,7 @@ var (
 	})
 	notWhole = rule(Rule{
 		ID:      "not-whole",
-		Summary: "Tokens and shards are counted in whole numbers.",
+		Summary: "Tokens and shards are counted in whole numbers; only a maxReserved can be unbounded.",
 		Wrong:   limitOf("kind: token bucket", "rate: 1.5", "period: 1m"),
 		Right:   limitOf("kind: token bucket", "rate: 3", "period: 2m"),
 	})
@@ -233,7 +233,7 @@ var (
 	})
 	nothingPasses = rule(Rule{
 		ID:      "nothing-passes",
-		Summary: "A limit can allow some request.",
+		Summary: "A limit can allow some request: with capacity 0, it needs a maxReserved.",
 		Wrong:   limitOf(bucket, "capacity: 0", "maxReserved: 0"),
 		Right:   limitOf(bucket, "capacity: 0", "maxReserved: 10"),
 	})

@@ -125,6 +125,7 @@ var limitsSchema = object{
 
 var typeSchema = object{"anyOf": []any{
 	object{"enum": keyTypes},
+	object{"type": "string", "pattern": addrPrefixPattern},
 	object{"type": "string", "pattern": typePattern, "not": object{"pattern": unimportedPattern}},
 }}
 
@@ -160,6 +161,11 @@ var startSchema = object{
 // numberSchema is the schema of a whole number. For editors that read YAML 1.2, 40_000 is text.
 func numberSchema(least, most int64) object {
 	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
+}
+
+// reservedSchema is the schema of a maxReserved.
+var reservedSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 0, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
 }
 
 func kindNames() []string { return texts(runtime.Kinds()) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,6 +23,30 @@ func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry)
 		*at(into), ok = p.number(e, least, runtime.MaxTokens)
 		return ok
 	}
+}
+
+// unboundedWord is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
+// limit has no worst case.
+const unboundedWord = "unbounded"
+
+// unboundedSynonyms are the words for it in other limiters.
+var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
+
+func (p *parser) maxReserved(limit *Limit, e entry) bool {
+	text := e.value.Value
+	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
+	switch lower := strings.ToLower(text); {
+	case scalar && text == unboundedWord:
+		limit.Policy.MaxReserved = runtime.Unbounded
+		return true
+	case scalar && (slices.Contains(unboundedSynonyms, lower) || Nearest(text, []string{unboundedWord}) != ""):
+		p.report(e.at, notWhole, "", "%s must be a whole number or %s, not %s", e.name, unboundedWord, describe(e.value))
+		p.meant(unboundedWord)
+		return false
+	}
+	n, ok := p.number(e, 0, runtime.MaxTokens)
+	limit.Policy.MaxReserved = n
+	return ok
 }
 
 func (p *parser) shards(limit *Limit, e entry) bool {
@@ -61,28 +86,12 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 	return 0, false
 }
 
-// numberHelp returns the remedy for a rate that is not a whole number, such as "10/s", "10k" or 0.5.
+// numberHelp returns the remedy for a number that is not whole. Only a rate is written in other words.
 func (p *parser) numberHelp(e entry) string {
-	text := strings.ReplaceAll(e.value.Value, "_", "")
-	switch parts := perForm.FindStringSubmatch(text); {
-	case e.name != "rate":
+	if e.name != "rate" {
 		return ""
-	case parts != nil:
-		if per := meantDuration(parts[3]); len(per) > 0 {
-			// The remedy contains the period, so that it need not be reported as missing.
-			p.impliesPeriod = true
-			return "write rate: " + parts[1] + " and period: " + per[0]
-		}
-		return "write rate: " + parts[1] + ", and the time as period"
-	case timedForm.MatchString(text):
-		count := strings.TrimRight(text, "mhdwsM")
-		return "write rate: " + count + " and period: 1" + text[len(count):] + ", or a number with all its zeros"
-	case floatForm.MatchString(text):
-		if n, ok := new(big.Rat).SetString(text); ok && n.Sign() > 0 && !n.IsInt() && n.Denom().IsInt64() && n.Denom().Int64() <= 1000 {
-			return "tokens are whole: write rate: " + n.Num().String() + ", and " + n.Denom().String() + " times the period"
-		}
 	}
-	return ""
+	return p.rateHelp(e.value.Value)
 }
 
 // inDecimal returns an integer in the syntax of Go, such as 0x10, in decimal digits; "" for other text.
@@ -112,9 +121,7 @@ func (p *parser) leadingZero(e entry, plain string) {
 var (
 	floatForm  = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{0,18})?([eE]\+?[0-9]{1,2})?$`)
 	commasForm = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`)
-	scaledForm = regexp.MustCompile(`^([0-9]{1,9}) ?([kKM])$`)
-	perForm    = regexp.MustCompile(`^([0-9]{1,18}) ?(/|per |every |an? )(.*)$`)
-	timedForm  = regexp.MustCompile(`^[0-9]{1,18}[smhdw]$`)
+	scaledForm = regexp.MustCompile(`^([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([kKM])$`)
 )
 
 // meantNumber returns the whole number that a value probably means, or "".
@@ -132,7 +139,9 @@ func meantNumber(n *yaml.Node) string {
 		return strings.ReplaceAll(text, ",", "_")
 	case scaledForm.MatchString(text):
 		parts := scaledForm.FindStringSubmatch(text)
-		return parts[1] + map[string]string{"k": "_000", "m": "_000_000"}[strings.ToLower(parts[2])]
+		if n, ok := spokenCount(parts[1], parts[2]); ok && n.IsInt() {
+			return grouped(n.Num().Int64())
+		}
 	}
 	return ""
 }

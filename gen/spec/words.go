@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,13 +27,27 @@ func (l *Limit) Words() (sentences []string) {
 	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
 		if l.UnlimitedRate {
-			return append([]string{"Unlimited when it is not blocked."}, modeWords(l)...)
+			return slices.Concat([]string{"Unlimited when it is not blocked."}, modeWords(l), keyWords(l))
 		}
-		return append(ruleWords(l), modeWords(l)...)
+		return slices.Concat(ruleWords(l), modeWords(l), keyWords(l))
 	}
 	for _, f := range limitFields {
 		if f.words != nil {
 			sentences = append(sentences, f.words(l)...)
+		}
+	}
+	return append(sentences, keyWords(l)...)
+}
+
+// keyWords describes the parts of the key that are not stored as they are passed. It is not the words of the field key,
+// because the rule comes first.
+func keyWords(l *Limit) (sentences []string) {
+	for _, part := range l.Key {
+		switch bits := part.PrefixBits(); {
+		case part.Hashed():
+			sentences = append(sentences, fmt.Sprintf("Only a SHA-256 of %s is stored.", part.Name))
+		case bits > 0:
+			sentences = append(sentences, fmt.Sprintf("Of an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
 		}
 	}
 	return sentences

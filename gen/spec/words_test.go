@@ -16,7 +16,7 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			[]string{"Token bucket: 10 per minute, at most 20 at once."},
 		},
 		{
-			[]string{"kind: token bucket", "rate: 40_000", "period: 90s", "capacity: 0", "shards: 10"},
+			[]string{"kind: token bucket", "rate: 40_000", "period: 90s", "capacity: 0", "maxReserved: unbounded", "shards: 10"},
 			[]string{"Token bucket: 40,000 per 90 seconds, by reservation only.", "Callers may reserve any number of tokens ahead.", "Each count is split into 10 shards."},
 		},
 		{
@@ -60,7 +60,7 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			},
 		},
 		{
-			[]string{"kind: token bucket", "rate: 10", "period: 1m", "lease: {tokens: 10, for: 1s}"},
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: unbounded", "lease: {tokens: 10, for: 1s}"},
 			[]string{
 				"Token bucket: 10 per minute, at most 10 at once.",
 				"Callers may reserve any number of tokens ahead.",
@@ -103,6 +103,22 @@ func TestWordsDescribeTheRule(t *testing.T) {
 			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 0", "onError: open"},
 			[]string{"Token bucket: 10 per minute, at most 10 at once.", "If the store fails, requests are allowed and not counted."},
 		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "mode: shadow", "timeout: 1s", "denyCache: 1s"},
+			[]string{
+				"Token bucket: 10 per minute, at most 10 at once.",
+				"Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.",
+				"If the store fails or takes longer than 1s, requests are allowed and not counted.",
+			},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 5", "mode: off", "timeout: 1s"},
+			[]string{"Token bucket: 10 per minute, at most 10 at once.", "Switched off: every request passes, and none is counted."},
+		},
+		{
+			[]string{"kind: token bucket", "rate: 10", "period: 1m", "mode: block", "lease: {tokens: 1, for: 1s}"},
+			[]string{"Token bucket: 10 per minute, at most 10 at once.", "Blocked: every request is denied."},
+		},
 	} {
 		assert.Equal(t, test.want, one(t, test.lines...).Words())
 	}
@@ -114,8 +130,8 @@ func TestWorstCaseIsOneSentence(t *testing.T) {
 	for _, test := range []struct{ limit, want string }{
 		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: 0", "Worst case: 30 in any minute."},
 		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: 5", "Worst case: 35 in any minute, counting reserved tokens when their delay has passed."},
-		{bucket + "rate: 10, period: 1m, capacity: 20", "Worst case: 30 in any minute without reservations, which have no bound."},
-		{bucket + "rate: 10, period: 1m, capacity: 0", "Worst case: reservations have no bound."},
+		{bucket + "rate: 10, period: 1m, capacity: 20, maxReserved: unbounded", "Worst case: 30 in any minute without reservations, which have no bound."},
+		{bucket + "rate: 10, period: 1m, capacity: 0, maxReserved: unbounded", "Worst case: reservations have no bound."},
 		{bucket + "rate: 100, period: 1s, " + lease, "Worst case: 225 in any second."},
 		{bucket + "rate: 100, period: 1s, maxReserved: 10, lease: {tokens: 10, for: 1s}", "Worst case: 300 in any second, counting reserved tokens when their delay has passed."},
 		{bucket + "rate: 1_000_000_000_000_000, period: 1ns, " + lease, "Worst case: more than can be counted in any nanosecond."},

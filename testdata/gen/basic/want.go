@@ -74,38 +74,34 @@ func (l *Limits) limiter() *runtime.Limiter {
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
 //
 // Fixed window: 100 per hour.
-// Callers may reserve any number of tokens ahead.
 // Windows begin at a fixed offset derived from the limit's name.
-// Worst case: 200 in any hour without reservations, which have no bound.
-func (l *Limits) FreeTrialSignUp() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyFreeTrialSignUp, runtime.Key{})
+// Worst case: 200 in any hour.
+func (l *Limits) FreeTrialSignUp() runtime.Limit {
+	return l.limiter().Limit(&policyFreeTrialSignUp, runtime.Key{})
 }
 
 var policyFreeTrialSignUp = runtime.Policy{
-	Name:        "freeTrialSignUp",
-	Kind:        runtime.FixedWindow,
-	Rate:        100,
-	Period:      time.Hour,
-	Capacity:    100,
-	MaxReserved: runtime.Unbounded,
+	Name:     "freeTrialSignUp",
+	Kind:     runtime.FixedWindow,
+	Rate:     100,
+	Period:   time.Hour,
+	Capacity: 100,
 }
 
 // SendMessage bounds how fast one user can post.
 //
 // Token bucket: 10 per minute, at most 20 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 30 in any minute without reservations, which have no bound.
-func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+// Worst case: 30 in any minute.
+func (l *Limits) SendMessage(userID int64) runtime.Limit {
+	return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 var policySendMessage = runtime.Policy{
-	Name:        "sendMessage",
-	Kind:        runtime.TokenBucket,
-	Rate:        10,
-	Period:      time.Minute,
-	Capacity:    20,
-	MaxReserved: runtime.Unbounded,
+	Name:     "sendMessage",
+	Kind:     runtime.TokenBucket,
+	Rate:     10,
+	Period:   time.Minute,
+	Capacity: 20,
 }
 
 // LLMTokens limits requests by this rule.

@@ -74,111 +74,99 @@ func (l *Limits) limiter() *runtime.Limiter {
 // Lower bounds things.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Lower() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyLower, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Lower() runtime.Limit {
+	return l.limiter().Limit(&policyLower, runtime.Key{})
 }
 
 var policyLower = runtime.Policy{
-	Name:        "lower",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "lower",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Upper: Things per second.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Upper() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyUpper, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Upper() runtime.Limit {
+	return l.limiter().Limit(&policyUpper, runtime.Key{})
 }
 
 var policyUpper = runtime.Policy{
-	Name:        "upper",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "upper",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Named bounds things.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Named() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyNamed, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Named() runtime.Limit {
+	return l.limiter().Limit(&policyNamed, runtime.Key{})
 }
 
 var policyNamed = runtime.Policy{
-	Name:        "named",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "named",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Name: Names are bounded.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Name() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyName, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Name() runtime.Limit {
+	return l.limiter().Limit(&policyName, runtime.Key{})
 }
 
 var policyName = runtime.Policy{
-	Name:        "name",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "name",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // None limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) None() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyNone, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) None() runtime.Limit {
+	return l.limiter().Limit(&policyNone, runtime.Key{})
 }
 
 var policyNone = runtime.Policy{
-	Name:        "none",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "none",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Old limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
+// Worst case: 2 in any second.
 //
 // Deprecated: use Named.
-func (l *Limits) Old() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyOld, runtime.Key{})
+func (l *Limits) Old() runtime.Limit {
+	return l.limiter().Limit(&policyOld, runtime.Key{})
 }
 
 var policyOld = runtime.Policy{
-	Name:        "old",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "old",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // OldToo bounds things.
@@ -186,37 +174,33 @@ var policyOld = runtime.Policy{
 // Deprecated: use Named.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) OldToo() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyOldToo, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) OldToo() runtime.Limit {
+	return l.limiter().Limit(&policyOldToo, runtime.Key{})
 }
 
 var policyOldToo = runtime.Policy{
-	Name:        "oldToo",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "oldToo",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Ends: */ func init() { panic(1) } /*
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Ends() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyEnds, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Ends() runtime.Limit {
+	return l.limiter().Limit(&policyEnds, runtime.Key{})
 }
 
 var policyEnds = runtime.Policy{
-	Name:        "ends",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "ends",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Tabs bounds	things.
@@ -229,37 +213,33 @@ var policyEnds = runtime.Policy{
 //   - of two
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Tabs() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyTabs, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Tabs() runtime.Limit {
+	return l.limiter().Limit(&policyTabs, runtime.Key{})
 }
 
 var policyTabs = runtime.Policy{
-	Name:        "tabs",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "tabs",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Quotes bounds `things` "here" \ there; 日本語 🚦.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Quotes() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyQuotes, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Quotes() runtime.Limit {
+	return l.limiter().Limit(&policyQuotes, runtime.Key{})
 }
 
 var policyQuotes = runtime.Policy{
-	Name:        "quotes",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "quotes",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Exported bounds things.
@@ -270,55 +250,49 @@ var policyQuotes = runtime.Policy{
 // Code generated by hand. DO NOT EDIT.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Exported() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyExported, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Exported() runtime.Limit {
+	return l.limiter().Limit(&policyExported, runtime.Key{})
 }
 
 var policyExported = runtime.Policy{
-	Name:        "exported",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "exported",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Blank bounds things.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Blank() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyBlank, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Blank() runtime.Limit {
+	return l.limiter().Limit(&policyBlank, runtime.Key{})
 }
 
 var policyBlank = runtime.Policy{
-	Name:        "blank",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "blank",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Folded bounds things that take several lines.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Folded() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyFolded, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Folded() runtime.Limit {
+	return l.limiter().Limit(&policyFolded, runtime.Key{})
 }
 
 var policyFolded = runtime.Policy{
-	Name:        "folded",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "folded",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Literal bounds things.
@@ -328,19 +302,17 @@ var policyFolded = runtime.Policy{
 //	indented
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Literal() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyLiteral, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Literal() runtime.Limit {
+	return l.limiter().Limit(&policyLiteral, runtime.Key{})
 }
 
 var policyLiteral = runtime.Policy{
-	Name:        "literal",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "literal",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.

@@ -80,235 +80,244 @@ func (l *Limits) limiter() *runtime.Limiter {
 // Nobody limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) Nobody() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyNobody, runtime.Key{})
+// Worst case: 2 in any second.
+func (l *Limits) Nobody() runtime.Limit {
+	return l.limiter().Limit(&policyNobody, runtime.Key{})
 }
 
 var policyNobody = runtime.Policy{
-	Name:        "nobody",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "nobody",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByString limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByString(user string) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByString, runtime.KeyOf(runtime.String(user)))
+// Worst case: 2 in any second.
+func (l *Limits) ByString(user string) runtime.Limit {
+	return l.limiter().Limit(&policyByString, runtime.KeyOf(runtime.String(user)))
 }
 
 var policyByString = runtime.Policy{
-	Name:        "byString",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byString",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByBool limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByBool(paying bool) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
+// Worst case: 2 in any second.
+func (l *Limits) ByBool(paying bool) runtime.Limit {
+	return l.limiter().Limit(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
 }
 
 var policyByBool = runtime.Policy{
-	Name:        "byBool",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byBool",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByInt limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByInt(n int) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByInt, runtime.KeyOf(runtime.Int(n)))
+// Worst case: 2 in any second.
+func (l *Limits) ByInt(n int) runtime.Limit {
+	return l.limiter().Limit(&policyByInt, runtime.KeyOf(runtime.Int(n)))
 }
 
 var policyByInt = runtime.Policy{
-	Name:        "byInt",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byInt",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByInt64 limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByInt64(userID int64) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
+// Worst case: 2 in any second.
+func (l *Limits) ByInt64(userID int64) runtime.Limit {
+	return l.limiter().Limit(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 var policyByInt64 = runtime.Policy{
-	Name:        "byInt64",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byInt64",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByUint64 limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByUint64(hash uint64) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
+// Worst case: 2 in any second.
+func (l *Limits) ByUint64(hash uint64) runtime.Limit {
+	return l.limiter().Limit(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
 }
 
 var policyByUint64 = runtime.Policy{
-	Name:        "byUint64",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byUint64",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByAddr limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByAddr(from netip.Addr) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
+// Worst case: 2 in any second.
+func (l *Limits) ByAddr(from netip.Addr) runtime.Limit {
+	return l.limiter().Limit(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
 }
 
 var policyByAddr = runtime.Policy{
-	Name:        "byAddr",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byAddr",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByPrefix limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByPrefix(network netip.Prefix) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
+// Worst case: 2 in any second.
+func (l *Limits) ByPrefix(network netip.Prefix) runtime.Limit {
+	return l.limiter().Limit(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
 }
 
 var policyByPrefix = runtime.Policy{
-	Name:        "byPrefix",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byPrefix",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByTime limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByTime(day time.Time) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByTime, runtime.KeyOf(runtime.Text(day)))
+// Worst case: 2 in any second.
+func (l *Limits) ByTime(day time.Time) runtime.Limit {
+	return l.limiter().Limit(&policyByTime, runtime.KeyOf(runtime.Text(day)))
 }
 
 var policyByTime = runtime.Policy{
-	Name:        "byTime",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byTime",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByLevel limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByLevel(level slog.Level) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
+// Worst case: 2 in any second.
+func (l *Limits) ByLevel(level slog.Level) runtime.Limit {
+	return l.limiter().Limit(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
 }
 
 var policyByLevel = runtime.Policy{
-	Name:        "byLevel",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byLevel",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByOwn limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByOwn(user ids.UserID) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
+// Worst case: 2 in any second.
+func (l *Limits) ByOwn(user ids.UserID) runtime.Limit {
+	return l.limiter().Limit(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
 }
 
 var policyByOwn = runtime.Policy{
-	Name:        "byOwn",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byOwn",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByStep limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByStep(step init2.StepID) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByStep, runtime.KeyOf(runtime.Text(step)))
+// Worst case: 2 in any second.
+func (l *Limits) ByStep(step init2.StepID) runtime.Limit {
+	return l.limiter().Limit(&policyByStep, runtime.KeyOf(runtime.Text(step)))
 }
 
 var policyByStep = runtime.Policy{
-	Name:        "byStep",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byStep",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ByMany limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) runtime.ReservableLimit {
-	return l.limiter().Reservable(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
+// Worst case: 2 in any second.
+func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) runtime.Limit {
+	return l.limiter().Limit(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
 }
 
 var policyByMany = runtime.Policy{
-	Name:        "byMany",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "byMany",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByNetwork limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Of an IPv6 address, the first 56 bits of from count.
+// Worst case: 2 in any second.
+func (l *Limits) ByNetwork(from netip.Addr) runtime.Limit {
+	return l.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
+}
+
+var policyByNetwork = runtime.Policy{
+	Name:     "byNetwork",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
+}
+
+// ByEmail limits requests by this rule.
+//
+// Token bucket: 1 per second, at most 1 at once.
+// Only a SHA-256 of email is stored.
+// Of an IPv6 address, the first 64 bits of from count.
+// Worst case: 2 in any second.
+func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) runtime.Limit {
+	return l.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
+}
+
+var policyByEmail = runtime.Policy{
+	Name:     "byEmail",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
@@ -327,5 +336,7 @@ func Policies() []*runtime.Policy {
 		&policyByOwn,
 		&policyByStep,
 		&policyByMany,
+		&policyByNetwork,
+		&policyByEmail,
 	}
 }

@@ -143,21 +143,19 @@ var policySliding = runtime.Policy{
 // Sharded limits requests by this rule.
 //
 // Token bucket: 1,000,000 per week, at most 1,000,000 at once.
-// Callers may reserve any number of tokens ahead.
 // Each count is split into 8 shards.
-// Worst case: 2,000,000 in any week without reservations, which have no bound.
-func (l *Limits) Sharded() runtime.ReservableLimit {
-	return l.limiter().Reservable(&policySharded, runtime.Key{})
+// Worst case: 2,000,000 in any week.
+func (l *Limits) Sharded() runtime.Limit {
+	return l.limiter().Limit(&policySharded, runtime.Key{})
 }
 
 var policySharded = runtime.Policy{
-	Name:        "sharded",
-	Kind:        runtime.TokenBucket,
-	Rate:        1_000_000,
-	Period:      168 * time.Hour,
-	Capacity:    1_000_000,
-	MaxReserved: runtime.Unbounded,
-	Shards:      8,
+	Name:     "sharded",
+	Kind:     runtime.TokenBucket,
+	Rate:     1_000_000,
+	Period:   168 * time.Hour,
+	Capacity: 1_000_000,
+	Shards:   8,
 }
 
 // OwnPhase limits requests by this rule.
@@ -443,6 +441,24 @@ var policyBlocked = runtime.Policy{
 	Mode:     runtime.ModeBlock,
 }
 
+// WithoutBound limits requests by this rule.
+//
+// Token bucket: 5 per minute, at most 5 at once.
+// Callers may reserve any number of tokens ahead.
+// Worst case: 10 in any minute without reservations, which have no bound.
+func (l *Limits) WithoutBound() runtime.ReservableLimit {
+	return l.limiter().Reservable(&policyWithoutBound, runtime.Key{})
+}
+
+var policyWithoutBound = runtime.Policy{
+	Name:        "withoutBound",
+	Kind:        runtime.TokenBucket,
+	Rate:        5,
+	Period:      time.Minute,
+	Capacity:    5,
+	MaxReserved: runtime.Unbounded,
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -466,5 +482,6 @@ func Policies() []*runtime.Policy {
 		&policyShadowed,
 		&policyOff,
 		&policyBlocked,
+		&policyWithoutBound,
 	}
 }

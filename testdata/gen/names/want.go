@@ -75,145 +75,129 @@ func (lll *Limits) limiter() *runtime.Limiter {
 // New limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) New(l string, ll int) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyNew, runtime.KeyOf(runtime.String(l), runtime.Int(ll)))
+// Worst case: 2 in any second.
+func (lll *Limits) New(l string, ll int) runtime.Limit {
+	return lll.limiter().Limit(&policyNew, runtime.KeyOf(runtime.String(l), runtime.Int(ll)))
 }
 
 var policyNew = runtime.Policy{
-	Name:        "new",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "new",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Limits limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) Limits(store string, limits string, names string) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyLimits, runtime.KeyOf(runtime.String(store), runtime.String(limits), runtime.String(names)))
+// Worst case: 2 in any second.
+func (lll *Limits) Limits(store string, limits string, names string) runtime.Limit {
+	return lll.limiter().Limit(&policyLimits, runtime.KeyOf(runtime.String(store), runtime.String(limits), runtime.String(names)))
 }
 
 var policyLimits = runtime.Policy{
-	Name:        "limits",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "limits",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Policies limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) Policies(ctx string, items string) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyPolicies, runtime.KeyOf(runtime.String(ctx), runtime.String(items)))
+// Worst case: 2 in any second.
+func (lll *Limits) Policies(ctx string, items string) runtime.Limit {
+	return lll.limiter().Limit(&policyPolicies, runtime.KeyOf(runtime.String(ctx), runtime.String(items)))
 }
 
 var policyPolicies = runtime.Policy{
-	Name:        "policies",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "policies",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Decision limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyDecision, runtime.KeyOf(runtime.String(policyDecisionKeyKey), runtime.String(policyDecisionKey)))
+// Worst case: 2 in any second.
+func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) runtime.Limit {
+	return lll.limiter().Limit(&policyDecision, runtime.KeyOf(runtime.String(policyDecisionKeyKey), runtime.String(policyDecisionKey)))
 }
 
 var policyDecision = runtime.Policy{
-	Name:        "decision",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "decision",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // PolicyDecision limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) PolicyDecision(limiter string) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiter)))
+// Worst case: 2 in any second.
+func (lll *Limits) PolicyDecision(limiter string) runtime.Limit {
+	return lll.limiter().Limit(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiter)))
 }
 
 var policyPolicyDecision = runtime.Policy{
-	Name:        "policyDecision",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "policyDecision",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // ErrLimited limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) ErrLimited(ids ids.UserID) runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyErrLimited, runtime.KeyOf(runtime.Text(ids)))
+// Worst case: 2 in any second.
+func (lll *Limits) ErrLimited(ids ids.UserID) runtime.Limit {
+	return lll.limiter().Limit(&policyErrLimited, runtime.KeyOf(runtime.Text(ids)))
 }
 
 var policyErrLimited = runtime.Policy{
-	Name:        "errLimited",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "errLimited",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // APIURLs limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) APIURLs() runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyAPIURLs, runtime.Key{})
+// Worst case: 2 in any second.
+func (lll *Limits) APIURLs() runtime.Limit {
+	return lll.limiter().Limit(&policyAPIURLs, runtime.Key{})
 }
 
 var policyAPIURLs = runtime.Policy{
-	Name:        "apiURLs",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "apiURLs",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // XLimiter limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Callers may reserve any number of tokens ahead.
-// Worst case: 2 in any second without reservations, which have no bound.
-func (lll *Limits) XLimiter() runtime.ReservableLimit {
-	return lll.limiter().Reservable(&policyXLimiter, runtime.Key{})
+// Worst case: 2 in any second.
+func (lll *Limits) XLimiter() runtime.Limit {
+	return lll.limiter().Limit(&policyXLimiter, runtime.Key{})
 }
 
 var policyXLimiter = runtime.Policy{
-	Name:        "limiter",
-	Kind:        runtime.TokenBucket,
-	Rate:        1,
-	Period:      time.Second,
-	Capacity:    1,
-	MaxReserved: runtime.Unbounded,
+	Name:     "limiter",
+	Kind:     runtime.TokenBucket,
+	Rate:     1,
+	Period:   time.Second,
+	Capacity: 1,
 }
 
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
