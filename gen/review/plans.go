@@ -112,8 +112,7 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 		var j judgement
 		switch id := group[0].ID; {
 		case id == "mode-changed" && p.new.Policy.Mode == runtime.ModeBlock:
-			j.class(Tightened)
-			j.note(Rule, "%s", p.new.Words()[0])
+			j.class(Tightened) // the limited plans have the note
 		case id == "mode-changed" && p.old.Policy.Mode == runtime.ModeBlock:
 			j.class(Loosened)
 			j.note(Rule, "%s", p.new.Words()[0])
