@@ -120,8 +120,9 @@ func batches() []clause {
 				call(taking(small, "a", 1), taking(large, "b", 11)),
 				call(taking(small, "a", 1), taking(large, "a", 1)),
 				call(taking(large, "b", 10), taking(small, "a", 6)),
+				call(taking(small, "c", 4)), call(taking(large, "c", 6)), call(taking(small, "c", 1)),
 			)
-			for i, allowed := range []bool{true, false, false, true} {
+			for i, allowed := range []bool{true, false, false, true, true, true, false} {
 				if answers[i].Allowed() != allowed {
 					s.broken("the answer to call %d is %+v", i, answers[i])
 				}
@@ -131,6 +132,7 @@ func batches() []clause {
 			}
 			s.wantValue(small, "a", 0)
 			s.wantValue(large, "b", 0)
+			s.wantValue(small, "c", 0)
 		}},
 	}
 }
