@@ -43,7 +43,7 @@ var errorAliases = []alias{
 //
 //	type ( Decision = runtime.Decision ... )
 //	var ( ErrLimited = runtime.ErrLimited ... )
-func frame(file *jen.File, o Options) {
+func frame(file *jen.File, f *spec.File, o Options) {
 	file.HeaderComment(header(o.Source))
 	for _, line := range commentLines("Package " + o.Package + " has the rate limits of " + path.Base(o.Source) + ".\n\n" +
 		"Each limit is a method of [Limits]. It returns a handle for one key, and the methods of the handle take the\n" +
@@ -58,7 +58,12 @@ func frame(file *jen.File, o Options) {
 	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, typeAliases) })
 	file.Line()
 	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
-	file.Var().DefsFunc(func(g *jen.Group) { declareAliases(g, errorAliases) })
+	file.Var().DefsFunc(func(g *jen.Group) {
+		declareAliases(g, errorAliases)
+		if len(f.Plans) > 0 {
+			declareAliases(g, planErrors)
+		}
+	})
 }
 
 func declareAliases(g *jen.Group, aliases []alias) {
@@ -144,12 +149,14 @@ func declareLimiter(file *jen.File, n names) {
 //	func Policies() []*runtime.Policy {
 //		return []*runtime.Policy{&policySendMessage}
 //	}
-func declarePolicies(file *jen.File, limits []*spec.Limit) {
+func declarePolicies(file *jen.File, n names, limits []*spec.Limit) {
 	file.Line()
 	comment(file, "Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.")
 	list := jen.Index().Op("*").Qual(runtimePath, "Policy").CustomFunc(onePerLine, func(g *jen.Group) {
 		for _, limit := range limits {
-			g.Op("&").Id(policyName(limit))
+			for _, policy := range n.policiesOf(limit) {
+				g.Add(policy)
+			}
 		}
 	})
 	file.Func().Id("Policies").Params().Index().Op("*").Qual(runtimePath, "Policy").Block(jen.Return(list))
@@ -176,10 +183,10 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	file.Line()
 	comment(file, docOf(l))
 	file.Func().Add(n.receiving()).Id(l.GoName).Params(n.parameters(l)...).Qual(runtimePath, handle.typ).Block(
-		jen.Return(n.limiter().Dot(handle.from).Call(jen.Op("&").Id(policyName(l)), n.key(l))),
+		jen.Return(n.limiter().Dot(handle.from).Call(n.handleArguments(l)...)),
 	)
 	file.Line()
-	file.Var().Id(policyName(l)).Op("=").Add(policyLiteral(&l.Policy))
+	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
 }
 
 // handle is a type of package runtime that has only the verbs of a limit, and the method of Limiter that returns it.
@@ -207,11 +214,14 @@ var keyParts = map[string]string{
 	"netip.Addr":    "Addr",
 }
 
-// parameters are the parameters of a limit's method: one for each part of its key.
+// parameters are the parameters of a limit's method: one for each part of its key, and the plan if the limit depends on it.
 func (n names) parameters(l *spec.Limit) []jen.Code {
-	parameters := make([]jen.Code, len(l.Key))
-	for i, part := range l.Key {
-		parameters[i] = jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType()))
+	var parameters []jen.Code
+	for _, part := range l.Key {
+		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType())))
+	}
+	if len(l.Plans) > 0 {
+		parameters = append(parameters, jen.Id(planParameter).Id("Plan"))
 	}
 	return parameters
 }
@@ -252,6 +262,13 @@ func (n names) key(l *spec.Limit) *jen.Statement {
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
 	rule := strings.Join(append(l.Words(), l.WorstCase()), "\n")
+	if len(l.Plans) > 0 {
+		// The form of a list in doc comments.
+		rule = "  - " + strings.Join(l.PlanWords(), "\n  - ")
+		if shared := l.SharedWords(); len(shared) > 0 {
+			rule += "\n\n" + strings.Join(shared, "\n")
+		}
+	}
 	return withDoc(l.GoName, l.Doc, l.GoName+" limits requests by this rule.", rule)
 }
 

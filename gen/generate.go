@@ -104,15 +104,16 @@ func newSource(f *spec.File, o Options) *jen.File {
 	// Generate formats once, after the imports are grouped.
 	file.NoFormat = true
 	names.register(file)
-	frame(file, o)
+	frame(file, f, o)
 	declareLimits(file, names)
+	declarePlans(file, f.Plans)
 	for _, limit := range f.Limits {
 		declareLimit(file, names, limit)
 	}
 	for _, group := range f.Groups {
 		declareGroup(file, names, group)
 	}
-	declarePolicies(file, f.Limits)
+	declarePolicies(file, names, f.Limits)
 	return file
 }
 

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden files, once their co
 const testdata = "../testdata/gen"
 
 // goldens are the directories of testdata with a limits.yaml and the want.go generated from it.
-var goldens = []string{"basic", "kinds", "keys", "names", "docs", "groups"}
+var goldens = []string{"basic", "kinds", "keys", "names", "docs", "groups", "plans"}
 
 func golden(t testing.TB, name string) []byte {
 	t.Helper()
@@ -35,7 +35,9 @@ func policiesOf(t testing.TB, name string) string {
 	t.Helper()
 	var out strings.Builder
 	for _, l := range limitsOf(t, name) {
-		fmt.Fprintf(&out, "%+v\n", withDefaults(l.Policy))
+		for _, of := range l.Each() {
+			fmt.Fprintf(&out, "%+v\n", withDefaults(of.Policy))
+		}
 	}
 	return out.String()
 }

@@ -19,18 +19,24 @@ type names struct {
 	receiver string
 	// imports has the names of the packages with types of keys, by path.
 	imports map[string]string
+	// plans has the constants of the plans, by name.
+	plans map[string]string
 }
 
 // fixedImports are the names of the packages that the source itself uses, by path.
 var fixedImports = map[string]string{
 	contextPath: "context",
+	driverPath:  "driver",
 	timePath:    "time",
 	netipPath:   "netip",
 	runtimePath: "runtime",
 }
 
 func namesFor(f *spec.File) names {
-	n := names{receiver: "l", imports: map[string]string{}}
+	n := names{receiver: "l", imports: map[string]string{}, plans: map[string]string{}}
+	for _, plan := range f.Plans {
+		n.plans[plan.Name] = plan.GoName
+	}
 	taken := func(name string) bool {
 		return slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return hasPart(l, name) }) ||
 			slices.ContainsFunc(f.Groups, func(g *spec.Group) bool { return hasParameter(g, name) })
@@ -87,7 +93,7 @@ func (n names) register(file *jen.File) {
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
 	name := part
-	for name == "runtime" || name == policyName(l) || name != part && hasPart(l, name) {
+	for name == "runtime" || name == policyName(l) || len(l.Plans) > 0 && name == planParameter || name != part && hasPart(l, name) {
 		name += "Key"
 	}
 	return name
@@ -129,6 +135,7 @@ const (
 	modulePath  = "github.com/ratelimitgen/ratelimitgen"
 	runtimePath = modulePath + "/runtime"
 	contextPath = "context"
+	driverPath  = "database/sql/driver"
 	timePath    = "time"
 	netipPath   = "net/netip"
 )

@@ -14,7 +14,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-func policyName(l *spec.Limit) string { return "policy" + l.GoName }
+// policyName is the variable with the policy of a limit, or with those of its plans.
+func policyName(l *spec.Limit) string {
+	if len(l.Plans) > 0 {
+		return "policies" + l.GoName
+	}
+	return "policy" + l.GoName
+}
 
 // policyLiteral is a policy with its effective values. Defaults are left out.
 //
@@ -26,7 +32,12 @@ func policyName(l *spec.Limit) string { return "policy" + l.GoName }
 //		Capacity: 20,
 //	}
 func policyLiteral(p *runtime.Policy) *jen.Statement {
-	return jen.Qual(runtimePath, "Policy").CustomFunc(onePerLine, func(g *jen.Group) { fields(g, reflect.ValueOf(*p)) })
+	return jen.Qual(runtimePath, "Policy").Add(policyFields(p))
+}
+
+// policyFields is a policy without its type.
+func policyFields(p *runtime.Policy) *jen.Statement {
+	return jen.CustomFunc(onePerLine, func(g *jen.Group) { fields(g, reflect.ValueOf(*p)) })
 }
 
 // fields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
@@ -34,10 +45,16 @@ func policyLiteral(p *runtime.Policy) *jen.Statement {
 func fields(g *jen.Group, of reflect.Value) {
 	for i := range of.NumField() {
 		name, value := of.Type().Field(i).Name, of.Field(i)
-		if !isDefault(name, value) {
+		if !isDefault(name, value) && !(name == "Capacity" && unlimited(of)) {
 			g.Id(name).Op(":").Add(literal(name, value))
 		}
 	}
+}
+
+// unlimited reports whether a struct is the policy of an unlimited plan, which has no numbers.
+func unlimited(of reflect.Value) bool {
+	p, ok := of.Interface().(runtime.Policy)
+	return ok && p.Mode == runtime.ModeUnlimited
 }
 
 // isDefault reports whether a field can be left out.
@@ -64,10 +81,10 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return constant("", v)
 	case runtime.OnError:
 		return constant("Fail", v)
-	case runtime.Mode:
-		return constant("Mode", v)
 	case runtime.Durability:
 		return constant("Durability", v)
+	case runtime.Mode:
+		return constant("Mode", v)
 	case runtime.Lease:
 		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { fields(g, value) })
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -66,7 +67,7 @@ func TestGoldenFilesHaveEveryPolicyField(t *testing.T) {
 	var set []string
 	words := map[string]bool{}
 	for _, golden := range goldens {
-		for _, l := range limitsOf(t, golden) {
+		for _, l := range eachPlan(limitsOf(t, golden)) {
 			v := reflect.ValueOf(l.Policy)
 			for i := range v.NumField() {
 				if !isDefault(v.Type().Field(i).Name, v.Field(i)) {
@@ -85,6 +86,14 @@ func TestGoldenFilesHaveEveryPolicyField(t *testing.T) {
 	for _, want := range allWords() {
 		assert.True(t, words[want], "no golden file has the %s: add a limit to testdata/gen/kinds/limits.yaml", want)
 	}
+}
+
+// eachPlan returns the limits for each of their plans.
+func eachPlan(limits []*spec.Limit) (all []*spec.Limit) {
+	for _, l := range limits {
+		all = append(all, l.Each()...)
+	}
+	return all
 }
 
 // allWords lists the values of the types that limits.yaml writes in words.

@@ -185,15 +185,15 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 }
 
 // refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
-// those for one name must have equal policies.
+// those for one key must have equal policies. Different keys of a name may have different plans.
 func refuseTogether(q *Request, all []Request) error {
 	if len(all) > 1 && q.Op != Take && q.Op != Check {
 		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", ErrInvalidCall, q.Op)
 	}
 	for i := range all {
 		other := all[i].Policy
-		if q.Policy != other && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
-			return fmt.Errorf("%w: two different policies have this name", ErrInvalidCall)
+		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
+			return fmt.Errorf("%w: two different policies have this name and key", ErrInvalidCall)
 		}
 	}
 	return nil

@@ -88,16 +88,30 @@ func (g *gate) readApprovals(text []byte) {
 func approval(s *review.Subject, f review.Finding) string {
 	var values []string
 	for _, c := range f.Changes {
-		values = append(values, approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
+		plan := ""
+		if c.Plan != "" {
+			plan = c.Plan + " "
+		}
+		values = append(values, plan+approvedValue(c, c.Old)+"->"+approvedValue(c, c.New))
 	}
 	return f.ID + ":" + s.Limit + s.Group + "=" + strings.Join(values, ",")
 }
 
 // approvedValue is one side of a change in an approval.
 func approvedValue(c spec.Change, side spec.Side) string {
-	// An added or removed limit has no value. Its rate replaces it, so that the approval is for this limit only.
-	if c.Field == "" && (c.Old.Limit == nil || c.New.Limit == nil) && side.Limit != nil {
-		return fmt.Sprintf("%d/%v", side.Limit.Policy.Rate, side.Limit.Policy.Period)
+	// An added or removed limit or plan has no value. Its rate replaces it, so that the approval is for this one only.
+	if c.Field == "" && (c.Old.Pos == (spec.Pos{}) || c.New.Pos == (spec.Pos{})) && side.Pos != (spec.Pos{}) {
+		var rates []string
+		for _, of := range side.Limit.Each() {
+			switch {
+			case c.Plan != "" && of.Plan != side.Value:
+			case of.Unlimited():
+				rates = append(rates, "unlimited")
+			default:
+				rates = append(rates, fmt.Sprintf("%d/%v", of.Policy.Rate, of.Policy.Period))
+			}
+		}
+		return abbreviated(strings.Join(rates, " "))
 	}
 	// The same for a group: an approval of one group is not that of another with its name.
 	if c.Field == "" && side.Group != nil {

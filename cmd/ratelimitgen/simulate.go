@@ -25,10 +25,12 @@ of time:
 
   {"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 
+A limit that depends on the plan also needs its name, as "plan": "pro".
+
 at is an RFC 3339 time, or a Unix time: in seconds if it has a fraction and is below 10^10,
 otherwise in milliseconds. key is a string, a number (for int, int64 and uint64), true or false (for
 bool), or a list of these if the key has several parts. key, count and reserve are optional. limit
-is optional if LIMITS has only one, or with -limit. Other fields are ignored, unless one is nearly
+is optional if LIMITS has only one, or with -limit, and plan with -plan. Other fields are ignored, unless one is nearly
 spelled like a field that is missing.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
@@ -56,8 +58,8 @@ only oldAllowed, which is false. This prints the lines that change:
   burst 100       this many requests at one instant
 
 Each can have: for 10m (duration; by default until the last of the others ends, or a minute), at 2m
-(start), over 50 keys (in turn, or at random for poisson; by default 1) and taking 800 (tokens
-each):
+(start), over 50 keys (in turn, or at random for poisson; by default 1), taking 800 (tokens each)
+and plan pro:
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
@@ -78,7 +80,7 @@ type simulateArgs struct {
 	// trace is a file of requests, and traffic a description of them; one of the two is "".
 	trace, traffic string
 	seed           uint64
-	limit          string
+	limit, plan    string
 	format, color  choice
 	keepGoing      bool
 }
@@ -96,6 +98,7 @@ func prepareSimulate(flags *flag.FlagSet) action {
 		return nil
 	})
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
+	flags.StringVar(&a.plan, "plan", "", "use the plan `NAME` for lines without a plan")
 	flags.StringVar(&a.against, "against", "", "print the changes from `OLD`, the earlier limits.yaml, or REF:PATH in git")
 	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
 	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
@@ -117,7 +120,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	}
 	defer text.Close()
 	trace := sim.NewTrace(text)
-	trace.Default, trace.Only = a.limit, a.limit
+	trace.Default, trace.DefaultPlan, trace.Only = a.limit, a.plan, a.limit
 	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		trace.Default = limits[0].Policy.Name
 	}
@@ -158,6 +161,9 @@ func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
 	if a.limit != "" && !slices.Contains(names, a.limit) {
 		return nil, nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, names))
 	}
+	if plans := planNames(slices.Concat(limits, old)); a.plan != "" && !slices.Contains(plans, a.plan) {
+		return nil, nil, usagef("%s has no plan %q%s", shown(a.limits), a.plan, suggestion("", a.plan, plans))
+	}
 	return limits, old, nil
 }
 
@@ -194,9 +200,12 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 	for _, l := range file.Limits {
 		words := l.Words()
 		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
-			words = words[:1]
+			words = words[:max(1, len(l.Plans))]
 		}
 		limit := sim.Limit{Policy: &l.Policy, Words: strings.Join(words, " ")}
+		for _, of := range l.Plans {
+			limit.Plans = append(limit.Plans, sim.Plan{Name: of.Plan, Policy: &of.Policy})
+		}
 		for _, part := range l.Key {
 			limit.Key = append(limit.Key, part.Type)
 		}
@@ -234,6 +243,19 @@ func limitNames(limits []sim.Limit) []string {
 	var names []string
 	for _, l := range limits {
 		names = append(names, l.Policy.Name)
+	}
+	return names
+}
+
+// planNames returns the plans of the limits, each once.
+func planNames(limits []sim.Limit) []string {
+	var names []string
+	for _, l := range limits {
+		for _, p := range l.Plans {
+			if !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
 	}
 	return names
 }

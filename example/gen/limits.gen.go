@@ -8,6 +8,7 @@ package limits
 
 import (
 	"context"
+	"database/sql/driver"
 	"net/netip"
 	"time"
 
@@ -50,6 +51,8 @@ var (
 	ErrInvalidCount = runtime.ErrInvalidCount
 	// ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.
 	ErrNotReserved = runtime.ErrNotReserved
+	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
+	ErrInvalidPlan = runtime.ErrInvalidPlan
 )
 
 // Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.
@@ -81,6 +84,69 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 
 func (l *Limits) limiter() *runtime.Limiter {
 	return (*runtime.Limiter)(l)
+}
+
+// Plan is the plan of a customer. The zero Plan is none of the plans: limits that depend on the plan return
+// [ErrInvalidPlan] for it. A key has one count, whatever its plan.
+//
+// Store a Plan as text, as encoding/json and database/sql do: its number depends on the other plans.
+type Plan int
+
+// The plans, in their order in the file.
+const (
+	// PlanFree is the plan free.
+	PlanFree Plan = iota + 1
+	// PlanPro is the plan pro.
+	PlanPro
+	// PlanEnterprise is the plan enterprise.
+	PlanEnterprise
+)
+
+// Plans returns all plans, in their order in the file.
+func Plans() []Plan {
+	return []Plan{PlanFree, PlanPro, PlanEnterprise}
+}
+
+// ParsePlan returns the plan with a name: free, pro or enterprise. For other names, the error wraps
+// [ErrInvalidPlan] and lists the plans.
+func ParsePlan(name string) (Plan, error) {
+	plan, err := planNames.Parse(name)
+	return Plan(plan), err
+}
+
+// String returns the name of the plan, such as free.
+func (p Plan) String() string {
+	return planNames.Name(int(p))
+}
+
+// MarshalText returns the name of the plan. For the zero Plan, the error is [ErrInvalidPlan].
+func (p Plan) MarshalText() ([]byte, error) {
+	return planNames.Text(int(p))
+}
+
+// UnmarshalText sets p to the plan that [ParsePlan] returns.
+func (p *Plan) UnmarshalText(text []byte) error {
+	return p.Scan(text)
+}
+
+// Value returns the name of the plan for a database. For the zero Plan, the error is [ErrInvalidPlan].
+func (p Plan) Value() (driver.Value, error) {
+	return planNames.Value(int(p))
+}
+
+// Scan sets p to the plan with a name from a database. The error is that of [ParsePlan], for NULL too.
+func (p *Plan) Scan(from any) error {
+	plan, err := planNames.Scan(from)
+	if err == nil {
+		*p = Plan(plan)
+	}
+	return err
+}
+
+var planNames = runtime.PlanNames{
+	PlanFree:       "free",
+	PlanPro:        "pro",
+	PlanEnterprise: "enterprise",
 }
 
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
@@ -297,6 +363,37 @@ var policyExportData = runtime.Policy{
 	MaxReserved: 6,
 }
 
+// APICalls bounds the calls of our API by one organization.
+//
+//   - free: Token bucket: 60 per minute, at most 100 at once. Worst case: 160 in any minute.
+//   - pro: Token bucket: 600 per minute, at most 1,000 at once. Worst case: 1,600 in any minute.
+//   - enterprise: Unlimited: every request is allowed, and none is counted.
+func (l *Limits) APICalls(org uint64, plan Plan) runtime.Limit {
+	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
+}
+
+var policiesAPICalls = runtime.PlanPolicies{
+	PlanFree: {
+		Name:     "apiCalls",
+		Kind:     runtime.TokenBucket,
+		Rate:     60,
+		Period:   time.Minute,
+		Capacity: 100,
+	},
+	PlanPro: {
+		Name:     "apiCalls",
+		Kind:     runtime.TokenBucket,
+		Rate:     600,
+		Period:   time.Minute,
+		Capacity: 1000,
+	},
+	PlanEnterprise: {
+		Name: "apiCalls",
+		Kind: runtime.TokenBucket,
+		Mode: runtime.ModeUnlimited,
+	},
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -311,5 +408,8 @@ func Policies() []*runtime.Policy {
 		&policyDailyDigest,
 		&policySMSCode,
 		&policyExportData,
+		&policiesAPICalls[PlanFree],
+		&policiesAPICalls[PlanPro],
+		&policiesAPICalls[PlanEnterprise],
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// limitsForTest returns the limits of all valid files in testdata and of the example.
+// limitsForTest returns the limits of all valid files in testdata and of the example, for each of their plans.
 func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 	t.Helper()
 	paths, err := filepath.Glob("../../testdata/spec/good/*.yaml")
@@ -31,7 +31,13 @@ func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 		require.NoError(t, err)
 		file, diagnostics := spec.Parse(path, text)
 		require.Empty(t, diagnostics)
-		limits = append(limits, file.Limits...)
+		for _, l := range file.Limits {
+			for _, of := range l.Each() {
+				if !of.Unlimited() {
+					limits = append(limits, of)
+				}
+			}
+		}
 	}
 	require.Greater(t, len(limits), 30)
 	return limits
@@ -159,7 +165,7 @@ func TestShardsAreDescribedWithTheirParts(t *testing.T) {
 func pages(t *testing.T, color bool) (all string) {
 	t.Helper()
 	var out bytes.Buffer
-	limits := limitsForTest(t)
+	limits := append(limitsForTest(t), limitsByPlan(t)...)
 	for _, l := range limits {
 		require.NoError(t, WriteLimit(&out, "limits.yaml", l, color))
 	}
@@ -341,4 +347,59 @@ func TestEveryKindIsExplainedAndNoOther(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, runtime.Kinds()[len(runtime.Kinds())-1] + 1, 255} {
 		assert.Panics(t, func() { grantsWholePeriods(kind) })
 	}
+}
+
+// limitsByPlan returns the limits in testdata that depend on the plan.
+func limitsByPlan(t *testing.T) (limits []*spec.Limit) {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/spec/good/plans.yaml")
+	require.NoError(t, err)
+	file, diagnostics := spec.Parse("plans.yaml", text)
+	require.Empty(t, diagnostics)
+	for _, l := range file.Limits {
+		if len(l.Plans) > 0 {
+			limits = append(limits, l)
+		}
+	}
+	require.NotEmpty(t, limits)
+	return limits
+}
+
+// The table of a limit with plans has each number of each plan in the plan's column.
+func TestTableOfPlansHasTheNumbersOfEachPlan(t *testing.T) {
+	for _, l := range limitsByPlan(t) {
+		lines := strings.Split(strings.TrimSuffix(planTable(l.Plans), "\n"), "\n")
+		require.Equal(t, l.PlanNames(), strings.Fields(lines[0]))
+		printed := 0
+		for _, line := range lines[1:] {
+			printed += len(strings.Fields(line[len(indent)+nameWidth(lines):]))
+		}
+		want := 0
+		for i, of := range l.Plans {
+			for _, n := range planNumbers(of) {
+				want++
+				found := slices.ContainsFunc(lines[1:], func(line string) bool {
+					return strings.HasPrefix(strings.TrimSpace(line), n.name) && strings.HasSuffix(columnUpTo(lines[0], line, l.Plans[i].Plan), n.value)
+				})
+				assert.True(t, found, "%s of %s: %s is not in\n%s", n.name, of.Plan, n.value, strings.Join(lines, "\n"))
+			}
+		}
+		assert.Equal(t, want, printed, "%s", strings.Join(lines, "\n"))
+	}
+}
+
+// nameWidth returns how many characters the first column of a table has.
+func nameWidth(lines []string) int {
+	width := 0
+	for _, line := range lines[1:] {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, indent), "  ")
+		width = max(width, len(name))
+	}
+	return width
+}
+
+// columnUpTo returns a line up to the end of a plan's column.
+func columnUpTo(head, line, plan string) string {
+	end := strings.Index(head+" ", plan+" ") + len(plan)
+	return line[:min(end, len(line))]
 }

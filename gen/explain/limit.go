@@ -38,19 +38,25 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 		p.paragraph("doc", l.Doc)
 	}
 	p.paragraph("key", key(l))
-	p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
+	if len(l.Plans) == 0 {
+		p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
+	} else {
+		p.rules(l)
+	}
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
 	p.numbers(l)
-	if sentences := reserving(&l.Policy); enforced || !l.Policy.Reserves() {
-		p.paragraph("reserving", strings.Join(sentences, " "))
-	} else {
-		p.paragraph("reserving", "If it were enforced: "+strings.Join(sentences, " "))
-	}
+	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
+		sentences := strings.Join(reserving(policy), " ")
+		if enforced || !policy.Reserves() {
+			return sentences
+		}
+		return "If it were enforced: " + sentences
+	})
 	if l.Policy.Shards > 1 {
-		p.paragraph("shards", shards(&l.Policy))
+		p.byPlan("shards", l, shards)
 	}
 	p.calls(l)
 	return p.writeTo(w)
@@ -74,7 +80,11 @@ func (p *page) calls(l *spec.Limit) {
 	if l.Policy.Capacity == 0 {
 		verb = "Reserve" // Allow does not exist then, since it could never succeed
 	}
-	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(keyNames(l), ", "), verb))
+	arguments := keyNames(l)
+	if len(l.Plans) > 0 {
+		arguments = append(arguments, "plan")
+	}
+	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
 	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(review.Verbs(l), "and"), verb))
 }
 
@@ -90,6 +100,10 @@ type number struct{ name, value, remark string }
 
 // numbers prints the table of numbers.
 func (p *page) numbers(l *spec.Limit) {
+	if len(l.Plans) > 0 {
+		p.numbersByPlan(l)
+		return
+	}
 	var rows [][]string
 	for _, n := range numbersOf(&l.Policy) {
 		rows = append(rows, []string{n.name, n.value, n.remark})

@@ -67,8 +67,20 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
 	for _, l := range file.Limits {
 		policy := &l.Policy
-		rate := words.Number(policy.Rate) + " per " + words.Period(policy.Period)
-		rows = append(rows, []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, words.Number(policy.Capacity)})
+		for i, of := range l.Each() {
+			rate, atOnce := unlimited, unlimited
+			if !of.Unlimited() {
+				rate = words.Number(of.Policy.Rate) + " per " + words.Period(of.Policy.Period)
+				atOnce = words.Number(of.Policy.Capacity)
+			}
+			row := []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, atOnce}
+			if of.Plan != "" {
+				if row[3] = of.Plan + ": " + rate; i > 0 {
+					row[0], row[1], row[2] = "", "", ""
+				}
+			}
+			rows = append(rows, row)
+		}
 	}
 	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the
 	// command below needs them.

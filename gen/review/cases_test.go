@@ -135,7 +135,7 @@ func wanted() (list []string) {
 				continue // a group has no kind
 			}
 			for _, kind := range runtime.Kinds() {
-				if field != "package" && !slices.Contains(without[kind.String()], field) {
+				if field != "package" && field != "plans" && !slices.Contains(without[kind.String()], field) {
 					list = append(list, field+" of "+kind.String())
 				}
 			}

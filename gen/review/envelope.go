@@ -188,7 +188,7 @@ func intervalNotes(p pair) []Note {
 		return nil
 	}
 	old, new := effective(&p.old.Policy), effective(&p.new.Policy)
-	if p.either(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+	if p.eitherPolicy(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
 		// Otherwise there is nothing to compare: every interval is unbounded on one side.
 		old, new = spec.Unreserved(old), spec.Unreserved(new)
 	}

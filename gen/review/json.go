@@ -53,6 +53,7 @@ type (
 		Changes []jsonChange `json:"changes"`
 	}
 	jsonChange struct {
+		Plan  string    `json:"plan,omitempty"`
 		Field string    `json:"field"`
 		Old   *jsonSide `json:"old"`
 		New   *jsonSide `json:"new"`
@@ -63,6 +64,7 @@ type (
 		Position jsonPos `json:"position"`
 	}
 	jsonNumber struct {
+		Plan string `json:"plan,omitempty"`
 		Name string `json:"name"`
 		Unit string `json:"unit"`
 		Old  any    `json:"old"`
@@ -91,12 +93,12 @@ func subjectAsJSON(s *Subject) jsonSubject {
 	for _, f := range s.Findings {
 		finding := jsonFinding{f.ID, f.Classes, []jsonChange{}}
 		for _, c := range f.Changes {
-			finding.Changes = append(finding.Changes, jsonChange{c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
+			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
 		subject.Findings = append(subject.Findings, finding)
 	}
 	for _, n := range s.Numbers {
-		subject.Numbers = append(subject.Numbers, jsonNumber{n.Name, n.Unit, n.asJSON(n.Old), n.asJSON(n.New)})
+		subject.Numbers = append(subject.Numbers, jsonNumber{n.Plan, n.Name, n.Unit, n.asJSON(n.Old), n.asJSON(n.New)})
 	}
 	for _, n := range s.Notes {
 		subject.Notes = append(subject.Notes, jsonNote(n))
@@ -148,6 +150,14 @@ func Schema() []byte {
 	schema["title"] = "A review of rate limits"
 	schema["definitions"] = definitions()
 	schema["definitions"].(object)["limit"].(object)["properties"].(object)["group"] = text("The name of the group that changed; limit is then empty. A limit does not have it.")
+	optional := text("The plan, by its new name; absent if it holds for all plans.")
+	for _, of := range [][]string{{"definitions", "number"}, {"definitions", "finding", "properties", "changes", "items"}} {
+		owner := schema
+		for _, name := range of {
+			owner = owner[name].(object)
+		}
+		owner["properties"].(object)["plan"] = optional
+	}
 	var out bytes.Buffer
 	if err := writeJSON(&out, schema); err != nil {
 		panic(fmt.Sprintf("review: the schema is not JSON: %v", err))

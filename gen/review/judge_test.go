@@ -51,15 +51,18 @@ var edits = map[string][2]string{
 	"Policy.Lease.For":    {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},
 	"Policy.Mode":         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
 	"Policy.Durability":   {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
+	"Plans":               {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
 	"GoName":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
 	"Key":                 {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID}"},
 }
 
 // notJudged has the fields of a limit that need no verdict, with the reason.
 var notJudged = map[string]string{
-	"Doc":   "its change is cosmetic: the review prints both texts, and they have no other effect",
-	"Pos":   "a position in the file, which is not compared",
-	"Given": "positions in the file, which are not compared",
+	"Doc":           "its change is cosmetic: the review prints both texts, and they have no other effect",
+	"UnlimitedRate": "of an element of Plans, which is compared",
+	"Plan":          "of an element of Plans, which is compared",
+	"Pos":           "a position in the file, which is not compared",
+	"Given":         "positions in the file, which are not compared",
 }
 
 func TestEveryFieldOfALimitIsJudged(t *testing.T) {

@@ -118,9 +118,9 @@ func (s *Subject) markdownHead() string {
 	var numbers []string
 	for _, n := range s.shownNumbers() {
 		if s.added() {
-			numbers = append(numbers, n.Name+" "+n.format(n.New))
+			numbers = append(numbers, n.label()+" "+n.format(n.New))
 		} else {
-			numbers = append(numbers, n.Name+" "+n.change())
+			numbers = append(numbers, n.label()+" "+n.change())
 		}
 	}
 	if len(numbers) > 0 {
@@ -135,15 +135,18 @@ func (s *Subject) markdownDetails() string {
 	out.WriteString("\n<details><summary>Details</summary>\n\n| | before | after | |\n|---|---|---|---|\n")
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			field := code(c.Field)
-			if c.Field == "" {
+			field := code(planned(c.Plan, c.Field))
+			switch {
+			case c.Field == "" && c.Plan != "":
+				field = "plan"
+			case c.Field == "":
 				field = "limit"
 			}
 			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.ID, classList(f.Classes))
 		}
 	}
 	for _, n := range s.shownNumbers() {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Name, numberCell(n, n.Old), numberCell(n, n.New), n.ratio())
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.label(), numberCell(n, n.Old), numberCell(n, n.New), n.ratio())
 	}
 	if len(s.Notes)+len(s.SQL) > 0 {
 		out.WriteString("\n")

@@ -13,6 +13,8 @@ import (
 
 // Number is a bound of a rule, before and after an edit.
 type Number struct {
+	// Plan is the plan that the bound is for; "" for a limit that does not depend on the plan.
+	Plan string
 	// Name names the bound: "at once", "in any minute", "full after".
 	Name string
 	// Unit is [Tokens] or [Nanoseconds].
@@ -58,10 +60,10 @@ func numbersOf(p pair) (list []Number) {
 	for _, t := range p.periods() {
 		tokens("in any "+words.Period(t), t)
 	}
-	if p.either((*runtime.Policy).Reserves) {
+	if p.eitherPolicy((*runtime.Policy).Reserves) {
 		tokensUnreserved("at once", 0)
 	}
-	if p.either(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+	if p.eitherPolicy(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
 		for _, t := range p.periods() {
 			tokensUnreserved("in any "+words.Period(t), t)
 		}
@@ -80,14 +82,20 @@ func numbersOf(p pair) (list []Number) {
 	return list
 }
 
-// either reports whether something holds for the limit before or after the edit.
-func (p pair) either(holds func(*runtime.Policy) bool) bool {
-	return p.old != nil && holds(&p.old.Policy) || p.new != nil && holds(&p.new.Policy)
+// eitherPolicy is either for the policies.
+func (p pair) eitherPolicy(holds func(*runtime.Policy) bool) bool {
+	return p.either(func(l *spec.Limit) bool { return holds(&l.Policy) })
 }
 
 // valueOf returns nil if there is no limit, or its value is the one that means absent.
 func valueOf(limit *spec.Limit, value func(*runtime.Policy) int64, absent int64) *int64 {
-	if limit == nil {
+	switch {
+	case limit == nil:
+		return nil
+	case limit.Unlimited() && absent == -1: // all intervals
+		v := int64(math.MaxInt64)
+		return &v
+	case limit.Unlimited():
 		return nil
 	}
 	if v := value(&limit.Policy); v != absent {
@@ -106,7 +114,7 @@ func (s *Subject) shownNumbers() (list []Number) {
 		if equal(n.Old, n.New) {
 			continue
 		}
-		if i > 0 && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New) {
+		if i > 0 && n.Plan == s.Numbers[i-1].Plan && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New) {
 			continue
 		}
 		list = append(list, n)
@@ -115,6 +123,9 @@ func (s *Subject) shownNumbers() (list []Number) {
 }
 
 func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// label is the name, with the plan before it.
+func (n Number) label() string { return planned(n.Plan, n.Name) }
 
 const unbounded = "unbounded"
 

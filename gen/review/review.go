@@ -149,8 +149,9 @@ func Classes() []Class {
 // Of reviews the changes from one file to another. Both files must be valid.
 func Of(old, new *spec.File) *Review {
 	r := &Review{Old: old.Name, New: new.Name}
+	renamed := spec.PlanRenames(old, new)
 	for _, changes := range bySubject(spec.Diff(old, new)) {
-		r.Subjects = append(r.Subjects, subjectOf(changes))
+		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
 	}
 	if r.spellsOutUnbounded() {
 		r.Remark = formerlyUnbounded(old, new)
@@ -206,7 +207,8 @@ func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
 	return subjects
 }
 
-func subjectOf(changes []spec.Change) Subject {
+// subjectOf takes the old names of renamed plans by the new ones.
+func subjectOf(changes []spec.Change, renamed map[string]string) Subject {
 	first := changes[0]
 	s := Subject{Limit: first.Limit, Group: first.Group}
 	p := pair{first.Old.Limit, first.New.Limit}
@@ -223,27 +225,13 @@ func subjectOf(changes []spec.Change) Subject {
 	if first.New.Group != nil {
 		s.New = first.New.Group.Pos
 	}
-	groups := byID(changes)
-	judgements := make([]judgement, len(groups))
-	for i, group := range groups {
-		judgements[i] = judge(p, group)
+	var found examined
+	if p.byPlan() {
+		found = examineByPlan(p, changes, renamed)
+	} else {
+		found = examine(p, changes)
 	}
-	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
-	// were judged.
-	classifyRuleChanges(p, judgements)
-	for i, group := range groups {
-		j := judgements[i]
-		s.Findings = append(s.Findings, Finding{group[0].ID, group, inOrder(j.classes)})
-		s.Notes = append(s.Notes, j.notes...)
-		s.SQL = append(s.SQL, j.sql...)
-	}
-	if s.Limit != "" {
-		s.Numbers = numbersOf(p)
-		s.Notes = append(s.Notes, modeNote(p, s.Findings)...)
-		s.Notes = append(s.Notes, intervalNotes(p)...)
-		s.Notes = append(s.Notes, deployNotes(p, s.Findings)...)
-	}
-	s.Notes = inNoteOrder(s.Notes)
+	s.Findings, s.Numbers, s.Notes, s.SQL = found.findings, found.numbers, inNoteOrder(found.notes), found.sql
 	return s
 }
 
@@ -324,7 +312,7 @@ func (s *Subject) severity() int {
 func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (spec.Pos{}) }
 func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (spec.Pos{}) }
 
-// pair is a limit before and after an edit; one of them is nil if it was added or removed.
+// pair is a limit before and after an edit, or what it is for one plan; one of them is nil if it was added or removed.
 type pair struct{ old, new *spec.Limit }
 
 // periods returns the lengths of the intervals that numbers are printed for: a minute, an hour, a day, and the limit's
@@ -332,7 +320,7 @@ type pair struct{ old, new *spec.Limit }
 func (p pair) periods() []time.Duration {
 	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 	for _, limit := range []*spec.Limit{p.old, p.new} {
-		if limit != nil {
+		if limit != nil && !limit.Unlimited() {
 			list = append(list, limit.Policy.Period)
 		}
 	}

@@ -122,7 +122,7 @@ func (w *textWriter) finding(f Finding) {
 		old, new := shortValue(c, c.Old), shortValue(c, c.New)
 		// A long change is easier to compare as two lines than as one that wraps.
 		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
-			fmt.Fprintf(w, "%s%s\n", changeIndent, c.Field)
+			fmt.Fprintf(w, "%s%s\n", changeIndent, planned(c.Plan, c.Field))
 			w.wrapped("    - ", 6, old)
 			w.wrapped("    + ", 6, new)
 			line = ""
@@ -134,12 +134,16 @@ func (w *textWriter) finding(f Finding) {
 // change is empty for a limit that was added or removed.
 func change(c spec.Change, old, new string) string {
 	switch {
+	case c.Field == "" && c.Plan != "" && (old == "" || new == ""):
+		return "plan " + c.Plan
 	case old == "" || new == "":
 		return ""
+	case c.Field == "" && c.Plan != "":
+		return "plan " + old + " → " + new
 	case c.Field == "":
 		return "name " + old + " → " + new
 	}
-	return c.Field + " " + old + " → " + new
+	return planned(c.Plan, c.Field+" "+old+" → "+new)
 }
 
 const (
@@ -173,10 +177,10 @@ func (w *textWriter) numbers(s *Subject) {
 	var rows [][]string
 	for _, n := range numbers {
 		if s.added() {
-			rows = append(rows, []string{n.Name, n.format(n.New), "", ""})
+			rows = append(rows, []string{n.label(), n.format(n.New), "", ""})
 			continue
 		}
-		rows = append(rows, []string{n.Name, n.format(n.Old) + " →", n.format(n.New), n.ratio()})
+		rows = append(rows, []string{n.label(), n.format(n.Old) + " →", n.format(n.New), n.ratio()})
 	}
 	w.WriteString(cells.Table(rows, "lrrl", "    "))
 }
@@ -231,10 +235,10 @@ func (s *Subject) Lines() (lines []string) {
 	}
 	for _, n := range s.shownNumbers() {
 		if s.added() {
-			lines = append(lines, n.Name+": "+n.format(n.New))
+			lines = append(lines, n.label()+": "+n.format(n.New))
 			continue
 		}
-		lines = append(lines, n.Name+": "+n.change())
+		lines = append(lines, n.label()+": "+n.change())
 	}
 	for _, n := range s.Notes {
 		lines = append(lines, n.About+": "+n.Text)

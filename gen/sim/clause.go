@@ -42,6 +42,8 @@ type clause struct {
 	at, length time.Duration
 	// keys is the number of keys, and taking the count of each request.
 	keys, taking int64
+	// plan is the plan of the requests; "" to leave it to the trace.
+	plan string
 }
 
 type clauseKind string
@@ -204,10 +206,28 @@ func (p *clauseParser) option(c *clause, name token) (err error) {
 		return p.over(c, name)
 	case "taking":
 		c.taking, err = p.number("the number of tokens per request", maxTaking)
+	case "plan":
+		c.plan, err = p.plan()
 	default:
-		err = p.errorf(name, "expected for, at, over, taking or ;")
+		err = p.errorf(name, "expected for, at, over, taking, plan or ;")
 	}
 	return err
+}
+
+// plan parses the name of a plan.
+func (p *clauseParser) plan() (string, error) {
+	if len(p.limit.Plans) == 0 {
+		return "", p.errorf(p.peek(), "the limit is the same for all plans; remove plan")
+	}
+	t := p.next()
+	var names []string
+	for _, plan := range p.limit.Plans {
+		if plan.Name == t.text {
+			return t.text, nil
+		}
+		names = append(names, plan.Name)
+	}
+	return "", p.errorf(t, "expected one of the plans %s", words.List(names, "and"))
 }
 
 // over parses the number of keys.

@@ -47,7 +47,8 @@ type SideAnswer struct {
 	Answer
 	// Answered is false if the side has no such limit, or one whose key has a different number of parts.
 	Answered bool
-	// Fits is false if the count exceeds the capacity of this side, so that the request can never pass.
+	// Fits is false if the count exceeds the capacity of this side, or the side lacks the plan, so that the request can
+	// never pass.
 	Fits bool
 }
 
@@ -116,6 +117,11 @@ func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err err
 	if _, err := p.new.encodeKey(l); err != nil {
 		return SideAnswer{}, SideAnswer{}, err
 	}
+	for _, side := range []*limitState{p.old, p.new} {
+		if _, err := side.plan(l); err != nil && !errors.Is(err, runtime.ErrInvalidPlan) {
+			return SideAnswer{}, SideAnswer{}, err
+		}
+	}
 	oldAnswer, err := c.old.Decide(l)
 	before, ok := outcomeOf(oldAnswer, err)
 	if !ok {
@@ -123,16 +129,16 @@ func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err err
 	}
 	newAnswer, err := c.new.Decide(l)
 	after, ok := outcomeOf(newAnswer, err)
-	// A count that is too large for both sides is an error in the trace, and no change.
-	if !ok || before == tooLarge && after == tooLarge {
+	// A request that is impossible on both sides is an error in the trace, and no change.
+	if !ok || before >= tooLarge && after >= tooLarge {
 		return SideAnswer{}, SideAnswer{}, err
 	}
 	key := newAnswer.Key
-	if after == tooLarge {
+	if after >= tooLarge {
 		key = oldAnswer.Key // a fault has no key
 	}
 	p.count(key, before, after)
-	return SideAnswer{oldAnswer, true, before != tooLarge}, SideAnswer{newAnswer, true, after != tooLarge}, nil
+	return SideAnswer{oldAnswer, true, before < tooLarge}, SideAnswer{newAnswer, true, after < tooLarge}, nil
 }
 
 // count counts the outcomes of a request on both sides.
@@ -181,16 +187,19 @@ const (
 	delayed
 	denied
 	tooLarge
+	noPlan
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"allowed", "shadowed", "delayed", "denied", "impossible (count exceeds capacity)"}
+var outcomeNames = [outcomes]string{"allowed", "shadowed", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
 
 // outcomeOf is false if the request was invalid.
 func outcomeOf(a Answer, err error) (outcome, bool) {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
 		return tooLarge, true
+	case errors.Is(err, runtime.ErrInvalidPlan):
+		return noPlan, true
 	case err != nil:
 		return 0, false
 	case !a.Allowed:
@@ -350,7 +359,9 @@ func writeSide(out *bytes.Buffer, side string, l *limitState) {
 func (p *limitPair) writeTotals(out *bytes.Buffer) {
 	rows := [][]string{tallyHead("", p.shadow())}
 	rows = append(rows, append([]string{"old"}, p.old.row(p.old.requestedKeys(), p.shadow())...))
+	rows = append(rows, p.old.planRows("  ", p.shadow())...)
 	rows = append(rows, append([]string{"new"}, p.new.row(p.new.requestedKeys(), p.shadow())...))
+	rows = append(rows, p.new.planRows("  ", p.shadow())...)
 	out.WriteString(tallyTable(rows, "  "))
 }
 

@@ -21,6 +21,8 @@ type Line struct {
 	Count int64
 	// Reserve is set if the request may take tokens that have not accrued yet.
 	Reserve bool
+	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
+	Plan string
 
 	// keyTypes has the JSON type of each part of the key.
 	keyTypes []jsonType
@@ -38,7 +40,7 @@ type field struct {
 // fields are in the order in which JSONL and CSV write them: the request, the answer, and the answer of the old side
 // of a comparison.
 var fields = [...]field{
-	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"},
+	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
 	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true}, {name: "shadowed", answer: true},
 	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true}, {name: "oldShadowed", answer: true},
 }
@@ -50,6 +52,7 @@ const (
 	fieldKey
 	fieldCount
 	fieldReserve
+	fieldPlan
 	fieldAllowed
 	fieldShadowed    = fieldAllowed + 4
 	fieldOldAllowed  = fieldAllowed + 5
@@ -141,6 +144,8 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 		l.Count, err = s.integer(name)
 	case fieldReserve:
 		l.Reserve, err = s.boolean(name)
+	case fieldPlan:
+		l.Plan, err = s.plan()
 	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
 		_, err = s.boolean(name)
 	default:

@@ -220,7 +220,7 @@ func likeField(name string) string {
 // decodedField reads one field. It has no second implementation of at.
 func decodedField(l *Line, name string, raw json.RawMessage) bool {
 	if string(raw) == "null" {
-		return false
+		return name == "plan"
 	}
 	switch name {
 	case "at":
@@ -252,6 +252,11 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		return !bytes.ContainsAny(raw, ".eE") && json.Unmarshal(raw, &l.Count) == nil
 	case "reserve":
 		return json.Unmarshal(raw, &l.Reserve) == nil
+	case "plan":
+		if raw[0] != '"' {
+			return true
+		}
+		return decodedText(raw, &l.Plan)
 	case "allowed":
 		return json.Unmarshal(raw, new(bool)) == nil
 	case "oldAllowed":

@@ -27,17 +27,21 @@ const maxMarkdown = 40
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	out := bytes.NewBufferString(replayMarker)
 	r.span.write(out, r.LeftOut)
-	var rows [][]string
+	var rows, shown [][]string // of the limits, and with the rows of their plans
 	var notes []string
 	shadow := r.shadow()
 	for l := range r.requested {
-		rows = append(rows, append([]string{printable.Code(l.Policy.Name)}, l.row(l.requestedKeys(), shadow)...))
+		name := printable.Code(l.Policy.Name)
+		if rows = append(rows, append([]string{name}, l.row(l.requestedKeys(), shadow)...)); len(rows) <= maxMarkdown {
+			shown = append(shown, rows[len(rows)-1])
+			shown = append(shown, l.planRows(name+" ", shadow)...)
+		}
 		// Below the table, because a rule is too long for a cell of it.
 		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
 	}
 	if len(rows) > 0 {
 		out.WriteByte('\n') // without an empty line before it, a table is part of the paragraph
-		writeMarkdownTable(out, tallyHead("limit", shadow), rows[:min(len(rows), maxMarkdown)])
+		writeMarkdownTable(out, tallyHead("limit", shadow), shown)
 		fmt.Fprintf(out, "\n%s\n", strings.Join(notes[:min(len(notes), maxMarkdown)], "\n"))
 		writeOmitted(out, len(rows)-maxMarkdown)
 		out.WriteString(noKeys)
@@ -106,6 +110,7 @@ func (p *limitPair) writeMarkdown(out *bytes.Buffer) {
 	var rows [][]string
 	for _, side := range sides {
 		rows = append(rows, append([]string{side.name}, side.row(side.requestedKeys(), p.shadow())...))
+		rows = append(rows, side.planRows(side.name+" ", p.shadow())...)
 	}
 	out.WriteByte('\n')
 	writeMarkdownTable(out, tallyHead("", p.shadow()), rows)

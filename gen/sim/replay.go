@@ -44,6 +44,8 @@ type Limit struct {
 	Key []string
 	// Words is the rule in words, for people.
 	Words string
+	// Plans has the policies of a limit that depends on the plan. Policy is then the first that is limited.
+	Plans []Plan
 }
 
 // Replay is the state of limits during a replay.
@@ -57,8 +59,10 @@ func NewReplay(limits []Limit) *Replay {
 	r := &Replay{byName: map[string]*limitState{}}
 	for _, l := range limits {
 		// An unknown kind would otherwise have no algorithm, or that of another kind.
-		if err := l.Policy.Validate(); err != nil && len(l.Members) == 0 {
-			panic("sim: " + err.Error())
+		for _, policy := range l.policies() {
+			if err := policy.Validate(); err != nil && len(l.Members) == 0 {
+				panic("sim: " + err.Error())
+			}
 		}
 		state := newLimitState(l)
 		r.limits = append(r.limits, state)
@@ -83,13 +87,18 @@ func (r *Replay) Decide(l *Line) (Answer, error) {
 	if limit == nil {
 		return Answer{}, unknownLimit(l.Limit, r.limits)
 	}
-	k, d, err := limit.decide(l)
+	plan, err := limit.plan(l)
+	if err != nil {
+		return Answer{}, err
+	}
+	k, d, err := limit.decide(l, plan)
 	if err != nil {
 		return Answer{}, err
 	}
 	// After the error check, so that reports count no line that is a fault.
 	limit.add(d)
 	k.add(d)
+	limit.addToPlan(k, plan, d)
 	return Answer{d, k.key}, nil
 }
 
@@ -118,18 +127,20 @@ type limitState struct {
 	parsers []partParser
 	keys    map[string]*keyState
 	tally
+	// byPlan has the tally of each plan.
+	byPlan []planTally
 }
 
 func newLimitState(l Limit) *limitState {
-	s := &limitState{Limit: l, keys: map[string]*keyState{}}
+	s := &limitState{Limit: l, keys: map[string]*keyState{}, byPlan: make([]planTally, len(l.Plans))}
 	for _, typ := range l.Key {
 		s.parsers = append(s.parsers, partParserOf(typ))
 	}
 	return s
 }
 
-// decide also returns the state of the line's key. The error is a [*Fault].
-func (s *limitState) decide(l *Line) (*keyState, runtime.Decision, error) {
+// decide also returns the state of the line's key. The plan is that of [limitState.plan]. The error is a [*Fault].
+func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, error) {
 	k, err := s.find(l)
 	if err != nil {
 		return nil, runtime.Decision{}, err
@@ -138,7 +149,12 @@ func (s *limitState) decide(l *Line) (*keyState, runtime.Decision, error) {
 		d, err := s.decideTogether(l)
 		return k, d, err
 	}
-	d, err := k.decide(s.Policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
+	policy := s.Policy
+	if len(s.Plans) > 0 {
+		policy = s.Plans[plan].Policy
+		k.usePlan(plan, policy)
+	}
+	d, err := k.decide(policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
 	if err != nil {
 		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}
 	}
@@ -264,6 +280,9 @@ type keyState struct {
 	shards []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
+	// plan is the plan of rule, and plans counts the requests of each plan.
+	plan  int
+	plans []int64
 	tally
 }
 

@@ -71,6 +71,7 @@ func (r *Report) writeTotals(out *bytes.Buffer) {
 	rows := [][]string{tallyHead("limit", shadow)}
 	for l := range r.requested {
 		rows = append(rows, append([]string{clip(l.Policy.Name, 40)}, l.row(l.requestedKeys(), shadow)...))
+		rows = append(rows, l.planRows("  ", shadow)...)
 	}
 	out.WriteString("\n" + tallyTable(rows, ""))
 }

@@ -16,15 +16,17 @@ import (
 
 // Trace reads requests in JSON Lines, one per line, in order of time:
 //
-//	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
+//	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false, "plan": "pro"}
 //
-// Only at is required: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
+// Only at is required, and plan for limits that depend on it: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
 // their order, and its count is that of the limits whose number of tokens is a parameter. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
 type Trace struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string
+	// DefaultPlan is the plan of lines without the field plan.
+	DefaultPlan string
 	// Only skips the lines of all other limits, if it is not "".
 	Only string
 	// LeftOut counts the lines that Only has skipped.
@@ -79,6 +81,9 @@ func (t *Trace) next() (*Line, error) {
 	}
 	if l.raw[fieldLimit] == nil {
 		l.Limit = t.Default
+	}
+	if l.Plan == "" {
+		l.Plan = t.DefaultPlan
 	}
 	switch {
 	case t.Only != "" && l.Limit != t.Only: // before the checks below, which do not concern the lines of other limits
@@ -301,6 +306,7 @@ func requestRow(l *Line, key string) []string {
 		escapeFormula(key),
 		strconv.FormatInt(l.Count, 10),
 		strconv.FormatBool(l.Reserve),
+		escapeFormula(l.Plan),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func Diff(old, new *File) []Change {
 	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
 	before := limitsByName(old)
-	names := renames(old, new)
+	names, plans := renames(old, new), PlanRenames(old, new)
+	changes = append(changes, diffPlanNames(old, new, plans)...)
 	for _, limit := range new.Limits {
 		name := limit.Policy.Name
 		if guess, ok := names[name]; ok {
@@ -22,7 +23,7 @@ func Diff(old, new *File) []Change {
 		was := before[name]
 		// The limits that are left in before have been removed.
 		delete(before, name)
-		changes = append(changes, diffLimit(was, limit)...)
+		changes = append(changes, diffLimit(was, limit, plans)...)
 	}
 	for _, limit := range old.Limits {
 		if name := limit.Policy.Name; before[name] != nil {
@@ -40,6 +41,8 @@ type Change struct {
 	Limit string
 	// Group is the name of the group; "" for a change of a limit or of the file itself.
 	Group string
+	// Plan is the plan for which the limit changed, by its new name if it was renamed; "" for all plans.
+	Plan string
 	// Field is the field with another value; "" if the limit or group was added, removed or renamed.
 	Field string
 	// Old and New are the sides of the change.
@@ -109,6 +112,18 @@ var (
 		Old:     "package: limits\n" + valid,
 		New:     "package: quotas\n" + valid,
 	})
+	plansChanged = changeKind(ChangeKind{
+		ID:      "plans-changed",
+		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
+		Old:     "plans: [free, pro]\n" + valid,
+		New:     "plans: [free, team, pro]\n" + valid,
+	})
+	planRenamed = changeKind(ChangeKind{
+		ID:      "plan-renamed",
+		Summary: "A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
+		Old:     planned("rate: {free: 10, pro: 60}"),
+		New:     strings.ReplaceAll(planned("rate: {free: 10, pro: 60}"), "pro", "team"),
+	})
 	limitAdded = changeKind(ChangeKind{
 		ID:      "limit-added",
 		Summary: "There is a limit with a new name. It has no effect until its method is called.",
@@ -126,6 +141,24 @@ var (
 		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
 		Old:     valid,
 		New:     strings.Replace(valid, "sendMessage", "postMessage", 1),
+	})
+	planParameterChanged = changeKind(ChangeKind{
+		ID:      "plan-parameter-changed",
+		Summary: "The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
+		Old:     planned("rate: 10"),
+		New:     planned("rate: {free: 10, pro: 10}"),
+	})
+	planAdded = changeKind(ChangeKind{
+		ID:      "plan-added",
+		Summary: "The limit has numbers for a new plan. They have no effect until a call passes the plan.",
+		Old:     planned("rate: {free: 10, pro: 60}"),
+		New:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
+	})
+	planRemoved = changeKind(ChangeKind{
+		ID:      "plan-removed",
+		Summary: "The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
+		Old:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
+		New:     planned("rate: {free: 10, pro: 60}"),
 	})
 	docChanged = changeKind(ChangeKind{
 		ID:      "doc-changed",
@@ -269,13 +302,16 @@ func wholeLimit(limit *Limit) Side {
 }
 
 // diffLimit returns the changes of a limit; old is nil for one that was added.
-func diffLimit(old, new *Limit) (changes []Change) {
+func diffLimit(old, new *Limit, plans map[string]string) (changes []Change) {
 	name := new.Policy.Name
 	if old == nil {
 		return []Change{{ID: limitAdded.ID, Limit: name, New: wholeLimit(new)}}
 	}
 	if old.Policy.Name != name {
 		changes = append(changes, Change{ID: limitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
+	}
+	if len(old.Plans)+len(new.Plans) > 0 {
+		return append(changes, diffPlans(old, new, plans)...)
 	}
 	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
 }
@@ -309,8 +345,16 @@ func givenInLimit(limit *Limit, field string) (Pos, bool) {
 	return at, given
 }
 
-// givenInFile is for the package, the only field of a file that can change. Its place is not stored.
-func givenInFile(file *File, _ string) (Pos, bool) { return Pos{1, 1}, file.Package != "" }
+// givenInFile returns the place of the first plan. That of the package is not stored.
+func givenInFile(file *File, field string) (Pos, bool) {
+	if field == "plans" {
+		if len(file.Plans) == 0 {
+			return Pos{1, 1}, false
+		}
+		return file.Plans[0].Pos, true
+	}
+	return Pos{1, 1}, file.Package != ""
+}
 
 // renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
 // renamed if both have the same key, and
@@ -390,7 +434,7 @@ func ruleTrait(l *Limit) any {
 	// The names differ in any renaming.
 	policy := l.Policy
 	policy.Name = ""
-	return [2]any{policy, effectiveKey(l)}
+	return [3]any{policy, effectiveKey(l), plansTrait(l)}
 }
 
 func methodTrait(l *Limit) any { return [2]any{ruleTrait(l), l.GoName} }

@@ -112,18 +112,22 @@ func TestSidesOfChangesHaveValuesAndPlaces(t *testing.T) {
 func TestDiffBackIsTheOpposite(t *testing.T) {
 	opposite := map[string]string{
 		limitAdded.ID: limitRemoved.ID, limitRemoved.ID: limitAdded.ID, groupAdded.ID: groupRemoved.ID, groupRemoved.ID: groupAdded.ID,
+		planAdded.ID: planRemoved.ID, planRemoved.ID: planAdded.ID,
 	}
 	for _, kind := range ChangeKinds() {
 		old, new := parsed(t, kind.Old), parsed(t, kind.New)
 		var there, back []string
 		for _, c := range Diff(old, new) {
-			there = append(there, c.ID+c.Field+c.Old.Value+c.New.Value)
+			there = append(there, c.ID+c.Plan+c.Field+c.Old.Value+c.New.Value)
 		}
 		for _, c := range Diff(new, old) {
+			if c.ID == planRenamed.ID {
+				c.Plan = c.Old.Value
+			}
 			if id, ok := opposite[c.ID]; ok {
 				c.ID = id
 			}
-			back = append(back, c.ID+c.Field+c.New.Value+c.Old.Value)
+			back = append(back, c.ID+c.Plan+c.Field+c.New.Value+c.Old.Value)
 		}
 		assert.ElementsMatch(t, there, back, kind.ID)
 	}
@@ -137,6 +141,9 @@ func TestExamplesOfChangeKindsHaveThatChangeOnly(t *testing.T) {
 		}
 		if kind.ID == limitRenamed.ID {
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == goNameChanged.ID })
+		}
+		if slices.Contains([]string{planAdded.ID, planRemoved.ID, planRenamed.ID}, kind.ID) { // a limit has the plans of its file
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == plansChanged.ID })
 		}
 		assert.Equal(t, []string{kind.ID}, ids)
 		assert.NotEmpty(t, kind.Summary)

@@ -18,6 +18,8 @@ type File struct {
 	Name string
 	// Package is the name of the Go package to generate; "" if the file does not give one.
 	Package string
+	// Plans are in the order of the file; it is empty for a file without plans.
+	Plans []Plan
 	// Limits are in the order of the file.
 	Limits []*Limit
 	// Groups are in the order of the file.
@@ -26,8 +28,16 @@ type File struct {
 
 // Limit is one rule of the file, with every default filled in.
 type Limit struct {
-	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on.
+	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. If they depend on the
+	// plan, it is the policy of the first plan that is limited.
 	Policy runtime.Policy
+	// Plans has the limit as it is for each plan, in the order of [File.Plans]: with a Policy and the places of Given of
+	// its own. It is empty for a limit that is the same for all plans.
+	Plans []*Limit
+	// Plan is the name of the plan, for an element of Plans.
+	Plan string
+	// UnlimitedRate is set for a plan with the rate unlimited. The Policy is unlimited then, unless the mode is block.
+	UnlimitedRate bool
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.
@@ -236,7 +246,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if _, renamed := given["goName"]; !renamed && !e.again {
 		p.reservedGoName(e.named, limit.GoName)
 	}
-	p.settleLimit(limit, given, len(p.found) == before)
+	p.settlePlans(limit, given, entries, len(p.found) == before)
 	return limit
 }
 
@@ -296,7 +306,7 @@ func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
 func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
 	before := len(p.found)
 	for _, r := range algorithms[policy.Kind].refusals {
-		if e, ok := given[r.field]; ok && (r.applies == nil || r.applies(policy)) {
+		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
 			p.report(e.at, notForKind, r.help, "%s", r.message)
 		}
 	}

@@ -31,11 +31,20 @@ type refusal struct {
 	field string
 	// applies selects the refused values; nil selects all.
 	applies func(p *runtime.Policy) bool
+	// byPlan refuses only a map with a value for each plan.
+	byPlan bool
 	// message is the diagnostic, and help its remedy.
 	message, help string
 	// schema is the schema of the values that the kind has; false for none. Then hint is what editors show.
 	schema any
 	hint   string
+}
+
+// onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
+var onePeriod = refusal{
+	field: "period", byPlan: true,
+	message: "windows have the same period for all plans", help: "give one period, or use a token bucket",
+	schema: object{"type": "string", "errorMessage": "Windows have the same period for all plans."},
 }
 
 // refuses reports whether the kind refuses some values of a field.
@@ -73,8 +82,9 @@ var algorithms = map[runtime.Kind]algorithm{
 			}
 			return perPeriod(p)
 		},
-		lease:  windowLeaseWords,
-		within: withinFixed,
+		lease:    windowLeaseWords,
+		within:   withinFixed,
+		refusals: []refusal{onePeriod},
 	},
 	runtime.SlidingWindow: {
 		grants: "so that about `rate` fit into any period",
@@ -98,6 +108,7 @@ var algorithms = map[runtime.Kind]algorithm{
 				message: "a sliding window cannot start at first use", help: "give an instant or an offset, or leave start out",
 				schema: object{"not": object{"const": firstUse}},
 			},
+			onePeriod,
 		},
 	},
 }
@@ -194,7 +205,7 @@ func windowLeaseWords(*runtime.Policy) string {
 // [withinFirstUse]; for sliding windows, see [withinSliding].
 func Within(p *runtime.Policy, t time.Duration) int64 {
 	switch {
-	case p.MaxReserved == runtime.Unbounded:
+	case p.MaxReserved == runtime.Unbounded, p.Mode == runtime.ModeUnlimited:
 		return math.MaxInt64
 	case p.Capacity+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
 		return 0

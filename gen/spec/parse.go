@@ -47,6 +47,9 @@ type parser struct {
 	impliesPeriod bool
 	// period is the text of the period of the current limit, or "".
 	period string
+	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
+	plans        []Plan
+	plansUnknown bool
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string
@@ -78,6 +81,8 @@ func (p *parser) readFile() *File {
 	p.refuseIndirection(root)
 	file := &File{Name: p.src.name}
 	if entries, ok := p.entries(root, p.src.at(root), "the file", "begin with version: 1"); ok {
+		// The limits refer to the plans, wherever these are in the file.
+		slices.SortStableFunc(entries, plansFirst)
 		readFields(p, fileFields, file, entries, p.src.at(root), p.complete(root))
 		p.settleGroups(file)
 	}

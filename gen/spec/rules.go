@@ -125,6 +125,12 @@ var (
 		Wrong:   "package: type\n" + valid,
 		Right:   "package: limits\n" + valid,
 	})
+	badPlan = rule(Rule{
+		ID:      "bad-plan",
+		Summary: "The name of a plan begins with a letter and has letters, digits, and single dashes or underscores between them; a list of plans is not empty.",
+		Wrong:   "plans: [free, 2nd]\n" + valid,
+		Right:   "plans: [free, second]\n" + valid,
+	})
 	noLimits = rule(Rule{
 		ID:      "no-limits",
 		Summary: "A file has at least one limit.",
@@ -155,7 +161,7 @@ var (
 	})
 	sameGoName = rule(Rule{
 		ID:      "same-go-name",
-		Summary: "No two limits or groups have the same Go method, and no group has the name of a limit.",
+		Summary: "No two limits or groups have the same Go method, no group has the name of a limit, and no two plans have the same Go constant.",
 		Wrong:   valid + "  sendMail: {goName: SendMessage, kind: token bucket, rate: 10, period: 1m}\n",
 		Right:   valid + "  sendMail: {kind: token bucket, rate: 10, period: 1m}\n",
 	})
@@ -182,6 +188,36 @@ var (
 		Summary: "Tokens and shards are counted in whole numbers; only a maxReserved can be unbounded.",
 		Wrong:   limitOf("kind: token bucket", "rate: 1.5", "period: 1m"),
 		Right:   limitOf("kind: token bucket", "rate: 3", "period: 2m"),
+	})
+	noPlans = rule(Rule{
+		ID:      "no-plans",
+		Summary: "A file with a value that depends on the plan lists its plans.",
+		Wrong:   limitOf("kind: token bucket", "rate: {free: 10, pro: 60}", "period: 1m"),
+		Right:   planned("rate: {free: 10, pro: 60}"),
+	})
+	unknownPlan = rule(Rule{
+		ID:      "unknown-plan",
+		Summary: "A value is given for plans of the file only.",
+		Wrong:   planned("rate: {free: 10, prro: 60}"),
+		Right:   planned("rate: {free: 10, pro: 60}"),
+	})
+	missingPlan = rule(Rule{
+		ID:      "missing-plan",
+		Summary: "A value that depends on the plan is given for every plan that is not unlimited.",
+		Wrong:   planned("rate: {free: 10}"),
+		Right:   planned("rate: {free: 10, pro: 60}"),
+	})
+	unlimitedPlan = rule(Rule{
+		ID:      "unlimited-plan",
+		Summary: "Only the rate of a plan can be unlimited, the plan has no other number then, and some plan of each limit is limited.",
+		Wrong:   planned("rate: {free: 10, pro: unlimited}", "capacity: {free: 20, pro: 120}"),
+		Right:   planned("rate: {free: 10, pro: unlimited}", "capacity: {free: 20}"),
+	})
+	plansDiffer = rule(Rule{
+		ID:      "plans-differ",
+		Summary: "Either all plans of a limit can be reserved or none can, and likewise all or none only by reservation: one method serves them all.",
+		Wrong:   planned("rate: {free: 10, pro: 60}", "maxReserved: {free: 0, pro: 60}"),
+		Right:   planned("rate: {free: 10, pro: 60}", "maxReserved: {free: 10, pro: 60}"),
 	})
 	leadingZero = rule(Rule{
 		ID:      "leading-zero",
@@ -334,4 +370,14 @@ const (
 // limitOf returns a file with one limit, which has the given lines.
 func limitOf(lines ...string) string {
 	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
+}
+
+// planned returns a file with two plans and one limit, which has the given lines and a period.
+func planned(lines ...string) string {
+	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
+}
+
+// withTeam returns a file of planned with another plan.
+func withTeam(file string) string {
+	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
 }

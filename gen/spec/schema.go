@@ -181,8 +181,8 @@ var (
 	keywordsOf = map[string][]string{
 		"integer": {"minimum", "maximum"},
 		"string":  {"pattern"},
-		"array":   {"items", "minItems"},
-		"object":  {"minProperties", "maxProperties", "properties", "propertyNames", "additionalProperties"},
+		"array":   {"minItems", "uniqueItems", "items"},
+		"object":  {"minProperties", "maxProperties", "properties", "propertyNames", "additionalProperties", "required"},
 	}
 )
 

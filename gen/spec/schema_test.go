@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ import (
 var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
+	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer,
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
@@ -132,6 +134,7 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	object, isObject := v.(map[string]any)
 	text, isText := v.(string)
 	number, isNumber := v.(float64)
+	list, isList := v.([]any)
 	switch word {
 	case "$ref":
 		return c.valid(c.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")], v)
@@ -157,6 +160,12 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 		return !isNumber || number >= want.(float64)
 	case "maximum":
 		return !isNumber || number <= want.(float64)
+	case "minItems":
+		return !isList || len(list) >= int(want.(float64))
+	case "uniqueItems":
+		return !isList || len(list) == len(slices.CompactFunc(slices.SortedFunc(slices.Values(list), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }), reflect.DeepEqual))
+	case "items":
+		return !slices.ContainsFunc(list, func(one any) bool { return !c.valid(want, one) })
 	case "minProperties":
 		return !isObject || len(object) >= int(want.(float64))
 	case "maxProperties":
@@ -208,6 +217,8 @@ func isType(want, v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		return want == "object"
+	case []any:
+		return want == "array"
 	case string:
 		return want == "string"
 	case float64:
@@ -245,4 +256,26 @@ func plainValue(t *testing.T, node *yaml.Node) any {
 		return float64(reflect.ValueOf(v).Int())
 	}
 	return v
+}
+
+// The schema for a file agrees about the limits of that file, and knows its plans.
+func TestSchemaForAFileKnowsItsPlans(t *testing.T) {
+	src := corpus(t, "good")["plans.yaml"]
+	file, ds := Parse("plans.yaml", src)
+	require.Empty(t, ds)
+	for _, encoded := range [][]byte{SchemaFor(file), StrictSchemaFor(file)} {
+		schema := readSchema(t, encoded)
+		assert.Empty(t, schema.check(value(t, src)))
+		for _, edit := range [][2]string{
+			{"{free: 10, pro-yearly: 60, Enterprise_EU: unlimited}", "{free: 10, pro-yearly: 60}"},
+			{"{free: 20, pro-yearly: 1_200}", "{free: 20, pro-yearly: 1_200, gold: 1}"},
+			{"{free: 20, pro-yearly: 1_200}", "{free: 20, pro-yearly: unlimited}"},
+		} {
+			wrong := strings.Replace(string(src), edit[0], edit[1], 1)
+			require.NotEqual(t, string(src), wrong)
+			assert.NotEmpty(t, schema.check(value(t, []byte(wrong))), edit[1])
+		}
+	}
+	assert.Equal(t, Schema(), SchemaFor(new(File)))
+	assert.Equal(t, StrictSchema(), StrictSchemaFor(new(File)))
 }

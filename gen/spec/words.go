@@ -12,10 +12,23 @@ import (
 )
 
 // Words describes the limit's rule in sentences, the most important first:
-// "Token bucket: 10 per minute, at most 20 at once."
+// "Token bucket: 10 per minute, at most 20 at once." If it depends on the plan, the first sentences are those of
+// [Limit.PlanWords], without the worst case.
 func (l *Limit) Words() (sentences []string) {
+	if l.Unlimited() {
+		return []string{unlimitedWords}
+	}
+	if len(l.Plans) > 0 {
+		for _, of := range l.Plans {
+			sentences = append(sentences, of.Plan+": "+strings.Join(l.ownWords(of), " "))
+		}
+		return append(sentences, l.SharedWords()...)
+	}
 	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
+		if l.UnlimitedRate {
+			return slices.Concat([]string{"Unlimited when it is not blocked."}, modeWords(l), keyWords(l))
+		}
 		return slices.Concat(ruleWords(l), modeWords(l), keyWords(l))
 	}
 	for _, f := range limitFields {
@@ -43,11 +56,16 @@ func keyWords(l *Limit) (sentences []string) {
 // WorstCase says how many tokens can be used in a period at most, see [Within]: "Worst case: 30 in any minute." If
 // reservations have no bound, the number is for callers who do not reserve.
 func (l *Limit) WorstCase() string {
+	if len(l.Plans) > 0 {
+		return l.worstCaseByPlan()
+	}
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
 		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
+	case l.Unlimited():
+		return "Worst case: no bound."
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
 		return "Worst case" + ifEnforced(p.Mode) + ": reservations have no bound."
 	case p.MaxReserved == runtime.Unbounded:

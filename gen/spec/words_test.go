@@ -153,3 +153,29 @@ func TestWorstCaseIsOneSentence(t *testing.T) {
 		assert.Equal(t, test.want, file.Limits[0].WorstCase(), test.limit)
 	}
 }
+
+// Sentences that hold for all limited plans are said once.
+func TestWordsOfPlans(t *testing.T) {
+	file := parsed(t, "version: 1\nplans: [free, pro, max]\nlimits:\n  calls: {kind: token bucket, period: 1m, rate: {free: 10, pro: 60, max: unlimited}, "+
+		"maxReserved: {free: 5, pro: 30}, shards: 2, onError: open}\n")
+	l := file.Limits[0]
+	assert.Equal(t, []string{
+		"free: Token bucket: 10 per minute, at most 10 at once. Callers may reserve at most 5 tokens ahead.",
+		"pro: Token bucket: 60 per minute, at most 60 at once. Callers may reserve at most 30 tokens ahead.",
+		"max: Unlimited: every request is allowed, and none is counted.",
+		"Each count is split into 2 shards.",
+		"If the store fails, requests are allowed and not counted.",
+	}, l.Words())
+	assert.Equal(t, "Worst case: free: 25 in any minute, counting reserved tokens when their delay has passed; "+
+		"pro: 150 in any minute, counting reserved tokens when their delay has passed; max: no bound.", l.WorstCase())
+	assert.Equal(t, "max: Unlimited: every request is allowed, and none is counted.", l.PlanWords()[2])
+	assert.Equal(t, int64(10), l.Policy.Rate, "the policy is that of the first limited plan")
+	for i, plan := range []string{"free", "pro", "max"} {
+		of := l.ForPlan(plan)
+		assert.Same(t, l.Plans[i], of)
+		assert.NoError(t, of.Policy.Validate())
+		assert.Equal(t, 2, of.Policy.Shards, "the shards of a key are the same for all plans, so that Reset finds all rows")
+	}
+	assert.Nil(t, l.ForPlan("gold"))
+	assert.NotEqual(t, l.ForPlan("free").Given["rate"], l.ForPlan("pro").Given["rate"])
+}

@@ -184,6 +184,28 @@ func batches() []clause {
 			s.do(call(taking(bucket(), "k", 4)), call(taking(twin, "k", 4)))
 			s.wantValue(twin, "k", 2)
 		}},
+		{"Plans", "keys of one name may have different policies in one call, but one key has a single one", func(s *subject) {
+			small, large := bucket(), bucket()
+			large.Rate, large.Capacity = 60, 60
+			answers := s.do(
+				call(taking(small, "a", 4), taking(large, "b", 50)),
+				call(taking(small, "a", 1), taking(large, "b", 11)),
+				call(taking(small, "a", 1), taking(large, "a", 1)),
+				call(taking(large, "b", 10), taking(small, "a", 6)),
+				call(taking(small, "c", 4)), call(taking(large, "c", 6)), call(taking(small, "c", 1)),
+			)
+			for i, allowed := range []bool{true, false, false, true, true, true, false} {
+				if answers[i].Allowed() != allowed {
+					s.broken("the answer to call %d is %+v", i, answers[i])
+				}
+			}
+			if !errors.Is(answers[2].Err, runtime.ErrInvalidCall) {
+				s.broken("the answer to two policies of one key is %+v", answers[2])
+			}
+			s.wantValue(small, "a", 0)
+			s.wantValue(large, "b", 0)
+			s.wantValue(small, "c", 0)
+		}},
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	kindMethod   = 2
 	kindProperty = 10
 	kindSnippet  = 15
+	kindConstant = 21
 )
 
 // diagnostic is an error in a document.

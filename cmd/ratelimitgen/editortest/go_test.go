@@ -1,6 +1,7 @@
 package editortest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -20,8 +21,11 @@ const program = `package main
 
 import (
 	"example.com/app/limits"
+	plans "example.com/app/limits"
 	"` + modulePath + `/runtime"
 )
+
+var _ plans.Plan
 
 func main() {
 	limits := limits.New(new(runtime.MemStore))
@@ -70,14 +74,19 @@ func TestGoCompletesLimits(t *testing.T) {
 	}
 }
 
-// generated returns the docs of the exported methods in the generated code, each on one line.
+// generated returns the docs of the exported methods of Limits in the generated code, each on one line.
 func generated(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	require.NoError(t, err)
 	docs := map[string]string{}
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv == nil || !f.Name.IsExported() {
+			continue
+		}
+		// The methods of Plan have a receiver too.
+		if of, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok && fmt.Sprint(of.X) == "Limits" {
 			docs[f.Name.Name] = oneLine(f.Doc.Text())
 		}
 	}
@@ -104,6 +113,7 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"reservable", `limits.LLMTokens("red", "large").‸`, append(reserves, takes...)},
 		{"no maxReserved", `limits.FailedLogins("gopher").‸`, takes},
 		{"sliding window", "limits.Search(addr).‸", takes},
+		{"by plan", "limits.APICalls(7, plans.PlanPro).‸", takes},
 		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -146,6 +156,27 @@ func TestGoHoverOfVerbs(t *testing.T) {
 		d.change(typed(line))
 		assert.Contains(t, d.hover(), receiver)
 	}
+}
+
+// The constants of the plans are offered, each with its doc, where a plan is an argument.
+func TestGoCompletesPlans(t *testing.T) {
+	folder := app(t)
+	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits.APICalls(7, plans.Plan‸)"))
+	docs := map[string]string{}
+	for _, i := range d.complete() {
+		if i.Kind == kindConstant {
+			docs[i.Label] = oneLine(string(i.Documentation))
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"PlanFree":       "PlanFree is the plan free.",
+		"PlanPro":        "PlanPro is the plan pro.",
+		"PlanEnterprise": "PlanEnterprise is the plan enterprise.",
+	}, docs)
+	d.change(typed("limits.API‸Calls(7, plans.PlanPro)"))
+	shown := d.hover()
+	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) runtime.Limit")
+	assert.Contains(t, shown, "pro: Token bucket: 600 per minute, at most 1,000 at once.")
 }
 
 // methods returns the docs of the methods in a completion list, by name, and the names of the other items, without

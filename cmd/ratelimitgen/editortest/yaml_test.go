@@ -50,7 +50,7 @@ func TestYAMLCompletesFields(t *testing.T) {
 		// skeleton is the item that inserts all required fields at once.
 		skeleton string
 	}{
-		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "limits"}, []string{"rate"}, "Rate limits"},
+		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "plans", "limits"}, []string{"rate"}, "Rate limits"},
 		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
 			[]string{"doc", "key", "kind", "rate", "period", "capacity", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
 	} {
@@ -134,10 +134,12 @@ func TestYAMLProblems(t *testing.T) {
 		{"no rate", "kind: token bucket\nperiod: 1m", "sendMessage:", `Missing property "rate".`},
 		{"too low", "kind: token bucket\nrate: 0\nperiod: 1m", "rate: 0", "Value is below the minimum of 1."},
 		{"too high", limit + "shards: 1025", "shards: 1025", "Value is above the maximum of 1024."},
-		{"a fraction", "kind: token bucket\nrate: 1.5\nperiod: 1m", "rate: 1.5", "Incorrect type. Expected one of integer, string."},
-		{"no unit", "kind: token bucket\nrate: 10\nperiod: 60", "period: 60", `Incorrect type. Expected "string".`},
+		{"a fraction", "kind: token bucket\nrate: 1.5\nperiod: 1m", "rate: 1.5", "Incorrect type. Expected one of integer, string, object."},
+		{"no unit", "kind: token bucket\nrate: 10\nperiod: 60", "period: 60", "Incorrect type. Expected one of string, object."},
+		{"a map of periods of windows", "kind: fixed window\nrate: 10\nperiod: {free: 1m}", "period: {free: 1m}", "Windows have the same period for all plans."},
+		{"a plan's value", "kind: token bucket\nrate: {free: none}\nperiod: 1m", "rate: {free: none}", "Write a whole number of tokens, or unlimited."},
 		{"no such unit", "kind: token bucket\nrate: 10\nperiod: 60x", "period: 60x", "Write a duration such as 90s, 1h30m, 1d or 2w; " +
-			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); at most 3650d."},
+			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); at most 3650d; for a token bucket, also a map with one for each plan."},
 		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use."},
 		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
 		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
@@ -150,6 +152,39 @@ func TestYAMLProblems(t *testing.T) {
 			assert.Equal(t, [][2]string{{row.line, row.message}}, d.problems())
 		})
 	}
+}
+
+// With the schema that ratelimitgen schema prints for a file, the server completes the file's plans.
+func TestYAMLCompletesPlans(t *testing.T) {
+	editor, folder, _ := begin(t)
+	const file = modeline + "version: 1\nplans: [free, pro-yearly]\nlimits:\n  calls:\n    kind: token bucket\n    period: 1m\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "plans.yaml"), []byte(file+"    rate: 10\n"), 0o644))
+	schema := ratelimitgen(t, folder, "schema", "plans.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "limits.schema.json"), []byte(schema), 0o644))
+	d := editor.open(filepath.Join(folder, "plans.yaml"), "yaml", file+"    rate:\n      "+cursor)
+	offered := func() (labels []string) {
+		for _, i := range d.complete() {
+			if i.Kind == kindProperty {
+				labels = append(labels, i.Label)
+			}
+		}
+		return labels
+	}
+	assert.ElementsMatch(t, []string{"free", "pro-yearly"}, offered())
+	d.change(file + "    rate: 10\n    capacity:\n      free: 10\n      " + cursor + "\n")
+	assert.Equal(t, []string{"pro-yearly"}, offered())
+	d.change(file + "    rate: {free: " + cursor + "}\n")
+	var values []string
+	for _, i := range d.complete() {
+		values = append(values, i.Label)
+	}
+	assert.Contains(t, values, "unlimited")
+	d.change(file + "    rate: {free: 10, gold: 20}\n")
+	var messages []string
+	for _, p := range d.problems() {
+		messages = append(messages, p[1])
+	}
+	assert.ElementsMatch(t, []string{"Property gold is not allowed.", `Missing property "pro-yearly".`}, messages)
 }
 
 // The server finds the schema of a file of init in any folder and by any name.

@@ -2,21 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// exercise calls each method of a generated Limits with any key, and checks that it uses a policy that no other method
-// uses. The policies must be as described: one per line.
+// exercise calls each method of a generated Limits with any key, and with each plan if it takes one, and checks that it uses
+// a policy that no other call uses. The policies must be as described: one per line.
 func exercise(limits any, policies []*runtime.Policy, described string) {
-	left := map[string]*runtime.Policy{}
+	left := map[string][]*runtime.Policy{}
 	got := ""
 	for _, p := range policies {
-		left[p.Name] = p
+		left[p.Name] = append(left[p.Name], p)
 		must(p.Validate())
 		got += fmt.Sprintf("%+v\n", *p)
 	}
@@ -25,18 +28,23 @@ func exercise(limits any, policies []*runtime.Policy, described string) {
 	}
 	methods := reflect.ValueOf(limits)
 	for i := range methods.NumMethod() {
-		if name := methods.Type().Method(i).Name; name == "All" || name == "ReserveAll" || name == "WithTx" {
+		name := methods.Type().Method(i).Name
+		if name == "All" || name == "ReserveAll" || name == "WithTx" || isGroup(methods.Method(i)) {
 			continue
 		}
-		if isGroup(methods.Method(i)) {
-			continue
+		for plan := int64(1); ; plan++ {
+			balance, last := peek(methods.Method(i), plan)
+			// The policies of a limit are in the order of its plans.
+			if of := left[balance.Limit]; len(of) == 0 || capacity(of[0]) != balance.Capacity {
+				must(fmt.Errorf("%s uses the policy %q", name, balance.Limit))
+			}
+			if left[balance.Limit] = left[balance.Limit][1:]; len(left[balance.Limit]) == 0 {
+				delete(left, balance.Limit)
+			}
+			if last {
+				break
+			}
 		}
-		balance, err := peek(methods.Method(i))
-		must(err)
-		if p := left[balance.Limit]; p == nil || p.Mode != runtime.ModeOff && p.Capacity != balance.Capacity {
-			must(fmt.Errorf("%s uses the policy %q", methods.Type().Method(i).Name, balance.Limit))
-		}
-		delete(left, balance.Limit)
 	}
 	if len(left) > 0 {
 		must(fmt.Errorf("no methods use the policies %v", left))
@@ -49,12 +57,46 @@ func isGroup(method reflect.Value) bool {
 	return !peeks
 }
 
-func peek(method reflect.Value) (runtime.Balance, error) {
-	var key []reflect.Value
-	for i := range method.Type().NumIn() {
-		key = append(key, part(method.Type().In(i)))
+func capacity(p *runtime.Policy) int64 {
+	if p.Mode == runtime.ModeUnlimited || p.Mode == runtime.ModeOff {
+		return runtime.MaxTokens
 	}
-	handle := method.Call(key)[0].Interface().(interface {
+	return p.Capacity
+}
+
+// peek calls a method with any key and a plan, and reports whether no plan follows. The plans before and after them are
+// errors.
+func peek(method reflect.Value, plan int64) (b runtime.Balance, last bool) {
+	b, err := call(method, plan)
+	must(err)
+	if !takesPlan(method) {
+		return b, true
+	}
+	for _, none := range []int64{-1, 0, 1 << 40} {
+		if _, err := call(method, none); !errors.Is(err, runtime.ErrInvalidPlan) || !strings.Contains(err.Error(), strconv.Quote(b.Limit)) {
+			must(fmt.Errorf("the plan %d is not an error of the limit %q: %v", none, b.Limit, err))
+		}
+	}
+	_, err = call(method, plan+1)
+	return b, err != nil
+}
+
+func takesPlan(method reflect.Value) bool {
+	n := method.Type().NumIn()
+	return n > 0 && method.Type().In(n-1).Name() == "Plan"
+}
+
+func call(method reflect.Value, plan int64) (runtime.Balance, error) {
+	var arguments []reflect.Value
+	for i := range method.Type().NumIn() {
+		arguments = append(arguments, part(method.Type().In(i)))
+	}
+	if takesPlan(method) {
+		last := reflect.New(arguments[len(arguments)-1].Type()).Elem()
+		last.SetInt(plan)
+		arguments[len(arguments)-1] = last
+	}
+	handle := method.Call(arguments)[0].Interface().(interface {
 		Peek(context.Context) (runtime.Balance, error)
 	})
 	return handle.Peek(context.Background())

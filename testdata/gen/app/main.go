@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"example.com/app/groups"
 	"example.com/app/kinds"
+	"example.com/app/plans"
 )
 
 func main() {
@@ -24,6 +26,7 @@ func main() {
 	several(limits, ctx)
 	withoutStore(ctx)
 	grouped(groups.New(&runtime.MemStore{Clock: func() time.Time { return now }}), ctx)
+	byPlan(&runtime.MemStore{Clock: store.Clock}, ctx)
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
@@ -100,4 +103,42 @@ func grouped(limits *groups.Limits, ctx context.Context) {
 	fmt.Println(bulk.Delay(), err, bulk.LLMRequests.Remaining, bulk.Crawl.Cancel(ctx))
 	fmt.Println(limits.Everything("acme", "small").Wait(ctx))
 	fmt.Println(limits.ReserveAll(ctx, limits.Crawl().N(2), limits.Shared().Checked()))
+}
+
+func byPlan(store runtime.Store, ctx context.Context) {
+	limits := plans.New(store)
+	// One key has one count, whatever its plan.
+	fmt.Println(limits.Monthly("ann", "", "", plans.PlanFree).AllowN(ctx, 100))
+	fmt.Println(limits.Monthly("ann", "", "", plans.PlanFree).Allow(ctx))
+	fmt.Println(limits.APICalls(7, plans.PlanEnterprise).AllowN(ctx, 1_000_000))
+	r, err := limits.APICalls(7, plans.PlanFree).ReserveN(ctx, 25)
+	fmt.Println(r.Decision, err, r.Cancel(ctx))
+	fmt.Println(limits.All(ctx, limits.APICalls(7, plans.PlanEnterprise).N(1_000_000), limits.APICalls(8, plans.PlanFree), limits.APICalls(9, plans.PlanProYearly)))
+	fmt.Println(limits.All(ctx, limits.APICalls(8, plans.PlanFree), limits.APICalls(8, plans.PlanProYearly)))
+
+	// No request of an invalid plan is allowed.
+	var zero plans.Plan
+	_, err = limits.APICalls(7, zero).Allow(ctx)
+	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
+	_, err = limits.APICalls(7, zero).Reserve(ctx)
+	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), errors.Is(limits.Search(9).Wait(ctx), plans.ErrInvalidPlan))
+	_, err = limits.All(ctx, limits.SignUp(""), limits.APICalls(7, zero))
+	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
+	_, err = plans.New(nil).WithTx(nil).Monthly("", "", "", 9).Check(ctx)
+	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
+
+	// Text and back.
+	for _, plan := range plans.Plans() {
+		parsed, err := plans.ParsePlan(plan.String())
+		text, textErr := json.Marshal(map[plans.Plan]plans.Plan{plan: plan})
+		var again map[plans.Plan]plans.Plan
+		stored, valueErr := plan.Value()
+		var scanned plans.Plan
+		fmt.Println(plan, parsed == plan, string(text), json.Unmarshal(text, &again), again[plan] == plan, stored, scanned.Scan(stored), scanned == plan, errors.Join(err, textErr, valueErr))
+	}
+	fmt.Println(plans.ParsePlan("gold"))
+	_, err = json.Marshal(zero)
+	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), zero, plans.Plan(9))
+	kept := plans.PlanFree
+	fmt.Println(json.Unmarshal([]byte(`"Free"`), &kept), kept.Scan(nil), kept.Scan(int64(2)), kept)
 }

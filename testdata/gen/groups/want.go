@@ -45,7 +45,7 @@ var (
 	ErrLimited = runtime.ErrLimited
 	// ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help.
 	ErrExceedsCapacity = runtime.ErrExceedsCapacity
-	// ErrInvalidCount is returned for a count that is zero or negative.
+	// ErrInvalidCount is returned for a negative count.
 	ErrInvalidCount = runtime.ErrInvalidCount
 	// ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled.
 	ErrNotReserved = runtime.ErrNotReserved

@@ -10,7 +10,8 @@
 // accrued since the block was taken: a full bucket would have lost it, and otherwise more and more could be out at once. So a
 // block is best as large as what a process uses within Lease.For.
 //
-// Blocks are kept by the address of the policy: make a policy once, not for each request.
+// Blocks are kept by the address of the policy: make a policy once, not for each request. After a change of plan, a key has
+// another policy; its block of the old one is treated as if another process had it.
 //
 // Only plain takes and checks are answered from a block; Remaining is then the rest of the block. A request that needs all
 // tokens of the key, such as a reservation, a call with several requests, or a count above the block's, refunds the block
