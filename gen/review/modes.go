@@ -87,7 +87,9 @@ func enforcedAfter(was runtime.Mode) string {
 // modeNote says that the limit is not enforced, for a new limit or an edit of its other fields that has an effect on its
 // bounds.
 func modeNote(p pair, findings []Finding) []Note {
-	bounds := func(f Finding) bool { return slices.Contains(f.Classes, Loosened) || slices.Contains(f.Classes, Tightened) }
+	bounds := func(f Finding) bool {
+		return slices.Contains(f.Classes, Loosened) || slices.Contains(f.Classes, Tightened)
+	}
 	if p.new == nil || p.modesDiffer() || p.old != nil && !slices.ContainsFunc(findings, bounds) {
 		return nil
 	}
