@@ -19,6 +19,7 @@ import (
 var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
+	unknownLimit, unboundKeyPart, parameterType, cannotPass, takenAndChecked,
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
@@ -130,6 +131,7 @@ func (c checker) problems(schema, v any) (broken []string) {
 
 func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	object, isObject := v.(map[string]any)
+	list, isList := v.([]any)
 	text, isText := v.(string)
 	number, isNumber := v.(float64)
 	switch word {
@@ -157,6 +159,10 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 		return !isNumber || number >= want.(float64)
 	case "maximum":
 		return !isNumber || number <= want.(float64)
+	case "minItems":
+		return !isList || len(list) >= int(want.(float64))
+	case "items":
+		return !isList || !slices.ContainsFunc(list, func(one any) bool { return !c.valid(want, one) })
 	case "minProperties":
 		return !isObject || len(object) >= int(want.(float64))
 	case "maxProperties":
@@ -206,6 +212,10 @@ func isType(want, v any) bool {
 		return slices.ContainsFunc(several, func(one any) bool { return isType(one, v) })
 	}
 	switch v := v.(type) {
+	case nil:
+		return want == "null"
+	case []any:
+		return want == "array"
 	case map[string]any:
 		return want == "object"
 	case string:
