@@ -4,8 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +55,8 @@ func app(t *testing.T) string {
 // typed returns the program with a line inserted.
 func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
 
-// The completions after limits. are the limits, All and WithTx, each with its doc in the generated code.
+// The completions after limits. are the limits, the groups, All, ReserveAll and WithTx, each with its doc in the generated
+// code.
 func TestGoCompletesLimits(t *testing.T) {
 	folder := app(t)
 	offered := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits."+cursor)).complete()
@@ -64,20 +67,21 @@ func TestGoCompletesLimits(t *testing.T) {
 	assert.Equal(t, "FailedLogins bounds wrong passwords for one account. Token bucket: 10 per hour, at most 10 at once. "+
 		"Worst case: 20 in any hour.", docs["FailedLogins"])
 	for name, doc := range docs {
-		if name != "All" && name != "WithTx" {
+		// A group refers to its limits for the worst case.
+		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete"}, name) {
 			assert.Contains(t, doc, " Worst case: ", name)
 		}
 	}
 }
 
-// generated returns the docs of the exported methods in the generated code, each on one line.
+// generated returns the docs of the exported methods of Limits in the generated code, each on one line.
 func generated(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	require.NoError(t, err)
 	docs := map[string]string{}
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && types.ExprString(f.Recv.List[0].Type) == "*Limits" && f.Name.IsExported() {
 			docs[f.Name.Name] = oneLine(f.Doc.Text())
 		}
 	}
@@ -93,7 +97,7 @@ func oneLine(text string) string {
 // Each kind of handle has only the methods that work on it.
 func TestGoCompletesVerbs(t *testing.T) {
 	every := []string{"Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
-	takes := append([]string{"Allow", "AllowN", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
+	takes := append([]string{"Allow", "AllowN", "Check", "CheckN", "Require", "RequireN", "N", "Checked", "CheckedN"}, every...)
 	reserves := []string{"Reserve", "ReserveN"}
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
@@ -104,7 +108,8 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"reservable", "limits.SendMessage(7).‸", append(reserves, takes...)},
 		{"maxReserved: 0", `limits.FailedLogins("gopher").‸`, takes},
 		{"sliding window", "limits.Search(addr).‸", takes},
-		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
+		{"capacity: 0", "limits.ExportData(7).‸", append(append(reserves, "N"), every...)},
+		{"group", `limits.Complete("red", "large").‸`, []string{"Allow", "Check", "Require", "Reserve", "Wait"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d.change(typed(row.line))
