@@ -88,7 +88,7 @@ func declareLimits(file *jen.File, n names) {
 // type Limits runtime.Limiter
 func declareType(file *jen.File) {
 	file.Line()
-	comment(file, "Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.")
+	comment(file, "Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.")
 	file.Type().Id("Limits").Qual(runtimePath, "Limiter")
 }
 

@@ -180,7 +180,7 @@ func (h Handle) Reset(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and those of [Group] in [Limiter.do].
+// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
 func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.takeLocal(ctx, &q); ok {
 		return d, nil

@@ -33,6 +33,9 @@ bool), or a list of these if the key has several parts. key, count and reserve a
 is optional if LIMITS has only one, or with -limit, and plan with -plan. Other fields are ignored, unless one is nearly
 spelled like a field that is missing.
 
+limit may name a group: the line takes from all of its limits, or from none. Then key has the
+parameters of the group in their order, and count is the argument for the number of tokens.
+
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and
 shadowed (omitted unless only shadow mode has allowed it at once). csv has the same columns. The

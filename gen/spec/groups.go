@@ -158,7 +158,7 @@ var groupFields = []field[Group]{
 		accepts:   "a list of limits, or a map from limits to `{part: parameter}`",
 		absent:    "nothing is checked",
 		example:   "[suspended]",
-		schema:    membersSchema(nil),
+		schema:    membersSchema(false),
 		read:      (*parser).checks,
 		change:    groupChecksChanged,
 		effective: func(g *Group) string { return effectiveMembers(g.Checks) },
@@ -176,11 +176,11 @@ var groupFields = []field[Group]{
 	},
 }
 
-// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or nil.
-func membersSchema(n object) object {
-	binding := object{"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern}, "additionalProperties": partSchema}
-	if n != nil {
-		binding["properties"] = object{countPart: n}
+// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or false.
+func membersSchema(n any) object {
+	binding := object{
+		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern},
+		"properties": object{countPart: n}, "additionalProperties": partSchema,
 	}
 	return object{
 		"type":                 []string{"array", "object"},
