@@ -170,8 +170,8 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	return Answer{Decisions: decisions}, true
 }
 
-// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take, and those for
-// one name must have equal policies.
+// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take, those for one
+// name must have equal policies, and those for one key the same zone and anniversary.
 func refuseTogether(q *Request, all []Request) error {
 	if len(all) > 1 && q.Op != Take {
 		return fmt.Errorf("%w: a call with several requests must contain only Take, not %v", ErrInvalidCall, q.Op)
@@ -180,6 +180,9 @@ func refuseTogether(q *Request, all []Request) error {
 		other := all[i].Policy
 		if q.Policy != other && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
 			return fmt.Errorf("%w: two different policies have this name", ErrInvalidCall)
+		}
+		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.sameWindows(&all[i]) {
+			return fmt.Errorf("%w: one key has two time zones or anniversaries", ErrInvalidCall)
 		}
 	}
 	return nil
@@ -209,7 +212,7 @@ func (b *Batch) decide(q Request, earlier []Request, now int64) (d Decision, ok 
 		return Decision{}, true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
-	b.rule = q.Policy.Rule(q.Key)
+	b.rule = q.rule()
 	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
 	if err := whole.refuse(&q); err != nil {

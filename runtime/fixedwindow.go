@@ -3,7 +3,8 @@ package runtime
 import "math"
 
 // fixedWindow is the algorithm of [FixedWindow]: tokens accrue up to the start of the current window, so that each new
-// window grants rate of them. Windows are aligned to the rule's phase, or start at a key's first use.
+// window grants rate of them. Windows are aligned to the rule's phase, or to a
+// calendar, or start at a key's first use.
 type fixedWindow struct{}
 
 func (fixedWindow) problem(*Policy) string { return "" }
@@ -20,6 +21,8 @@ func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 // one has ended, that is now: a request at this instant would start a window.
 func (fixedWindow) currentStart(r *Rule, s State, now int64) int64 {
 	switch {
+	case r.calendar.exist():
+		return r.calendarStart(s, now)
 	case !r.FirstUse:
 		return r.windowStart(now)
 	case s.Exists && now < addSaturating(s.TS, r.Period):
@@ -46,13 +49,11 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 	start := f.currentStart(r, s, now)
 	from := takenAt
 	switch {
-	case r.FirstUse && start <= takenAt:
+	case start <= takenAt:
 		return count
 	case r.FirstUse:
 		// The start of that window is no longer stored. It was less than a period before.
 		from -= r.Period
-	case r.windowStart(takenAt) == start:
-		return count
 	default:
 		from = r.windowStart(takenAt)
 	}
@@ -66,7 +67,10 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
 	accrued := f.accrue(r, s, now)
 	lacking := need - accrued.Value
-	if !r.FirstUse {
+	switch {
+	case r.calendar.exist():
+		return r.calendarDue(s, accrued, now, need), 1
+	case !r.FirstUse:
 		return r.nextStart(accrued.TS, lacking), r.Period
 	}
 	// Nothing is granted before the current window has ended, however soon the tokens would accrue.
@@ -93,12 +97,19 @@ func (f fixedWindow) full(r *Rule, s State, now int64) bool {
 }
 
 func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
-	if r.FirstUse {
+	switch {
+	case r.FirstUse:
 		return math.MaxInt64
+	case r.calendar.exist():
+		return r.calendar.next(at)
 	}
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
 func (fixedWindow) accruesTo(r *Rule, now int64) (int64, bool) {
-	return r.windowStart(now), !r.FirstUse
+	// The windows of a calendar are counted by rounding, which the statement does not do.
+	if r.FirstUse || r.calendar.exist() {
+		return 0, false
+	}
+	return r.windowStart(now), true
 }

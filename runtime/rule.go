@@ -71,6 +71,8 @@ type Rule struct {
 	Kind Kind
 	// FirstUse says that windows begin at a request, not at Phase.
 	FirstUse bool
+	// calendar has the windows of the policy's Calendar. Phase is then 0.
+	calendar calendarWindows
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -90,8 +92,11 @@ func (p *Policy) Rule(key string) Rule {
 	if p.MaxReserved == Unbounded {
 		r.Debt = endless
 	}
+	switch {
+	case p.Calendar.Unit != 0:
+		r.calendar = p.Calendar.windowsOf()
 	// A bucket has no use for the hash, which is the most expensive part of a rule.
-	if p.Kind.Windowed() {
+	case p.Kind.Windowed():
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
 	return r
@@ -165,7 +170,12 @@ func (r *Rule) Full(s State, now int64) bool {
 func (r *Rule) WindowEnd(at int64) int64 { return r.Kind.algorithm().windowEnd(r, at) }
 
 // windowStart returns the start of the window that contains the instant at.
-func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
+func (r *Rule) windowStart(at int64) int64 {
+	if r.calendar.exist() {
+		return r.calendar.start(at)
+	}
+	return at - floorMod(at-r.Phase, r.Period)
+}
 
 // enough reports whether s has need tokens at the instant at.
 func (r *Rule) enough(s State, at int64, need float64) bool {
@@ -221,8 +231,11 @@ func (r *Rule) accrueTo(s State, t int64) State {
 	return State{Value: min(r.Capacity, s.Value+r.accrued(s.TS, t)), TS: t, Exists: true}
 }
 
-// accrued returns rate * elapsed / period for the time between two instants.
+// accrued returns rate * elapsed / period for the time between two instants, and for a calendar rate times its windows.
 func (r *Rule) accrued(from, to int64) float64 {
+	if r.calendar.exist() {
+		return float64(float64(r.windows(from, to)) * r.Rate)
+	}
 	elapsed, period := uint64(to-from), uint64(r.Period)
 	// Whole periods are counted as integers, so that n windows grant exactly n times the rate.
 	whole := float64(elapsed/period) * r.Rate

@@ -29,6 +29,8 @@ type block struct {
 	end, endByStore time.Time
 	// takenAt is when the block was taken, by the backend's clock, in nanoseconds since 1970 UTC.
 	takenAt int64
+	// calendar is the request for the block, of which the refund repeats the zone and the anniversary.
+	calendar runtime.Request
 }
 
 // lasts reports whether the block can still be spent.
@@ -77,7 +79,9 @@ func (k *key) endWithRefund() []runtime.Call {
 	if left == 0 {
 		return nil
 	}
-	return []runtime.Call{k.call(runtime.Request{Op: runtime.Refund, Count: left, TakenAt: b.takenAt})}
+	return []runtime.Call{k.call(runtime.Request{
+		Op: runtime.Refund, Count: left, TakenAt: b.takenAt, Zone: b.calendar.Zone, Anniversary: b.calendar.Anniversary,
+	})}
 }
 
 func (k *key) call(q runtime.Request) runtime.Call {
