@@ -188,12 +188,13 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if !e.again {
 		p.limitName(e)
 	}
-	p.limit, p.impliesPeriod = label(e.name), false
+	p.limit, p.impliesPeriod, p.calendarStart = label(e.name), false, calendarStart{}
 	defer func() { p.limit = "" }()
 	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
 	if !ok {
 		return limit
 	}
+	p.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
@@ -230,6 +231,7 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry) {
 		return
 	}
 	policy := &limit.Policy
+	p.settleCalendar(policy, given)
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
 	}

@@ -55,10 +55,10 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		lease:  bucketLeaseWords,
 		within: withinBucket,
-		refusals: []refusal{{
+		refusals: append([]refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
-		}},
+		}}, calendarRefusals("A token bucket")...),
 	},
 	runtime.FixedWindow: {
 		grants: "all at the start of each period",
@@ -83,7 +83,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		lease:  windowLeaseWords,
 		within: withinSliding,
-		refusals: []refusal{
+		refusals: append([]refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
 				schema: false, hint: "A sliding window's capacity is its rate.",
@@ -98,8 +98,22 @@ var algorithms = map[runtime.Kind]algorithm{
 				message: "a sliding window cannot start at first use", help: "give an instant or an offset, or leave start out",
 				schema: object{"not": object{"const": firstUse}},
 			},
-		},
+		}, calendarRefusals("A sliding window")...),
 	},
+}
+
+// calendarRefusals refuse the calendar units of a fixed window.
+func calendarRefusals(kind string) []refusal {
+	const help = "use a fixed window, or a period of fixed length such as 30d"
+	lower := strings.ToLower(kind[:1]) + kind[1:]
+	return []refusal{
+		{
+			field: "period", applies: func(p *runtime.Policy) bool { return p.Calendar.Unit != 0 },
+			message: lower + " has a period of fixed length", help: help,
+			schema: object{"not": object{"pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
+		},
+		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
+	}
 }
 
 // algorithmOf returns the entry of a kind. A kind without one must not be described as another one.
@@ -158,7 +172,7 @@ func meantKind(text string) string {
 }
 
 func perPeriod(p *runtime.Policy) string {
-	return fmt.Sprintf("%s per %s", words.Number(p.Rate), words.Period(p.Period))
+	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))
 }
 
 // bucketLeaseWords is the formula of [withinBucket] for any time t.
@@ -235,7 +249,10 @@ func withinBucket(p *runtime.Policy, t int64) int64 {
 }
 
 func withinFixed(p *runtime.Policy, t int64) int64 {
-	if p.Start.FirstUse() {
+	switch {
+	case p.Calendar.Unit != 0:
+		return withinCalendar(p, t)
+	case p.Start.FirstUse():
 		return withinFirstUse(p, t)
 	}
 	period := int64(p.Period)

@@ -45,6 +45,10 @@ type parser struct {
 	// impliesPeriod is set if the rate of the current limit is "10 per minute" or the like: its diagnostic covers the
 	// missing period.
 	impliesPeriod bool
+	// calendarStart is the start of the current limit in the words of a calendar, and gaveZone is set if the limit has a
+	// zone, valid or not.
+	calendarStart calendarStart
+	gaveZone      bool
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string

@@ -26,6 +26,9 @@ func (l *Limit) Words() (sentences []string) {
 func (l *Limit) WorstCase() string {
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
+		if p.Calendar.Unit != 0 {
+			return calendarWorstCase(p)
+		}
 		return fmt.Sprintf("Worst case: %s in any %s", orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
@@ -82,6 +85,8 @@ func startWords(l *Limit) []string {
 	switch {
 	case !p.Kind.Windowed():
 		return nil
+	case p.Calendar.Unit != 0:
+		return calendarWords(p.Calendar)
 	case p.Start.FirstUse():
 		return []string{"A window begins at the first request after the previous window has ended."}
 	case !aligned && len(l.Key) == 0:
