@@ -600,5 +600,9 @@ func calendarWorstCase(p *runtime.Policy) string {
 	if p.Reserves() || p.MaxReserved > 0 {
 		return "Worst case: " + around
 	}
-	return fmt.Sprintf("Worst case: %s in each calendar %s, and %s", words.Number(p.Capacity), calendarPeriod(p.Calendar), around)
+	each := "calendar " + p.Calendar.Unit.String()
+	if p.Calendar.Count > 1 {
+		each = "window"
+	}
+	return fmt.Sprintf("Worst case: %s in each %s, and %s", words.Number(p.Capacity), each, around)
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -55,6 +56,12 @@ func peek(method reflect.Value) (runtime.Balance, error) {
 func part(of reflect.Type) reflect.Value {
 	if of == reflect.TypeFor[netip.Addr]() {
 		return reflect.ValueOf(netip.IPv4Unspecified())
+	}
+	switch of {
+	case reflect.TypeFor[time.Time]():
+		return reflect.ValueOf(time.Date(2024, 1, 31, 12, 0, 0, 0, time.UTC))
+	case reflect.TypeFor[*time.Location]():
+		return reflect.ValueOf(time.UTC)
 	}
 	return reflect.Zero(of)
 }
