@@ -160,7 +160,7 @@ func pages(t *testing.T, color bool) (all string) {
 	var out bytes.Buffer
 	limits := limitsForTest(t)
 	for _, l := range limits {
-		require.NoError(t, WriteLimit(&out, "limits.yaml", l, color))
+		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, color))
 	}
 	for _, id := range IDs() {
 		require.NoError(t, WriteID(&out, id, color))
@@ -241,7 +241,7 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
 	l := &spec.Limit{Policy: runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1}, Doc: "a\x1b[31m\u202e\xffb\nc"}
-	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, false))
+	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, time.Time{}, false))
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
@@ -253,7 +253,7 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
 		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
-			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, false))
+			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, time.Time{}, false))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
 	}
@@ -269,7 +269,7 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	}
 	page := func(p runtime.Policy) string {
 		var out bytes.Buffer
-		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, false))
+		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, time.Time{}, false))
 		return out.String()
 	}
 	before := page(base)

@@ -67,7 +67,7 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 	rows := [][]string{{"limit", "key", "kind", "rate", "at once"}}
 	for _, l := range file.Limits {
 		policy := &l.Policy
-		rate := words.Number(policy.Rate) + " per " + words.Period(policy.Period)
+		rate := words.Number(policy.Rate) + " per " + spec.PeriodOf(policy)
 		rows = append(rows, []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, words.Number(policy.Capacity)})
 	}
 	// A line that is too long loses letters of the keys first, then of the rates. The names are cut last, because the

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"math"
@@ -560,6 +561,43 @@ func dayOfMonths(months int64, first int) int64 {
 	return begin.Unix()/int64(words.Day/time.Second) + int64(min(first, last))
 }
 
+// WindowStarts returns an instant at which a window begins, or for a calendar those of 400 windows, which differ in length.
+func WindowStarts(p *runtime.Policy) []int64 {
+	rule := p.Rule("")
+	if p.Calendar.Unit == 0 {
+		return []int64{rule.Phase}
+	}
+	starts := make([]int64, 400)
+	at := time.Date(2023, time.December, 31, 0, 0, 0, 0, time.UTC).UnixNano()
+	for i := range starts {
+		at = rule.WindowEnd(at)
+		starts[i] = at
+	}
+	return starts
+}
+
+// LongestWindow returns the start of the longest of the windows that begin at [WindowStarts].
+func LongestWindow(p *runtime.Policy) int64 {
+	rule := p.Rule("")
+	return slices.MaxFunc(WindowStarts(p), func(a, b int64) int { return cmp.Compare(rule.WindowEnd(a)-a, rule.WindowEnd(b)-b) })
+}
+
+// Interval returns the period of a policy or, for a calendar, the longest interval in which at most one window begins after
+// the first instant.
+func Interval(p *runtime.Policy) time.Duration {
+	if p.Calendar.Unit == 0 {
+		return p.Period
+	}
+	span := ShortestSpan(p.Calendar, 1)
+	if span > 2*words.Day {
+		span = span.Truncate(words.Day)
+	}
+	return span
+}
+
+// StartWords describes when the windows of the limit begin.
+func (l *Limit) StartWords() []string { return startWords(l) }
+
 // withinCalendar is [Within] for windows of a calendar: the tokens left over from the window before the interval, and those
 // of each window that begins in it.
 func withinCalendar(p *runtime.Policy, t int64) int64 {
@@ -591,11 +629,7 @@ func mostWindows(c runtime.Calendar, t time.Duration) int64 {
 
 // calendarWorstCase describes the worst case of a calendar's windows: in each of them, and around the start of one.
 func calendarWorstCase(p *runtime.Policy) string {
-	// Longer intervals can contain the starts of two windows.
-	span := ShortestSpan(p.Calendar, 1)
-	if span > 2*words.Day {
-		span = span.Truncate(words.Day)
-	}
+	span := Interval(p)
 	around := fmt.Sprintf("%s in any %s", orUncountable(Within(p, span)), words.Period(span))
 	if p.Reserves() || p.MaxReserved > 0 {
 		return "Worst case: " + around

@@ -235,11 +235,15 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	}
 	rule := p.Rule("")
 	// The zero State is a full key, which can reserve the most.
-	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
-	if err != nil {
-		panic("spec: a full key refuses its largest reservation: " + err.Error())
+	longest := time.Duration(0)
+	for _, start := range WindowStarts(p) {
+		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
+		if err != nil {
+			panic("spec: a full key refuses its largest reservation: " + err.Error())
+		}
+		longest = max(longest, d.Delay)
 	}
-	return d.Delay
+	return longest
 }
 
 func withinBucket(p *runtime.Policy, t int64) int64 {
