@@ -76,7 +76,7 @@ func TestWindowEdgeNumberIsReached(t *testing.T) {
 			continue
 		}
 		rule, state := p.Rule("key"), runtime.State{}
-		edge := rule.Phase + 5*rule.Period
+		edge := rule.WindowEnd(rule.Phase + 5*rule.Period - 1)
 		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
 		assert.Equal(t, review.Within(spec.Unreserved(&p), 1), sum, p.Name)
 		reached++
@@ -120,10 +120,9 @@ func TestReservingAgreesWithStore(t *testing.T) {
 		if !p.Reserves() {
 			continue
 		}
-		rule := p.Rule("")
-		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, rule.Phase) }}
+		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, spec.LongestWindow(&p)) }}
 		decide := func(q runtime.Request) runtime.Decision {
-			q.Policy = &p
+			q.Policy, q.Zone, q.Anniversary = &p, time.UTC, runtime.Date{Year: 1970, Month: time.January, Day: 1}
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 			require.NoError(t, err)
 			require.NoError(t, answers[0].Err)
@@ -272,12 +271,18 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, time.Time{}, false))
 		return out.String()
 	}
-	before := page(base)
+	calendar := base
+	calendar.Calendar = runtime.Calendar{Unit: runtime.Month, Count: 2, Zone: "UTC", From: runtime.Date{Year: 2024, Month: time.April, Day: 6}}
+	calendar.Period = calendar.Calendar.Period()
 	for _, name := range fieldNames(reflect.TypeFor[runtime.Policy](), "") {
 		if notExplained[name] != "" {
 			continue
 		}
 		edited := base
+		if strings.HasPrefix(name, "Calendar.") {
+			edited = calendar
+		}
+		before := page(edited)
 		editField(t, &edited, name)
 		assert.True(t, before != page(edited), "explain prints the same for every value of runtime.Policy.%s: "+
 			"add a sentence to Limit.Words in gen/spec or a paragraph to WriteLimit, or a reason to notExplained", name)
@@ -311,6 +316,12 @@ func editField(t *testing.T, p *runtime.Policy, name string) {
 		return
 	case "Start":
 		p.Start = runtime.StartOffset(time.Second)
+		return
+	case "Calendar.Zone":
+		p.Calendar.Zone = "Europe/Berlin"
+		return
+	case "Calendar.At":
+		p.Calendar.At = time.Hour
 		return
 	}
 	field := reflect.ValueOf(p).Elem()

@@ -48,6 +48,6 @@ func (p *page) windows(policy *runtime.Policy, after time.Time) {
 		rows = append(rows, []string{begins.Format("Mon 2006-01-02 15:04 -07:00"), words.Duration(time.Duration(end - start))})
 		start = end
 	}
-	fmt.Fprintf(p, "  %snext windows%s, after %s:%s\n", p.ink.Bold, key, after.In(zone).Format("2006-01-02 15:04 -07:00"), p.ink.Off)
+	p.paragraph("windows", fmt.Sprintf("the next %d after %s%s", nextWindows, after.In(zone).Format("2006-01-02 15:04 -07:00"), key))
 	p.WriteString(cells.Table(rows, "lr", indent))
 }

@@ -26,13 +26,13 @@ func unitChanged(p pair) bool { return hasCalendar(&p.old.Policy) != hasCalendar
 // period.
 func judgeZone(j *judgement, p pair, _ []spec.Change) {
 	old, new := &p.old.Policy, &p.new.Policy
-	if !hasCalendar(old) || !hasCalendar(new) {
+	j.class(StoredState)
+	if unitChanged(p) {
 		return
 	}
 	j.compareRules(old, p.withOneChange(func(policy *runtime.Policy) {
 		policy.Calendar.Zone, policy.Calendar.ZonePerKey = new.Calendar.Zone, new.Calendar.ZonePerKey
 	}))
-	j.class(StoredState)
 	j.note(Rule, "Windows begin by the clocks of %s, before of %s.", zoneInWords(new.Calendar), zoneInWords(old.Calendar))
 	noteParameter(j, p, old.Calendar.ZonePerKey, new.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
 }
@@ -59,13 +59,13 @@ func noteParameter(j *judgement, p pair, was, is bool, what string) {
 // judgeCalendarStart judges another start of a calendar.
 func judgeCalendarStart(j *judgement, p pair) {
 	old, new := &p.old.Policy.Calendar, &p.new.Policy.Calendar
-	if old.Unit == 0 || new.Unit == 0 {
-		return // judged with the period
+	j.class(StoredState)
+	if unitChanged(p) {
+		return
 	}
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
 		policy.Calendar.From, policy.Calendar.At, policy.Calendar.Anniversary = new.From, new.At, new.Anniversary
 	}))
-	j.class(StoredState)
 	for _, sentence := range p.new.StartWords() {
 		j.note(Rule, "%s", sentence)
 	}

@@ -12,13 +12,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Trace reads requests in JSON Lines, one per line, in order of time:
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 //
-// Only at is required: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
+// Only at is required, and zone or anniversary for a limit whose calendar has one per key. at is an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
 type Trace struct {
@@ -295,7 +297,16 @@ func requestRow(l *Line, key string) []string {
 		escapeFormula(key),
 		strconv.FormatInt(l.Count, 10),
 		strconv.FormatBool(l.Reserve),
+		escapeFormula(l.Zone),
+		dateOrEmpty(l.Anniversary),
 	}
+}
+
+func dateOrEmpty(d runtime.Date) string {
+	if (d == runtime.Date{}) {
+		return ""
+	}
+	return d.String()
 }
 
 // row returns the columns of an answer, which are empty where JSONL omits the field.

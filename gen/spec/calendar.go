@@ -496,9 +496,17 @@ func halfInWords(c runtime.Calendar) string {
 	return words.Duration(half)
 }
 
-// maxClockChange is how much closer in time two windows of a zone can begin than their days are apart: half a day.
-// Clocks have never changed by more, except where a zone has skipped a whole day, which has no window.
-const maxClockChange = 12 * time.Hour
+// maxClockChange is how much closer in time two windows of a zone can begin than their days are apart: a day, which some
+// zones have skipped. Windows of a day begin at least half a day apart, because a skipped day has no window.
+func maxClockChange(c runtime.Calendar) time.Duration {
+	switch {
+	case c.Zone == "UTC":
+		return 0
+	case c.Unit == runtime.Day:
+		return words.Day / 2
+	}
+	return words.Day
+}
 
 // ShortestSpan returns how far apart the starts of two windows of a calendar are at least, if n windows begin after one
 // and up to the other, and the zone and the anniversary of the key remain the same.
@@ -519,11 +527,7 @@ func ShortestSpan(c runtime.Calendar, n int64) time.Duration {
 	if days >= math.MaxInt64/int64(words.Day) {
 		return math.MaxInt64
 	}
-	span := time.Duration(days) * words.Day
-	if c.Zone != "UTC" {
-		span -= maxClockChange
-	}
-	return span
+	return time.Duration(days)*words.Day - maxClockChange(c)
 }
 
 var shortest sync.Map
