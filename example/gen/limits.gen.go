@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/netip"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -229,6 +230,26 @@ var policyPartnerQuota = runtime.Policy{
 	Start:       runtime.StartAt(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)),
 }
 
+// MonthlyReports is the quota of reports in one partner's billing month.
+//
+// Fixed window: 100,000 per month.
+// Callers may reserve any number of tokens ahead.
+// Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days without reservations, which have no bound.
+func (l *Limits) MonthlyReports(partner string) runtime.ReservableLimit {
+	return l.limiter().Reservable(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
+}
+
+var policyMonthlyReports = runtime.Policy{
+	Name:        "monthlyReports",
+	Kind:        runtime.FixedWindow,
+	Rate:        100_000,
+	Period:      2629746 * time.Second,
+	Capacity:    100_000,
+	MaxReserved: runtime.Unbounded,
+	Calendar:    runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}},
+}
+
 // DailyDigest bounds the digests that one user is sent.
 //
 // Fixed window: 1 per day.
@@ -300,6 +321,7 @@ func Policies() []*runtime.Policy {
 		&policyLLMRequests,
 		&policyLLMTokens,
 		&policyPartnerQuota,
+		&policyMonthlyReports,
 		&policyDailyDigest,
 		&policySMSCode,
 		&policyExportData,

@@ -498,14 +498,16 @@ func halfInWords(c runtime.Calendar) string {
 
 // maxClockChange is how much closer in time two windows of a zone can begin than their days are apart: a day, which some
 // zones have skipped. Windows of a day begin at least half a day apart, because a skipped day has no window.
-func maxClockChange(c runtime.Calendar) time.Duration {
+func maxClockChange(c runtime.Calendar, n int64) time.Duration {
 	switch {
 	case c.Zone == "UTC":
 		return 0
 	case c.Unit == runtime.Day:
 		return words.Day / 2
+	case n == 1:
+		return words.Day
 	}
-	return words.Day
+	return words.Day + 2*time.Hour // and in another window, the clock has been put forward
 }
 
 // ShortestSpan returns how far apart the starts of two windows of a calendar are at least, if n windows begin after one
@@ -527,7 +529,7 @@ func ShortestSpan(c runtime.Calendar, n int64) time.Duration {
 	if days >= math.MaxInt64/int64(words.Day) {
 		return math.MaxInt64
 	}
-	return time.Duration(days)*words.Day - maxClockChange(c)
+	return time.Duration(days)*words.Day - maxClockChange(c, n)
 }
 
 var shortest sync.Map
