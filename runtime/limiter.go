@@ -223,6 +223,9 @@ func (h Handle) complete(q *Request) error {
 		return h.wrap(err)
 	}
 	q.Policy, q.Key = h.policy, h.key.text
+	if problem := h.key.completeCalendar(q); problem != "" {
+		return h.wrap(fmt.Errorf("%w: %s", ErrInvalidKey, problem))
+	}
 	return nil
 }
 

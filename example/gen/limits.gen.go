@@ -11,6 +11,7 @@ import (
 	"database/sql/driver"
 	"net/netip"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -301,6 +302,24 @@ var policyPartnerQuota = runtime.Policy{
 	Start:    runtime.StartAt(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)),
 }
 
+// MonthlyReports is the quota of reports in one partner's billing month.
+//
+// Fixed window: 100,000 per month.
+// Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days.
+func (l *Limits) MonthlyReports(partner string) runtime.Limit {
+	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
+}
+
+var policyMonthlyReports = runtime.Policy{
+	Name:     "monthlyReports",
+	Kind:     runtime.FixedWindow,
+	Rate:     100_000,
+	Period:   2629746 * time.Second,
+	Capacity: 100_000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}},
+}
+
 // DailyDigest bounds the digests that one user is sent.
 //
 // Fixed window: 1 per day.
@@ -499,6 +518,7 @@ func Policies() []*runtime.Policy {
 		&policyLLMRequests,
 		&policyLLMTokens,
 		&policyPartnerQuota,
+		&policyMonthlyReports,
 		&policyDailyDigest,
 		&policySMSCode,
 		&policyExportData,

@@ -26,7 +26,7 @@ var beyondSchema = []*Rule{
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
 // And in a schema, 10.0 equals 10.
-var partlyInSchema = []*Rule{badVersion, notWhole, outOfRange, badDuration, badStart}
+var partlyInSchema = []*Rule{badVersion, notWhole, outOfRange, badDuration, badStart, notForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {

@@ -162,7 +162,7 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {
 			return s.answer(d), nil
 		}
-		t := s.renew(ctx, id{q.Policy, q.Key})
+		t := s.renew(ctx, q)
 		if t == nil {
 			break
 		}
