@@ -193,9 +193,10 @@ var policySendMessage = runtime.Policy{
 // Each key's windows begin at a fixed offset derived from the key.
 // If the store fails or takes longer than 250ms, requests are allowed and not counted.
 // A process repeats a denial from its memory for at most 1s.
+// Of an IPv6 address, the first 64 bits of addr count.
 // Worst case: 10 in any minute.
 func (l *Limits) Search(addr netip.Addr) runtime.Limit {
-	return l.limiter().Limit(&policySearch, runtime.KeyOf(runtime.Addr(addr)))
+	return l.limiter().Limit(&policySearch, runtime.KeyOf(runtime.AddrPrefix(addr, 64)))
 }
 
 var policySearch = runtime.Policy{
@@ -291,7 +292,9 @@ var policyPartnerQuota = runtime.Policy{
 //
 // Fixed window: 1 per day.
 // Windows begin at 06:30 UTC.
-// Worst case: 2 in any day.
+// Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.
+// If the store fails, requests are allowed and not counted.
+// Worst case, if it were enforced: 2 in any day.
 func (l *Limits) DailyDigest(userID string) runtime.Limit {
 	return l.limiter().Limit(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
 }
@@ -303,6 +306,7 @@ var policyDailyDigest = runtime.Policy{
 	Period:   24 * time.Hour,
 	Capacity: 1,
 	Start:    runtime.StartOffset(390 * time.Minute),
+	Mode:     runtime.ModeShadow,
 }
 
 // SMSCode bounds the codes that are sent to one telephone number.
@@ -310,9 +314,10 @@ var policyDailyDigest = runtime.Policy{
 // Fixed window: 3 per 10 minutes.
 // A window begins at the first request after the previous window has ended.
 // A decision waits until the database has written the counts to disk.
+// Only a SHA-256 of number is stored.
 // Worst case: 6 in any 10 minutes.
 func (l *Limits) SMSCode(number string, resend bool) runtime.Limit {
-	return l.limiter().Limit(&policySMSCode, runtime.KeyOf(runtime.String(number), runtime.Bool(resend)))
+	return l.limiter().Limit(&policySMSCode, runtime.KeyOf(runtime.Hashed(number), runtime.Bool(resend)))
 }
 
 var policySMSCode = runtime.Policy{

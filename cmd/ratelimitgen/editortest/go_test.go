@@ -110,8 +110,8 @@ func TestGoCompletesVerbs(t *testing.T) {
 		name, line string
 		verbs      []string
 	}{
-		{"reservable", "limits.SendMessage(7).‸", append(reserves, takes...)},
-		{"maxReserved: 0", `limits.FailedLogins("gopher").‸`, takes},
+		{"reservable", `limits.LLMTokens("red", "large").‸`, append(reserves, takes...)},
+		{"no maxReserved", `limits.FailedLogins("gopher").‸`, takes},
 		{"sliding window", "limits.Search(addr).‸", takes},
 		{"by plan", "limits.APICalls(7, plans.PlanPro).‸", takes},
 		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
@@ -149,9 +149,9 @@ func TestGoHoverOfVerbs(t *testing.T) {
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
 	for line, receiver := range map[string]string{
-		"limits.SendMessage(7).Al‸low(nil)":   "func (l runtime.Limit) Allow(",
-		"limits.SendMessage(7).Res‸erve(nil)": "func (l runtime.ReservableLimit) Reserve(",
-		"limits.ExportData(7).Pe‸ek(nil)":     "func (h runtime.Handle) Peek(",
+		"limits.SendMessage(7).Al‸low(nil)":      "func (l runtime.Limit) Allow(",
+		`limits.LLMTokens("", "").Res‸erve(nil)`: "func (l runtime.ReservableLimit) Reserve(",
+		"limits.ExportData(7).Pe‸ek(nil)":        "func (h runtime.Handle) Peek(",
 	} {
 		d.change(typed(line))
 		assert.Contains(t, d.hover(), receiver)

@@ -85,9 +85,11 @@ func TestYAMLCompletesValues(t *testing.T) {
 		values []string
 	}{
 		{"kind: ‸", []string{"token bucket", "fixed window", "sliding window"}},
+		{"mode: ‸", []string{"enforce", "shadow", `"off"`, "block"}},
+		{"maxReserved: ‸", []string{"100", "unbounded", "0"}},
 		{"onError: ‸", []string{"closed", "open"}},
 		{"start: ‸", []string{"first use", "0"}},
-		{"key: {userID: ‸}", []string{"string", "bool", "int", "int64", "uint64", "netip.Addr"}},
+		{"key: {userID: ‸}", []string{"string", "hashed string", "bool", "int", "int64", "uint64", "netip.Addr", "netip.Addr/64"}},
 	} {
 		name, _, _ := strings.Cut(row.text, ":")
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +113,7 @@ func TestYAMLHover(t *testing.T) {
 		"rate":        "How many tokens are granted per `period`.",
 		"key":         "Every part becomes a parameter of the method.",
 		"capacity":    "Default: `rate`.",
-		"maxReserved": "0 means none.",
+		"maxReserved": "With 0, the limit has no method `Reserve`.",
 	}
 	for name, f := range s.Definitions.Limit.Properties {
 		require.Contains(t, text, "\n    "+name+":")
