@@ -72,7 +72,7 @@ func TestGoCompletesLimits(t *testing.T) {
 	for name, doc := range docs {
 		// A group refers to its limits for the worst case.
 		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete"}, name) {
-			assert.Contains(t, doc, " Worst case: ", name)
+			assert.Contains(t, doc, " Worst case", name)
 		}
 	}
 }
