@@ -48,7 +48,7 @@ func isDefault(name string, value reflect.Value) bool {
 // literal is the value of a field, as people would write it.
 func literal(name string, value reflect.Value) *jen.Statement {
 	switch v := value.Interface().(type) {
-	case string, int:
+	case string, int, bool:
 		return jen.Lit(v)
 	case int64:
 		if name == "MaxReserved" && v == runtime.Unbounded {

@@ -38,15 +38,15 @@ type algorithm interface {
 var kinds [endOfKinds]kind = [...]kind{
 	TokenBucket:   {name: "token bucket", linear: true, windowed: false, algorithm: tokenBucket{}},
 	FixedWindow:   {name: "fixed window", linear: true, windowed: true, algorithm: fixedWindow{}},
-	SlidingWindow: {name: "sliding window", linear: false, windowed: true, algorithm: slidingWindow{}},
+	SlidingWindow: {name: "sliding window", linear: false, windowed: true, precise: true, algorithm: slidingWindow{}},
 }
 
-// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and the
-// arithmetic.
+// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], whether a
+// policy of the kind can be Precise, and the arithmetic.
 type kind struct {
-	name             string
-	linear, windowed bool
-	algorithm        algorithm
+	name                      string
+	linear, windowed, precise bool
+	algorithm                 algorithm
 }
 
 // algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
@@ -71,6 +71,8 @@ type Rule struct {
 	Kind Kind
 	// FirstUse says that windows begin at a request, not at Phase.
 	FirstUse bool
+	// Precise is the policy's.
+	Precise bool
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -85,13 +87,14 @@ func (p *Policy) Rule(key string) Rule {
 		Period:   int64(p.Period),
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
+		Precise:  p.Precise,
 	}
 	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == Unbounded {
 		r.Debt = endless
 	}
-	// A bucket has no use for the hash, which is the most expensive part of a rule.
-	if p.Kind.Windowed() {
+	// A bucket and a log have no use for the hash, which is the most expensive part of a rule.
+	if p.Kind.Windowed() && !p.Precise {
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
 	return r
@@ -157,6 +160,9 @@ func (r *Rule) Full(s State, now int64) bool {
 		return true
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
+	if r.Precise {
+		return now >= s.TS && r.fullLog(s, now)
+	}
 	return now >= s.TS && r.Kind.algorithm().full(r, s, now)
 }
 

@@ -63,11 +63,12 @@ func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && dela
 // full.
 type State struct {
 	// Value is the number of tokens available as of TS, negative if tokens were reserved ahead. For a [SlidingWindow] it
-	// is the rate less the tokens used in the window that begins at TS.
+	// is the rate less the tokens used in the window that begins at TS, and for a precise one minus the tokens in its log.
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; otherwise 0.
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; for a precise one, a negative number
+	// that locates its other rows; otherwise 0.
 	Prev float64
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
@@ -86,11 +87,18 @@ type State struct {
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
+// For a precise sliding window, whose log has further rows, use [Rule.StepLog]: without them, all tokens count as taken
+// at the last take.
+//
 // A denied request, a Check and a Peek return s unchanged. So does an error, which is [ErrInvalidCount] or
 // [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err
+	}
+	if r.Precise {
+		s, d, _ := r.stepLog(s, nil, now, &q)
+		return s, d, nil
 	}
 	switch q.Op {
 	case Take, Check:

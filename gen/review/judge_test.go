@@ -41,6 +41,7 @@ var edits = map[string][2]string{
 	"Policy.Capacity":     {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, capacity: 30}"},
 	"Policy.MaxReserved":  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 30}"},
 	"Policy.Start":        {"send: {kind: fixed window, rate: 60, period: 1d, start: 0s}", "send: {kind: fixed window, rate: 60, period: 1d, start: 6h}"},
+	"Policy.Precise":      {"send: {kind: sliding window, rate: 60, period: 1m}", "send: {kind: sliding window, rate: 60, period: 1m, precise: true}"},
 	"Policy.Shards":       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, shards: 2}"},
 	"Policy.Timeout":      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
 	"Policy.OnError":      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, onError: open}"},
@@ -130,7 +131,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 			assert.Contains(t, s.Notes, Note{Deploy, sentence})
 		}
 	}
-	assert.Panics(t, func() { traitsOf(runtime.Kind(99)) }, "an unknown kind must not be treated like another one")
+	assert.Panics(t, func() { traitsOf(&runtime.Policy{Kind: 99}) }, "an unknown kind must not be treated like another one")
 }
 
 func reviewed(t *testing.T, old, new string) *Subject {

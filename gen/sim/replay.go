@@ -9,8 +9,8 @@
 //
 // # Guarantees
 //
-// Every decision is one of [runtime.Rule.Step] or, for sharded limits, of [runtime.Policy.StepShards], and keys are
-// encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
+// Every decision is one of [runtime.Rule.Step] or, for sharded and precise limits, of [runtime.Policy.StepShards] and
+// [runtime.Rule.StepLog], and keys are encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
 // reason, but never with the value of a key. Memory grows with the number of keys, not of lines.
 //
@@ -220,8 +220,8 @@ type keyState struct {
 	key   string
 	rule  runtime.Rule
 	state runtime.State
-	// shards replaces state for sharded limits.
-	shards []runtime.State
+	// shards replaces state for sharded limits, and log for precise ones.
+	shards, log []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
 	tally
@@ -237,6 +237,11 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 
 // decide decides a request at an instant, in nanoseconds since 1970 UTC.
 func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	if k.rule.Precise {
+		rows, d, err := k.rule.StepLog(k.log, now, q)
+		k.log = rows
+		return d, err
+	}
 	if k.shards == nil {
 		next, d, err := k.rule.Step(k.state, now, q)
 		k.state = next

@@ -58,7 +58,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		refusals: []refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
-		}},
+		}, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
 	},
 	runtime.FixedWindow: {
 		grants: "all at the start of each period",
@@ -73,12 +73,16 @@ var algorithms = map[runtime.Kind]algorithm{
 			}
 			return perPeriod(p)
 		},
-		lease:  windowLeaseWords,
-		within: withinFixed,
+		lease:    windowLeaseWords,
+		within:   withinFixed,
+		refusals: []refusal{notPrecise("fixed window", "leave precise out, or use a sliding window")},
 	},
 	runtime.SlidingWindow: {
 		grants: "so that about `rate` fit into any period",
 		rule: func(p *runtime.Policy) string {
+			if p.Precise {
+				return fmt.Sprintf("never more than %s in any %s", words.Number(p.Rate), words.Period(p.Period))
+			}
 			return fmt.Sprintf("about %s in any %s", words.Number(p.Rate), words.Period(p.Period))
 		},
 		lease:  windowLeaseWords,
@@ -192,6 +196,9 @@ func windowLeaseWords(*runtime.Policy) string {
 // interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins, granted
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
 // [withinFirstUse]; for sliding windows, see [withinSliding].
+//
+// For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
+// tokens taken at the first instant of a period are available again.
 func Within(p *runtime.Policy, t time.Duration) int64 {
 	switch {
 	case p.MaxReserved == runtime.Unbounded:
@@ -268,6 +275,9 @@ func withinFirstUse(p *runtime.Policy, t int64) int64 {
 // all of the rate; each window after it takes at its last instant what the previous one leaves, and the last
 // window at the end of the interval.
 func withinSliding(p *runtime.Policy, t int64) int64 {
+	if p.Precise {
+		return withinPrecise(p, t)
+	}
 	period := int64(p.Period)
 	windows, last := (t+period-1)/period, (t+period-1)%period
 	sum, before, used := p.Rate, int64(-1), p.Rate

@@ -80,7 +80,7 @@ func startWords(l *Limit) []string {
 	p := &l.Policy
 	offset, aligned := p.Start.Offset()
 	switch {
-	case !p.Kind.Windowed():
+	case !p.Kind.Windowed() || p.Precise:
 		return nil
 	case p.Start.FirstUse():
 		return []string{"A window begins at the first request after the previous window has ended."}

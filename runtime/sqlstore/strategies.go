@@ -101,7 +101,7 @@ func (t part) bind() (arity, *values) {
 // deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
 	b := runtime.NewBatch(calls)
-	if len(b.Rows()) != 1 || s.dialect.CompareAndSwap == "" {
+	if len(b.Rows()) != 1 || s.dialect.CompareAndSwap == "" || hasLog(calls) {
 		return false, nil
 	}
 	err = retry(ctx, func() error {
@@ -125,6 +125,13 @@ func (s *Store) compareAndSwap(ctx context.Context, x *executor, calls []runtime
 		s.hints.allowed(row)
 	}
 	return done, err
+}
+
+// hasLog reports whether a call is about a precise limit, whose decisions need more rows than the first one.
+func hasLog(calls []runtime.Call) bool {
+	return slices.ContainsFunc(calls, func(c runtime.Call) bool {
+		return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy != nil && q.Policy.Precise })
+	})
 }
 
 // deniesTake reports whether a take among the calls was denied.
