@@ -28,8 +28,8 @@ func exhaustedLogs(rule *runtime.Rule, _ int64, _ grid) []row {
 // newPrecision says how a row is read by a limit that was not precise before, or is no longer.
 func newPrecision(new *runtime.Policy) string {
 	if new.Precise {
-		return "The tokens that a key has used count as taken at the end of its window, or for a token bucket a period after its last take, because the row does not say when they were. They are available again a " +
-			words.Period(new.Period) + " later."
+		return "The tokens that a key has used count as taken at the end of its window, or for a token bucket a period after its last take, because the row does not say when they were. They are available again " +
+			words.Duration(new.Period) + " later."
 	}
 	return "All tokens in a key's log count as taken at its last take."
 }

@@ -176,7 +176,7 @@ var limitFields = []field[Limit]{
 	{
 		name: "precise", synonyms: []string{"exact", "strict"},
 		about:     "Whether a sliding window is exact: with `true`, never more than `rate` in any period, wherever it begins, and each token is available again exactly a `period` after it was taken.",
-		more:      "The store keeps a log of the tokens taken in the last period: up to `rate` rows per key. A request reads and writes two or three of them, in a transaction of some statements.",
+		more:      "The store keeps a log of the tokens taken in the last period: up to `rate` rows per key. A request reads and writes a few of them in a transaction, which takes two to four times as long as the statement of another limit; concurrent requests share transactions.",
 		accepts:   fmt.Sprintf("`true` or `false`; `true` only for a sliding window with a `rate` of at most %s, and without `start`, `shards` and `lease`", words.Number(runtime.MaxPreciseRate)),
 		absent:    "`false`",
 		example:   "true",
@@ -185,6 +185,7 @@ var limitFields = []field[Limit]{
 		read:      readBool(badPrecise, func(l *Limit) *bool { return &l.Policy.Precise }),
 		change:    preciseChanged,
 		effective: func(l *Limit) string { return strconv.FormatBool(l.Policy.Precise) },
+		words:     preciseWords,
 	},
 	{
 		name:      "shards",

@@ -64,7 +64,7 @@ var preciseConflicts = []preciseConflict{
 			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate))
 		},
 		help:   bucketInstead,
-		schema: object{"maximum": runtime.MaxPreciseRate, "errorMessage": tooPrecise},
+		schema: numberSchema(1, runtime.MaxPreciseRate),
 		hint:   tooPrecise,
 	},
 	{
@@ -95,6 +95,14 @@ func always(text string) func(*runtime.Policy) string {
 func bucketInstead(p *runtime.Policy) string {
 	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
 		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
+}
+
+// preciseWords says where a period ends, which the rule of the kind leaves open.
+func preciseWords(l *Limit) []string {
+	if !l.Policy.Precise {
+		return nil
+	}
+	return []string{fmt.Sprintf("A token is available again exactly %s after it was taken.", words.Duration(l.Policy.Period))}
 }
 
 // preciseConditions are the conditions of the JSON Schema for precise limits.
