@@ -144,6 +144,7 @@ var policySliding = runtime.Policy{
 // Precise bounds how often one address can try a password.
 //
 // Sliding window: never more than 5 in any minute.
+// A token is available again exactly 1m after it was taken.
 // Worst case: 5 in any minute.
 func (l *Limits) Precise(ip netip.Addr) runtime.Limit {
 	return l.limiter().Limit(&policyPrecise, runtime.KeyOf(runtime.Addr(ip)))
