@@ -146,8 +146,8 @@ func (b *Batch) Run(now int64, states []State) bool {
 }
 
 // Guarded reports, after Run has returned false, whether the locks of the rows that Run got protect the new rows too:
-// nobody locks a row beside the head of a precise limit without having locked the head. Then the new rows can be locked in
-// any order after the others.
+// a row beside the head of a precise limit is locked only after the head. Then the new rows can be locked in any order
+// after the others.
 func (b *Batch) Guarded() bool { return !b.regrown }
 
 // Answers returns one answer per call, after Run has returned true.

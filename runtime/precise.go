@@ -14,8 +14,8 @@ const MaxPreciseRate = 1000
 // period, [x, x+period), has at most Rate tokens, and at full throughput exactly that many.
 //
 // Row 0 of a key is the head. It has the newest run, the tokens of all runs together, and the place of the older runs,
-// which are the rows 1 to Rate-1, used as a ring. Every change of the log changes the head, so that whoever has locked
-// the head has locked the log. A take reads the head and the runs that have expired since the last one, and writes the
+// which are the rows 1 to Rate-1, used as a ring. Every change of the log changes the head, so that a lock
+// of the head locks the log. A take reads the head and the runs that have expired since the last one, and writes the
 // head and one more row. A key has at most Rate rows.
 //
 // Each run has at least one token, so that there are more runs than rows only if tokens were charged beyond the rate. Then
@@ -41,7 +41,7 @@ func (p *Policy) preciseProblem() string {
 		return fmt.Sprintf("the rate of a precise sliding window is at most %d, but is %d: a token bucket with Capacity %d and Rate %d grants no more than %[2]d in any period either",
 			MaxPreciseRate, p.Rate, p.Rate/10, p.Rate-p.Rate/10)
 	case p.Shards > 1:
-		return "a precise sliding window cannot have shards: each would only know its own tokens"
+		return "a precise sliding window cannot have shards: each would count only its own tokens"
 	case p.Start != Start{}:
 		return "a precise sliding window has no aligned windows: leave Start out"
 	case p.Lease != Lease{}:
@@ -435,8 +435,8 @@ func (l *takeLog) last() (run, bool) {
 	return l.run(l.length - 1)
 }
 
-// firstPage is how many runs are read at first.
-const firstPage = 16
+// firstPage is how many runs are read at first: a take in a full log needs the one that has expired and the one after it.
+const firstPage = 4
 
 func (l *takeLog) requestUpTo(n int) {
 	for i := range min(n, l.length) {

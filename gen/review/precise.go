@@ -34,7 +34,7 @@ func newPrecision(new *runtime.Policy) string {
 	return "All tokens in a key's log count as taken at its last take."
 }
 
-// judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not know them.
+// judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not delete them.
 func judgePrecise(j *judgement, p pair, _ []spec.Change) {
 	is := p.new.Policy.Precise
 	if p.old.Policy.Kind == p.new.Policy.Kind {
@@ -51,7 +51,7 @@ func judgePrecise(j *judgement, p pair, _ []spec.Change) {
 	}
 	if p.old.Policy.Rate > 1 {
 		j.note(Deploy, "The rows of the log beside the first one of each key are no longer read.")
-		j.statement("after the deploy, to delete these rows, which a sweep does not know",
+		j.statement("after the deploy, to delete these rows, which a sweep does not delete",
 			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.new.Policy.Name, max(1, p.new.Policy.Shards))
 	}
 }

@@ -53,6 +53,23 @@ func logs() []clause {
 			s.clock.Add(30 * time.Second)
 			s.wantValue(precise(), "k", 10)
 		}},
+		{"PreciseWithShards", "a call takes from a log and from shards, or from neither", func(s *subject) {
+			// The log needs rows that its first row guards, and the shards need a new transaction when two cannot decide.
+			split := shards(runtime.TokenBucket)
+			split.Rate, split.Capacity = 15, 15
+			allowed := 0
+			for range 20 {
+				s.clock.Add(100 * time.Millisecond)
+				if s.do(call(taking(precise(), "k", 1), taking(split, "k", 1)), call(taking(split, "k", 1)))[0].Allowed() {
+					allowed++
+				}
+			}
+			// Both calls take from 15 tokens, so that the eighth pair finds one.
+			if allowed != 8 {
+				s.broken("%d of 20 calls were allowed, want 8", allowed)
+			}
+			s.wantValue(precise(), "k", 2)
+		}},
 		{"PreciseLikeMemStore", "a precise limit decides as it does in a MemStore", func(s *subject) { s.compareLogs() }},
 		{"PreciseConcurrent", "concurrent takes of a precise limit get exactly the rate", func(s *subject) {
 			// In two rounds, of which the second finds a full log.
