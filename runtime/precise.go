@@ -153,13 +153,15 @@ func (l *takeLog) step(head State, now int64, q *Request) (State, Decision, bool
 	switch q.Op {
 	case Take, Check:
 		switch {
-		case q.Count > l.rate-l.used:
+		case q.Count > max(0, l.rate-l.used):
 			return l.deny(head, now, q.Count)
 		case q.Op == Take && q.Count > 0:
 			return l.take(now, q.Count)
 		}
 	case Charge:
-		return l.take(now, q.Count)
+		if q.Count > 0 { // every run has a token
+			return l.take(now, q.Count)
+		}
 	case Refund:
 		return l.refund(head, now, q)
 	case Reset:
@@ -385,7 +387,7 @@ func (l *takeLog) head() State {
 		start = l.start % l.size
 	}
 	place := (uint64(l.newest.tokens)<<ringBits|uint64(l.size))<<ringBits | uint64(l.length)
-	return State{Value: -float64(l.used), TS: l.newest.at, Prev: -1 - float64(place<<ringBits|uint64(start)), Exists: true}
+	return State{Value: 0 - float64(l.used), TS: l.newest.at, Prev: -1 - float64(place<<ringBits|uint64(start)), Exists: true}
 }
 
 // save writes the runs that have changed, after head. Without a head, it deletes all of them.
