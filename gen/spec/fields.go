@@ -117,7 +117,7 @@ var limitFields = []field[Limit]{
 		name:      "key",
 		about:     "What requests are counted per. Every part becomes a parameter of the method.",
 		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + keyTypesInWords,
-		more:      "Of an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. Of a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored. A type of your own needs a MarshalText method.",
+		more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored. A type of your own needs a MarshalText method.",
 		absent:    "one count, shared by all callers",
 		example:   "{userID: int64}",
 		schema:    keySchema,

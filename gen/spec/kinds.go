@@ -47,11 +47,6 @@ var onePeriod = refusal{
 	schema: object{"type": "string", "errorMessage": "Windows have the same period for all plans."},
 }
 
-// refuses reports whether the kind refuses some values of a field.
-func (a algorithm) refuses(field string) bool {
-	return slices.ContainsFunc(a.refusals, func(r refusal) bool { return r.field == field })
-}
-
 // algorithms has an entry for each of [runtime.Kinds].
 var algorithms = map[runtime.Kind]algorithm{
 	runtime.TokenBucket: {

@@ -47,7 +47,7 @@ func keyWords(l *Limit) (sentences []string) {
 		case part.Hashed():
 			sentences = append(sentences, fmt.Sprintf("Only a SHA-256 of %s is stored.", part.Name))
 		case bits > 0:
-			sentences = append(sentences, fmt.Sprintf("Of an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
+			sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
 		}
 	}
 	return sentences
