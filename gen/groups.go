@@ -54,7 +54,10 @@ func (g group) method(file *jen.File) {
 	// All parameters of the limits that are not numbers of tokens: shared ones come once.
 	var parameters []jen.Code
 	for _, key := range g.Keys() {
-		parameters = append(parameters, jen.Id(g.key(key.Name)).Add(keyType(key.Type)))
+		parameters = append(parameters, jen.Id(g.key(key.Name)).Add(keyType(key.GoType())))
+	}
+	if len(g.Plans()) > 0 {
+		parameters = append(parameters, jen.Id(planParameter).Id("Plan"))
 	}
 	items := jen.Id(g.receiver).Dot(limiterMethod).Call().Dot("Group").CustomFunc(argumentPerLine, func(list *jen.Group) {
 		for _, m := range g.Takes {
@@ -85,6 +88,9 @@ func (g group) memberCall(m spec.Member) *jen.Statement {
 		for _, arg := range m.Args {
 			args.Id(g.key(arg))
 		}
+		if len(m.Limit.Plans) > 0 {
+			args.Id(planParameter)
+		}
 	})
 }
 
@@ -92,6 +98,9 @@ func (g group) memberCall(m spec.Member) *jen.Statement {
 func groupDoc(g *spec.Group) string {
 	var rule strings.Builder
 	rule.WriteString("All limits must allow a request: if one denies it, no token is taken from any of them.\n")
+	if byPlan := g.ByPlan(); len(byPlan) > 0 {
+		rule.WriteString("The plan is that of " + words.List(byPlan, "and") + ". For the zero Plan, every method returns [ErrInvalidPlan].\n")
+	}
 	for i, sentence := range g.Words() {
 		l := g.Members()[i].Limit
 		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(l.Words(), "\n    "))

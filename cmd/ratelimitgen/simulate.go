@@ -220,6 +220,9 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 // simulatedGroup returns a group in the form of package sim.
 func simulatedGroup(g *spec.Group) sim.Limit {
 	group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: math.MaxInt64}, Words: strings.Join(g.Words(), " ")}
+	for _, plan := range g.Plans() {
+		group.Plans = append(group.Plans, sim.Plan{Name: plan, Policy: group.Policy})
+	}
 	var keys []string
 	for _, key := range g.Keys() {
 		keys, group.Key = append(keys, key.Name), append(group.Key, key.Type)

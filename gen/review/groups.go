@@ -33,6 +33,25 @@ func judgeGroupGoName(j *judgement, _ pair, changes []spec.Change) {
 	j.note(Calls, "Calls of %s must be changed to %s, and its types, such as %[1]sGroup, to %[2]sGroup.", was, is)
 }
 
+// judgeGroupMethod describes what follows for a group from its limits.
+func judgeGroupMethod(j *judgement, _ pair, changes []spec.Change) {
+	old, new := changes[0].Old.Group, changes[0].New.Group
+	switch was, is := len(old.Plans()) > 0, len(new.Plans()) > 0; {
+	case is && !was:
+		j.class(Breaking)
+		j.note(Calls, "Calls of %s must pass the plan as the last argument: %s.", new.GoName, signature(new))
+		j.note(Rule, "The plan is that of %s. Without a plan, nothing is taken from any limit.", words.List(new.ByPlan(), "and"))
+	case was && !is:
+		j.class(Breaking)
+		j.note(Calls, "Calls of %s no longer pass the plan: %s.", new.GoName, signature(new))
+	}
+	if !slices.Equal(partGoTypes(old.Keys()), partGoTypes(new.Keys())) {
+		j.class(Breaking)
+		j.note(Calls, "Calls of %s must pass other types, because the keys of its limits have changed.", new.GoName)
+	}
+	j.compareVerbs(new.GoName, old.Verbs(), new.Verbs())
+}
+
 func judgeGroupTakes(j *judgement, _ pair, changes []spec.Change) {
 	old, new := changes[0].Old.Group, changes[0].New.Group
 	for _, m := range old.Takes {
@@ -95,11 +114,11 @@ func judgeGroupChecks(j *judgement, _ pair, changes []spec.Change) {
 func (j *judgement) compareCalls(old, new *spec.Group) {
 	was, is := old.Keys(), new.Keys()
 	switch {
-	case !slices.Equal(partTypes(was), partTypes(is)) || len(old.Counts()) != len(new.Counts()):
+	case !slices.Equal(partGoTypes(was), partGoTypes(is)) || len(old.Plans()) != len(new.Plans()) || len(old.Counts()) != len(new.Counts()):
 		j.class(Breaking)
 		j.note(Calls, "The calls change from %s to %s.", signature(old), signature(new))
 		return
-	case !slices.Equal(was, is) || !slices.Equal(old.Counts(), new.Counts()):
+	case !slices.Equal(partNames(was), partNames(is)) || !slices.Equal(old.Counts(), new.Counts()):
 		j.note(Calls, "The parameters have other names: %s was %s.", signature(new), signature(old))
 	}
 	for _, m := range new.Members() {
@@ -119,7 +138,7 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 // arguments returns the positions of the arguments that a member uses, from 1: those of keys, and after them those of
 // numbers of tokens.
 func arguments(g *spec.Group, m spec.Member) (at []int) {
-	keys := partNames(g.Keys())
+	keys := g.Parameters()
 	for _, arg := range m.Args {
 		at = append(at, 1+slices.Index(keys, arg))
 	}
@@ -151,7 +170,7 @@ func signature(g *spec.Group) string {
 		verb = "Allow"
 	}
 	arguments := append([]string{"ctx"}, g.Counts()...)
-	return g.GoName + "(" + strings.Join(partNames(g.Keys()), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
+	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
 }
 
 func order(g *spec.Group) string {

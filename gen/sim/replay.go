@@ -149,11 +149,7 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 		d, err := s.decideTogether(l)
 		return k, d, err
 	}
-	policy := s.Policy
-	if len(s.Plans) > 0 {
-		policy = s.Plans[plan].Policy
-		k.usePlan(plan, policy)
-	}
+	policy := s.use(k, plan)
 	d, err := k.decide(policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
 	if err != nil {
 		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}

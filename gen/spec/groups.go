@@ -41,17 +41,64 @@ type Member struct {
 // Members returns the limits that the group takes from, and then those that it checks. Decisions are in this order.
 func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
 
-// Keys returns the parameters of the group's method: one for each name, in the order of their first use by [Group.Members].
-// Parameters that all keys of a member need beside its parts, such as a plan, belong here too.
+// Keys returns the parameters of the group's method for parts of keys: one for each name, in the order of their first use
+// by [Group.Members]. If the group depends on the plan, the method has the plan after them.
 func (g *Group) Keys() (keys []KeyPart) {
 	for _, m := range g.Members() {
 		for i, name := range m.Args {
-			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.Contains(keys, key) {
+			// A parameter can be a part of two types with one Go type, such as hashed string and string.
+			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.ContainsFunc(keys, func(k KeyPart) bool { return k.Name == name }) {
 				keys = append(keys, key)
 			}
 		}
 	}
 	return keys
+}
+
+// Plans returns the names of the plans if a limit of the group depends on the plan, and otherwise none. Such a group has
+// one plan, which it passes to each of these limits.
+func (g *Group) Plans() []string {
+	for _, m := range g.Members() {
+		if len(m.Limit.Plans) > 0 {
+			return m.Limit.PlanNames()
+		}
+	}
+	return nil
+}
+
+// ByPlan returns the names of the limits that depend on the plan, each once.
+func (g *Group) ByPlan() (names []string) {
+	for _, m := range g.Members() {
+		if name := m.Limit.Policy.Name; len(m.Limit.Plans) > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// PlanParameter is the name of the last parameter of the method of a limit or a group that depends on the plan.
+const PlanParameter = "plan"
+
+// Parameters returns the names of all parameters of the group's method, in their order.
+func (g *Group) Parameters() (names []string) {
+	for _, key := range g.Keys() {
+		names = append(names, key.Name)
+	}
+	if len(g.Plans()) > 0 {
+		names = append(names, PlanParameter)
+	}
+	return names
+}
+
+// Verbs returns the methods of the group's handle.
+func (g *Group) Verbs() (verbs []string) {
+	if g.Allows() {
+		verbs = append(verbs, "Allow", "Check", "Require")
+	}
+	if g.Reserves() {
+		verbs = append(verbs, "Reserve")
+	}
+	return append(verbs, "Wait")
 }
 
 // Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
@@ -243,6 +290,7 @@ func (p *parser) oneGroup(e entry) *Group {
 		p.reservedGoName(e.named, g.GoName)
 	}
 	p.takenAndChecked(g, given)
+	p.ownPlanParameter(g)
 	return g
 }
 
@@ -262,6 +310,18 @@ func (p *parser) sameGroupName(e entry, g *Group) {
 	for _, other := range p.file.Groups {
 		report("group", other.Name, other.GoName, other.Pos)
 	}
+	for _, plan := range p.file.Plans {
+		if slices.Contains(g.goTypes(), plan.GoName) {
+			p.report(e.named, sameGoName, "set goName on the group, or rename the plan",
+				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, quote(g.Name), quote(plan.Name))
+			p.note(span{plan.Pos, Pos{plan.Pos.Line, plan.Pos.Column + len(plan.Name)}}, "the plan is here")
+		}
+	}
+}
+
+// goTypes returns the names of the types that can be generated for a group.
+func (g *Group) goTypes() []string {
+	return []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
 }
 
 func (p *parser) groupGoName(g *Group, e entry) bool {
@@ -346,7 +406,7 @@ func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *
 	if binding == nil {
 		for _, part := range limit.Key {
 			m.Args = append(m.Args, part.Name)
-			p.parameter(part.Name, part.Type, at)
+			p.parameter(part.Name, part.GoType(), at)
 		}
 	} else {
 		p.bind(m, at, binding, counts)
@@ -389,6 +449,8 @@ func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
 			p.count(m, e)
 		case isPart && !e.again:
 			args[e.name] = e
+		case e.name == PlanParameter && len(m.Limit.Plans) > 0:
+			p.report(e.named, unboundKeyPart, "leave plan out", "%s depends on the plan, which is the last parameter of the group without being named here", label(m.Limit.Policy.Name))
 		case !isPart:
 			p.report(e.named, unboundKeyPart, "write "+m.example(), "%s has no key part %s", label(m.Limit.Policy.Name), quote(e.name))
 			p.meant(Nearest(e.name, partNames(m.Limit)))
@@ -404,7 +466,7 @@ func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
 		case !isString(e.value):
 			p.report(e.at, unboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
 		case p.partName(e.value.Value, e.at):
-			p.parameter(e.value.Value, part.Type, e.at)
+			p.parameter(e.value.Value, part.GoType(), e.at)
 		}
 		m.Args = append(m.Args, e.valueText())
 	}
@@ -468,17 +530,33 @@ func (p *parser) parameter(name, typ string, at span) {
 
 // canPass reports a limit that denies every request of the group.
 func (p *parser) canPass(m *Member, at span, takes bool) {
-	policy, name := &m.Limit.Policy, label(m.Limit.Policy.Name)
-	most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity)
+	name := label(m.Limit.Policy.Name)
+	least, plan := m.mostTokens()
 	switch {
-	case !takes && policy.Capacity == 0:
+	case !takes && m.Limit.Policy.Capacity == 0:
 		p.report(at, cannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
-	case takes && m.Count > most:
-		p.report(at, cannotPass, "use at most "+words.Number(most), "%s tokens are more than %s can ever have, %s",
-			words.Number(m.Count), name, words.Number(most))
+	case takes && m.Count > least:
+		if plan != "" {
+			name += " of the plan " + plan
+		}
+		p.report(at, cannotPass, "use at most "+words.Number(least), "%s tokens are more than %s can ever have, %s",
+			words.Number(m.Count), name, words.Number(least))
 	case slices.Contains(memberNames, m.Limit.GoName):
 		p.report(at, reservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
+}
+
+// mostTokens returns the largest number of tokens that can pass, for the plan of which it is least; "" if it is the same
+// for all plans.
+func (m *Member) mostTokens() (least int64, plan string) {
+	least = runtime.Unbounded
+	for _, of := range m.Limit.Each() {
+		policy := &of.Policy
+		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
+			least, plan = most, of.Plan
+		}
+	}
+	return least, plan
 }
 
 // memberNames are the fields and methods that the decisions and the reservations of every group have.
@@ -493,6 +571,22 @@ func (p *parser) takenAndChecked(g *Group, given map[string]entry) {
 		if ok && slices.ContainsFunc(g.Checks, func(c Member) bool { return c.Limit == m.Limit }) {
 			p.report(checks.at, takenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", label(m.Limit.Policy.Name))
 			p.note(given["takes"].at, "takes is given here")
+		}
+	}
+}
+
+// ownPlanParameter reports a parameter that has the name of the plan parameter.
+func (p *parser) ownPlanParameter(g *Group) {
+	other, taken := p.parameters[PlanParameter]
+	byPlan := g.ByPlan()
+	if !taken || len(byPlan) == 0 {
+		return
+	}
+	p.report(other.at, parameterType, "give this parameter another name: {part: parameter}",
+		"the parameter plan is %s here, and also the plan, on which %s depends", other.typ, words.List(byPlan, "and"))
+	for _, l := range p.file.Limits {
+		if name := l.Policy.Name; name == byPlan[0] {
+			p.note(span{l.Pos, Pos{l.Pos.Line, l.Pos.Column + len(name)}}, "the limit is here")
 		}
 	}
 }
@@ -515,6 +609,7 @@ func diffGroups(old, new *File) (changes []Change) {
 			continue
 		}
 		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
+		fields = append(fields, diffMethod(was, g)...)
 		for i := range fields {
 			fields[i].Group = g.Name
 		}
@@ -526,6 +621,31 @@ func diffGroups(old, new *File) (changes []Change) {
 		}
 	}
 	return changes
+}
+
+// diffMethod returns the change of what callers of a group pass and may call, unless the members show it: it follows from
+// the limits, which may have changed while the group has not.
+func diffMethod(old, new *Group) []Change {
+	was, is := wholeGroup(old), wholeGroup(new)
+	was.Value, is.Value = old.method(), new.method()
+	same := effectiveMembers(old.Members()) == effectiveMembers(new.Members())
+	if was.Value == is.Value || !same && len(old.Plans()) == len(new.Plans()) && slices.Equal(old.Verbs(), new.Verbs()) {
+		return nil
+	}
+	was.Given, is.Given = false, false
+	return []Change{{ID: groupMethodChanged.ID, Field: "method", Old: was, New: is}}
+}
+
+// method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
+func (g *Group) method() string {
+	var parameters []string
+	for _, key := range g.Keys() {
+		parameters = append(parameters, key.Name+" "+key.GoType())
+	}
+	if len(g.Plans()) > 0 {
+		parameters = append(parameters, PlanParameter+" Plan")
+	}
+	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }
 
 func wholeGroup(g *Group) Side { return Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos} }
