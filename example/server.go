@@ -96,14 +96,15 @@ func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	return d, nil
 }
 
-// complete takes a request and its tokens, both or neither, and returns the decision with the longest RetryAfter.
+// complete takes a request and its tokens, both or neither, by a group of limits. It returns the decision with the longest
+// RetryAfter.
 func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
 	team, model := r.FormValue("team"), r.FormValue("model")
 	tokens, err := number(r, "tokens")
 	if err != nil {
 		return limits.Decision{}, err
 	}
-	all, err := l.All(r.Context(), l.LLMRequests(team, model), l.LLMTokens(team, model).N(tokens))
+	all, err := l.Complete(team, model).Allow(r.Context(), tokens)
 	if err != nil {
 		return limits.Decision{}, err
 	}

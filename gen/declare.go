@@ -88,7 +88,7 @@ func declareLimits(file *jen.File, n names) {
 // type Limits runtime.Limiter
 func declareType(file *jen.File) {
 	file.Line()
-	comment(file, "Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.")
+	comment(file, "Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.")
 	file.Type().Id("Limits").Qual(runtimePath, "Limiter")
 }
 
@@ -214,11 +214,18 @@ var keyParts = map[string]string{
 	"netip.Addr":    "Addr",
 }
 
-// parameters are the parameters of a limit's method: one for each part of its key, and the plan if the limit depends on it.
+// parameters are the parameters of a limit's method: one for each part of its key, after them the anniversary and the time
+// zone of a key that has its own, and last the plan if the limit depends on it.
 func (n names) parameters(l *spec.Limit) []jen.Code {
 	var parameters []jen.Code
 	for _, part := range l.Key {
 		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType())))
+	}
+	if c := l.Policy.Calendar; c.Anniversary {
+		parameters = append(parameters, jen.Id(n.calendarParameter(l, anniversaryParameter)).Qual(timePath, "Time"))
+	}
+	if c := l.Policy.Calendar; c.ZonePerKey {
+		parameters = append(parameters, jen.Id(n.calendarParameter(l, zoneParameter)).Op("*").Qual(timePath, "Location"))
 	}
 	if len(l.Plans) > 0 {
 		parameters = append(parameters, jen.Id(planParameter).Id("Plan"))
@@ -238,8 +245,19 @@ func keyType(written string) *jen.Statement {
 
 // key is the expression for the key of the parameters of a limit's method:
 //
-//	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team))
+//	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team)).Since(anniversary).In(zone)
 func (n names) key(l *spec.Limit) *jen.Statement {
+	key := n.storedKey(l)
+	if l.Policy.Calendar.Anniversary {
+		key = key.Dot("Since").Call(jen.Id(n.calendarParameter(l, anniversaryParameter)))
+	}
+	if l.Policy.Calendar.ZonePerKey {
+		key = key.Dot("In").Call(jen.Id(n.calendarParameter(l, zoneParameter)))
+	}
+	return key
+}
+
+func (n names) storedKey(l *spec.Limit) *jen.Statement {
 	if len(l.Key) == 0 {
 		return jen.Qual(runtimePath, "Key").Values()
 	}

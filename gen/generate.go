@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"go/build/constraint"
 	"go/format"
+	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -104,6 +105,10 @@ func newSource(f *spec.File, o Options) *jen.File {
 	// Generate formats once, after the imports are grouped.
 	file.NoFormat = true
 	names.register(file)
+	if slices.ContainsFunc(f.Limits, needsZoneData) {
+		// The machine that runs the program may have no zones, as containers without an operating system do.
+		file.Anon(tzdataPath)
+	}
 	frame(file, f, o)
 	declareLimits(file, names)
 	declarePlans(file, f.Plans)
@@ -115,6 +120,12 @@ func newSource(f *spec.File, o Options) *jen.File {
 	}
 	declarePolicies(file, names, f.Limits)
 	return file
+}
+
+// needsZoneData reports whether a limit has a time zone other than UTC.
+func needsZoneData(l *spec.Limit) bool {
+	c := l.Policy.Calendar
+	return c.ZonePerKey || c.Zone != "" && c.Zone != "UTC"
 }
 
 const (

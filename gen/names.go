@@ -99,6 +99,20 @@ func (n names) parameter(l *spec.Limit, part string) string {
 	return name
 }
 
+// The parameters of a key that has its own calendar.
+const (
+	anniversaryParameter = spec.AnniversaryParameter
+	zoneParameter        = spec.ZoneParameter
+)
+
+// calendarParameter returns the name of such a parameter, which differs from the parts of the key.
+func (n names) calendarParameter(l *spec.Limit, name string) string {
+	for hasPart(l, name) || name == n.receiver {
+		name += "OfKey"
+	}
+	return name
+}
+
 func hasPart(l *spec.Limit, name string) bool {
 	return slices.ContainsFunc(l.Key, func(p spec.KeyPart) bool { return p.Name == name })
 }
@@ -138,6 +152,7 @@ const (
 	driverPath  = "database/sql/driver"
 	timePath    = "time"
 	netipPath   = "net/netip"
+	tzdataPath  = "time/tzdata"
 )
 
 // groupImports splits the import block of a source into two groups, the standard library and all others. The printer

@@ -77,6 +77,15 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return duration(v)
 	case runtime.Start:
 		return start(v)
+	case runtime.Calendar:
+		return jen.Qual(runtimePath, "Calendar").ValuesFunc(func(g *jen.Group) { fields(g, value) })
+	case runtime.CalendarUnit:
+		return constant("", v)
+	case runtime.Date:
+		return jen.Qual(runtimePath, "Date").Values(
+			jen.Id("Year").Op(":").Lit(v.Year), jen.Id("Month").Op(":").Qual(timePath, v.Month.String()), jen.Id("Day").Op(":").Lit(v.Day))
+	case bool:
+		return jen.Lit(v)
 	case runtime.Kind:
 		return constant("", v)
 	case runtime.OnError:

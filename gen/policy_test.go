@@ -23,6 +23,13 @@ func TestEveryPolicyFieldIsEmitted(t *testing.T) {
 		code := fmt.Sprintf("%#v", policyLiteral(&p))
 		assert.Regexp(t, `\b`+name+`:`, code, "generated code drops runtime.Policy.%s: see fields and literal in gen/policy.go", name)
 	}
+	var calendar runtime.Calendar
+	setAny(t, reflect.ValueOf(&calendar).Elem(), "Calendar")
+	code := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.FixedWindow, Calendar: calendar}))
+	for i := range reflect.TypeFor[runtime.Calendar]().NumField() {
+		name := reflect.TypeFor[runtime.Calendar]().Field(i).Name
+		assert.Regexp(t, `\b`+name+`:`, code, "generated code drops runtime.Calendar.%s: see literal in gen/policy.go", name)
+	}
 	lease := fmt.Sprintf("%#v", policyLiteral(&runtime.Policy{Kind: runtime.TokenBucket, Lease: anyLease(t)}))
 	for i := range reflect.TypeFor[runtime.Lease]().NumField() {
 		name := reflect.TypeFor[runtime.Lease]().Field(i).Name
@@ -41,7 +48,9 @@ func setAny(t *testing.T, v reflect.Value, name string) {
 	switch {
 	case v.Type() == reflect.TypeFor[runtime.Start]():
 		v.Set(reflect.ValueOf(runtime.StartFirstUse()))
-	case v.Type() == reflect.TypeFor[runtime.Lease]():
+	case v.Type() == reflect.TypeFor[runtime.Date]():
+		v.Set(reflect.ValueOf(runtime.Date{Year: 2024, Month: time.April, Day: 6}))
+	case v.Type() == reflect.TypeFor[runtime.Lease](), v.Type() == reflect.TypeFor[runtime.Calendar]():
 		for i := range v.NumField() {
 			setAny(t, v.Field(i), v.Type().Field(i).Name)
 		}

@@ -185,7 +185,8 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 }
 
 // refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
-// those for one key must have equal policies. Different keys of a name may have different plans.
+// those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
+// different plans.
 func refuseTogether(q *Request, all []Request) error {
 	if len(all) > 1 && q.Op != Take && q.Op != Check {
 		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", ErrInvalidCall, q.Op)
@@ -194,6 +195,9 @@ func refuseTogether(q *Request, all []Request) error {
 		other := all[i].Policy
 		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
 			return fmt.Errorf("%w: two different policies have this name and key", ErrInvalidCall)
+		}
+		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.sameWindows(&all[i]) {
+			return fmt.Errorf("%w: one key has two time zones or anniversaries", ErrInvalidCall)
 		}
 	}
 	return nil
@@ -228,7 +232,7 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 		return d, true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
-	b.rule = q.Policy.Rule(q.Key)
+	b.rule = q.rule()
 	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
 	if err := whole.refuse(&q); err != nil {

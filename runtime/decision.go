@@ -221,7 +221,8 @@ var (
 	ErrInvalidCount = errors.New("invalid count")
 	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
 	ErrInvalidPolicy = errors.New("invalid policy")
-	// ErrInvalidKey: a part of the key could not be converted to text.
+	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
+	// that the limit's Calendar needs.
 	ErrInvalidKey = errors.New("invalid key")
 	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
 	// one of them neither takes nor checks tokens.

@@ -18,9 +18,9 @@
 // next State and a [Decision].
 //
 // A [Limiter] connects a Store with handles that have the methods of a policy: [Limit], [ReservableLimit] and
-// [ReserveOnlyLimit]. A Store executes batches of calls, each of which passes as a whole or not at all. [Batch] is the
-// part that all stores share, and [MemStore] the smallest store, with transactions for tests. The store of package sqlstore
-// keeps the counts in an SQL database.
+// [ReserveOnlyLimit]. A [Group] takes from several of them at once. A Store executes batches of calls, each of which
+// passes as a whole or not at all. [Batch] is the part that all stores share, and [MemStore] the smallest store, with
+// transactions for tests. The store of package sqlstore keeps the counts in an SQL database.
 //
 // # Guarantees
 //

@@ -178,3 +178,28 @@ func ExampleLimiter_All() {
 	//   llmTokens: denied, retry after 36s
 	// 1 request left: the second call took none
 }
+
+// An estimate is reserved of two limits, provided that the team is not suspended, and settled when the use is known.
+func ExampleLimiter_ReserveAll() {
+	limiter, ctx := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}), context.Background()
+	p := perMinute("llmTokens", 1000)
+	p.MaxReserved = 1000
+	tokens := limiter.Reservable(p, runtime.Key{})
+	requests := limiter.Limit(perMinute("llmRequests", 2), runtime.Key{})
+	suspended := limiter.Limit(perMinute("suspended", 1), runtime.Key{})
+
+	rs, _ := limiter.ReserveAll(ctx, requests, tokens.N(1500), suspended.Checked())
+	fmt.Println(rs.Allowed, rs.Delay())
+	fmt.Println(rs.At(1).Settle(ctx, 200)) // only 200 tokens were used
+	fmt.Println(tokens.Peek(ctx))
+
+	rs, _ = limiter.ReserveAll(ctx, requests, tokens)
+	fmt.Println(rs.Allowed, rs.Cancel(ctx)) // nothing was used
+	fmt.Println(requests.Peek(ctx))
+	// Output:
+	// true 30s
+	// <nil>
+	// 800 of 1000 left, full after 12s <nil>
+	// true <nil>
+	// 1 of 2 left, full after 30s <nil>
+}

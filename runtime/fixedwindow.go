@@ -3,7 +3,8 @@ package runtime
 import "math"
 
 // fixedWindow is the algorithm of [FixedWindow]: tokens accrue up to the start of the current window, so that each new
-// window grants rate of them. Windows are aligned to the rule's phase, or start at a key's first use.
+// window grants rate of them. Windows are aligned to the rule's phase, or to a
+// calendar, or start at a key's first use.
 type fixedWindow struct{}
 
 func (fixedWindow) problem(*Policy) string { return "" }
@@ -14,10 +15,16 @@ func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
 
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
-	if start > s.TS {
+	if r.windowEnded(s.TS, start) {
 		s.Value = max(s.Value, r.lowest())
 	}
 	return r.accrueTo(s, start)
+}
+
+// windowEnded reports whether a window that began at one instant has ended when one begins at another. In a calendar, a
+// start that has only moved begins no window.
+func (r *Rule) windowEnded(was, start int64) bool {
+	return start > was && (!r.calendar.exist() || r.windows(was, start) > 0)
 }
 
 // lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
@@ -29,6 +36,8 @@ func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
 // one has ended, that is now: a request at this instant would start a window.
 func (fixedWindow) currentStart(r *Rule, s State, now int64) int64 {
 	switch {
+	case r.calendar.exist():
+		return r.calendarStart(s, now)
 	case !r.FirstUse:
 		return r.windowStart(now)
 	case s.Exists && now < addSaturating(s.TS, r.Period):
@@ -55,13 +64,11 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 	start := f.currentStart(r, s, now)
 	from := takenAt
 	switch {
-	case r.FirstUse && start <= takenAt:
+	case start <= takenAt:
 		return count
 	case r.FirstUse:
 		// The start of that window is no longer stored. It was less than a period before.
 		from -= r.Period
-	case r.windowStart(takenAt) == start:
-		return count
 	default:
 		from = r.windowStart(takenAt)
 	}
@@ -81,7 +88,10 @@ func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interva
 	// Before the next tokens are granted, a window ends.
 	accrued.Value = max(accrued.Value, r.lowest())
 	lacking := need - r.tokens(accrued)
-	if !r.FirstUse {
+	switch {
+	case r.calendar.exist():
+		return r.calendarDue(s, accrued, now, need), 1
+	case !r.FirstUse:
 		return r.nextStart(accrued.TS, lacking), r.Period
 	}
 	// Nothing is granted before the current window has ended, however soon the tokens would accrue.
@@ -108,12 +118,19 @@ func (f fixedWindow) full(r *Rule, s State, now int64) bool {
 }
 
 func (fixedWindow) windowEnd(r *Rule, at int64) int64 {
-	if r.FirstUse {
+	switch {
+	case r.FirstUse:
 		return math.MaxInt64
+	case r.calendar.exist():
+		return r.calendar.next(at)
 	}
 	return addSaturating(r.windowStart(at), r.Period)
 }
 
 func (fixedWindow) accruesTo(r *Rule, now int64) (int64, float64, bool) {
-	return r.windowStart(now), r.lowest(), !r.FirstUse
+	// The windows of a calendar are counted by rounding, which the statement does not do.
+	if r.FirstUse || r.calendar.exist() {
+		return 0, 0, false
+	}
+	return r.windowStart(now), r.lowest(), true
 }

@@ -68,13 +68,11 @@ func (plainItem) plain() {}
 // key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [ErrInvalidCall] if there
 // are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
-	g := Group{limiter: l, items: make([]ReserveItem, len(items))}
-	for i, item := range items {
-		if item != nil {
-			g.items[i] = item
-		}
+	requests, err := requestsOf(l, items)
+	if err != nil {
+		return Decisions{}, err
 	}
-	return g.Allow(ctx)
+	return l.doTogether(ctx, requests)
 }
 
 // ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
@@ -99,7 +97,7 @@ func (g Group) Allow(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	return g.do(ctx, requests)
+	return g.limiter.doTogether(ctx, requests)
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
@@ -116,7 +114,7 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 		}
 		q.Op = Check
 	}
-	return g.do(ctx, requests)
+	return g.limiter.doTogether(ctx, requests)
 }
 
 // Require takes the tokens of all items, and returns a denial as a [*LimitedError] with the decision of the limit that
@@ -157,7 +155,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 		q.Reserve = q.Op == Take && q.Policy.Reserves()
 		q.MaxDelay = maxDelay
 	}
-	ds, err := g.do(ctx, requests)
+	ds, err := g.limiter.doTogether(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -250,14 +248,16 @@ func (g Group) queueRow() (Row, error) {
 	return row, err
 }
 
-// requests returns the requests of the items, all of which must be valid.
-func (g Group) requests() ([]Request, error) {
-	if len(g.items) == 0 || slices.Contains(g.items, nil) {
+func (g Group) requests() ([]Request, error) { return requestsOf(g.limiter, g.items) }
+
+// requestsOf returns the requests of items, all of which must be valid.
+func requestsOf[I ReserveItem](l *Limiter, items []I) ([]Request, error) {
+	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
 		return nil, fmt.Errorf("%w: a call needs at least one limit, and none may be nil", ErrInvalidCall)
 	}
-	requests := make([]Request, len(g.items))
-	for i, item := range g.items {
-		q, err := item.request(g.limiter)
+	requests := make([]Request, len(items))
+	for i, item := range items {
+		q, err := item.request(l)
 		if err != nil {
 			return nil, err
 		}
@@ -266,9 +266,9 @@ func (g Group) requests() ([]Request, error) {
 	return requests, nil
 }
 
-// do executes the requests as one call. Every method of a group ends here.
-func (g Group) do(ctx context.Context, requests []Request) (Decisions, error) {
-	each, err := g.limiter.do(ctx, []Call{{Requests: requests}})
+// doTogether executes requests as one call. All, and every method of a group, ends here.
+func (l *Limiter) doTogether(ctx context.Context, requests []Request) (Decisions, error) {
+	each, err := l.do(ctx, []Call{{Requests: requests}})
 	if err != nil {
 		return Decisions{}, err
 	}

@@ -337,6 +337,7 @@ func traceGroups(t *testing.T, d dice, most int) {
 		uses := make([][]use, len(policies))
 		for i := range policies {
 			p := d.policyOf(t, pick[int64](d, 1, 3, 10, 97))
+			p.Calendar = runtime.Calendar{}
 			p.Name, p.Period = string(rune('a'+i)), pick(d, time.Second, time.Minute, 90*time.Second)
 			if p.MaxReserved == runtime.Unbounded {
 				p.MaxReserved = 2 * p.Rate

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -22,6 +23,62 @@ const MaxKey = 255
 type Key struct {
 	text string
 	err  error
+	// calendar is nil unless the key has its own windows. It is a pointer so that other keys stay small.
+	calendar *keyCalendar
+}
+
+// keyCalendar is what the windows of a key depend on, if the limit's Calendar is PerKey. It is not part of the stored key.
+type keyCalendar struct {
+	zone  *time.Location
+	since time.Time
+}
+
+// In returns k with a time zone of its own, for a limit whose [Calendar] has ZonePerKey. The zone is not stored: the same
+// key keeps its count in any zone, and gains none by changing it.
+func (k Key) In(zone *time.Location) Key {
+	c := k.ownCalendar()
+	c.zone = zone
+	k.calendar = &c
+	return k
+}
+
+// Since returns k with an anniversary of its own, for a limit whose [Calendar] has Anniversary: one of the key's windows
+// begins on the day of t in the limit's zone. The anniversary is not stored.
+func (k Key) Since(t time.Time) Key {
+	c := k.ownCalendar()
+	c.since = t
+	k.calendar = &c
+	return k
+}
+
+func (k Key) ownCalendar() keyCalendar {
+	if k.calendar == nil {
+		return keyCalendar{}
+	}
+	return *k.calendar
+}
+
+// completeCalendar sets the zone and the anniversary of a request, whose policy is valid, and returns what the key lacks
+// for them, or "".
+func (k Key) completeCalendar(q *Request) string {
+	c := &q.Policy.Calendar
+	if !c.PerKey() {
+		return ""
+	}
+	own := k.ownCalendar()
+	if c.ZonePerKey {
+		q.Zone = own.zone
+	}
+	if c.Anniversary && !own.since.IsZero() {
+		zone := own.zone
+		if !c.ZonePerKey {
+			zone, _ = loadZone(c.Zone)
+		}
+		if zone != nil {
+			q.Anniversary = DateOf(own.since.In(zone))
+		}
+	}
+	return q.calendarProblem()
 }
 
 // Part is one part of a [Key].

@@ -180,7 +180,7 @@ func (h Handle) Reset(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key. Every method ends here, and those of [Group] in [Limiter.do].
+// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
 func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.takeLocal(ctx, &q); ok {
 		return d, nil
@@ -223,6 +223,9 @@ func (h Handle) complete(q *Request) error {
 		return h.wrap(err)
 	}
 	q.Policy, q.Key = h.policy, h.key.text
+	if problem := h.key.completeCalendar(q); problem != "" {
+		return h.wrap(fmt.Errorf("%w: %s", ErrInvalidKey, problem))
+	}
 	return nil
 }
 

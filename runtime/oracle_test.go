@@ -55,6 +55,13 @@ func (o *oracle) periods(nanoseconds int64) *big.Rat { return big.NewRat(nanosec
 
 // windowStart returns the start of the window that contains now.
 func (o *oracle) windowStart(now int64) int64 {
+	if o.Calendar.Unit != 0 {
+		start := calendarStartByHand(&o.Policy, now)
+		if o.seen && 2*(start-o.ts) < int64(o.Period) {
+			return o.ts
+		}
+		return start
+	}
 	windows := new(big.Int).Div(big.NewInt(now-o.phase), big.NewInt(int64(o.Period)))
 	return o.phase + windows.Int64()*int64(o.Period)
 }
@@ -90,8 +97,16 @@ func (o *oracle) at(now int64) *oracle {
 			next.prev = minus(rat(o.Rate), o.value)
 		}
 	default:
-		accrued := times(o.periods(t-o.ts), rat(o.Rate))
-		next.ts, next.value = t, least(rat(o.Capacity), plus(o.atWindowEnd(), accrued))
+		periods := o.periods(t - o.ts)
+		if o.Calendar.Unit != 0 {
+			whole := new(big.Int).Div(new(big.Int).Add(new(big.Int).Lsh(periods.Num(), 1), periods.Denom()), new(big.Int).Lsh(periods.Denom(), 1))
+			periods = new(big.Rat).SetInt(whole)
+		}
+		ended := o.value
+		if periods.Sign() > 0 {
+			ended = o.atWindowEnd()
+		}
+		next.ts, next.value = t, least(rat(o.Capacity), plus(ended, times(periods, rat(o.Rate))))
 	}
 	return &next
 }

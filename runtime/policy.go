@@ -43,6 +43,9 @@ type Policy struct {
 	MaxReserved int64
 	// Start is where the windows begin. A [TokenBucket] has no windows, and a zero Start.
 	Start Start
+	// Calendar makes the windows of a [FixedWindow] days, weeks, months or years of a time zone. Period is then their mean
+	// length, and Start is zero.
+	Calendar Calendar
 	// Shards is the number of rows among which the count of a key is split, so that they share the writes. 0 and 1 both
 	// mean one row.
 	Shards int
@@ -114,6 +117,9 @@ func (p *Policy) problem() string {
 	}
 	// The kind comes first, because the general rules below suggest changes that the kind may refuse.
 	if problem := p.Kind.algorithm().problem(p); problem != "" {
+		return problem
+	}
+	if problem := p.Calendar.problem(p); problem != "" {
 		return problem
 	}
 	if p.Capacity == 0 && p.MaxReserved == 0 {

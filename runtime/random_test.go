@@ -85,6 +85,9 @@ func (d dice) policyOf(t testing.TB, rate int64, kinds ...runtime.Kind) runtime.
 	case p.Kind.Windowed():
 		p.Start = pick(d, runtime.Start{}, d.aligned())
 	}
+	if p.Kind == runtime.FixedWindow && d.IntN(4) == 0 {
+		p = d.withCalendar(p)
+	}
 	require.NoError(t, p.Validate())
 	return p
 }

@@ -55,8 +55,8 @@ func newReservation(h Handle, d Decision, n int64, open bool) *Reservation {
 }
 
 // Reservation is a number of tokens taken, possibly before they have accrued. If it was not Allowed, no tokens were
-// taken. If it FailedOpen or FailedLocal, the store has taken none either, and Settle charges the whole use. A Reservation may be used by several
-// goroutines.
+// taken. If it FailedOpen or FailedLocal, the store has taken none either, and Settle charges the whole use.
+// A Reservation may be used by several goroutines.
 type Reservation struct {
 	Decision
 	handle handle
@@ -161,8 +161,7 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
 // both a [*LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
 // If no retry would pass, because the policy's Mode is [ModeBlock], it returns a [*LimitedError] at once. If the context
-// ends while WaitN waits, the tokens are refunded,
-// and the error is the context's.
+// ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
 	d, err := h.tryWait(ctx, n)

@@ -76,6 +76,8 @@ type Rule struct {
 	// Jitter is the policy's, in nanoseconds, and seed what it is derived from for this key.
 	Jitter int64
 	seed   uint64
+	// calendar has the windows of the policy's Calendar. Phase is then 0.
+	calendar calendarWindows
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -98,8 +100,11 @@ func (p *Policy) Rule(key string) Rule {
 	if p.MaxReserved == Unbounded {
 		r.Debt = endless
 	}
+	switch {
+	case p.Calendar.Unit != 0:
+		r.calendar = p.Calendar.windowsOf()
 	// A bucket has no use for the hash, which is the most expensive part of a rule.
-	if p.Kind.Windowed() {
+	case p.Kind.Windowed():
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
 	if p.Jitter > 0 {
@@ -197,7 +202,12 @@ func (r *Rule) Full(s State, now int64) bool {
 func (r *Rule) WindowEnd(at int64) int64 { return r.Kind.algorithm().windowEnd(r, at) }
 
 // windowStart returns the start of the window that contains the instant at.
-func (r *Rule) windowStart(at int64) int64 { return at - floorMod(at-r.Phase, r.Period) }
+func (r *Rule) windowStart(at int64) int64 {
+	if r.calendar.exist() {
+		return r.calendar.start(at)
+	}
+	return at - floorMod(at-r.Phase, r.Period)
+}
 
 // enough reports whether s has need tokens at the instant at.
 func (r *Rule) enough(s State, at int64, need float64) bool {
@@ -263,8 +273,11 @@ func (r *Rule) round(value float64) float64 {
 // tokens returns the tokens of an accrued state: those of a full key, less the missing ones.
 func (r *Rule) tokens(accrued State) float64 { return r.Capacity + accrued.Value }
 
-// accrued returns rate * elapsed / period for the time between two instants.
+// accrued returns rate * elapsed / period for the time between two instants, and for a calendar rate times its windows.
 func (r *Rule) accrued(from, to int64) float64 {
+	if r.calendar.exist() {
+		return float64(float64(r.windows(from, to)) * r.Rate)
+	}
 	elapsed, period := uint64(to-from), uint64(r.Period)
 	// Whole periods are counted as integers, so that n windows grant exactly n times the rate.
 	whole := float64(elapsed/period) * r.Rate

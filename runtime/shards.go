@@ -14,7 +14,7 @@ type shards struct {
 // StepShards is [Rule.Step] for a key with at least two shards: it executes a request on the states of all of them, and
 // changes the states as a [Batch] with the same seed does. Unlike those of a Batch, Value and Remaining are exact.
 func (p *Policy) StepShards(states []State, key string, now int64, q Request, seed uint64) (Decision, error) {
-	rule := p.Rule(key)
+	rule := p.Rule(key).For(q)
 	whole := &rule
 	if err := whole.refuse(&q); err != nil {
 		return Decision{}, err

@@ -102,7 +102,8 @@ type State struct {
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
 // A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
-// and a Peek. So does an error, which is [ErrInvalidCount] for a negative count, [ErrExceedsCapacity], [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
+// and a Peek. So does an error, which is [ErrInvalidCount] for a negative count, [ErrExceedsCapacity],
+// [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err

@@ -58,6 +58,10 @@ type Request struct {
 	// tokens would be higher now if they had never been taken. It is too large by at most the tokens that other callers
 	// have refunded meanwhile. A sliding window ignores Missing.
 	Missing float64
+	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
+	Zone *time.Location
+	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.
+	Anniversary Date
 }
 
 // Validate returns nil for a request with a valid policy and key, and otherwise [ErrInvalidKey] or [ErrInvalidPolicy].
@@ -65,7 +69,13 @@ func (q Request) Validate() error {
 	if len(q.Key) > MaxKey || !printable(q.Key) {
 		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
 	}
-	return q.Policy.Validate()
+	if err := q.Policy.Validate(); err != nil {
+		return err
+	}
+	if problem := q.calendarProblem(); problem != "" {
+		return fmt.Errorf("%w: %s", ErrInvalidKey, problem)
+	}
+	return nil
 }
 
 // Answer is the result of a [Call].
@@ -116,15 +126,15 @@ func (r Row) Compare(o Row) int {
 // sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
 const sweepAfter = time.Hour
 
-// Sweepable reports whether a stored row of the policy has been full for an hour, at the instant now in nanoseconds
-// since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid policy, for one with
-// [ModeUnlimited], which has no numbers to judge by, and for a shard that the policy does not have.
+// Sweepable reports whether a stored row of the policy has been full for an hour, or longer for a [Calendar], at the
+// instant now in nanoseconds since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid
+// policy, for one with [ModeUnlimited], which has no numbers to judge by, and for a shard that the policy does not have.
 func (p *Policy) Sweepable(row Row, s State, now int64) bool {
 	if p.Validate() != nil || p.Mode == ModeUnlimited || row.Shard >= max(1, p.Shards) {
 		return false
 	}
 	rule := p.Rule(row.Key).Shard(row.Shard, p.Shards)
-	return rule.Full(s, now-int64(sweepAfter))
+	return rule.Full(s, rule.sweepableSince(now))
 }
 
 // Sweepable reports whether a row is [Policy.Sweepable] for each of several policies with the same name, such as a limit

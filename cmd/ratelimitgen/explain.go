@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/explain"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -22,8 +23,8 @@ func explainCommand() command {
 LIMIT, FIELD or ID, all limits of FILE are listed.
 
   LIMIT   the most tokens that one key can take in several intervals in the worst case, the time
-          to fill up again, an example of a reservation if it has any, and the call in Go; for a
-          group, its limits and the call
+          to fill up again, an example of a reservation if it has any, and the call in Go; for windows
+          of a calendar, the next four; for a group, its limits and the call
   FIELD   the meaning, the values and the default of a field of limits.yaml, such as lease
   ID      the meaning, with an example, of an id that check or diff prints in brackets, such as
           unknown-field or capacity-changed, or of a class of changes, such as loosened
@@ -40,12 +41,21 @@ The exit code is 1 if FILE is not valid, except for a FIELD or an ID.
 // explainArgs are the flags and arguments of explain.
 type explainArgs struct {
 	color choice
+	// at is the instant after which the windows of a calendar are listed.
+	at time.Time
 	// name is the limit, field or id, or "" for all limits of the file.
 	name, file string
 }
 
 func prepareExplain(flags *flag.FlagSet) action {
 	var a explainArgs
+	a.at = time.Now()
+	flags.Func("at", "list the calendar windows after `TIME`, an RFC 3339 time (default now)", func(value string) (err error) {
+		if a.at, err = time.Parse(time.RFC3339, value); err != nil || a.at.Year() < 1970 || a.at.Year() > 2199 {
+			return errors.New("must be an RFC 3339 time in the years 1970 to 2199, such as 2026-01-31T12:00:00Z")
+		}
+		return nil
+	})
 	a.color.declareColor(flags)
 	return a.run
 }
@@ -121,7 +131,7 @@ func (a *explainArgs) writeName(w io.Writer, file *spec.File, color bool) error 
 	case i < 0:
 		return writeWord(w, a.name, names, color)
 	case i < len(file.Limits):
-		err = explain.WriteLimit(w, file.Name, file.Limits[i], color)
+		err = explain.WriteLimit(w, file.Name, file.Limits[i], a.at, color)
 	default:
 		err = explain.WriteGroup(w, file.Name, file.Groups[i-len(file.Limits)], color)
 	}

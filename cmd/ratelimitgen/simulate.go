@@ -30,8 +30,12 @@ A limit that depends on the plan also needs its name, as "plan": "pro".
 at is an RFC 3339 time, or a Unix time: in seconds if it has a fraction and is below 10^10,
 otherwise in milliseconds. key is a string, a number (for int, int64 and uint64), true or false (for
 bool), or a list of these if the key has several parts. key, count and reserve are optional. limit
-is optional if LIMITS has only one, or with -limit, and plan with -plan. Other fields are ignored, unless one is nearly
-spelled like a field that is missing.
+is optional if LIMITS has only one, or with -limit, and plan with -plan. Other fields are ignored,
+unless one is nearly spelled like a field that is missing. If the calendar of a limit has a time zone
+or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "anniversary": "2024-01-31".
+
+limit may name a group: the line takes from all of its limits, or from none. Then key has the
+parameters of the group in their order, and count is the argument for the number of tokens.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and

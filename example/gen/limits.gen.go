@@ -11,6 +11,7 @@ import (
 	"database/sql/driver"
 	"net/netip"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -55,7 +56,7 @@ var (
 	ErrInvalidPlan = runtime.ErrInvalidPlan
 )
 
-// Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.
+// Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits runtime.Limiter
 
 // New returns the limits, with their counts in store.
@@ -301,6 +302,24 @@ var policyPartnerQuota = runtime.Policy{
 	Start:    runtime.StartAt(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)),
 }
 
+// MonthlyReports is the quota of reports in one partner's billing month.
+//
+// Fixed window: 100,000 per month.
+// Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days.
+func (l *Limits) MonthlyReports(partner string) runtime.Limit {
+	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
+}
+
+var policyMonthlyReports = runtime.Policy{
+	Name:     "monthlyReports",
+	Kind:     runtime.FixedWindow,
+	Rate:     100_000,
+	Period:   2629746 * time.Second,
+	Capacity: 100_000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}},
+}
+
 // DailyDigest bounds the digests that one user is sent.
 //
 // Fixed window: 1 per day.
@@ -394,6 +413,100 @@ var policiesAPICalls = runtime.PlanPolicies{
 	},
 }
 
+// Complete is what one completion costs.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It takes 1 token of llmRequests per team and model.
+//     Fixed window: 1,000 per minute.
+//     Each key's windows begin at a fixed offset derived from the key.
+//     If the store fails, each process decides by the same rule from its own memory.
+//   - It takes as many tokens of llmTokens per team and model as the argument tokens.
+//     Token bucket: 40,000 per minute, at most 40,000 at once.
+//     Callers may reserve at most 80,000 tokens ahead.
+//     Each count is split into 10 shards.
+//   - It checks partnerAPI, which must have a token and gives none up.
+//     Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
+//     Windows begin at 00:00 UTC.
+func (l *Limits) Complete(team string, model string) CompleteGroup {
+	return CompleteGroup{func(tokens int64) runtime.Group {
+		return l.limiter().Group(
+			l.LLMRequests(team, model),
+			l.LLMTokens(team, model).N(tokens),
+			l.PartnerQuota().Checked(),
+		)
+	}}
+}
+
+// CompleteGroup is the handle that [Limits.Complete] returns, with the verbs of the group.
+type CompleteGroup struct {
+	of func(tokens int64) runtime.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
+	ds, err := g.of(tokens).Allow(ctx)
+	return newCompleteDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g CompleteGroup) Check(ctx context.Context, tokens int64) (CompleteDecisions, error) {
+	ds, err := g.of(tokens).Check(ctx)
+	return newCompleteDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g CompleteGroup) Require(ctx context.Context, tokens int64) error {
+	return g.of(tokens).Require(ctx)
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Tokens of llmRequests cannot be reserved, and must be available now.
+func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
+	rs, err := g.of(tokens).Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &CompleteReservations{
+		Reservations: rs,
+		LLMRequests:  rs.At(0),
+		LLMTokens:    rs.At(1),
+	}, nil
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
+	return g.of(tokens).Wait(ctx)
+}
+
+// CompleteDecisions are the decisions of all limits of [Limits.Complete]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type CompleteDecisions struct {
+	Decisions
+	LLMRequests  Decision
+	LLMTokens    Decision
+	PartnerQuota Decision
+}
+
+func newCompleteDecisions(ds Decisions) CompleteDecisions {
+	d := CompleteDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.LLMRequests = ds.Each[0]
+		d.LLMTokens = ds.Each[1]
+		d.PartnerQuota = ds.Each[2]
+	}
+	return d
+}
+
+// CompleteReservations are the tokens that were taken from the limits of [Limits.Complete]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type CompleteReservations struct {
+	*Reservations
+	LLMRequests *Reservation
+	LLMTokens   *Reservation
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -405,6 +518,7 @@ func Policies() []*runtime.Policy {
 		&policyLLMRequests,
 		&policyLLMTokens,
 		&policyPartnerQuota,
+		&policyMonthlyReports,
 		&policyDailyDigest,
 		&policySMSCode,
 		&policyExportData,

@@ -82,7 +82,7 @@ func TestWindowEdgeNumberIsReached(t *testing.T) {
 			continue
 		}
 		rule, state := p.Rule("key"), runtime.State{}
-		edge := rule.Phase + 5*rule.Period
+		edge := rule.WindowEnd(rule.Phase + 5*rule.Period - 1)
 		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
 		assert.Equal(t, review.Within(spec.Unreserved(&p), 1), sum, p.Name)
 		reached++
@@ -127,10 +127,9 @@ func TestReservingAgreesWithStore(t *testing.T) {
 			continue
 		}
 		p.Mode = runtime.ModeEnforce // the sentences begin with "If it were enforced"
-		rule := p.Rule("")
-		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, rule.Phase) }}
+		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, spec.LongestWindow(&p)) }}
 		decide := func(q runtime.Request) runtime.Decision {
-			q.Policy = &p
+			q.Policy, q.Zone, q.Anniversary = &p, time.UTC, runtime.Date{Year: 1970, Month: time.January, Day: 1}
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 			require.NoError(t, err)
 			require.NoError(t, answers[0].Err)
@@ -167,7 +166,7 @@ func pages(t *testing.T, color bool) (all string) {
 	var out bytes.Buffer
 	limits := append(limitsForTest(t), limitsByPlan(t)...)
 	for _, l := range limits {
-		require.NoError(t, WriteLimit(&out, "limits.yaml", l, color))
+		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, color))
 	}
 	for _, id := range IDs() {
 		require.NoError(t, WriteID(&out, id, color))
@@ -249,7 +248,7 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
 	l := &spec.Limit{Policy: runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1}, Doc: "a\x1b[31m\u202e\xffb\nc"}
-	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, false))
+	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, time.Time{}, false))
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
 }
@@ -261,7 +260,7 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
 		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
-			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, false))
+			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, time.Time{}, false))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
 	}
@@ -277,15 +276,21 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	}
 	page := func(p runtime.Policy) string {
 		var out bytes.Buffer
-		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, false))
+		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, time.Time{}, false))
 		return out.String()
 	}
-	before := page(base)
+	calendar := base
+	calendar.Calendar = runtime.Calendar{Unit: runtime.Month, Count: 2, Zone: "UTC", From: runtime.Date{Year: 2024, Month: time.April, Day: 6}}
+	calendar.Period = calendar.Calendar.Period()
 	for _, name := range fieldNames(reflect.TypeFor[runtime.Policy](), "") {
 		if notExplained[name] != "" {
 			continue
 		}
 		edited := base
+		if strings.HasPrefix(name, "Calendar.") {
+			edited = calendar
+		}
+		before := page(edited)
 		editField(t, &edited, name)
 		assert.True(t, before != page(edited), "explain prints the same for every value of runtime.Policy.%s: "+
 			"add a sentence to Limit.Words in gen/spec or a paragraph to WriteLimit, or a reason to notExplained", name)
@@ -319,6 +324,12 @@ func editField(t *testing.T, p *runtime.Policy, name string) {
 		return
 	case "Start":
 		p.Start = runtime.StartOffset(time.Second)
+		return
+	case "Calendar.Zone":
+		p.Calendar.Zone = "Europe/Berlin"
+		return
+	case "Calendar.At":
+		p.Calendar.At = time.Hour
 		return
 	}
 	field := reflect.ValueOf(p).Elem()

@@ -20,8 +20,8 @@ func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 		p.paragraph("doc", g.Doc)
 	}
 	p.paragraph("rule", "All limits must allow a request: if one denies it, no token is taken from any of them.")
-	if byPlan := g.ByPlan(); len(byPlan) > 0 {
-		p.paragraph("plan", "The plan of a call is that of "+words.List(byPlan, "and")+".")
+	for i, sentence := range g.SharedWords() {
+		p.paragraph(g.Shared()[i].Name, sentence)
 	}
 	sentences := g.Words()
 	for i, m := range g.Members() {

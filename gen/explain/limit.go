@@ -30,8 +30,8 @@ import (
 )
 
 // WriteLimit prints the page of a limit: its rule, its numbers, examples of reservations and how to call it.
-// It returns the error of w.
-func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
+// For a calendar, it lists the windows that begin after an instant. It returns the error of w.
+func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color bool) error {
 	p := newPage(color)
 	p.title("%s:%d:%d: %s", printable.Line(file), l.Pos.Line, l.Pos.Column, l.Policy.Name)
 	if l.Doc != "" {
@@ -47,6 +47,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, color bool) error {
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
 	}
+	p.windows(&l.Policy, after)
 	p.numbers(l)
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
@@ -131,7 +132,7 @@ func numbersOf(p *runtime.Policy) []number {
 	case grantsWholePeriods(p.Kind):
 		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
 	}
-	for _, t := range intervals(p.Period) {
+	for _, t := range intervals(spec.Interval(p)) {
 		list = append(list, number{"in any " + words.Period(t) + mark, tokens(review.Within(plain, t)), ""})
 	}
 	if p.Capacity > 0 {
@@ -230,13 +231,17 @@ func fullMoment(p *runtime.Policy) string {
 type fullKey struct {
 	rule  runtime.Rule
 	state runtime.State
+	// start is the start of a window.
+	start int64
 }
 
-func newFullKey(p *runtime.Policy) *fullKey { return &fullKey{rule: p.Rule("")} }
+func newFullKey(p *runtime.Policy) *fullKey {
+	return &fullKey{rule: p.Rule(""), start: spec.LongestWindow(p)}
+}
 
 // decide panics if the count can never pass, since reserving only requests counts that fit the policy.
 func (k *fullKey) decide(q runtime.Request) runtime.Decision {
-	next, d, err := k.rule.Step(k.state, k.rule.Phase, q)
+	next, d, err := k.rule.Step(k.state, k.start, q)
 	if err != nil {
 		panic("explain: the limiter rejects a count that fits: " + err.Error())
 	}
@@ -247,7 +252,7 @@ func (k *fullKey) decide(q runtime.Request) runtime.Decision {
 // shards describes one shard of a sharded limit.
 func shards(p *runtime.Policy) string {
 	first, last := p.Rule("").Shard(0, p.Shards), p.Rule("").Shard(p.Shards-1, p.Shards)
-	has := []string{share(last.Rate, first.Rate) + " per " + words.Period(p.Period)}
+	has := []string{share(last.Rate, first.Rate) + " per " + spec.PeriodOf(p)}
 	if p.Capacity > 0 {
 		has = append(has, share(last.Capacity, first.Capacity)+" at once")
 	}

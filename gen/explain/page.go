@@ -70,7 +70,7 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
 			if !of.Unlimited() {
-				rate = words.Number(of.Policy.Rate) + " per " + words.Period(of.Policy.Period)
+				rate = words.Number(of.Policy.Rate) + " per " + spec.PeriodOf(&of.Policy)
 				atOnce = words.Number(of.Policy.Capacity)
 			}
 			row := []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, atOnce}

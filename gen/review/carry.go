@@ -16,6 +16,9 @@ func Carried(old, new *spec.Limit) int64 {
 		// Such a key never has a token, so one that was not used for long is exhausted too.
 		return new.Policy.Capacity
 	}
+	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
+		return carriedByCalendar(&old.Policy, &new.Policy)
+	}
 	before := old.Policy.Rule("")
 	grid := gridOf(old, new)
 	most := int64(0)

@@ -36,7 +36,7 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 	if changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {
 		return notes // no row is read again
 	}
-	if sentence := rowsReadAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed")) {
+	if sentence := rowsReadAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed") || changed("zone-changed")) {
 		note(sentence)
 		note(carriedInWords(Carried(p.old, p.new)))
 	}
@@ -85,7 +85,7 @@ func togetherInWords(p pair) string {
 	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
 	rate, known := longRunTogether(p.old, p.new)
 	if known {
-		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), words.Period(new.Period))
+		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), spec.PeriodOf(new))
 	}
 	if most > max(old.Capacity, new.Capacity) || known && rate > max(longRunRate(spec.Unreserved(new)), longRunAlone(old, new)) {
 		return text + ": more than with either version alone." + remedy
@@ -100,6 +100,9 @@ func togetherInWords(p pair) string {
 func Together(old, new *spec.Limit) int64 {
 	if separateRows(old, new) {
 		return old.Policy.Capacity + new.Policy.Capacity
+	}
+	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
+		return togetherByCalendar(&old.Policy, &new.Policy)
 	}
 	most := int64(0)
 	for _, v := range sharedViews(old, new) {
@@ -283,6 +286,9 @@ func larger(a, b *big.Rat) *big.Rat {
 
 // windowsCoincide reports whether the windows of both rules always start at the same instants.
 func windowsCoincide(old, new *spec.Limit) bool {
+	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
+		return old.Policy.Calendar == new.Policy.Calendar && !old.Policy.Calendar.PerKey()
+	}
 	g := gridOf(old, new)
 	return old.Policy.Period == new.Policy.Period && g.step == int64(new.Policy.Period) && g.offset == 0
 }

@@ -102,6 +102,12 @@ func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
 			}
 		}
 	}
+	for _, p := range []*runtime.Policy{one, other} {
+		// The windows of a calendar differ in length, and repeat after 400 years.
+		for n := int64(0); hasCalendar(p) && n < 60; n++ {
+			ends = append(ends, int64(spec.ShortestSpan(p.Calendar, n)))
+		}
+	}
 	slices.Sort(ends)
 	for _, end := range slices.Compact(ends) {
 		for _, offset := range offsets {

@@ -30,6 +30,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"capacity-changed":       judgeCapacity,
 	"max-reserved-changed":   judgeMaxReserved,
 	"start-changed":          judgeStart,
+	"zone-changed":           judgeZone,
 	"shards-changed":         judgeShards,
 	"mode-changed":           judgeMode,
 	"timeout-changed":        judgeTimeout,
@@ -62,15 +63,21 @@ func judgeKind(j *judgement, p pair, _ []spec.Change) {
 
 func judgeRate(j *judgement, p pair, _ []spec.Change) {
 	is := &p.new.Policy
-	changed := p.withOneChange(func(policy *runtime.Policy) { policy.Rate, policy.Period = is.Rate, is.Period })
+	changed := p.withOneChange(func(policy *runtime.Policy) {
+		policy.Rate, policy.Period, policy.Calendar = is.Rate, is.Period, is.Calendar
+	})
 	j.compareRules(&p.old.Policy, changed)
 	if more, fewer := compareLongRun(&p.old.Policy, changed); !more && !fewer {
 		j.note(Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
-			words.Number(p.old.Policy.Rate), words.Period(p.old.Policy.Period), words.Number(is.Rate), words.Period(is.Period))
+			words.Number(p.old.Policy.Rate), spec.PeriodOf(&p.old.Policy), words.Number(is.Rate), spec.PeriodOf(is))
 	}
 	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
 	if is.Period != p.old.Policy.Period && windowsMove(p) {
 		j.class(StoredState)
+	}
+	if unitChanged(p) {
+		noteParameter(j, p, p.old.Policy.Calendar.Anniversary, is.Calendar.Anniversary, "each key's anniversary, a time.Time")
+		noteParameter(j, p, p.old.Policy.Calendar.ZonePerKey, is.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
 	}
 }
 
@@ -114,6 +121,10 @@ func judgeStart(j *judgement, p pair, _ []spec.Change) {
 	if !windowed(&p.old.Policy) || !windowed(&p.new.Policy) {
 		return // the start only changed because the kind did, which is judged itself
 	}
+	if p.hasCalendar() {
+		judgeCalendarStart(j, p)
+		return
+	}
 	if sameWindows(p) {
 		j.note(Rule, "Windows start at the same times as before.")
 		return
@@ -141,7 +152,7 @@ func windowsMove(p pair) bool {
 	if !windowed(old) || !windowed(new) {
 		return false
 	}
-	return old.Period != new.Period || old.Start != new.Start && !sameWindows(p)
+	return old.Period != new.Period || old.Calendar != new.Calendar || old.Start != new.Start && !sameWindows(p)
 }
 
 func judgeShards(j *judgement, p pair, _ []spec.Change) {

@@ -36,20 +36,28 @@ func judgeGroupGoName(j *judgement, _ pair, changes []spec.Change) {
 // judgeGroupMethod describes what follows for a group from its limits.
 func judgeGroupMethod(j *judgement, _ pair, changes []spec.Change) {
 	old, new := changes[0].Old.Group, changes[0].New.Group
-	switch was, is := len(old.Plans()) > 0, len(new.Plans()) > 0; {
-	case is && !was:
-		j.class(Breaking)
-		j.note(Calls, "Calls of %s must pass the plan as the last argument: %s.", new.GoName, signature(new))
-		j.note(Rule, "The plan is that of %s. Without a plan, nothing is taken from any limit.", words.List(new.ByPlan(), "and"))
-	case was && !is:
-		j.class(Breaking)
-		j.note(Calls, "Calls of %s no longer pass the plan: %s.", new.GoName, signature(new))
+	for _, is := range new.Shared() {
+		if !sharesOne(old, is.Name) {
+			j.class(Breaking)
+			j.note(Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, signature(new))
+			j.note(Rule, "T%s is that of %s.", is.What[1:], words.List(is.Limits, "and"))
+		}
+	}
+	for _, was := range old.Shared() {
+		if !sharesOne(new, was.Name) {
+			j.class(Breaking)
+			j.note(Calls, "Calls of %s no longer pass %s: %s.", new.GoName, was.What, signature(new))
+		}
 	}
 	if !slices.Equal(partGoTypes(old.Keys()), partGoTypes(new.Keys())) {
 		j.class(Breaking)
 		j.note(Calls, "Calls of %s must pass other types, because the keys of its limits have changed.", new.GoName)
 	}
 	j.compareVerbs(new.GoName, old.Verbs(), new.Verbs())
+}
+
+func sharesOne(g *spec.Group, name string) bool {
+	return slices.ContainsFunc(g.Shared(), func(s spec.SharedParameter) bool { return s.Name == name })
 }
 
 func judgeGroupTakes(j *judgement, _ pair, changes []spec.Change) {
@@ -114,7 +122,7 @@ func judgeGroupChecks(j *judgement, _ pair, changes []spec.Change) {
 func (j *judgement) compareCalls(old, new *spec.Group) {
 	was, is := old.Keys(), new.Keys()
 	switch {
-	case !slices.Equal(partGoTypes(was), partGoTypes(is)) || len(old.Plans()) != len(new.Plans()) || len(old.Counts()) != len(new.Counts()):
+	case !slices.Equal(partGoTypes(was), partGoTypes(is)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()):
 		j.class(Breaking)
 		j.note(Calls, "The calls change from %s to %s.", signature(old), signature(new))
 		return
@@ -130,7 +138,8 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 				m.Limit.Policy.Name, ordinals(arguments(new, m)), ordinals(arguments(old, before)))
 		}
 	}
-	if order(old) != order(new) {
+	// Members that were added after all others do not move them.
+	if !strings.HasPrefix(order(new), order(old)) {
 		j.note(Calls, "The decisions in Each are in another order.")
 	}
 }
@@ -173,12 +182,12 @@ func signature(g *spec.Group) string {
 	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
 }
 
-func order(g *spec.Group) string {
-	var names []string
+// order lists the members, each with a comma after it.
+func order(g *spec.Group) (names string) {
 	for _, m := range g.Members() {
-		names = append(names, m.Limit.Policy.Name)
+		names += m.Limit.Policy.Name + ","
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // memberOf finds a limit of another file by its name.

@@ -82,6 +82,8 @@ func rowsReadAs(p pair) string {
 			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/kinds.go", old.Kind, new.Kind))
 		}
 		return sentence
+	case windowsMove(p) && p.hasCalendar():
+		return calendarReadAs(p)
 	case windowsMove(p): // before the rate, because the next window grants the new rate in any case
 		return of.newWindows
 	case old.Rate != new.Rate || old.Period != new.Period:

@@ -84,12 +84,13 @@ func enforcedAfter(was runtime.Mode) string {
 	}
 }
 
-// modeNote says that the limit is not enforced, for an edit of its other fields that has an effect on its bounds.
+// modeNote says that the limit is not enforced, for a new limit or an edit of its other fields that has an effect on its
+// bounds.
 func modeNote(p pair, findings []Finding) []Note {
 	bounds := func(f Finding) bool {
 		return slices.Contains(f.Classes, Loosened) || slices.Contains(f.Classes, Tightened)
 	}
-	if p.new == nil || p.modesDiffer() || !slices.ContainsFunc(findings, bounds) {
+	if p.new == nil || p.modesDiffer() || p.old != nil && !slices.ContainsFunc(findings, bounds) {
 		return nil
 	}
 	effect := map[runtime.Mode]string{
@@ -99,6 +100,9 @@ func modeNote(p pair, findings []Finding) []Note {
 	}[p.new.Policy.Mode]
 	if effect == "" {
 		return nil
+	}
+	if p.old == nil {
+		return []Note{{Rule, fmt.Sprintf("The mode is %v: %s. The numbers are those of the limit if it were enforced.", p.new.Policy.Mode, effect)}}
 	}
 	return []Note{{Rule, fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.",
 		p.new.Policy.Mode, effect)}}

@@ -195,12 +195,14 @@ func FullAfter(p *runtime.Policy) time.Duration {
 		if rule.Capacity < 1 {
 			continue
 		}
-		// The phase is the start of a window, from which a full key takes the longest.
-		_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: int64(rule.Capacity)})
-		if err != nil {
-			panic("review: taking the capacity of a full key failed: " + err.Error())
+		// From the start of a window a full key takes the longest.
+		for _, start := range spec.WindowStarts(p) {
+			_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
+			if err != nil {
+				panic("review: taking the capacity of a full key failed: " + err.Error())
+			}
+			longest = max(longest, d.FullAfter)
 		}
-		longest = max(longest, d.FullAfter)
 	}
 	return longest
 }
@@ -235,15 +237,19 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		return 0
 	}
 	rule := p.Rule("")
-	state, _, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: count, Reserve: count > p.Capacity})
-	if err != nil {
-		panic("review: taking all tokens of a full key failed: " + err.Error())
+	longest := time.Duration(0)
+	for _, start := range spec.WindowStarts(p) {
+		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
+		if err != nil {
+			panic("review: taking all tokens of a full key failed: " + err.Error())
+		}
+		_, d, err := rule.Step(state, start, runtime.Request{Op: runtime.Check, Count: 1})
+		if err != nil {
+			panic("review: checking for one token failed: " + err.Error())
+		}
+		longest = max(longest, d.RetryAfter)
 	}
-	_, d, err := rule.Step(state, rule.Phase, runtime.Request{Op: runtime.Check, Count: 1})
-	if err != nil {
-		panic("review: checking for one token failed: " + err.Error())
-	}
-	return d.RetryAfter
+	return longest
 }
 
 // LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a

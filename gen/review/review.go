@@ -321,7 +321,7 @@ func (p pair) periods() []time.Duration {
 	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 	for _, limit := range []*spec.Limit{p.old, p.new} {
 		if limit != nil && !limit.Unlimited() {
-			list = append(list, limit.Policy.Period)
+			list = append(list, spec.Interval(&limit.Policy))
 		}
 	}
 	slices.Sort(list)

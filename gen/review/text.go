@@ -287,6 +287,8 @@ func defaultInWords(c spec.Change, side spec.Side) string {
 		return "database default"
 	case "start":
 		switch {
+		case hasCalendar(&side.Limit.Policy):
+			return "midnight of the first day"
 		case !windowed(&side.Limit.Policy):
 			return "none"
 		case len(side.Limit.Key) == 0:

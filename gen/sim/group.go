@@ -91,6 +91,9 @@ func (m *memberState) decide(l *Line, check bool) (runtime.Decision, error) {
 	if !check && !m.Check {
 		q.Op = runtime.Take
 	}
+	if err := m.limit.completeCalendar(&q, l); err != nil {
+		return runtime.Decision{}, err
+	}
 	d, err := m.key.decide(p, l.At, q)
 	if err != nil {
 		return d, &Fault{Reason: p.Name + ": " + err.Error(), cause: err}

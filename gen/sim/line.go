@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Line is a request of a trace. It is valid until the next one is read.
@@ -19,6 +21,10 @@ type Line struct {
 	Key []string
 	// Count is how many tokens the request takes.
 	Count int64
+	// Zone is the time zone of the key, for a limit whose calendar has one per key; "" if the line has none.
+	Zone string
+	// Anniversary is the first day of a window of the key, for a limit with anniversaries; zero if the line has none.
+	Anniversary runtime.Date
 	// Reserve is set if the request may take tokens that have not accrued yet.
 	Reserve bool
 	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
@@ -41,6 +47,7 @@ type field struct {
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
+	{name: "zone"}, {name: "anniversary"},
 	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true}, {name: "shadowed", answer: true},
 	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true}, {name: "oldShadowed", answer: true},
 }
@@ -53,6 +60,8 @@ const (
 	fieldCount
 	fieldReserve
 	fieldPlan
+	fieldZone
+	fieldAnniversary
 	fieldAllowed
 	fieldShadowed    = fieldAllowed + 4
 	fieldOldAllowed  = fieldAllowed + 5
@@ -146,12 +155,34 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 		l.Reserve, err = s.boolean(name)
 	case fieldPlan:
 		l.Plan, err = s.plan()
+	case fieldZone:
+		var text []byte
+		text, err = s.str(name)
+		l.Zone = string(text)
+	case fieldAnniversary:
+		l.Anniversary, err = s.date(name)
 	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
 		_, err = s.boolean(name)
 	default:
 		err = s.number(name)
 	}
 	return err
+}
+
+// date reads a day such as "2024-01-31", or the day of an RFC 3339 time in the time's own zone.
+func (s *scanner) date(name string) (runtime.Date, error) {
+	s.next()
+	start := s.at
+	text, err := s.str(name)
+	if err != nil {
+		return runtime.Date{}, err
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if day, err := time.Parse(layout, string(text)); err == nil && runtime.DateOf(day).Valid() {
+			return runtime.DateOf(day), nil
+		}
+	}
+	return runtime.Date{}, s.faultf(start, "%s must be a day such as \"2024-01-31\", or an RFC 3339 time", name)
 }
 
 // jsonType is the JSON type of a part of a key.

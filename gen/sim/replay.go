@@ -28,6 +28,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -126,6 +127,8 @@ type limitState struct {
 	members []*memberState
 	parsers []partParser
 	keys    map[string]*keyState
+	// zones are the time zones of lines, by name.
+	zones map[string]*time.Location
 	tally
 	// byPlan has the tally of each plan.
 	byPlan []planTally
@@ -150,7 +153,11 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 		return k, d, err
 	}
 	policy := s.use(k, plan)
-	d, err := k.decide(policy, l.At, runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve})
+	q := runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve}
+	if err := s.completeCalendar(&q, l); err != nil {
+		return nil, runtime.Decision{}, err
+	}
+	d, err := k.decide(policy, l.At, q)
 	if err != nil {
 		return k, d, &Fault{Reason: s.Policy.Name + ": " + err.Error(), cause: err}
 	}
@@ -179,6 +186,29 @@ func (s *limitState) requestedKeys() (n int) {
 		}
 	}
 	return n
+}
+
+// completeCalendar sets the zone and the anniversary of a line's key, if the limit's calendar has them per key.
+func (s *limitState) completeCalendar(q *runtime.Request, l *Line) (err error) {
+	c, name := s.Policy.Calendar, s.Policy.Name
+	if c.ZonePerKey {
+		if l.Zone == "" || l.Zone == "Local" {
+			return faultf("%s has a time zone per key: add \"zone\", the name of one, such as \"Europe/Berlin\"", name)
+		}
+		if s.zones == nil {
+			s.zones = map[string]*time.Location{}
+		}
+		if q.Zone = s.zones[l.Zone]; q.Zone == nil {
+			if q.Zone, err = time.LoadLocation(l.Zone); err != nil {
+				return faultf("unknown time zone \"%s\"", clip(l.Zone, 60))
+			}
+			s.zones[l.Zone] = q.Zone
+		}
+	}
+	if q.Anniversary = l.Anniversary; c.Anniversary && !l.Anniversary.Valid() {
+		return faultf("%s has an anniversary per key: add \"anniversary\", a day such as \"2024-01-31\"", name)
+	}
+	return nil
 }
 
 // encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an
@@ -320,7 +350,8 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 // step executes a request by the rule alone.
 func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if k.shards == nil {
-		next, d, err := k.rule.Step(k.state, now, q)
+		rule := k.rule.For(q)
+		next, d, err := rule.Step(k.state, now, q)
 		k.state = next
 		return d, err
 	}

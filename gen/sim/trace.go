@@ -12,13 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Trace reads requests in JSON Lines, one per line, in order of time:
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false, "plan": "pro"}
 //
-// Only at is required, and plan for limits that depend on it: an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
+// Only at is required, plan for limits that depend on it, and zone or anniversary for a limit whose calendar has one per
+// key. at is an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
 // their order, and its count is that of the limits whose number of tokens is a parameter. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
@@ -307,7 +310,16 @@ func requestRow(l *Line, key string) []string {
 		strconv.FormatInt(l.Count, 10),
 		strconv.FormatBool(l.Reserve),
 		escapeFormula(l.Plan),
+		escapeFormula(l.Zone),
+		dateOrEmpty(l.Anniversary),
 	}
+}
+
+func dateOrEmpty(d runtime.Date) string {
+	if (d == runtime.Date{}) {
+		return ""
+	}
+	return d.String()
 }
 
 // row returns the columns of an answer, which are empty where JSONL omits the field.

@@ -202,6 +202,12 @@ var (
 		Old:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
 		New:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
 	})
+	zoneChanged = changeKind(ChangeKind{
+		ID:      "zone-changed",
+		Summary: "Calendar windows begin at other instants, by the clocks of another time zone.",
+		Old:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
+		New:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
+	})
 	shardsChanged = changeKind(ChangeKind{
 		ID:      "shards-changed",
 		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",

@@ -151,15 +151,28 @@ var limitFields = []field[Limit]{
 	},
 	{
 		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
-		about:     "The time in which `rate` tokens are granted.",
-		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; at most " + longestPeriod + "; for a token bucket, also a map with one for each plan",
+		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
+		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or a number of them such as `3 months`; at most " + longestPeriod + "; for a token bucket, also a map with a duration for each plan",
 		example:   "1m",
-		schema:    orByPlan(durationSchema, false),
+		schema:    orByPlan(periodSchema, false),
 		sets:      "Period",
-		read:      byPlan(readDuration(func(l *Limit) *time.Duration { return &l.Policy.Period })),
+		read:      byPlan((*parser).period),
 		change:    rateChanged,
 		byPlan:    true,
-		effective: func(l *Limit) string { return words.Duration(l.Policy.Period) },
+		effective: effectivePeriod,
+	},
+	{
+		name: "zone", synonyms: []string{"timezone", "tz", "location"},
+		about:     "The time zone of a `period` in calendar units, which requires it. `per key` gives every key its own: the method has a parameter for it.",
+		more:      "The names are those of the IANA time zone database. The zone data is Go's, and generated code embeds it unless all zones are `UTC`. If a start moves by less than half a window, because of new data or another zone, no window begins twice.",
+		accepts:   "a name such as `UTC` or `Europe/Berlin`, or `per key`",
+		absent:    "none; required for a `period` in calendar units",
+		example:   "Europe/Berlin",
+		schema:    zoneSchema(),
+		sets:      "Calendar",
+		read:      (*parser).zone,
+		change:    zoneChanged,
+		effective: effectiveZone,
 	},
 	{
 		name: "capacity", synonyms: []string{"burst", "max"},
@@ -191,8 +204,9 @@ var limitFields = []field[Limit]{
 	{
 		name:      "start",
 		about:     "When windows begin: at an instant and every period before and after it; at an offset from 0:00 UTC on 1 January 1970; or, for a fixed window, at each key's `first use`. Not for a token bucket.",
-		accepts:   "an RFC 3339 instant, a duration, or `first use`",
-		absent:    "a fixed offset derived from the key",
+		more:      startMore,
+		accepts:   "an RFC 3339 instant, a duration, or `first use`; for calendar units, such as `15th`, `monday`, `april 6th`, `06:00`, `anniversary`",
+		absent:    "a fixed offset derived from the key; for calendar units, midnight of their first day",
 		example:   "8h",
 		schema:    startSchema,
 		sets:      "Start",
@@ -409,6 +423,8 @@ func effectiveKey(l *Limit) string {
 func effectiveStart(l *Limit) string {
 	offset, aligned := l.Policy.Start.Offset()
 	switch {
+	case l.Policy.Calendar.Unit != 0:
+		return effectiveCalendarStart(l.Policy.Calendar)
 	case l.Policy.Start.FirstUse():
 		return firstUse
 	case !aligned:

@@ -15,6 +15,9 @@ import (
 func TestExamplesOfFieldsAreValid(t *testing.T) {
 	for _, f := range limitFields {
 		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
+		if f.name == "zone" {
+			lines[2] = "period: month"
+		}
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
 		parsed, ds := Parse("limits.yaml", []byte(limitOf(append(lines, f.name+": "+f.example)...)))
 		require.Empty(t, ds, f.name)
@@ -109,6 +112,10 @@ func wrongInBad(t *testing.T, field string) bool {
 // the first limit.
 func withExample(t *testing.T, f field[Limit]) (before, after *Limit) {
 	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
+	if f.name == "zone" {
+		lines[2] = "period: month"
+		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
+	}
 	before = one(t, lines...)
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
 	return before, one(t, append(lines, f.name+": "+f.example)...)

@@ -228,7 +228,7 @@ func (p *parser) oneLimit(e entry) *Limit {
 	if !e.again {
 		p.limitName(e, "limit")
 	}
-	p.limit, p.impliesPeriod = label(e.name), false
+	p.limit, p.impliesPeriod, p.calendarStart = label(e.name), false, calendarStart{}
 	defer func() { p.limit = "" }()
 	atFirst := len(p.found)
 	defer func() { p.faulty[limit] = len(p.found) > atFirst }()
@@ -237,7 +237,8 @@ func (p *parser) oneLimit(e entry) *Limit {
 		return limit
 	}
 	before := len(p.found)
-	p.period = periodText(entries)
+	p.writtenPeriod = periodText(entries)
+	p.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
 		limit.Given[name] = e.at.pos
@@ -275,6 +276,7 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
 		return
 	}
 	policy := &limit.Policy
+	p.settleCalendar(policy, given)
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
 	}

@@ -1,12 +1,9 @@
 package spec
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -42,7 +39,7 @@ type Member struct {
 func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
 
 // Keys returns the parameters of the group's method for parts of keys: one for each name, in the order of their first use
-// by [Group.Members]. If the group depends on the plan, the method has the plan after them.
+// by [Group.Members]. The method has those of [Group.Shared] after them.
 func (g *Group) Keys() (keys []KeyPart) {
 	for _, m := range g.Members() {
 		for i, name := range m.Args {
@@ -53,41 +50,6 @@ func (g *Group) Keys() (keys []KeyPart) {
 		}
 	}
 	return keys
-}
-
-// Plans returns the names of the plans if a limit of the group depends on the plan, and otherwise none. Such a group has
-// one plan, which it passes to each of these limits.
-func (g *Group) Plans() []string {
-	for _, m := range g.Members() {
-		if len(m.Limit.Plans) > 0 {
-			return m.Limit.PlanNames()
-		}
-	}
-	return nil
-}
-
-// ByPlan returns the names of the limits that depend on the plan, each once.
-func (g *Group) ByPlan() (names []string) {
-	for _, m := range g.Members() {
-		if name := m.Limit.Policy.Name; len(m.Limit.Plans) > 0 && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// PlanParameter is the name of the last parameter of the method of a limit or a group that depends on the plan.
-const PlanParameter = "plan"
-
-// Parameters returns the names of all parameters of the group's method, in their order.
-func (g *Group) Parameters() (names []string) {
-	for _, key := range g.Keys() {
-		names = append(names, key.Name)
-	}
-	if len(g.Plans()) > 0 {
-		names = append(names, PlanParameter)
-	}
-	return names
 }
 
 // Verbs returns the methods of the group's handle.
@@ -205,7 +167,7 @@ var groupFields = []field[Group]{
 		accepts:   "a list of limits, or a map from limits to `{part: parameter}`",
 		absent:    "nothing is checked",
 		example:   "[suspended]",
-		schema:    membersSchema(nil),
+		schema:    membersSchema(false),
 		read:      (*parser).checks,
 		change:    groupChecksChanged,
 		effective: func(g *Group) string { return effectiveMembers(g.Checks) },
@@ -223,11 +185,11 @@ var groupFields = []field[Group]{
 	},
 }
 
-// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or nil.
-func membersSchema(n object) object {
-	binding := object{"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern}, "additionalProperties": partSchema}
-	if n != nil {
-		binding["properties"] = object{countPart: n}
+// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or false.
+func membersSchema(n any) object {
+	binding := object{
+		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern},
+		"properties": object{countPart: n}, "additionalProperties": partSchema,
 	}
 	return object{
 		"type":                 []string{"array", "object"},
@@ -290,7 +252,7 @@ func (p *parser) oneGroup(e entry) *Group {
 		p.reservedGoName(e.named, g.GoName)
 	}
 	p.takenAndChecked(g, given)
-	p.ownPlanParameter(g)
+	p.notShared(g)
 	return g
 }
 
@@ -332,265 +294,6 @@ func (p *parser) groupGoName(g *Group, e entry) bool {
 	return ok
 }
 
-func (p *parser) takes(g *Group, e entry) (ok bool) {
-	g.Takes, ok = p.members(e, true)
-	return ok
-}
-
-func (p *parser) checks(g *Group, e entry) (ok bool) {
-	g.Checks, ok = p.members(e, false)
-	return ok
-}
-
-// members reads a list or a map of limits.
-func (p *parser) members(e entry, counts bool) (members []Member, ok bool) {
-	before := len(p.found)
-	switch {
-	case e.value.Kind == yaml.SequenceNode:
-		p.listed(&members, e, counts)
-	case e.value.Kind == yaml.MappingNode:
-		entries, _ := p.entries(e.value, e.at, e.name, "")
-		for _, e := range entries {
-			// Errors of a limit that is given twice are reported as for the first one.
-			if m := p.member(e.name, e.named, e.value, counts); m != nil && !e.again {
-				members = append(members, *m)
-			}
-		}
-	default:
-		p.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
-		return nil, false
-	}
-	if len(e.value.Content) == 0 {
-		p.report(e.at, emptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
-	}
-	return members, len(p.found) == before
-}
-
-// listed reads a list of limits.
-func (p *parser) listed(members *[]Member, e entry, counts bool) {
-	first := map[string]span{}
-	for _, node := range e.value.Content {
-		at := p.src.at(node)
-		if !isString(node) {
-			if !p.muted[node] {
-				p.report(at, wrongType, "write "+e.name+": [sendMessage]", "%s must list names of limits, not %s", e.name, describe(node))
-			}
-			continue
-		}
-		if was, twice := first[node.Value]; twice {
-			p.report(at, duplicate, "", "%s is given twice", quote(node.Value))
-			p.note(was, "first given here")
-			continue
-		}
-		first[node.Value] = at
-		if m := p.member(node.Value, at, nil, counts); m != nil {
-			*members = append(*members, *m)
-		}
-	}
-}
-
-// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit.
-func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *Member {
-	limit := p.limitNamed(name, at)
-	if limit == nil {
-		return nil
-	}
-	m := &Member{Limit: limit}
-	if counts {
-		m.Count = 1
-	}
-	// Its key may be incomplete, or its numbers those that a file must not have.
-	if p.faulty[limit] {
-		return m
-	}
-	if binding == nil {
-		for _, part := range limit.Key {
-			m.Args = append(m.Args, part.Name)
-			p.parameter(part.Name, part.GoType(), at)
-		}
-	} else {
-		p.bind(m, at, binding, counts)
-	}
-	p.canPass(m, at, counts)
-	return m
-}
-
-func (p *parser) limitNamed(name string, at span) *Limit {
-	var known []string
-	if p.file != nil {
-		for _, l := range p.file.Limits {
-			if l.Policy.Name == name {
-				return l
-			}
-			known = append(known, l.Policy.Name)
-		}
-	}
-	p.report(at, unknownLimit, "name one of the limits of this file", "the file has no limit %s", quote(name))
-	p.meant(Nearest(name, known))
-	return nil
-}
-
-// bind reads the parameters of a limit.
-func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
-	if binding.Tag == "!!null" {
-		binding = &yaml.Node{Kind: yaml.MappingNode}
-	}
-	entries, ok := p.entries(binding, p.src.at(binding), clip(m.Limit.Policy.Name), "write "+m.example())
-	if !ok {
-		return
-	}
-	args := map[string]entry{}
-	for _, e := range entries {
-		isPart := slices.ContainsFunc(m.Limit.Key, func(part KeyPart) bool { return part.Name == e.name })
-		switch {
-		case e.name == countPart && !counts:
-			p.report(e.named, countInCheck, "leave n out, or move the limit to takes", "a check takes no tokens, so it has no n")
-		case e.name == countPart:
-			p.count(m, e)
-		case isPart && !e.again:
-			args[e.name] = e
-		case e.name == PlanParameter && len(m.Limit.Plans) > 0:
-			p.report(e.named, unboundKeyPart, "leave plan out", "%s depends on the plan, which is the last parameter of the group without being named here", label(m.Limit.Policy.Name))
-		case !isPart:
-			p.report(e.named, unboundKeyPart, "write "+m.example(), "%s has no key part %s", label(m.Limit.Policy.Name), quote(e.name))
-			p.meant(Nearest(e.name, partNames(m.Limit)))
-		}
-	}
-	for _, part := range m.Limit.Key {
-		e, given := args[part.Name]
-		switch {
-		case !given:
-			if p.complete(binding) {
-				p.report(at, unboundKeyPart, "write "+m.example(), "the key part %s of %s has no parameter", part.Name, label(m.Limit.Policy.Name))
-			}
-		case !isString(e.value):
-			p.report(e.at, unboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
-		case p.partName(e.value.Value, e.at):
-			p.parameter(e.value.Value, part.GoType(), e.at)
-		}
-		m.Args = append(m.Args, e.valueText())
-	}
-}
-
-func (e entry) valueText() string {
-	if e.value == nil {
-		return ""
-	}
-	return e.value.Value
-}
-
-// example is the member with each part of its key bound to a parameter of its own name.
-func (m *Member) example() string {
-	own := Member{Limit: m.Limit, Args: partNames(m.Limit)}
-	return own.String()
-}
-
-func partNames(l *Limit) (names []string) {
-	for _, part := range l.Key {
-		names = append(names, part.Name)
-	}
-	return names
-}
-
-// count reads the number of tokens: a number, or the name of a parameter.
-func (p *parser) count(m *Member, e entry) {
-	if !isString(e.value) {
-		m.Count, _ = p.number(e, 1, runtime.MaxTokens)
-		return
-	}
-	if p.partName(e.value.Value, e.at) {
-		m.Count, m.CountArg = 0, e.value.Value
-		p.parameter(m.CountArg, countType, e.at)
-	}
-}
-
-// parameter is the first use of a parameter of a group.
-type parameter struct {
-	typ string
-	at  span
-}
-
-// countType marks the parameters with numbers of tokens, which are of the methods and not of the key.
-const countType = "a number of tokens"
-
-// parameter reports a parameter that is used with two types.
-func (p *parser) parameter(name, typ string, at span) {
-	was, known := p.parameters[name]
-	if !known {
-		if p.parameters != nil {
-			p.parameters[name] = parameter{typ, at}
-		}
-		return
-	}
-	if was.typ != typ {
-		p.report(at, parameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", label(name), typ, was.typ)
-		p.note(was.at, fmt.Sprintf("here it is %s", was.typ))
-	}
-}
-
-// canPass reports a limit that denies every request of the group.
-func (p *parser) canPass(m *Member, at span, takes bool) {
-	name := label(m.Limit.Policy.Name)
-	least, plan := m.mostTokens()
-	switch {
-	case !takes && m.Limit.Policy.Capacity == 0:
-		p.report(at, cannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
-	case takes && m.Count > least:
-		if plan != "" {
-			name += " of the plan " + plan
-		}
-		p.report(at, cannotPass, "use at most "+words.Number(least), "%s tokens are more than %s can ever have, %s",
-			words.Number(m.Count), name, words.Number(least))
-	case slices.Contains(memberNames, m.Limit.GoName):
-		p.report(at, reservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
-	}
-}
-
-// mostTokens returns the largest number of tokens that can pass, for the plan of which it is least; "" if it is the same
-// for all plans.
-func (m *Member) mostTokens() (least int64, plan string) {
-	least = runtime.Unbounded
-	for _, of := range m.Limit.Each() {
-		policy := &of.Policy
-		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
-			least, plan = most, of.Plan
-		}
-	}
-	return least, plan
-}
-
-// memberNames are the fields and methods that the decisions and the reservations of every group have.
-var memberNames = []string{
-	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Decisions", "Delay", "At", "Cancel", "Reservations",
-}
-
-// takenAndChecked reports a limit that a group takes from and checks.
-func (p *parser) takenAndChecked(g *Group, given map[string]entry) {
-	checks, ok := given["checks"]
-	for _, m := range g.Takes {
-		if ok && slices.ContainsFunc(g.Checks, func(c Member) bool { return c.Limit == m.Limit }) {
-			p.report(checks.at, takenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", label(m.Limit.Policy.Name))
-			p.note(given["takes"].at, "takes is given here")
-		}
-	}
-}
-
-// ownPlanParameter reports a parameter that has the name of the plan parameter.
-func (p *parser) ownPlanParameter(g *Group) {
-	other, taken := p.parameters[PlanParameter]
-	byPlan := g.ByPlan()
-	if !taken || len(byPlan) == 0 {
-		return
-	}
-	p.report(other.at, parameterType, "give this parameter another name: {part: parameter}",
-		"the parameter plan is %s here, and also the plan, on which %s depends", other.typ, words.List(byPlan, "and"))
-	for _, l := range p.file.Limits {
-		if name := l.Policy.Name; name == byPlan[0] {
-			p.note(span{l.Pos, Pos{l.Pos.Line, l.Pos.Column + len(name)}}, "the limit is here")
-		}
-	}
-}
-
 // diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
 // nothing, so that a renamed one is removed and added.
 func diffGroups(old, new *File) (changes []Change) {
@@ -629,7 +332,7 @@ func diffMethod(old, new *Group) []Change {
 	was, is := wholeGroup(old), wholeGroup(new)
 	was.Value, is.Value = old.method(), new.method()
 	same := effectiveMembers(old.Members()) == effectiveMembers(new.Members())
-	if was.Value == is.Value || !same && len(old.Plans()) == len(new.Plans()) && slices.Equal(old.Verbs(), new.Verbs()) {
+	if was.Value == is.Value || !same && slices.Equal(sharedNames(old), sharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
 		return nil
 	}
 	was.Given, is.Given = false, false
@@ -642,8 +345,8 @@ func (g *Group) method() string {
 	for _, key := range g.Keys() {
 		parameters = append(parameters, key.Name+" "+key.GoType())
 	}
-	if len(g.Plans()) > 0 {
-		parameters = append(parameters, PlanParameter+" Plan")
+	for _, shared := range g.Shared() {
+		parameters = append(parameters, shared.Name+" "+shared.Type)
 	}
 	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }

@@ -64,10 +64,10 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		lease:  bucketLeaseWords,
 		within: withinBucket,
-		refusals: []refusal{{
+		refusals: append([]refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
-		}},
+		}}, calendarRefusals("A token bucket")...),
 	},
 	runtime.FixedWindow: {
 		grants: "all at the start of each period",
@@ -93,7 +93,7 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		lease:  windowLeaseWords,
 		within: withinSliding,
-		refusals: []refusal{
+		refusals: append([]refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
 				schema: false, hint: "A sliding window's capacity is its rate.",
@@ -109,8 +109,22 @@ var algorithms = map[runtime.Kind]algorithm{
 				schema: object{"not": object{"const": firstUse}},
 			},
 			onePeriod,
-		},
+		}, calendarRefusals("A sliding window")...),
 	},
+}
+
+// calendarRefusals refuse the calendar units of a fixed window.
+func calendarRefusals(kind string) []refusal {
+	const help = "use a fixed window, or a period of fixed length such as 30d"
+	lower := strings.ToLower(kind[:1]) + kind[1:]
+	return []refusal{
+		{
+			field: "period", applies: func(p *runtime.Policy) bool { return p.Calendar.Unit != 0 },
+			message: lower + " has a period of fixed length", help: help,
+			schema: object{"not": object{"pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
+		},
+		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
+	}
 }
 
 // algorithmOf returns the entry of a kind. A kind without one must not be described as another one.
@@ -169,7 +183,7 @@ func meantKind(text string) string {
 }
 
 func perPeriod(p *runtime.Policy) string {
-	return fmt.Sprintf("%s per %s", words.Number(p.Rate), words.Period(p.Period))
+	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))
 }
 
 // bucketLeaseWords is the formula of [withinBucket] for any time t.
@@ -232,11 +246,15 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	}
 	rule := p.Rule("")
 	// The zero State is a full key, which can reserve the most.
-	_, d, err := rule.Step(runtime.State{}, rule.Phase, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
-	if err != nil {
-		panic("spec: a full key refuses its largest reservation: " + err.Error())
+	longest := time.Duration(0)
+	for _, start := range WindowStarts(p) {
+		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
+		if err != nil {
+			panic("spec: a full key refuses its largest reservation: " + err.Error())
+		}
+		longest = max(longest, d.Delay)
 	}
-	return d.Delay
+	return longest
 }
 
 func withinBucket(p *runtime.Policy, t int64) int64 {
@@ -246,7 +264,10 @@ func withinBucket(p *runtime.Policy, t int64) int64 {
 }
 
 func withinFixed(p *runtime.Policy, t int64) int64 {
-	if p.Start.FirstUse() {
+	switch {
+	case p.Calendar.Unit != 0:
+		return withinCalendar(p, t)
+	case p.Start.FirstUse():
 		return withinFirstUse(p, t)
 	}
 	period := int64(p.Period)

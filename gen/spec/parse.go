@@ -45,11 +45,15 @@ type parser struct {
 	// impliesPeriod is set if the rate of the current limit is "10 per minute" or the like: its diagnostic covers the
 	// missing period.
 	impliesPeriod bool
-	// period is the text of the period of the current limit, or "".
-	period string
+	// writtenPeriod is the text of the period of the current limit, or "".
+	writtenPeriod string
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []Plan
 	plansUnknown bool
+	// calendarStart is the start of the current limit in the words of a calendar, and gaveZone is set if the limit has a
+	// zone, valid or not.
+	calendarStart calendarStart
+	gaveZone      bool
 	// limitFields are the names of the fields of a limit. The functions that a table of fields contains cannot refer to
 	// that table: Go would report an initialization cycle.
 	limitFields []string

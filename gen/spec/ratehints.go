@@ -46,7 +46,7 @@ func (p *parser) rateHelp(text string) string {
 	if !ok || n.IsInt() {
 		return ""
 	}
-	if rate, times, ok := wholeRate(n, p.period); ok {
+	if rate, times, ok := wholeRate(n, p.writtenPeriod); ok {
 		return "tokens are whole: write rate: " + rate + " and period: " + times
 	}
 	if denominator := n.Denom().Int64(); denominator <= mostTimes {

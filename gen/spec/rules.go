@@ -103,7 +103,7 @@ var (
 	})
 	missingField = rule(Rule{
 		ID:      "missing-field",
-		Summary: "A file has version and limits; a limit has kind, rate and period; a lease has tokens and for; a group has takes.",
+		Summary: "A file has version and limits; a limit has kind, rate and period, and a zone if the period is in calendar units; a lease has tokens and for; a group has takes.",
 		Wrong:   limitOf("kind: token bucket", "rate: 10"),
 		Right:   valid,
 	})
@@ -245,13 +245,13 @@ var (
 	})
 	badDuration = rule(Rule{
 		ID:      "bad-duration",
-		Summary: "A duration is written as numbers with units and is a whole number of nanoseconds; months and years have no fixed length.",
+		Summary: "A duration is written as numbers with units and is a whole number of nanoseconds; months and years have no fixed length, but a fixed window can have a period: month.",
 		Wrong:   limitOf("kind: token bucket", "rate: 10", "period: 60"),
 		Right:   limitOf("kind: token bucket", "rate: 10", "period: 60s"),
 	})
 	badStart = rule(Rule{
 		ID:      "bad-start",
-		Summary: "A start is an RFC 3339 instant with its zone, an offset from 0:00 UTC, or first use.",
+		Summary: "A start is an RFC 3339 instant with its zone, an offset from 0:00 UTC, or first use; for a period in calendar units, it is a day, a time of day, or anniversary.",
 		Wrong:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01"),
 		Right:   limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 2024-01-01T00:00:00Z"),
 	})
@@ -260,6 +260,18 @@ var (
 		Summary: "The mode is enforce, shadow, off or block.",
 		Wrong:   limitOf(bucket, "mode: dry-run"),
 		Right:   limitOf(bucket, "mode: shadow"),
+	})
+	badZone = rule(Rule{
+		ID:      "bad-zone",
+		Summary: "A zone is a name of the IANA time zone database, or per key.",
+		Wrong:   limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlon"),
+		Right:   limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
+	})
+	notForPeriod = rule(Rule{
+		ID:      "not-for-period",
+		Summary: "A start fits the period, and only a period in calendar units has a zone.",
+		Wrong:   limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC", "start: monday"),
+		Right:   limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC", "start: 15th"),
 	})
 	badOnError = rule(Rule{
 		ID:      "bad-on-error",

@@ -94,7 +94,7 @@ func limitSchema() object {
 			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
 		}
 	}
-	schema["allOf"] = conditions
+	schema["allOf"] = append(conditions, ifCalendar()...)
 	return schema
 }
 
@@ -146,12 +146,15 @@ var keySchema = object{
 // durationSchema is the schema of a positive duration.
 var durationSchema = object{"type": "string", "pattern": durationPattern}
 
+// periodSchema has one pattern too.
+var periodSchema = object{"type": "string", "pattern": durationPattern + "|" + calendarPattern}
+
 // startSchema has one pattern, so that editors show the patternErrorMessage if it does not match.
 var startSchema = object{
 	"type":    []string{"string", "integer"},
 	"minimum": 0,
 	"maximum": 0,
-	"pattern": "^(0|" + firstUse + ")$|" + offsetPattern + "|" + instantPattern,
+	"pattern": "^(0|" + firstUse + ")$|" + offsetPattern + "|" + instantPattern + "|" + calendarStartPattern,
 	"defaultSnippets": []any{
 		object{"label": firstUse, "body": firstUse},
 		object{"label": "0", "body": "0"},

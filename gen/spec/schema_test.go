@@ -21,11 +21,12 @@ var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
 	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer,
+	unknownLimit, unboundKeyPart, parameterType, cannotPass, takenAndChecked,
 }
 
 // partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration or whether a day exists.
 // And in a schema, 10.0 equals 10.
-var partlyInSchema = []*Rule{badVersion, notWhole, outOfRange, badDuration, badStart}
+var partlyInSchema = []*Rule{badVersion, notWhole, outOfRange, badDuration, badStart, notForPeriod}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.
 func inSchema(id string) bool {
@@ -132,9 +133,9 @@ func (c checker) problems(schema, v any) (broken []string) {
 
 func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	object, isObject := v.(map[string]any)
+	list, isList := v.([]any)
 	text, isText := v.(string)
 	number, isNumber := v.(float64)
-	list, isList := v.([]any)
 	switch word {
 	case "$ref":
 		return c.valid(c.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")], v)
@@ -215,10 +216,12 @@ func isType(want, v any) bool {
 		return slices.ContainsFunc(several, func(one any) bool { return isType(one, v) })
 	}
 	switch v := v.(type) {
-	case map[string]any:
-		return want == "object"
+	case nil:
+		return want == "null"
 	case []any:
 		return want == "array"
+	case map[string]any:
+		return want == "object"
 	case string:
 		return want == "string"
 	case float64:

@@ -104,6 +104,9 @@ func (p *parser) notDuration(e entry) {
 	}
 	if unit, days, ok := unevenUnit(e.value.Value); ok {
 		help := e.name + " has a fixed length, independent of the calendar"
+		if e.name == "period" {
+			help = "write period: month or year, and a zone, for windows of the calendar, or a fixed length"
+		}
 		if sum, _ := exact(days); sum.Cmp(new(big.Rat).SetInt64(int64(runtime.MaxPeriod))) <= 0 {
 			help += ": " + days + " is about as long"
 		}
@@ -193,6 +196,8 @@ func (p *parser) start(limit *Limit, e entry) (ok bool) {
 	case e.value.Kind != yaml.ScalarNode || e.value.Tag == "!!null":
 		p.wrongType(e, startInWords, "")
 		return false
+	case p.readCalendarStart(text):
+		return true
 	case text == firstUse:
 		limit.Policy.Start = runtime.StartFirstUse()
 		return true

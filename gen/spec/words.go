@@ -61,6 +61,9 @@ func (l *Limit) WorstCase() string {
 	}
 	p := &l.Policy
 	worst := func(p *runtime.Policy) string {
+		if p.Calendar.Unit != 0 {
+			return calendarWorstCase(p)
+		}
 		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
@@ -127,6 +130,8 @@ func startWords(l *Limit) []string {
 	switch {
 	case !p.Kind.Windowed():
 		return nil
+	case p.Calendar.Unit != 0:
+		return calendarWords(p.Calendar)
 	case p.Start.FirstUse():
 		return []string{"A window begins at the first request after the previous window has ended."}
 	case !aligned && len(l.Key) == 0:

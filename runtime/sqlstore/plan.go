@@ -236,7 +236,7 @@ func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 	if first.Validate() != nil || r.policy.Shards > 1 || !counted {
 		return u, false
 	}
-	r.rule = r.policy.Rule(first.Key)
+	r.rule = r.policy.Rule(first.Key).For(*first.Request)
 	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range r.all {
 		if !r.adds(q) {

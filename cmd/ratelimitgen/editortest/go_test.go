@@ -1,12 +1,13 @@
 package editortest
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,8 @@ func app(t *testing.T) string {
 // typed returns the program with a line inserted.
 func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
 
-// The completions after limits. are the limits, All and WithTx, each with its doc in the generated code.
+// The completions after limits. are the limits, the groups, All, ReserveAll and WithTx, each with its doc in the generated
+// code.
 func TestGoCompletesLimits(t *testing.T) {
 	folder := app(t)
 	offered := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits."+cursor)).complete()
@@ -68,8 +70,9 @@ func TestGoCompletesLimits(t *testing.T) {
 	assert.Equal(t, "FailedLogins bounds wrong passwords for one account. Token bucket: 10 per hour, at most 10 at once. "+
 		"Worst case: 20 in any hour.", docs["FailedLogins"])
 	for name, doc := range docs {
-		if name != "All" && name != "WithTx" {
-			assert.Contains(t, doc, " Worst case: ", name)
+		// A group refers to its limits for the worst case.
+		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete"}, name) {
+			assert.Contains(t, doc, " Worst case", name)
 		}
 	}
 }
@@ -81,12 +84,7 @@ func generated(t *testing.T, path string) map[string]string {
 	require.NoError(t, err)
 	docs := map[string]string{}
 	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Recv == nil || !f.Name.IsExported() {
-			continue
-		}
-		// The methods of Plan have a receiver too.
-		if of, ok := f.Recv.List[0].Type.(*ast.StarExpr); ok && fmt.Sprint(of.X) == "Limits" {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && types.ExprString(f.Recv.List[0].Type) == "*Limits" && f.Name.IsExported() {
 			docs[f.Name.Name] = oneLine(f.Doc.Text())
 		}
 	}
@@ -102,7 +100,7 @@ func oneLine(text string) string {
 // Each kind of handle has only the methods that work on it.
 func TestGoCompletesVerbs(t *testing.T) {
 	every := []string{"Charge", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
-	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N"}, every...)
+	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N", "Checked", "CheckedN"}, every...)
 	reserves := []string{"Reserve", "ReserveN"}
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
@@ -114,7 +112,8 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"no maxReserved", `limits.FailedLogins("gopher").‸`, takes},
 		{"sliding window", "limits.Search(addr).‸", takes},
 		{"by plan", "limits.APICalls(7, plans.PlanPro).‸", takes},
-		{"capacity: 0", "limits.ExportData(7).‸", append(reserves, every...)},
+		{"capacity: 0", "limits.ExportData(7).‸", append(append(reserves, "N"), every...)},
+		{"group", `limits.Complete("red", "large").‸`, []string{"Allow", "Check", "Require", "Reserve", "Wait"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d.change(typed(row.line))

@@ -27,7 +27,7 @@ type field struct{ MarkdownDescription string }
 type schema struct {
 	Properties  map[string]field
 	Definitions struct {
-		Limit struct{ Properties map[string]field }
+		Limit, Group struct{ Properties map[string]field }
 	}
 }
 
@@ -53,6 +53,8 @@ func TestYAMLCompletesFields(t *testing.T) {
 		{"a file", modeline + cursor, s.Properties, []string{"version", "package", "plans", "limits"}, []string{"rate"}, "Rate limits"},
 		{"a limit", opening + "    " + cursor, s.Definitions.Limit.Properties,
 			[]string{"doc", "key", "kind", "rate", "period", "capacity", "maxReserved", "start", "shards", "goName"}, []string{"version", "burst"}, "limit"},
+		{"a group", opening + "    kind: token bucket\n    rate: 10\n    period: 1m\ngroups:\n  post:\n    " + cursor, s.Definitions.Group.Properties,
+			[]string{"doc", "takes", "checks", "goName"}, []string{"rate"}, "group"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			offered := map[string]field{}

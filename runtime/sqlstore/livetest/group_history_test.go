@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -32,21 +36,36 @@ type groupHistory struct {
 // from all of its limits or from none.
 func TestGroupHistoriesAreLinearizable(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
-		checkGroupHistories(t, upToDate(nodes))
+		clock := storetest.NewClock()
+		_, stores := shared(t, upToDate(nodes), clock.Now)
+		limits := historic()
+		if len(nodes) > 1 {
+			limits = withoutShardedDebt(limits)
+		}
+		checkGroupHistories(t, stores, clock, limits)
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "limits.db")
+		var stores []runtime.Store
+		for range 2 {
+			store, err := sqlite.OpenWith(path, sqlstore.Options{Clock: clock.Now})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, store.Close()) })
+			stores = append(stores, store)
+		}
+		checkGroupHistories(t, stores, clock, historic())
+	})
+	t.Run("memory", func(t *testing.T) {
+		clock := storetest.NewClock()
+		checkGroupHistories(t, []runtime.Store{&runtime.MemStore{Clock: clock.Now}}, clock, historic())
 	})
 }
 
-func checkGroupHistories(t *testing.T, nodes []server) {
+func checkGroupHistories(t *testing.T, stores []runtime.Store, clock *storetest.Clock, all []*runtime.Policy) {
 	t.Helper()
 	count := 40
 	if *long {
 		count = 400
-	}
-	clock := storetest.NewClock()
-	_, stores := shared(t, nodes, clock.Now)
-	all := historic()
-	if len(nodes) > 1 {
-		all = withoutShardedDebt(all)
 	}
 	calls, denied := 0, 0
 	for i := range count {

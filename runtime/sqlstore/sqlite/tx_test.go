@@ -155,3 +155,54 @@ func TestCountOfZeroWritesNoRow(t *testing.T) {
 	}
 	assert.Zero(t, r.rows(t))
 }
+
+// A group takes from all of its limits in the caller's transaction, or from none, and its reservations end with a rollback.
+func TestGroupsInATransaction(t *testing.T) {
+	db, store := app(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tokens := &runtime.Policy{Name: "tokens", Kind: runtime.TokenBucket, Rate: 10, Period: time.Hour, Capacity: 10, MaxReserved: 10}
+	gate := &runtime.Policy{Name: "gate", Kind: runtime.FixedWindow, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1}
+	limiter := runtime.NewLimiter(store)
+	left := func() (all [2]int64) {
+		for i, p := range []*runtime.Policy{tokens, gate} {
+			b, err := limiter.Limit(p, runtime.Key{}).Peek(ctx)
+			require.NoError(t, err)
+			all[i] = b.Remaining
+		}
+		return all
+	}
+	reserve := func(tx *sql.Tx) *runtime.Reservations {
+		l := limiter.WithTx(tx)
+		rs, err := l.ReserveAll(ctx, l.Reservable(tokens, runtime.Key{}).N(4), l.Limit(gate, runtime.Key{}).Checked())
+		require.NoError(t, err)
+		return rs
+	}
+	for _, row := range []struct {
+		name string
+		do   func(tx *sql.Tx) error
+		left [2]int64
+	}{
+		{"roll back", func(tx *sql.Tx) error { reserve(tx); return tx.Rollback() }, [2]int64{10, 1}},
+		{"cancel and commit", func(tx *sql.Tx) error {
+			require.NoError(t, reserve(tx).Cancel(ctx))
+			return tx.Commit()
+		}, [2]int64{10, 1}},
+		{"settle and commit", func(tx *sql.Tx) error {
+			require.NoError(t, reserve(tx).At(0).Settle(ctx, 3))
+			return tx.Commit()
+		}, [2]int64{7, 1}},
+		{"denied by the check", func(tx *sql.Tx) error {
+			require.NoError(t, limiter.WithTx(tx).Limit(gate, runtime.Key{}).Require(ctx))
+			require.Equal(t, []string{"gate"}, reserve(tx).DeniedBy())
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders VALUES (1)")
+			require.NoError(t, err, "a denial leaves the transaction usable")
+			return tx.Commit()
+		}, [2]int64{7, 0}},
+	} {
+		tx, err := db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		require.NoError(t, row.do(tx), row.name)
+		require.Equal(t, row.left, left(), row.name)
+	}
+}

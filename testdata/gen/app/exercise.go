@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -106,6 +107,12 @@ func call(method reflect.Value, plan int64) (runtime.Balance, error) {
 func part(of reflect.Type) reflect.Value {
 	if of == reflect.TypeFor[netip.Addr]() {
 		return reflect.ValueOf(netip.IPv4Unspecified())
+	}
+	switch of {
+	case reflect.TypeFor[time.Time]():
+		return reflect.ValueOf(time.Date(2024, 1, 31, 12, 0, 0, 0, time.UTC))
+	case reflect.TypeFor[*time.Location]():
+		return reflect.ValueOf(time.UTC)
 	}
 	return reflect.Zero(of)
 }

@@ -51,7 +51,7 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 )
 
-// Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.
+// Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits runtime.Limiter
 
 // New returns the limits, with their counts in store.

@@ -9,6 +9,7 @@ package kinds
 import (
 	"context"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -51,7 +52,7 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 )
 
-// Limits has a method for each limit. The zero Limits and a nil *Limits have no store: every request fails.
+// Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits runtime.Limiter
 
 // New returns the limits, with their counts in store.
@@ -509,6 +510,81 @@ var policyWithoutBound = runtime.Policy{
 	MaxReserved: runtime.Unbounded,
 }
 
+// Monthly is the quota of a partner's month.
+//
+// Fixed window: 100,000 per month.
+// Windows begin on the 15th of each month at 06:00 in Europe/Berlin.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days.
+func (l *Limits) Monthly(partner string) runtime.Limit {
+	return l.limiter().Limit(&policyMonthly, runtime.KeyOf(runtime.String(partner)))
+}
+
+var policyMonthly = runtime.Policy{
+	Name:     "monthly",
+	Kind:     runtime.FixedWindow,
+	Rate:     100_000,
+	Period:   2629746 * time.Second,
+	Capacity: 100_000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}, At: 6 * time.Hour},
+}
+
+// Billing is renewed on the day of the month on which the organization subscribed.
+//
+// Fixed window: 1,000 per month.
+// Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in UTC.
+// In a shorter month, a window begins on the last day.
+// If a key's anniversary changes, its windows still begin at least 15d apart.
+// Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
+func (l *Limits) Billing(org int64, anniversary time.Time) runtime.Limit {
+	return l.limiter().Limit(&policyBilling, runtime.KeyOf(runtime.Int64(org)).Since(anniversary))
+}
+
+var policyBilling = runtime.Policy{
+	Name:     "billing",
+	Kind:     runtime.FixedWindow,
+	Rate:     1000,
+	Period:   2629746 * time.Second,
+	Capacity: 1000,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC", Anniversary: true},
+}
+
+// Daily is renewed at the user's own midnight.
+//
+// Fixed window: 10 per day.
+// Windows begin at 00:00 in each key's own time zone.
+// If a key's time zone changes, its windows still begin at least 12h apart.
+// Worst case: 10 in each calendar day, and 20 in any 12 hours.
+func (l *Limits) Daily(zone string, zoneOfKey *time.Location) runtime.Limit {
+	return l.limiter().Limit(&policyDaily, runtime.KeyOf(runtime.String(zone)).In(zoneOfKey))
+}
+
+var policyDaily = runtime.Policy{
+	Name:     "daily",
+	Kind:     runtime.FixedWindow,
+	Rate:     10,
+	Period:   24 * time.Hour,
+	Capacity: 10,
+	Calendar: runtime.Calendar{Unit: runtime.Day, ZonePerKey: true},
+}
+
+// Fiscal is the quota of two quarters.
+//
+// Fixed window: 10 per 6 months.
+// Windows begin on 2024-04-01, and every 6 months before and after it, at 00:00 in America/New_York.
+// Worst case: 10 in each window, and 20 in any 180 days.
+func (l *Limits) Fiscal() runtime.Limit {
+	return l.limiter().Limit(&policyFiscal, runtime.Key{})
+}
+
+var policyFiscal = runtime.Policy{
+	Name:     "fiscal",
+	Kind:     runtime.FixedWindow,
+	Rate:     10,
+	Period:   15778476 * time.Second,
+	Capacity: 10,
+	Calendar: runtime.Calendar{Unit: runtime.Month, Count: 6, Zone: "America/New_York", From: runtime.Date{Year: 2024, Month: time.April, Day: 1}},
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -535,5 +611,9 @@ func Policies() []*runtime.Policy {
 		&policyOff,
 		&policyBlocked,
 		&policyWithoutBound,
+		&policyMonthly,
+		&policyBilling,
+		&policyDaily,
+		&policyFiscal,
 	}
 }

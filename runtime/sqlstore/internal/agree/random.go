@@ -46,6 +46,9 @@ func (d generator) policy(name string) *runtime.Policy {
 	case p.Kind == runtime.FixedWindow && d.IntN(4) == 0:
 		p.Start = runtime.StartFirstUse()
 	}
+	if d.IntN(4) == 0 {
+		p.Mode = runtime.Modes()[d.IntN(len(runtime.Modes()))]
+	}
 	return p
 }
 

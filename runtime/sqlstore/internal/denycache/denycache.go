@@ -148,8 +148,8 @@ const generationSize = 8192
 
 // denial is the smallest count that was denied, and the decision on it.
 type denial struct {
-	policy   *runtime.Policy
-	count    int64
+	// request is the one that was denied.
+	request  runtime.Request
 	decision runtime.Decision
 	// The denial was received at received, and is valid until expires.
 	received, expires time.Time
@@ -175,7 +175,9 @@ func (d *denials) find(q runtime.Request, now time.Time) (runtime.Decision, bool
 
 // matches reports whether the denial is of this count, and of a policy that has not been edited since.
 func (d denial) matches(q runtime.Request) bool {
-	return d.count == q.Count && (d.policy == q.Policy || *d.policy == *q.Policy)
+	r := &d.request
+	// In another zone, or with another anniversary, the next window may have begun.
+	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && (r.Policy == q.Policy || *r.Policy == *q.Policy)
 }
 
 // after returns the decision as it is some time later.
@@ -199,7 +201,7 @@ func (d *denials) add(q runtime.Request, decision runtime.Decision, start, now t
 		return
 	}
 	found, ok := d.young[row(q)]
-	if ok && found.count < q.Count && now.Before(found.expires) {
+	if ok && found.request.Count < q.Count && now.Before(found.expires) {
 		return
 	}
 	if len(d.young) >= generationSize || d.young == nil {
@@ -207,7 +209,8 @@ func (d *denials) add(q runtime.Request, decision runtime.Decision, start, now t
 	}
 	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
 	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
-	d.young[kept] = denial{q.Policy, q.Count, decision, now, expires}
+	q.Key = kept.Key
+	d.young[kept] = denial{q, decision, now, expires}
 }
 
 // remove drops the denial of a key that may have got tokens back.

@@ -31,6 +31,8 @@ type block struct {
 	takenAt int64
 	// windowEnd is when the window ends in which the block was taken, by this process's clock; zero without windows.
 	windowEnd time.Time
+	// calendar is the request for the block, of which the refund repeats the zone and the anniversary.
+	calendar runtime.Request
 }
 
 // resetAfter is [runtime.Decision.ResetAfter] for tokens of the block.
@@ -87,7 +89,9 @@ func (k *key) endWithRefund() []runtime.Call {
 	if left == 0 {
 		return nil
 	}
-	return []runtime.Call{k.call(runtime.Request{Op: runtime.Refund, Count: left, TakenAt: b.takenAt})}
+	return []runtime.Call{k.call(runtime.Request{
+		Op: runtime.Refund, Count: left, TakenAt: b.takenAt, Zone: b.calendar.Zone, Anniversary: b.calendar.Anniversary,
+	})}
 }
 
 func (k *key) call(q runtime.Request) runtime.Call {

@@ -162,7 +162,7 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 		if d, ok := s.TakeLocal(q.Policy, q.Key, q.Count); ok {
 			return s.answer(d), nil
 		}
-		t := s.renew(ctx, id{q.Policy, q.Key})
+		t := s.renew(ctx, q)
 		if t == nil {
 			break
 		}
@@ -178,7 +178,8 @@ func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Cal
 	return s.doWithoutBlocks(ctx, calls)
 }
 
-// check answers a Check, or a request for 0 tokens, if the block has as many tokens. A smaller block does not mean a denial: the row may have more.
+// check answers a Check, or a request for 0 tokens, if the block has as many tokens. A smaller block does not
+// mean a denial: the row may have more.
 func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 	k := s.find(id{q.Policy, q.Key})
 	if k == nil {

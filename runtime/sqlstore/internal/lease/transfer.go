@@ -18,7 +18,8 @@ type transfer struct {
 
 // renew returns the transfer of the key, after starting one if need be. It returns nil if the key can
 // have no block for now. The transfer is shared by all callers, so it does not end with ctx.
-func (s *Store) renew(ctx context.Context, at id) *transfer {
+func (s *Store) renew(ctx context.Context, q runtime.Request) *transfer {
+	at := id{q.Policy, q.Key}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A bound, because callers may invent keys, each of which would use memory until its block ends.
@@ -32,17 +33,19 @@ func (s *Store) renew(ctx context.Context, at id) *transfer {
 	if k.transfer == nil && !time.Now().Before(k.bypass) {
 		k.transfer = &transfer{done: make(chan struct{})}
 		s.transfers.Add(1)
-		go s.takeBlock(context.WithoutCancel(ctx), k, k.transfer)
+		// Not the key of q, which may be a substring of a whole HTTP request.
+		q = runtime.Request{Count: q.Policy.Lease.Tokens, Zone: q.Zone, Anniversary: q.Anniversary}
+		go s.takeBlock(context.WithoutCancel(ctx), k, k.transfer, q)
 	}
 	return k.transfer
 }
 
-// takeBlock refunds the rest of the key's block and takes a new one.
-func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer) {
+// takeBlock refunds the rest of the key's block and takes a new one by the request q.
+func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer, q runtime.Request) {
 	defer s.transfers.Done()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	calls := append(k.endWithRefund(), k.call(runtime.Request{Count: k.policy.Lease.Tokens}))
+	calls := append(k.endWithRefund(), k.call(q))
 	// Both clocks are read before the call: a block that ends too early is safe, one that ends too late is not.
 	now, nowByStore := time.Now(), s.now()
 	answers, err := s.backend.Do(ctx, calls)
@@ -53,20 +56,20 @@ func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer) {
 		t.err = err
 		s.removeLocked(k)
 	} else {
-		s.useBlockLocked(k, answers[len(calls)-1], now, nowByStore)
+		s.useBlockLocked(k, q, answers[len(calls)-1], now, nowByStore)
 	}
 	k.transfer = nil
 	close(t.done)
 }
 
-// useBlockLocked sets the block that the backend has granted, or the bypass if it has denied it. now and nowByStore are
+// useBlockLocked sets the block that the backend has granted for q, or the bypass if it has denied it. now and nowByStore are
 // the instant of the request, by either clock.
-func (s *Store) useBlockLocked(k *key, a runtime.Answer, now, nowByStore time.Time) {
+func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now, nowByStore time.Time) {
 	lasts := k.policy.Lease.For
 	// A block that was let through in shadow mode has taken no tokens.
 	if a.Allowed() && !a.Decisions[0].Shadowed {
-		rule := k.policy.Rule(k.key)
-		b := &block{takenAt: a.At}
+		rule := k.policy.Rule(k.key).For(q)
+		b := &block{takenAt: a.At, calendar: q}
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
 			b.windowEnd = now.Add(time.Duration(end - a.At))
