@@ -66,7 +66,7 @@ func isDefault(name string, value reflect.Value) bool {
 // literal is the value of a field, as people would write it.
 func literal(name string, value reflect.Value) *jen.Statement {
 	switch v := value.Interface().(type) {
-	case string, int:
+	case string, int, bool:
 		return jen.Lit(v)
 	case int64:
 		if name == "MaxReserved" && v == runtime.Unbounded {
@@ -84,8 +84,6 @@ func literal(name string, value reflect.Value) *jen.Statement {
 	case runtime.Date:
 		return jen.Qual(runtimePath, "Date").Values(
 			jen.Id("Year").Op(":").Lit(v.Year), jen.Id("Month").Op(":").Qual(timePath, v.Month.String()), jen.Id("Day").Op(":").Lit(v.Day))
-	case bool:
-		return jen.Lit(v)
 	case runtime.Kind:
 		return constant("", v)
 	case runtime.OnError:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -17,7 +18,7 @@ import (
 //		if b.Run(now, states) {
 //			break
 //		}
-//		// roll back: more rows are needed
+//		// roll back, or if b.Guarded() lock and read the new rows too: more rows are needed
 //	}
 //	// write b.Changes(), commit, return b.Answers()
 type Batch struct {
@@ -33,6 +34,14 @@ type Batch struct {
 	rule Rule
 	// allShards has the keys of which all shards are needed, as rows without a shard.
 	allShards map[Row]bool
+	// requested are the rows beside heads that the logs of precise limits need.
+	requested map[Row]bool
+	// written are rows beside heads that are written without having been read, in the order of their states after those of
+	// rows, and their indexes.
+	written   []Row
+	writtenAt map[Row]int
+	// regrown means that all rows must be read again.
+	regrown bool
 }
 
 // undoEntry is the state of a row before a change.
@@ -60,7 +69,10 @@ func NewSeededBatch(calls []Call, seed uint64) *Batch {
 
 // collectRows sets the rows to those that the calls need.
 func (b *Batch) collectRows() {
-	b.rows = b.rows[:0]
+	b.rows = nil // the store may still have the rows that there were
+	for row := range b.requested {
+		b.rows = append(b.rows, row)
+	}
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
 			// An invalid request has no rows, and is answered with an error without them.
@@ -88,6 +100,7 @@ func (b *Batch) shards(q *Request) []int {
 
 // useAllShards makes the batch read all shards of a request's key.
 func (b *Batch) useAllShards(q *Request) {
+	b.regrown = true
 	if b.allShards == nil {
 		b.allShards = map[Row]bool{}
 	}
@@ -109,35 +122,49 @@ var shardNumbers = func() (all [MaxShards]int) {
 func (b *Batch) Rows() []Row { return b.rows }
 
 // Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
-// the calls need more rows: then Rows has grown, and all rows must be read again in a transaction that has locked them
-// all.
+// the calls need more rows: then Rows has grown. If Guarded, the new rows can be read in the same transaction, and
+// otherwise all rows must be read again in a transaction that has locked them all.
 func (b *Batch) Run(now int64, states []State) bool {
 	// Changes compares with the states read, so that rows without a change are not written.
 	b.stored = states
 	b.states = slices.Clone(states)
+	b.written, b.writtenAt, b.regrown = nil, nil, false
 	b.answers = make([]Answer, len(b.calls))
+	done := true
 	for i := range b.calls {
 		answer, ok := b.execute(b.calls[i].Requests, now)
-		if !ok {
-			b.collectRows()
-			return false
+		done = done && ok
+		if b.regrown {
+			break
 		}
+		// After a call that needs guarded rows, the others go on, so that the rows of all of them are read at once.
 		answer.At = now
 		b.answers[i] = answer
 	}
-	return true
+	if !done {
+		b.collectRows()
+	}
+	return done
 }
+
+// Guarded reports, after Run has returned false, whether the locks of the rows that Run got protect the new rows too:
+// a row beside the head of a precise limit is locked only after the head. Then the new rows can be locked in any order
+// after the others.
+func (b *Batch) Guarded() bool { return !b.regrown }
 
 // Answers returns one answer per call, after Run has returned true.
 func (b *Batch) Answers() []Answer { return b.answers }
 
-// Changes returns the rows that the calls have changed, in the order of Rows.
+// Changes returns the rows that the calls have changed, in the order of [Row.Compare].
 func (b *Batch) Changes() []Change {
 	var changes []Change
 	for i, s := range b.states {
-		if s != b.stored[i] {
-			changes = append(changes, Change{b.rows[i], s})
+		if i < len(b.rows) && s != b.stored[i] || i >= len(b.rows) && s != unread {
+			changes = append(changes, Change{b.row(i), s})
 		}
+	}
+	if len(b.written) > 0 {
+		slices.SortFunc(changes, func(c, o Change) int { return c.Row.Compare(o.Row) })
 	}
 	return changes
 }
@@ -306,6 +333,14 @@ func takesOf(requests []Request, q *Request) iter.Seq2[int, *Request] {
 
 // step executes a request on the rows of its key.
 func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
+	if q.Policy.Precise {
+		i := b.find(q, 0)
+		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q}, now, q)
+		if ok {
+			b.set(i, next)
+		}
+		return d, ok, nil
+	}
 	if q.Policy.Shards <= 1 {
 		i := b.find(q, 0)
 		next, d, err := whole.Step(b.states[i], now, *q)
@@ -352,8 +387,64 @@ func (b *Batch) set(i int, s State) {
 func (b *Batch) undo(match func(Row) bool) {
 	// Backward, because a row that has changed twice is in the log twice: the first entry must be applied last.
 	for _, u := range slices.Backward(b.undoLog) {
-		if match(b.rows[u.row]) {
+		if match(b.row(u.row)) {
 			b.states[u.row] = u.state
 		}
 	}
+}
+
+// row returns the row of a state.
+func (b *Batch) row(i int) Row {
+	if i < len(b.rows) {
+		return b.rows[i]
+	}
+	return b.written[i-len(b.rows)]
+}
+
+// unread is the state of a row that is neither read nor written.
+var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
+
+// batchSlots are the rows beside the head of a request's key.
+type batchSlots struct {
+	*Batch
+	q *Request
+}
+
+func (b batchSlots) slot(number int) (State, bool) {
+	i, ok := b.lookUp(b.rowOf(number))
+	if !ok || b.states[i] == unread {
+		return State{}, false
+	}
+	return b.states[i], true
+}
+
+func (b batchSlots) request(number int) {
+	if b.requested == nil {
+		b.requested = map[Row]bool{}
+	}
+	b.requested[b.rowOf(number)] = true
+}
+
+func (b batchSlots) setSlot(number int, s State) {
+	row := b.rowOf(number)
+	i, ok := b.lookUp(row)
+	if !ok {
+		if b.writtenAt == nil {
+			b.writtenAt = map[Row]int{}
+		}
+		i = len(b.states)
+		b.written, b.states = append(b.written, row), append(b.states, unread)
+		b.writtenAt[row] = i
+	}
+	b.set(i, s)
+}
+
+func (b batchSlots) rowOf(number int) Row { return Row{b.q.Policy.Name, b.q.Key, number} }
+
+// lookUp returns the index of the state of a row beside a head.
+func (b batchSlots) lookUp(row Row) (int, bool) {
+	if i, ok := b.writtenAt[row]; ok {
+		return i, true
+	}
+	return slices.BinarySearchFunc(b.rows, row, Row.Compare)
 }

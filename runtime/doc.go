@@ -14,6 +14,9 @@
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
+// A precise sliding window keeps a log of the tokens taken in the last period, and has the rate less those. Its rows are
+// stepped by [Rule.StepLog].
+//
 // Every operation ends in one pure function, [Rule.Step], which takes a State, an instant and a [Request], and returns the
 // next State and a [Decision].
 //
@@ -26,7 +29,7 @@
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. Refunded tokens do not count: see [Handle.RefundN].
+//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see [Handle.RefundN].
 //   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
 //     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
 //     reserved token counts when its delay has passed.

@@ -41,6 +41,10 @@ type Policy struct {
 	// MaxReserved is how many tokens may be reserved before they have accrued: 0 to allow no reservations, [Unbounded]
 	// for no bound. For a [SlidingWindow] it is 0.
 	MaxReserved int64
+	// Precise makes a [SlidingWindow] exact: never more than Rate tokens in any period, wherever it begins. A token that is
+	// taken at an instant t is available again exactly at t + Period. Rate is then at most [MaxPreciseRate], and a key has
+	// up to Rate rows.
+	Precise bool
 	// Start is where the windows begin. A [TokenBucket] has no windows, and a zero Start.
 	Start Start
 	// Calendar makes the windows of a [FixedWindow] days, weeks, months or years of a time zone. Period is then their mean
@@ -120,6 +124,9 @@ func (p *Policy) problem() string {
 		return problem
 	}
 	if problem := p.Calendar.problem(p); problem != "" {
+		return problem
+	}
+	if problem := p.preciseProblem(); problem != "" {
 		return problem
 	}
 	if p.Capacity == 0 && p.MaxReserved == 0 {

@@ -40,15 +40,15 @@ type algorithm interface {
 var kinds [endOfKinds]kind = [...]kind{
 	TokenBucket:   {name: "token bucket", linear: true, windowed: false, algorithm: tokenBucket{}},
 	FixedWindow:   {name: "fixed window", linear: true, windowed: true, algorithm: fixedWindow{}},
-	SlidingWindow: {name: "sliding window", linear: false, windowed: true, algorithm: slidingWindow{}},
+	SlidingWindow: {name: "sliding window", linear: false, windowed: true, precise: true, algorithm: slidingWindow{}},
 }
 
-// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and the
-// arithmetic.
+// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], whether a
+// policy of the kind can be Precise, and the arithmetic.
 type kind struct {
-	name             string
-	linear, windowed bool
-	algorithm        algorithm
+	name                      string
+	linear, windowed, precise bool
+	algorithm                 algorithm
 }
 
 // algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
@@ -78,6 +78,8 @@ type Rule struct {
 	seed   uint64
 	// calendar has the windows of the policy's Calendar. Phase is then 0.
 	calendar calendarWindows
+	// Precise is the policy's.
+	Precise bool
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -95,6 +97,7 @@ func (p *Policy) Rule(key string) Rule {
 		Period:   int64(p.Period),
 		Kind:     p.Kind,
 		FirstUse: p.Start.FirstUse(),
+		Precise:  p.Precise,
 	}
 	// A debt of exactly MaxTokens would be a bound, which callers could reach.
 	if p.MaxReserved == Unbounded {
@@ -103,8 +106,8 @@ func (p *Policy) Rule(key string) Rule {
 	switch {
 	case p.Calendar.Unit != 0:
 		r.calendar = p.Calendar.windowsOf()
-	// A bucket has no use for the hash, which is the most expensive part of a rule.
-	case p.Kind.Windowed():
+	// A bucket and a log have no use for the hash, which is the most expensive part of a rule.
+	case p.Kind.Windowed() && !p.Precise:
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
 	if p.Jitter > 0 {
@@ -194,6 +197,9 @@ func (r *Rule) Full(s State, now int64) bool {
 		return true
 	}
 	// On a clock that was set back, a new key would be full already, but this row accrues nothing until its TS.
+	if r.Precise {
+		return now >= s.TS && r.fullLog(s, now)
+	}
 	return now >= s.TS && r.Kind.algorithm().full(r, s, now)
 }
 

@@ -73,12 +73,13 @@ func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && dela
 // full.
 type State struct {
 	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
-	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS. An edit of the
-	// capacity does not change Value: what was used stays used.
+	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS, and for a precise
+	// one minus the tokens in its log. An edit of the capacity does not change Value: what was used stays used.
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; otherwise 0.
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; for a precise one, a negative number
+	// that locates its other rows; otherwise 0.
 	Prev float64
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
@@ -101,12 +102,19 @@ type State struct {
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
+// For a precise sliding window, whose log has further rows, use [Rule.StepLog]: without them, all tokens count as taken
+// at the last take.
+//
 // A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
 // and a Peek. So does an error, which is [ErrInvalidCount] for a negative count, [ErrExceedsCapacity],
 // [ErrInvalidPolicy] for an unknown Kind, or [ErrInvalidCall] for an unknown Op.
 func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	if err := r.refuse(&q); err != nil {
 		return s, Decision{}, err
+	}
+	if r.Precise {
+		s, d, _ := r.stepLog(s, nil, now, &q)
+		return s, d, nil
 	}
 	if q.empty() {
 		return s, r.balance(s, now), nil

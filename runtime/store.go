@@ -130,7 +130,13 @@ const sweepAfter = time.Hour
 // instant now in nanoseconds since 1970 UTC, so that it is not needed and a sweep may delete it. It is false for an invalid
 // policy, for one with [ModeUnlimited], which has no numbers to judge by, and for a shard that the policy does not have.
 func (p *Policy) Sweepable(row Row, s State, now int64) bool {
-	if p.Validate() != nil || p.Mode == ModeUnlimited || row.Shard >= max(1, p.Shards) {
+	switch {
+	case p.Validate() != nil || p.Mode == ModeUnlimited:
+		return false
+	case p.Precise && row.Shard > 0:
+		rule := p.Rule(row.Key)
+		return !s.Exists || rule.sweepableSlot(s, now-int64(sweepAfter))
+	case row.Shard >= max(1, p.Shards):
 		return false
 	}
 	rule := p.Rule(row.Key).Shard(row.Shard, p.Shards)

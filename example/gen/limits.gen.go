@@ -222,6 +222,24 @@ var policySearch = runtime.Policy{
 	DenyCache: time.Second,
 }
 
+// ResetPassword bounds the links for a new password that are mailed to one account.
+//
+// Sliding window: never more than 3 in any hour.
+// A token is available again exactly 1h after it was taken.
+// Worst case: 3 in any hour.
+func (l *Limits) ResetPassword(user string) runtime.Limit {
+	return l.limiter().Limit(&policyResetPassword, runtime.KeyOf(runtime.String(user)))
+}
+
+var policyResetPassword = runtime.Policy{
+	Name:     "resetPassword",
+	Kind:     runtime.SlidingWindow,
+	Rate:     3,
+	Period:   time.Hour,
+	Capacity: 3,
+	Precise:  true,
+}
+
 // Gateway bounds the requests of one partner to all of our servers.
 //
 // Token bucket: 1,000 per second, at most 2,000 at once.
@@ -514,6 +532,7 @@ func Policies() []*runtime.Policy {
 		&policyFailedLogins,
 		&policySendMessage,
 		&policySearch,
+		&policyResetPassword,
 		&policyGateway,
 		&policyLLMRequests,
 		&policyLLMTokens,

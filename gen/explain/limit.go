@@ -56,6 +56,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		}
 		return "If it were enforced: " + sentences
 	})
+	p.byPlan("exact", l, exactly)
 	if l.Policy.Shards > 1 {
 		p.byPlan("shards", l, shards)
 	}
@@ -213,6 +214,22 @@ func reserving(p *runtime.Policy) []string {
 		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", review.Length(plain.RetryAfter)))
 	}
 	return sentences
+}
+
+// exactly says how a limit whose rate is an approximation can be written so that no period has more.
+func exactly(p *runtime.Policy) string {
+	if p.Kind != runtime.SlidingWindow || p.Precise {
+		return ""
+	}
+	var ways []string
+	if p.Rate <= runtime.MaxPreciseRate {
+		ways = append(ways, "precise: true")
+	}
+	if p.Rate > 1 {
+		capacity := max(1, p.Rate/10)
+		ways = append(ways, fmt.Sprintf("a token bucket with rate: %d and capacity: %d, or any other two with this sum", p.Rate-capacity, capacity))
+	}
+	return fmt.Sprintf("For never more than %s in any %s, write %s.", words.Number(p.Rate), words.Period(p.Period), words.List(ways, "or"))
 }
 
 // fullMoment names the state and the instant in which newFullKey begins.

@@ -38,6 +38,11 @@ func (c *caller) do(p *runtime.Policy, now int64, q runtime.Request) (runtime.De
 		return p.StepShards(c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
 	rule := p.Rule(keyOfCaller)
+	if p.Precise {
+		rows, d, err := rule.StepLog(c.rows, now, q)
+		c.rows = rows
+		return d, err
+	}
 	next, d, err := rule.Step(c.rows[0], now, q)
 	c.rows[0] = next
 	return d, err
@@ -276,6 +281,15 @@ func most(uses []use, length int64) (most int64) {
 		most = max(most, sum)
 	}
 	return most
+}
+
+// closed returns the length of an interval with both ends, in which a number of a review holds: the numbers of precise
+// limits are those of intervals without the last instant.
+func closed(p *runtime.Policy, length int64) int64 {
+	if p.Precise && length > 0 {
+		return length - 1
+	}
+	return length
 }
 
 func ceil(a, b int64) int64 { return (a + b - 1) / b }

@@ -22,12 +22,12 @@ func Carried(old, new *spec.Limit) int64 {
 	before := old.Policy.Rule("")
 	grid := gridOf(old, new)
 	most := int64(0)
-	for _, r := range traitsOf(before.Kind).exhausted(&before, int64(new.Policy.Period), grid) {
+	for _, r := range traitsOf(&old.Policy).exhausted(&before, int64(new.Policy.Period), grid) {
 		m, ok := momentOf(&before, r)
 		if !ok {
 			continue
 		}
-		for _, at := range traitsOf(new.Policy.Kind).views(grid, &new.Policy, m) {
+		for _, at := range traitsOf(&new.Policy).views(grid, &new.Policy, m) {
 			rule := withWindowAt(&new.Policy, origin+at.start)
 			most = max(most, tokensLeft(rule, split(&old.Policy, m.state, max(1, rule.Shards)), origin+at.now))
 		}
@@ -149,7 +149,7 @@ func split(p *runtime.Policy, s runtime.State, n int) []runtime.State {
 			used.Rate, used.Capacity, used.Debt = -s.Value, math.Abs(tokens), s.Prev
 			part := used.Shard(i, shards)
 			rows[i].Value, rows[i].Prev = math.Copysign(part.Capacity, tokens)-whole.Shard(i, shards).Capacity, part.Debt
-			if traitsOf(p.Kind).sliding {
+			if traitsOf(p).sliding {
 				rows[i].Value = -part.Rate
 			}
 		}

@@ -126,7 +126,7 @@ func wanted() (list []string) {
 		list = append(list, string(class))
 	}
 	// The fields that a kind does not have. The package belongs to the file, not to a kind.
-	without := map[string][]string{"token bucket": {"start"}, "fixed window": nil, "sliding window": {"maxReserved"}}
+	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"}}
 	for _, change := range spec.ChangeKinds() {
 		list = append(list, change.ID)
 		for _, field := range change.Fields {

@@ -29,19 +29,21 @@ func deployNotes(p pair, findings []Finding) (notes []Note) {
 		return nil // see judgeMode
 	}
 	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
-	ids := []string{"limit-renamed", "key-changed", "kind-changed", "rate-changed", "capacity-changed", "shards-changed"}
+	ids := []string{"limit-renamed", "key-changed", "kind-changed", "precise-changed", "rate-changed", "capacity-changed", "shards-changed"}
 	if (slices.ContainsFunc(ids, changed) || windowsMove(p)) && p.new.Policy.Mode == runtime.ModeEnforce {
 		note(togetherInWords(p))
 	}
 	if changed("limit-renamed") || len(p.old.Key) != len(p.new.Key) {
 		return notes // no row is read again
 	}
-	if sentence := rowsReadAs(p); sentence != "" && (changed("kind-changed") || changed("rate-changed") || changed("start-changed") || changed("zone-changed")) {
+	reread := []string{"kind-changed", "precise-changed", "rate-changed", "start-changed", "zone-changed"}
+	if sentence := rowsReadAs(p); sentence != "" && slices.ContainsFunc(reread, changed) {
 		note(sentence)
 		note(carriedInWords(Carried(p.old, p.new)))
 	}
-	if changed("capacity-changed") && p.old.Policy.Kind == p.new.Policy.Kind && p.new.Policy.Capacity > 0 {
-		note(newCapacityInWords(&p.old.Policy, &p.new.Policy))
+	old, new := &p.old.Policy, &p.new.Policy
+	if changed("capacity-changed") && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
+		note(newCapacityInWords(old, new))
 	}
 	return notes
 }
@@ -142,9 +144,12 @@ func separateRows(old, new *spec.Limit) bool {
 }
 
 // countTogether reports whether [Together] has a number. Rows of a sliding window with shards mean something else to
-// each version after every call, so the sum cannot be bounded.
+// each version after every call, so the sum cannot be bounded. Nor can it be if only one version keeps a log.
 func countTogether(old, new *spec.Limit) bool {
-	sliding := traitsOf(old.Policy.Kind).sliding || traitsOf(new.Policy.Kind).sliding
+	sliding := traitsOf(&old.Policy).sliding || traitsOf(&new.Policy).sliding
+	if old.Policy.Precise != new.Policy.Precise {
+		return separateRows(old, new)
+	}
 	return !sliding || max(old.Policy.Shards, new.Policy.Shards) < 2 || separateRows(old, new)
 }
 
@@ -173,7 +178,7 @@ func mostInTurns(rows []runtime.State, now int64, turns int, first, second *runt
 	}
 	// What one version takes may count from the start of its window, so that the other has it back at once.
 	counts := []int64{all, mostThatLeaves(rows, now, all, first, second)}
-	if traitsOf(first.Kind).sliding || traitsOf(second.Kind).sliding {
+	if traitsOf(first).sliding || traitsOf(second).sliding {
 		// Even a single token rewrites the row by the version's own rule, which can be worth more than that token to the
 		// other version.
 		counts = append(counts, 1, all-1)
@@ -227,7 +232,7 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 	case separateRows(old, next):
 		// Each version grants all of its rate.
 		sum.Add(perPeriod(float64(longRunRate(was)), was, is), perPeriod(float64(longRunRate(is)), is, is))
-	case traitsOf(was.Kind).sliding || traitsOf(is.Kind).sliding:
+	case traitsOf(was).sliding || traitsOf(is).sliding:
 		return 0, false
 	default:
 		for i := range max(1, was.Shards, is.Shards) {

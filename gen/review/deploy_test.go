@@ -215,7 +215,7 @@ func (e *exhauster) systematically(begin, now int64) {
 			}
 		}
 	}
-	if traitsOf(e.rule.Kind).sliding { // some tokens used soon after a window that used all
+	if traitsOf(e.policy).sliding && !e.rule.Precise { // some tokens used soon after a window that used all
 		begin := max(begin, now-floorMod(now-e.rule.Phase, e.rule.Period))
 		used := e.takeAll(runtime.State{}, begin-1)
 		for count := int64(1); count <= min(rate, 600); count++ {

@@ -34,7 +34,7 @@ func exceeds(one, other *runtime.Policy) bool {
 
 // effective returns the policy with the capacity that its kind enforces.
 func effective(p *runtime.Policy) *runtime.Policy {
-	if !traitsOf(p.Kind).sliding || p.Capacity == p.Rate {
+	if !traitsOf(p).sliding || p.Capacity == p.Rate {
 		return p
 	}
 	same := *p
@@ -57,7 +57,7 @@ func envelopeExceeds(one, other *runtime.Policy) bool {
 }
 
 // isLine reports whether an envelope is a straight line, but for rounding. Two lines are compared by their ends alone.
-func isLine(p *runtime.Policy) bool { return !windowed(p) && p.Lease.For == 0 }
+func isLine(p *runtime.Policy) bool { return !windowed(p) && !p.Precise && p.Lease.For == 0 }
 
 // compareLongRun compares rates in the long run. It multiplies crosswise in 128 bits instead of dividing, which would
 // round.
@@ -73,7 +73,7 @@ func compareLongRun(old, new *runtime.Policy) (more, fewer bool) {
 }
 
 // longRunRate returns how many tokens a rule grants in a period, on average over a long time.
-func longRunRate(p *runtime.Policy) int64 { return traitsOf(p.Kind).longRun(p) }
+func longRunRate(p *runtime.Policy) int64 { return traitsOf(p).longRun(p) }
 
 // mostWindows bounds how many windows of the longer period are compared. If the periods have almost no common divisor,
 // the envelopes have met in all but the most exact way by then.
@@ -122,9 +122,9 @@ func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
 	return withTokenJumps(lengths, one, other)
 }
 
-// windowPeriod is 0 for a rule without windows.
+// windowPeriod is 0 for a rule whose tokens do not come back a period at a time.
 func windowPeriod(p *runtime.Policy) int64 {
-	if !windowed(p) {
+	if !windowed(p) && !p.Precise {
 		return 0
 	}
 	return int64(p.Period)

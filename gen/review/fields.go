@@ -31,6 +31,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"max-reserved-changed":   judgeMaxReserved,
 	"start-changed":          judgeStart,
 	"zone-changed":           judgeZone,
+	"precise-changed":        judgePrecise,
 	"shards-changed":         judgeShards,
 	"mode-changed":           judgeMode,
 	"timeout-changed":        judgeTimeout,
@@ -83,13 +84,13 @@ func judgeRate(j *judgement, p pair, _ []spec.Change) {
 
 func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
 	is := p.new.Policy.Capacity
-	sliding := traitsOf(p.old.Policy.Kind).sliding
+	sliding := traitsOf(&p.old.Policy).sliding
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
 		if policy.Capacity = is; sliding {
 			policy.Rate = is // both are the same number, so the capacity cannot change alone
 		}
 	}))
-	if !changes[0].New.Given && !traitsOf(p.new.Policy.Kind).sliding {
+	if !changes[0].New.Given && !traitsOf(&p.new.Policy).sliding {
 		j.note(Rule, "capacity is not set, so it follows rate: up to %s at once.", words.Count(is, "token"))
 	}
 	noteVerbs(j, p)

@@ -54,6 +54,7 @@ var edits = map[string][2]string{
 	"Plans":                       {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
 	"GoName":                      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
 	"Key":                         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID}"},
+	"Policy.Precise":              {"send: {kind: sliding window, rate: 60, period: 1m}", "send: {kind: sliding window, rate: 60, period: 1m, precise: true}"},
 	"Policy.Calendar.Zone":        calendarEdit("period: month, zone: UTC", "period: month, zone: Europe/Berlin"),
 	"Policy.Calendar.From.Year":   calendarEdit("period: 2 years, zone: UTC, start: 2024-04-06", "period: 2 years, zone: UTC, start: 2025-04-06"),
 	"Policy.Calendar.From.Month":  calendarEdit("period: year, zone: UTC, start: april 6th", "period: year, zone: UTC, start: may 6th"),
@@ -150,7 +151,7 @@ func TestEveryPairOfKindsIsJudged(t *testing.T) {
 			assert.Contains(t, s.Notes, Note{Deploy, sentence})
 		}
 	}
-	assert.Panics(t, func() { traitsOf(runtime.Kind(99)) }, "an unknown kind must not be treated like another one")
+	assert.Panics(t, func() { traitsOf(&runtime.Policy{Kind: 99}) }, "an unknown kind must not be treated like another one")
 }
 
 func reviewed(t *testing.T, old, new string) *Subject {

@@ -61,21 +61,26 @@ var newKind = map[[2]runtime.Kind]string{
 }
 
 // traitsOf panics for an unknown kind instead of treating it like another one.
-func traitsOf(kind runtime.Kind) traits {
-	t, ok := traitsByKind[kind]
+func traitsOf(p *runtime.Policy) traits {
+	if p.Precise {
+		return traitsOfPrecise
+	}
+	t, ok := traitsByKind[p.Kind]
 	if !ok {
-		panic(fmt.Sprintf("review: the kind %v is not described: add it to traitsByKind in gen/review/kinds.go", kind))
+		panic(fmt.Sprintf("review: the kind %v is not described: add it to traitsByKind in gen/review/kinds.go", p.Kind))
 	}
 	return t
 }
 
-func windowed(p *runtime.Policy) bool { return traitsOf(p.Kind).windowed }
+func windowed(p *runtime.Policy) bool { return traitsOf(p).windowed }
 
 // rowsReadAs says how stored rows are read under the new rule; it is empty if they mean the same.
 func rowsReadAs(p pair) string {
 	old, new := &p.old.Policy, &p.new.Policy
-	of := traitsOf(new.Kind)
+	of := traitsOf(new)
 	switch {
+	case old.Precise != new.Precise:
+		return newPrecision(new)
 	case old.Kind != new.Kind:
 		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
 		if !ok {

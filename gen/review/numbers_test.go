@@ -58,7 +58,7 @@ func againstNumber(t *testing.T, y *tally, d dice, p *runtime.Policy, name strin
 			return
 		}
 	}
-	length := intervalOf(t, p, name)
+	length := closed(p, intervalOf(t, p, name))
 	if length/int64(p.Period) > 3000*max(1, p.Capacity+p.MaxReserved)/p.Rate || length > 3000*int64(p.Period) {
 		return // that takes too many calls
 	}
@@ -146,7 +146,7 @@ func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
 	case p.Kind == runtime.TokenBucket:
 		return most(drains(t, p, false, every(begin, begin+length, max(1, period*p.Capacity/p.Rate))), length)
 	case p.Kind == runtime.SlidingWindow:
-		return most(drains(t, p, false, every(begin-1, begin-1+length, period)), length)
+		return most(drains(t, p, false, every(begin-1, begin-1+length, period)), closed(p, length))
 	case p.Kind == runtime.FixedWindow && !p.Start.FirstUse():
 		early := most(drains(t, p, false, append([]int64{begin - 1}, every(begin, begin-1+length, period)...)), length)
 		return max(early, most(drains(t, p, false, every(begin, begin+length, period)), length))
@@ -214,7 +214,7 @@ func TestWithinBoundsRandomCalls(t *testing.T) {
 			uses = append(uses, use{now + int64(decision.Delay), q.Count})
 		})
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
-			require.LessOrEqual(t, most(uses, length), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+			require.LessOrEqual(t, most(uses, closed(&p, length)), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestWithinBoundsLeasedTokens(t *testing.T) {
 		}
 		uses := leaseRandomly(t, d, &p)
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
-			room := spec.Within(&p, time.Duration(length)) - most(uses, length)
+			room := spec.Within(&p, time.Duration(length)) - most(uses, closed(&p, length))
 			require.GreaterOrEqual(t, room, int64(0), "%v of %+v", time.Duration(length), p)
 			if before, ok := tightest[p.Kind]; !ok || room < before {
 				tightest[p.Kind] = room
@@ -344,7 +344,7 @@ func TestShardsStayWithinTheNumbersOfOneRow(t *testing.T) {
 			}
 		}
 		for _, length := range lengths(&p) {
-			require.LessOrEqual(t, most(uses, length), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+			require.LessOrEqual(t, most(uses, closed(&p, length)), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
 		}
 	}
 }

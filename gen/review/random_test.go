@@ -53,6 +53,9 @@ func (d dice) policy() runtime.Policy {
 		p.Lease.Tokens = choose(d, 1, p.Capacity, 1+d.Int64N(p.Capacity))
 		p.Lease.For = choose(d, 1, 200*time.Millisecond, p.Period/3, p.Period, 2*p.Period+70*time.Millisecond)
 	}
+	if p.Kind == runtime.SlidingWindow && (rate == 3 || rate == 60 || rate == 500) {
+		p.Precise, p.Start, p.Lease = true, runtime.Start{}, runtime.Lease{}
+	}
 	return p
 }
 
@@ -90,7 +93,7 @@ func (d dice) edited(p runtime.Policy) runtime.Policy {
 			case 3:
 				new.MaxReserved = other.MaxReserved
 			case 4:
-				new.Kind, new.Start = other.Kind, other.Start
+				new.Kind, new.Start, new.Precise = other.Kind, other.Start, other.Precise
 			case 5:
 				new.Start = other.Start
 			case 6:

@@ -9,8 +9,9 @@
 //
 // # Guarantees
 //
-// Every decision is one of [runtime.Rule.Step] or, for sharded limits, of [runtime.Policy.StepShards], as the mode of the
-// limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always gets the same decisions, whatever other keys and limits are in it.
+// Every decision is one of [runtime.Rule.Step] or, for sharded and precise limits, of [runtime.Policy.StepShards] and
+// [runtime.Rule.StepLog], as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
+// gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
 // reason, but never with the value of a key. Memory grows with the number of keys, not of lines.
 //
@@ -302,8 +303,8 @@ type keyState struct {
 	key   string
 	rule  runtime.Rule
 	state runtime.State
-	// shards replaces state for sharded limits.
-	shards []runtime.State
+	// shards replaces state for sharded limits, and log for precise ones.
+	shards, log []runtime.State
 	// picks counts the decisions by shards.
 	picks uint64
 	// plan is the plan of rule, and plans counts the requests of each plan.
@@ -349,6 +350,11 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 
 // step executes a request by the rule alone.
 func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	if k.rule.Precise {
+		rows, d, err := k.rule.StepLog(k.log, now, q)
+		k.log = rows
+		return d, err
+	}
 	if k.shards == nil {
 		rule := k.rule.For(q)
 		next, d, err := rule.Step(k.state, now, q)

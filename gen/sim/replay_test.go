@@ -152,7 +152,8 @@ func linesOf(requests []request) []string {
 // The decisions are those of MemStore. Its values are estimates for sharded limits, whose shards it picks at random.
 func TestReplayDecidesAsMemStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	limits := limitsForTest()[:5]
+	limits := append(limitsForTest()[:5], Limit{Key: []string{"string"}, Policy: &runtime.Policy{
+		Name: "precise", Kind: runtime.SlidingWindow, Rate: 25, Period: time.Minute, Capacity: 25, Precise: true}})
 	requests := randomRequests(random, 5000, limits)
 	now := time.Duration(0)
 	store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, int64(now)) }}

@@ -243,7 +243,7 @@ func ifCalendar() []any {
 	}
 	calendar := object{"type": "string", "pattern": calendarPattern}
 	return []any{
-		object{"if": having(calendar), "then": object{"required": []string{"zone"}}},
+		object{"if": having(calendar), "then": object{"type": "object", "required": []string{"zone"}}},
 		object{
 			"if": having(object{"not": calendar}),
 			"then": object{

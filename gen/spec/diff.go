@@ -208,6 +208,12 @@ var (
 		Old:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
 		New:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
 	})
+	preciseChanged = changeKind(ChangeKind{
+		ID:      "precise-changed",
+		Summary: "A sliding window becomes exact, or an approximation again, and its counts are stored in another way.",
+		Old:     limitOf("kind: sliding window", "rate: 10", "period: 1m"),
+		New:     limitOf("kind: sliding window", "rate: 10", "period: 1m", "precise: true"),
+	})
 	shardsChanged = changeKind(ChangeKind{
 		ID:      "shards-changed",
 		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",

@@ -15,8 +15,11 @@ import (
 func TestExamplesOfFieldsAreValid(t *testing.T) {
 	for _, f := range limitFields {
 		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
-		if f.name == "zone" {
+		switch f.name {
+		case "zone":
 			lines[2] = "period: month"
+		case "precise":
+			lines[0] = "kind: sliding window"
 		}
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
 		parsed, ds := Parse("limits.yaml", []byte(limitOf(append(lines, f.name+": "+f.example)...)))
@@ -112,9 +115,12 @@ func wrongInBad(t *testing.T, field string) bool {
 // the first limit.
 func withExample(t *testing.T, f field[Limit]) (before, after *Limit) {
 	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
-	if f.name == "zone" {
+	switch f.name {
+	case "zone":
 		lines[2] = "period: month"
 		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
+	case "precise":
+		lines = []string{"kind: sliding window", "rate: 50", "period: 1h"}
 	}
 	before = one(t, lines...)
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })

@@ -294,6 +294,7 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
 		p.report(cache.at, nothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
 		p.note(given["capacity"].at, "capacity is given here")
 	}
+	p.preciseFits(policy, given)
 	p.leaseFits(policy, given)
 	p.enoughForShards(policy, given)
 }

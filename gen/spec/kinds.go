@@ -67,7 +67,8 @@ var algorithms = map[runtime.Kind]algorithm{
 		refusals: append([]refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
-		}}, calendarRefusals("A token bucket")...),
+		}, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
+			calendarRefusals("A token bucket")...),
 	},
 	runtime.FixedWindow: {
 		grants: "all at the start of each period",
@@ -84,11 +85,14 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		lease:    windowLeaseWords,
 		within:   withinFixed,
-		refusals: []refusal{onePeriod},
+		refusals: []refusal{onePeriod, notPrecise("fixed window", "leave precise out, or use a sliding window")},
 	},
 	runtime.SlidingWindow: {
 		grants: "so that about `rate` fit into any period",
 		rule: func(p *runtime.Policy) string {
+			if p.Precise {
+				return fmt.Sprintf("never more than %s in any %s", words.Number(p.Rate), words.Period(p.Period))
+			}
 			return fmt.Sprintf("about %s in any %s", words.Number(p.Rate), words.Period(p.Period))
 		},
 		lease:  windowLeaseWords,
@@ -121,7 +125,7 @@ func calendarRefusals(kind string) []refusal {
 		{
 			field: "period", applies: func(p *runtime.Policy) bool { return p.Calendar.Unit != 0 },
 			message: lower + " has a period of fixed length", help: help,
-			schema: object{"not": object{"pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
+			schema: object{"not": object{"type": "string", "pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
 		},
 		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
 	}
@@ -217,6 +221,9 @@ func windowLeaseWords(*runtime.Policy) string {
 // interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins, granted
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
 // [withinFirstUse]; for sliding windows, see [withinSliding].
+//
+// For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
+// tokens taken at the first instant of a period are available again.
 func Within(p *runtime.Policy, t time.Duration) int64 {
 	switch {
 	case p.MaxReserved == runtime.Unbounded, p.Mode == runtime.ModeUnlimited:
@@ -300,6 +307,9 @@ func withinFirstUse(p *runtime.Policy, t int64) int64 {
 // all of the rate; each window after it takes at its last instant what the previous one leaves, and the last
 // window at the end of the interval.
 func withinSliding(p *runtime.Policy, t int64) int64 {
+	if p.Precise {
+		return withinPrecise(p, t)
+	}
 	period := int64(p.Period)
 	windows, last := (t+period-1)/period, (t+period-1)%period
 	sum, before, used := p.Rate, int64(-1), p.Rate

@@ -237,6 +237,12 @@ var (
 		Wrong:   limitOf(bucket, "capacity: 0", "maxReserved: 0"),
 		Right:   limitOf(bucket, "capacity: 0", "maxReserved: 10"),
 	})
+	badPrecise = rule(Rule{
+		ID:      "bad-precise",
+		Summary: "precise is true or false; a precise limit has a rate of at most 1,000, because each token may need a row, and no start, shards or lease.",
+		Wrong:   limitOf("kind: sliding window", "rate: 5000", "period: 1m", "precise: true"),
+		Right:   limitOf("kind: token bucket", "rate: 4500", "period: 1m", "capacity: 500"),
+	})
 	tooManyShards = rule(Rule{
 		ID:      "too-many-shards",
 		Summary: "Every shard gets at least one token of rate, capacity and maxReserved; windows that start at first use have no shards.",

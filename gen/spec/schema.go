@@ -94,7 +94,7 @@ func limitSchema() object {
 			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
 		}
 	}
-	schema["allOf"] = append(conditions, ifCalendar()...)
+	schema["allOf"] = slices.Concat(conditions, ifCalendar(), preciseConditions())
 	return schema
 }
 

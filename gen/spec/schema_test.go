@@ -224,6 +224,8 @@ func isType(want, v any) bool {
 		return want == "object"
 	case string:
 		return want == "string"
+	case bool:
+		return want == "boolean"
 	case float64:
 		return want == "integer" && v == float64(int64(v))
 	}

@@ -128,7 +128,7 @@ func startWords(l *Limit) []string {
 	p := &l.Policy
 	offset, aligned := p.Start.Offset()
 	switch {
-	case !p.Kind.Windowed():
+	case !p.Kind.Windowed() || p.Precise:
 		return nil
 	case p.Calendar.Unit != 0:
 		return calendarWords(p.Calendar)

@@ -51,7 +51,10 @@ func (s *Store) runBatch(
 			return err
 		}
 		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
-		if done = b.Run(now(), l.states); !done {
+		if done, err = l.run(ctx, b, now()); err != nil {
+			return err
+		}
+		if !done {
 			return errRollback
 		}
 		changes := b.Changes()
@@ -186,6 +189,36 @@ func newRowLock(in session, rows []runtime.Row, d runtime.Durability) *rowLock {
 	return &rowLock{
 		session: in, rows: rows, states: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
 	}
+}
+
+// run runs a batch on the locked rows, and locks guarded rows as far as the batch needs them. It returns false if all rows
+// must be locked again.
+func (l *rowLock) run(ctx context.Context, b *runtime.Batch, now int64) (done bool, err error) {
+	for !b.Run(now, l.states) {
+		if !b.Guarded() {
+			return false, nil
+		}
+		if err := l.extend(ctx, b.Rows()); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// extend locks and reads the rows that are not locked yet. Missing ones are not inserted: the other locks guard them.
+func (l *rowLock) extend(ctx context.Context, rows []runtime.Row) error {
+	more := newRowLock(l.session, rows, l.durability)
+	more.placeholders = l.placeholders
+	var unread []runtime.Row
+	for i, row := range rows {
+		if j, ok := slices.BinarySearchFunc(l.rows, row, runtime.Row.Compare); ok {
+			more.states[i], more.found[i] = l.states[j], l.found[j]
+		} else {
+			unread = append(unread, row)
+		}
+	}
+	*l = *more
+	return l.read(ctx, readRows, unread)
 }
 
 // errSomeMissing means that some of the rows were found and are locked, and others are missing. Inserting those now would

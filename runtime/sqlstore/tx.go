@@ -97,7 +97,9 @@ func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]run
 		if err := l.lock(ctx, t.store.lockOrder(seedFirst)); err != nil {
 			return nil, err
 		}
-		if !b.Run(now(), l.states) {
+		if done, err := l.run(ctx, b, now()); err != nil {
+			return nil, err
+		} else if !done {
 			continue
 		}
 		if err := l.write(ctx, b.Changes()); err != nil {

@@ -406,8 +406,8 @@ func denials() []clause {
 func leased() []*runtime.Policy {
 	var all []*runtime.Policy
 	for _, p := range append(kinds(), shards(runtime.TokenBucket)) {
-		// The end of such a window is not known in advance, so that it cannot be leased.
-		if p.Start.FirstUse() {
+		// The end of such a window is not known in advance, so that it cannot be leased. Nor can a log.
+		if p.Start.FirstUse() || p.Precise {
 			continue
 		}
 		p.Name = "leased " + p.Name

@@ -23,7 +23,7 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
 	for _, group := range [][]clause{takes(), zeroes(), operations(), changes(), together(), batches(), keys(), cancelled(),
-		sharded(), concurrent(), leases(), denials(), modes(), calendars()} {
+		sharded(), concurrent(), logs(), leases(), denials(), modes(), calendars()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.
@@ -190,10 +190,10 @@ func kinds() []*runtime.Policy {
 	byKey, firstUse := window(), window()
 	byKey.Name, byKey.Start = "byKey", runtime.Start{}
 	firstUse.Name, firstUse.Start = "firstUse", runtime.StartFirstUse()
-	all := []*runtime.Policy{bucket(), window(), byKey, firstUse}
+	all := []*runtime.Policy{bucket(), window(), byKey, firstUse, precise()}
 	for _, kind := range runtime.Kinds() {
 		// A new kind takes part in every clause without a change here.
-		if !slices.ContainsFunc(all, func(p *runtime.Policy) bool { return p.Kind == kind }) {
+		if !slices.ContainsFunc(all, func(p *runtime.Policy) bool { return p.Kind == kind && !p.Precise }) {
 			all = append(all, basic(kind))
 		}
 	}

@@ -29,7 +29,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(*runtime.Limiter) error{"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "open": func(*runtime.Limiter) error { return nil }}
+	roles := map[string]func(*runtime.Limiter) error{
+		"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
+		"open": func(*runtime.Limiter) error { return nil },
+	}
 	role, ok := roles[os.Getenv(envRole)]
 	if !ok {
 		os.Exit(m.Run())

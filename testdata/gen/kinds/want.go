@@ -8,6 +8,7 @@ package kinds
 
 import (
 	"context"
+	"net/netip"
 	"time"
 	_ "time/tzdata"
 
@@ -150,6 +151,24 @@ var policySliding = runtime.Policy{
 	Rate:     100,
 	Period:   24 * time.Hour,
 	Capacity: 100,
+}
+
+// Precise bounds how often one address can try a password.
+//
+// Sliding window: never more than 5 in any minute.
+// A token is available again exactly 1m after it was taken.
+// Worst case: 5 in any minute.
+func (l *Limits) Precise(ip netip.Addr) runtime.Limit {
+	return l.limiter().Limit(&policyPrecise, runtime.KeyOf(runtime.Addr(ip)))
+}
+
+var policyPrecise = runtime.Policy{
+	Name:     "precise",
+	Kind:     runtime.SlidingWindow,
+	Rate:     5,
+	Period:   time.Minute,
+	Capacity: 5,
+	Precise:  true,
 }
 
 // Sharded limits requests by this rule.
@@ -592,6 +611,7 @@ func Policies() []*runtime.Policy {
 		&policyReservable,
 		&policyReserveOnly,
 		&policySliding,
+		&policyPrecise,
 		&policySharded,
 		&policyOwnPhase,
 		&policyEveryMorning,

@@ -1,0 +1,528 @@
+package runtime
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxPreciseRate is the largest rate of a precise sliding window, because each of its tokens may need a row of its own.
+const MaxPreciseRate = 1000
+
+// A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant are
+// a run. A run that was taken at t counts until t + period, and no longer at that instant: so any half-open interval of a
+// period, [x, x+period), has at most Rate tokens, and at full throughput exactly that many.
+//
+// Row 0 of a key is the head. It has the newest run, the tokens of all runs together, and the place of the older runs,
+// which are the rows 1 to Rate-1, used as a ring. Every change of the log changes the head, so that a lock
+// of the head locks the log. A take reads the head and the runs that have expired since the last one, and writes the
+// head and one more row. A key has at most Rate rows.
+//
+// Each run has at least one token, so that there are more runs than rows only if tokens were charged beyond the rate. Then
+// the two oldest runs become one, at the instant of the later one. That changes no decision: the newer runs alone use up
+// the rate for as long as this one counts.
+
+// run is a number of tokens taken at one instant.
+type run struct {
+	at     int64
+	tokens int64
+}
+
+// maxRun is the largest number of tokens in a run. A larger charge counts as that many.
+const maxRun = 1<<22 - 1
+
+func (p *Policy) preciseProblem() string {
+	switch {
+	case !p.Precise:
+		return ""
+	case !kinds[p.Kind].precise:
+		return fmt.Sprintf("a %v cannot be precise: leave Precise out, or use a sliding window", p.Kind)
+	case p.Rate > MaxPreciseRate:
+		return fmt.Sprintf("the rate of a precise sliding window is at most %d, but is %d: a token bucket with Capacity %d and Rate %d grants no more than %[2]d in any period either",
+			MaxPreciseRate, p.Rate, p.Rate/10, p.Rate-p.Rate/10)
+	case p.Shards > 1:
+		return "a precise sliding window cannot have shards: each would count only its own tokens"
+	case p.Start != Start{}:
+		return "a precise sliding window has no aligned windows: leave Start out"
+	case p.Lease != Lease{}:
+		return "a precise sliding window cannot be leased: its tokens count from when they are taken, not from when they are used"
+	}
+	return ""
+}
+
+// slotRows are the rows of a key beside its head, by their numbers from 1.
+type slotRows interface {
+	// slot returns a row, or false if it has not been read.
+	slot(number int) (State, bool)
+	// request asks for a row that slot has not returned.
+	request(number int)
+	// setSlot changes a row, read or not. Rows are deleted only all together, from the first one on.
+	setSlot(number int, s State)
+}
+
+// takeLog is the log of one key. The runs before the newest one are read only as far as they are needed.
+type takeLog struct {
+	period, rate int64
+	// used is the number of tokens in all runs.
+	used   int64
+	newest run
+	// The older runs are in the slots of a ring with size slots: length of them, from the index start on. If whole is set,
+	// they are in older instead, of which start were dropped, and save writes all of them.
+	slots               slotRows
+	size, start, length int
+	older               []run
+	whole               bool
+	// torn means that the ring lacks a row.
+	torn bool
+	// puts are the changes of the ring.
+	puts []slotPut
+}
+
+// slotPut is a run to be written at an index of the ring.
+type slotPut struct {
+	index int
+	run   run
+}
+
+// StepLog is [Rule.Step] for a precise sliding window with all rows of a key: it executes a request on them, and returns
+// the rows after it. A new key has no rows. Rows may be changed in place.
+func (r *Rule) StepLog(rows []State, now int64, q Request) ([]State, Decision, error) {
+	if err := r.refuse(&q); err != nil {
+		return rows, Decision{}, err
+	}
+	m := &memorySlots{rows}
+	if len(rows) == 0 {
+		m.rows = []State{{}}
+	}
+	head, d, _ := r.stepLog(m.rows[0], m, now, &q)
+	m.rows[0] = head
+	return m.rows, d, nil
+}
+
+// memorySlots are rows in memory, of which the first is the head.
+type memorySlots struct{ rows []State }
+
+func (m *memorySlots) slot(number int) (State, bool) {
+	if number >= len(m.rows) {
+		return State{}, true
+	}
+	return m.rows[number], true
+}
+
+func (m *memorySlots) request(int) {}
+
+func (m *memorySlots) setSlot(number int, s State) {
+	if !s.Exists {
+		m.rows = m.rows[:min(number, len(m.rows))]
+		return
+	}
+	for number >= len(m.rows) {
+		m.rows = append(m.rows, State{})
+	}
+	m.rows[number] = s
+}
+
+// stepLog executes a valid request on a log, and returns its head after it. If it returns false, nothing has changed, and
+// it must be called again with the rows that it has requested. Without slots, all tokens count as taken at the head's TS.
+func (r *Rule) stepLog(head State, slots slotRows, now int64, q *Request) (next State, d Decision, ok bool) {
+	l := takeLog{period: r.Period, rate: int64(r.Rate), slots: slots}
+	if ok = l.open(r, head, false); ok {
+		next, d, ok = l.step(head, now, q)
+	}
+	if l.torn {
+		// The number of tokens in a row that is missing is unknown, so that all of them are counted again.
+		l = takeLog{period: r.Period, rate: int64(r.Rate), slots: slots}
+		if ok = l.open(r, head, true); ok {
+			next, d, ok = l.step(head, now, q)
+		}
+	}
+	if !ok {
+		return head, Decision{}, false
+	}
+	if next != head {
+		l.save(next)
+	}
+	r.addJitter(&d, now)
+	return next, d, true
+}
+
+// step executes a request, and returns the head after it. It changes no slots before save.
+func (l *takeLog) step(head State, now int64, q *Request) (State, Decision, bool) {
+	if !l.expire(now) {
+		return head, Decision{}, false
+	}
+	switch q.Op {
+	case Take, Check:
+		switch {
+		case q.Count > max(0, l.rate-l.used):
+			return l.deny(head, now, q.Count)
+		case q.Op == Take && q.Count > 0:
+			return l.take(now, q.Count)
+		}
+	case TakeUpTo:
+		switch n := min(q.Count, l.rate-l.used); {
+		case n > 0:
+			return l.take(now, n)
+		case q.Count > 0:
+			return l.deny(head, now, 1)
+		}
+	case Charge:
+		if q.Count > 0 { // every run has a token
+			return l.take(now, q.Count)
+		}
+	case Refund:
+		return l.refund(head, now, q)
+	case Reset:
+		l.start, l.length, l.used, l.newest.tokens = 0, 0, 0, 0
+		return State{}, l.balance(now), true
+	case Peek:
+	default:
+		panic(fmt.Sprintf("runtime: precise sliding windows do not handle %v: add a case to step in precise.go", q.Op))
+	}
+	return head, l.balance(now), true
+}
+
+// balance returns an allowing decision with the tokens left.
+func (l *takeLog) balance(now int64) Decision {
+	left := l.rate - l.used
+	d := Decision{Allowed: true, Remaining: max(0, left), Value: float64(left)}
+	if l.used > 0 {
+		d.FullAfter = wait(now, l.end(l.newest))
+	}
+	return d
+}
+
+// end returns the first instant at which a run no longer counts.
+func (l *takeLog) end(r run) int64 { return addSaturating(r.at, l.period) }
+
+// expire drops the runs that no longer count.
+func (l *takeLog) expire(now int64) bool {
+	if l.end(l.newest) <= now {
+		l.start, l.length, l.used, l.newest.tokens = 0, 0, 0, 0
+		return true
+	}
+	for l.length > 0 {
+		oldest, ok := l.run(0)
+		if !ok {
+			return false
+		}
+		if l.end(oldest) > now {
+			return true
+		}
+		l.drop(oldest)
+	}
+	return true
+}
+
+// drop removes the oldest run.
+func (l *takeLog) drop(oldest run) {
+	l.start++
+	l.length--
+	l.used -= oldest.tokens
+}
+
+// deny returns a denial. The request passes when as many tokens as it lacks no longer count.
+func (l *takeLog) deny(head State, now, count int64) (State, Decision, bool) {
+	d := l.balance(now)
+	d.Allowed = false
+	lacking := count - (l.rate - l.used)
+	for i := range l.length {
+		r, ok := l.run(i)
+		if !ok {
+			return head, Decision{}, false
+		}
+		if lacking -= r.tokens; lacking <= 0 {
+			d.RetryAfter = wait(now, l.end(r))
+			return head, d, true
+		}
+	}
+	d.RetryAfter = d.FullAfter
+	return head, d, true
+}
+
+// take adds a run.
+func (l *takeLog) take(now, count int64) (State, Decision, bool) {
+	// The log is in the order of time, also if the clock has gone back: such a take counts from the latest one.
+	at := max(now, l.newest.at)
+	if l.used == 0 || l.newest.at == at || l.size == 0 {
+		l.join(at, count)
+	} else if !l.push(run{at, min(count, maxRun)}) {
+		return State{}, Decision{}, false
+	}
+	d := l.balance(now)
+	d.Taken, d.TakenAt = count, instant(at)
+	return l.head(), d, true
+}
+
+// join adds tokens to the newest run, as of a later instant.
+func (l *takeLog) join(at, count int64) {
+	sum := min(maxRun, l.newest.tokens+count)
+	l.used += sum - l.newest.tokens
+	l.newest = run{at, sum}
+}
+
+// push makes a run the newest one.
+func (l *takeLog) push(newest run) bool {
+	if l.length == l.size && !l.merge() {
+		return false
+	}
+	l.put(l.length, l.newest)
+	l.length++
+	l.newest = newest
+	l.used += newest.tokens
+	return true
+}
+
+// merge makes the two oldest runs one, at the instant of the later one.
+func (l *takeLog) merge() bool {
+	oldest, ok := l.run(0)
+	if !ok {
+		return false
+	}
+	if l.drop(oldest); l.length == 0 {
+		l.join(l.newest.at, oldest.tokens)
+		return true
+	}
+	next, ok := l.run(0)
+	l.put(0, run{next.at, next.tokens + oldest.tokens})
+	l.used += oldest.tokens
+	return ok
+}
+
+// refund removes tokens that were taken at an instant, or before. Removing the ones of a later take instead would let more
+// than the rate into a period that begins after the refunded one.
+func (l *takeLog) refund(head State, now int64, q *Request) (State, Decision, bool) {
+	until := int64(math.MaxInt64)
+	if q.TakenAt != 0 {
+		until = q.TakenAt
+	}
+	before, rest := l.used, q.Count
+	if l.end(run{at: until}) <= now {
+		return head, l.balance(now), true
+	}
+	if l.newest.at > until && l.length > 0 && !l.load() {
+		return head, Decision{}, false
+	}
+	for i := l.length - 1; i >= 0 && l.newest.at > until && rest > 0; i-- {
+		if r := &l.older[l.start+i]; r.at <= until {
+			rest -= l.remove(r, rest)
+		}
+	}
+	for l.newest.at <= until && rest > 0 && l.used > 0 {
+		rest -= l.remove(&l.newest, rest)
+		if l.newest.tokens == 0 && l.length > 0 {
+			last, ok := l.last()
+			if !ok {
+				return head, Decision{}, false
+			}
+			l.newest = last
+			l.length--
+		}
+	}
+	if l.used == before {
+		return head, l.balance(now), true
+	}
+	return l.head(), l.balance(now), true
+}
+
+// remove takes tokens out of a run, as far as it has them, and returns how many.
+func (l *takeLog) remove(r *run, tokens int64) int64 {
+	tokens = min(tokens, r.tokens)
+	r.tokens -= tokens
+	l.used -= tokens
+	return tokens
+}
+
+// open reads the head, and all runs if whole is set or the ring was that of another rate.
+func (l *takeLog) open(r *Rule, head State, whole bool) bool {
+	size := int(l.rate) - 1
+	switch l.decode(head); {
+	case !head.Exists:
+	case head.Prev >= 0:
+		l.adopt(r, head)
+	case l.slots == nil:
+		l.length, l.newest.tokens = 0, min(maxRun, l.used)
+		l.used = l.newest.tokens
+	case l.size == size && !whole:
+		return true
+	case !l.load():
+		return false
+	}
+	if l.size = size; l.slots == nil {
+		l.size = 0
+	}
+	// The oldest runs are merged until the ring has room for the others.
+	for l.length > l.size {
+		if !l.merge() {
+			return false
+		}
+	}
+	return true
+}
+
+// decode reads the numbers of a head, whatever its ring.
+func (l *takeLog) decode(head State) {
+	l.newest.at = math.MinInt64
+	if !head.Exists {
+		return
+	}
+	l.newest.at, l.used = head.TS, atLeast(-head.Value)
+	place := uint64(max(1, atLeast(-head.Prev)) - 1)
+	l.start, l.length, l.size = int(place&ringMask), int(place>>ringBits&ringMask), int(place>>(2*ringBits)&ringMask)
+	l.newest.tokens = int64(place >> (3 * ringBits))
+	// Such a place was not written by encode.
+	if l.length > l.size || l.newest.tokens > l.used || l.length == 0 && l.newest.tokens < l.used {
+		l.length, l.newest.tokens = 0, min(maxRun, l.used)
+	}
+}
+
+// A head's Prev is -1 less the place of its runs: from the lowest bit on, start, length and size in ringBits each, and the
+// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is not
+// negative.
+const (
+	ringBits = 10
+	ringMask = 1<<ringBits - 1
+)
+
+// head returns the row of the head.
+func (l *takeLog) head() State {
+	if l.whole {
+		kept := slices.DeleteFunc(slices.Clone(l.older[l.start:l.start+l.length]), func(r run) bool { return r.tokens == 0 })
+		l.older, l.start, l.length = kept, 0, len(kept)
+	}
+	start := 0
+	if l.length > 0 {
+		start = l.start % l.size
+	}
+	place := (uint64(l.newest.tokens)<<ringBits|uint64(l.size))<<ringBits | uint64(l.length)
+	return State{Value: 0 - float64(l.used), TS: l.newest.at, Prev: -1 - float64(place<<ringBits|uint64(start)), Exists: true}
+}
+
+// save writes the runs that have changed, after head. Without a head, it deletes all of them.
+func (l *takeLog) save(head State) {
+	switch {
+	case l.slots == nil:
+	case !head.Exists:
+		for i := range l.size {
+			l.slots.setSlot(i+1, State{})
+		}
+	case l.whole:
+		for i, r := range l.older {
+			l.slots.setSlot(i+1, r.state())
+		}
+	}
+	for _, p := range l.puts {
+		l.slots.setSlot(p.index%l.size+1, p.run.state())
+	}
+}
+
+func (r run) state() State { return State{Value: -float64(r.tokens), TS: r.at, Exists: true} }
+
+// run returns a run by its index, from the oldest one on. It returns false if the row must be read first.
+func (l *takeLog) run(i int) (run, bool) {
+	if l.whole {
+		return l.older[l.start+i], true
+	}
+	s, ok := l.slots.slot((l.start+i)%l.size + 1)
+	if !ok {
+		// More each time, so that a log of any length is read in few steps.
+		l.requestUpTo(4*i + firstPage)
+		return run{}, false
+	}
+	l.torn = l.torn || !s.Exists
+	return run{s.TS, atLeast(-s.Value)}, true
+}
+
+// last returns the newest run but one.
+func (l *takeLog) last() (run, bool) {
+	number := (l.start+l.length-1)%max(1, l.size) + 1
+	if !l.whole {
+		if _, ok := l.slots.slot(number); !ok {
+			l.slots.request(number)
+			return run{}, false
+		}
+	}
+	return l.run(l.length - 1)
+}
+
+// firstPage is how many runs are read at first: a take in a full log needs the one that has expired and the one after it.
+const firstPage = 4
+
+func (l *takeLog) requestUpTo(n int) {
+	for i := range min(n, l.length) {
+		l.slots.request((l.start+i)%l.size + 1)
+	}
+}
+
+// put changes a run, or adds one after the last.
+func (l *takeLog) put(i int, r run) {
+	switch i += l.start; {
+	case !l.whole:
+		l.puts = append(l.puts, slotPut{i, r})
+	case i == len(l.older):
+		l.older = append(l.older, r)
+	default:
+		l.older[i] = r
+	}
+}
+
+// load reads all runs, and counts their tokens again. It returns false if rows must be read first.
+func (l *takeLog) load() bool {
+	if l.whole {
+		return true
+	}
+	all, used := make([]run, 0, l.length), l.newest.tokens
+	for i := range l.length {
+		s, ok := l.slots.slot((l.start+i)%l.size + 1)
+		if !ok {
+			l.requestUpTo(l.length)
+			return false
+		}
+		// A row that is missing was deleted by a sweep, long after its tokens counted.
+		if s.Exists {
+			all = append(all, run{s.TS, atLeast(-s.Value)})
+			used += atLeast(-s.Value)
+		}
+	}
+	l.whole, l.older, l.start, l.length, l.used = true, all, 0, len(all), used
+	return true
+}
+
+// adopt makes a log from a row that was written before the limit was precise. Its tokens may have been taken until the end of
+// their window, so that they count from then: whatever has been used, no period gets more than the rate.
+func (l *takeLog) adopt(r *Rule, s State) {
+	current, previous := atLeast(-s.Value), atLeast(s.Prev)
+	l.whole, l.older, l.start, l.length, l.used = true, nil, 0, 0, 0
+	if l.newest = (run{at: s.TS}); previous > 0 {
+		l.join(s.TS, previous)
+	}
+	if end := addSaturating(s.TS, r.Period-1); current > 0 {
+		// There is no row for the older run yet: save writes all of them.
+		l.older, l.length = []run{l.newest}, 1
+		l.newest = run{at: end}
+		l.join(end, current)
+	}
+}
+
+// atLeast returns a number of tokens as an integer, rounded up. A damaged row denies.
+func atLeast(tokens float64) int64 {
+	if !(tokens < MaxTokens) {
+		return MaxTokens
+	}
+	return max(0, int64(math.Ceil(tokens)))
+}
+
+// fullLog reports whether no token of a head counts any longer.
+func (r *Rule) fullLog(head State, now int64) bool {
+	l := takeLog{period: r.Period, rate: int64(r.Rate)}
+	if l.decode(head); head.Exists && head.Prev >= 0 {
+		l.adopt(r, head)
+	}
+	return l.used == 0 || l.end(l.newest) <= now
+}
+
+// sweepableSlot reports whether a row beside the head may be deleted. While a run is in the ring, the head was written less
+// than a period after it, so that two periods later the whole log has expired.
+func (r *Rule) sweepableSlot(s State, now int64) bool {
+	return addSaturating(addSaturating(s.TS, r.Period), r.Period) <= now
+}
