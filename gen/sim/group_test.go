@@ -77,7 +77,7 @@ func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 		`"key": [7, "acme"], "count": 1001`,
 		`"key": ["x", "acme"]`,
 		`"key": "acme"`,
-		`"key": [7, "acme"], "count": 0`,
+		`"key": [7, "acme"], "count": -1`,
 	} {
 		r := NewReplay(completion())
 		trace := `{"at": 1893596645000, "limit": "complete", ` + line + "}\n" +
