@@ -35,7 +35,8 @@ unless one is nearly spelled like a field that is missing. If the calendar of a 
 or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "anniversary": "2024-01-31".
 
 limit may name a group: the line takes from all of its limits, or from none. Then key has the
-parameters of the group in their order, and count is the argument for the number of tokens.
+parameters of the group in their order, and count is the argument for the number of tokens. If a
+limit of it depends on the plan, the line needs the plan, which is that of all its limits.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and

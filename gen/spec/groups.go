@@ -152,7 +152,8 @@ var groupFields = []field[Group]{
 		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
 		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens.",
 		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
-			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1.",
+			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1. " +
+			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
 		example:   "{sendMessage: {n: messages}}",
 		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
