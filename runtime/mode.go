@@ -31,7 +31,7 @@ const (
 	// ModeBlock denies every request, with the RetryAfter [Never]. Stored rows stay as they are.
 	ModeBlock
 	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
-	// rows of a key, the Shards of the other plans.
+	// rows of a key, the Precise and Shards of the other plans.
 	ModeUnlimited
 
 	endOfModes // every mode before it has an entry in the table modes
@@ -116,4 +116,10 @@ func (c Call) withoutStore() (Answer, bool) {
 }
 
 // unlimited is the rule of ModeUnlimited, for the rows that other plans have left.
-func unlimited(k Kind) Rule { return Rule{Kind: k, Rate: MaxTokens, Capacity: MaxTokens, Period: 1} }
+func unlimited(p *Policy) Rule {
+	r := Rule{Kind: p.Kind, Rate: MaxTokens, Capacity: MaxTokens, Period: 1}
+	if p.Precise {
+		r.Precise, r.Rate, r.Capacity = true, MaxPreciseRate, MaxPreciseRate
+	}
+	return r
+}

@@ -71,7 +71,7 @@ type Policy struct {
 	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
 	// package sqlstore.
 	Durability Durability
-	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind and Shards are used.
+	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise and Shards are used.
 	Mode Mode
 }
 

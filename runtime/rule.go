@@ -88,7 +88,7 @@ const endless = 1e300
 // Rule returns the rule for a key, all of its shards together. The policy must be valid.
 func (p *Policy) Rule(key string) Rule {
 	if p.Mode == ModeUnlimited {
-		return unlimited(p.Kind)
+		return unlimited(p)
 	}
 	r := Rule{
 		Rate:     float64(p.Rate),

@@ -56,7 +56,9 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		}
 		return "If it were enforced: " + sentences
 	})
-	p.byPlan("exact", l, exactly)
+	if exactly(&l.Policy) != "" {
+		p.byPlan("exact", l, exactly)
+	}
 	if l.Policy.Shards > 1 {
 		p.byPlan("shards", l, shards)
 	}

@@ -303,6 +303,9 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 			reached++
 		case 10*found >= 8*bound-20:
 			close++
+		case windowed(&old) && windowed(&new) && gridOf(limitOf(old, true), limitOf(new, true)).step == 1 && 2*found >= bound:
+			// The most is reached only by keys whose windows begin within a microsecond of each other.
+			close++
 		default:
 			t.Errorf("%d found, not %d\nof %+v\nto %+v", found, bound, old, new)
 		}

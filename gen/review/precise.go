@@ -22,7 +22,7 @@ func exhaustedLogs(rule *runtime.Rule, _ int64, _ grid) []row {
 	if err != nil {
 		panic("review: taking the rate of a full key failed: " + err.Error())
 	}
-	return []row{{s.Value, s.Prev}}
+	return []row{{rule.Capacity + s.Value, s.Prev}}
 }
 
 // newPrecision says how a row is read by a limit that was not precise before, or is no longer.

@@ -152,7 +152,8 @@ var limitFields = []field[Limit]{
 	{
 		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
 		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
-		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or a number of them such as `3 months`; at most " + longestPeriod + "; for a token bucket, also a map with a duration for each plan",
+		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or `3 months`; at most " + longestPeriod,
+		more:      "For a token bucket, the period may be a map with a duration for each plan.",
 		example:   "1m",
 		schema:    orByPlan(periodSchema, false),
 		sets:      "Period",

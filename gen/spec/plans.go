@@ -354,7 +354,7 @@ func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry
 	}
 	if of.UnlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
-		of.Policy = runtime.Policy{Name: of.Policy.Name, Kind: of.Policy.Kind, Shards: of.Policy.Shards, Mode: runtime.ModeUnlimited}
+		of.Policy = runtime.Policy{Name: of.Policy.Name, Kind: of.Policy.Kind, Precise: of.Policy.Precise, Shards: of.Policy.Shards, Mode: runtime.ModeUnlimited}
 		return &of
 	}
 	p.settleLimit(&of, own, clean)
