@@ -54,7 +54,10 @@ func (g group) method(file *jen.File) {
 	// All parameters of the limits that are not numbers of tokens: shared ones come once.
 	var parameters []jen.Code
 	for _, key := range g.Keys() {
-		parameters = append(parameters, jen.Id(g.key(key.Name)).Add(keyType(key.Type)))
+		parameters = append(parameters, jen.Id(g.key(key.Name)).Add(keyType(key.GoType())))
+	}
+	for _, shared := range g.Shared() {
+		parameters = append(parameters, jen.Id(shared.Name).Add(sharedType(shared)))
 	}
 	items := jen.Id(g.receiver).Dot(limiterMethod).Call().Dot("Group").CustomFunc(argumentPerLine, func(list *jen.Group) {
 		for _, m := range g.Takes {
@@ -77,6 +80,16 @@ func (g group) method(file *jen.File) {
 	)
 }
 
+func sharedType(shared spec.SharedParameter) *jen.Statement {
+	switch shared.Name {
+	case spec.AnniversaryParameter:
+		return jen.Qual(timePath, "Time")
+	case spec.ZoneParameter:
+		return jen.Op("*").Qual(timePath, "Location")
+	}
+	return jen.Id(shared.Type)
+}
+
 var argumentPerLine = jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}
 
 // memberCall is the call of a limit's method: l.LLMTokens(team, model).
@@ -85,6 +98,9 @@ func (g group) memberCall(m spec.Member) *jen.Statement {
 		for _, arg := range m.Args {
 			args.Id(g.key(arg))
 		}
+		for _, shared := range m.Limit.Shared() {
+			args.Id(shared.Name)
+		}
 	})
 }
 
@@ -92,6 +108,12 @@ func (g group) memberCall(m spec.Member) *jen.Statement {
 func groupDoc(g *spec.Group) string {
 	var rule strings.Builder
 	rule.WriteString("All limits must allow a request: if one denies it, no token is taken from any of them.\n")
+	for _, sentence := range g.SharedWords() {
+		rule.WriteString(sentence + "\n")
+	}
+	if len(g.Plans()) > 0 {
+		rule.WriteString("For the zero Plan, every method returns [ErrInvalidPlan].\n")
+	}
 	for i, sentence := range g.Words() {
 		l := g.Members()[i].Limit
 		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(l.Words(), "\n    "))

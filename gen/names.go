@@ -101,8 +101,8 @@ func (n names) parameter(l *spec.Limit, part string) string {
 
 // The parameters of a key that has its own calendar.
 const (
-	anniversaryParameter = "anniversary"
-	zoneParameter        = "zone"
+	anniversaryParameter = spec.AnniversaryParameter
+	zoneParameter        = spec.ZoneParameter
 )
 
 // calendarParameter returns the name of such a parameter, which differs from the parts of the key.

@@ -7,8 +7,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// planParameter is the last parameter of the method of a limit that depends on the plan.
-const planParameter = "plan"
+// planParameter is the last parameter of the method of a limit or a group that depends on the plan.
+const planParameter = spec.PlanParameter
 
 // planErrors are the errors of a package with plans, besides errorAliases.
 var planErrors = []alias{

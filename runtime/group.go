@@ -178,7 +178,8 @@ func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation
 // items of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
-// both a [*LimitedError] and [context.DeadlineExceeded]. If the context ends while Wait waits, the tokens are refunded, and
+// both a [*LimitedError] and [context.DeadlineExceeded]. If no retry would pass, because the Mode of a policy is
+// [ModeBlock], it returns a [*LimitedError] at once. If the context ends while Wait waits, the tokens are refunded, and
 // the error is the context's.
 func (g Group) Wait(ctx context.Context) error {
 	rs, err := g.tryWait(ctx)
@@ -188,7 +189,7 @@ func (g Group) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, rs.Delay()); err != nil {
+	if err := rs.sleep(ctx); err != nil {
 		if cancelErr := rs.Cancel(ctx); cancelErr != nil {
 			return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, cancelErr)
 		}
@@ -197,16 +198,28 @@ func (g Group) Wait(ctx context.Context) error {
 	return nil
 }
 
+// sleep waits until all of the tokens can be used, with the jitter of the limits if it ends before the context does.
+func (rs *Reservations) sleep(ctx context.Context) error {
+	longest := time.Duration(0)
+	for _, d := range rs.Decisions.Each {
+		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
+	}
+	return sleep(ctx, longest)
+}
+
 // tryWait reserves the tokens if all can be used before the context's deadline. After a denial without an error, a retry
 // may pass.
 func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 	left, limited := timeLeft(ctx)
 	rs, err := g.reserve(ctx, left)
-	if err != nil || rs.Allowed || !limited {
+	if err != nil || rs.Allowed {
 		return rs, err
 	}
+	if rs.RetryAfter == Never {
+		return nil, rs.limited()
+	}
 	for _, d := range rs.Decisions.Each {
-		if !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
+		if limited && !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
 			return nil, fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
 		}
 	}
@@ -229,10 +242,21 @@ func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
 		if err != nil || rs.Allowed {
 			return rs, err
 		}
-		if err := sleep(ctx, rs.RetryAfter); err != nil {
+		if err := rs.sleepUntilRetry(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// sleepUntilRetry waits until the limits that have denied may pass.
+func (rs *Reservations) sleepUntilRetry(ctx context.Context) error {
+	longest := time.Duration(0)
+	for _, d := range rs.Decisions.Each {
+		if !d.Allowed {
+			longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
+		}
+	}
+	return sleep(ctx, longest)
 }
 
 // queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in

@@ -65,20 +65,23 @@ func (l *Limiter) decideWithout(c Call, err error) Answer {
 	var local Call
 	var at []int
 	for i, q := range c.Requests {
-		if q.Policy.OnError == FailLocal && q.Policy.Mode != ModeShadow && q.usesRows() {
+		// Those that need no store decide too: a blocked limit must not take tokens of the others.
+		if !q.usesRows() || q.Policy.OnError == FailLocal && q.Policy.Mode != ModeShadow {
 			local.Requests, at = append(local.Requests, q), append(at, i)
 		}
 	}
-	if len(at) == 0 {
-		return answer
+	var decided Answer
+	if len(at) > 0 {
+		decided = l.local.decide(local, time.Now().UnixNano())
 	}
-	decided := l.local.decide(local, time.Now().UnixNano())
 	if decided.Err != nil {
 		return decided
 	}
 	for i, d := range decided.Decisions {
-		// The store has taken nothing, and a refund must not give it tokens.
-		d.TakenAt, d.FailedLocal = time.Time{}, err
+		if local.Requests[i].usesRows() {
+			// The store has taken nothing, and a refund must not give it tokens.
+			d.TakenAt, d.FailedLocal = time.Time{}, err
+		}
 		answer.Decisions[at[i]] = d
 	}
 	if !answer.Allowed() {

@@ -35,7 +35,8 @@ unless one is nearly spelled like a field that is missing. If the calendar of a 
 or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "anniversary": "2024-01-31".
 
 limit may name a group: the line takes from all of its limits, or from none. Then key has the
-parameters of the group in their order, and count is the argument for the number of tokens.
+parameters of the group in their order, and count is the argument for the number of tokens. If a
+limit of it depends on the plan, the line needs the plan, which is that of all its limits.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and
@@ -224,6 +225,9 @@ func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 // simulatedGroup returns a group in the form of package sim.
 func simulatedGroup(g *spec.Group) sim.Limit {
 	group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: math.MaxInt64}, Words: strings.Join(g.Words(), " ")}
+	for _, plan := range g.Plans() {
+		group.Plans = append(group.Plans, sim.Plan{Name: plan, Policy: group.Policy})
+	}
 	var keys []string
 	for _, key := range g.Keys() {
 		keys, group.Key = append(keys, key.Name), append(group.Key, key.Type)

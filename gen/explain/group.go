@@ -20,6 +20,9 @@ func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 		p.paragraph("doc", g.Doc)
 	}
 	p.paragraph("rule", "All limits must allow a request: if one denies it, no token is taken from any of them.")
+	for i, sentence := range g.SharedWords() {
+		p.paragraph(g.Shared()[i].Name, sentence)
+	}
 	sentences := g.Words()
 	for i, m := range g.Members() {
 		p.paragraph(m.Limit.Policy.Name, sentences[i]+" "+strings.Join(append(m.Limit.Words(), m.Limit.WorstCase()), " "))
@@ -50,19 +53,9 @@ func reservingTogether(g *spec.Group) string {
 
 // groupCall shows a call in Go, and lists the methods.
 func (p *page) groupCall(g *spec.Group) {
-	verbs := []string{"Wait"}
-	if g.Reserves() {
-		verbs = append([]string{"Reserve"}, verbs...)
-	}
-	if g.Allows() {
-		verbs = append([]string{"Allow", "Check", "Require"}, verbs...)
-	}
-	var keys []string
-	for _, key := range g.Keys() {
-		keys = append(keys, key.Name)
-	}
+	verbs := g.Verbs()
 	arguments := append([]string{"ctx"}, g.Counts()...)
-	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(%s)", g.GoName, strings.Join(keys, ", "), verbs[0], strings.Join(arguments, ", ")))
+	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(%s)", g.GoName, strings.Join(g.Parameters(), ", "), verbs[0], strings.Join(arguments, ", ")))
 	p.paragraph("methods", words.List(verbs, "and")+".")
 }
 

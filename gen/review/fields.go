@@ -46,6 +46,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"group-removed":         judgeGroupRemoved,
 	"group-takes-changed":   judgeGroupTakes,
 	"group-checks-changed":  judgeGroupChecks,
+	"group-method-changed":  judgeGroupMethod,
 	"group-go-name-changed": judgeGroupGoName,
 }
 

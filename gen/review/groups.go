@@ -33,6 +33,34 @@ func judgeGroupGoName(j *judgement, _ pair, changes []spec.Change) {
 	j.note(Calls, "Calls of %s must be changed to %s, and its types, such as %[1]sGroup, to %[2]sGroup.", was, is)
 }
 
+// judgeGroupMethod describes what follows for a group from its limits.
+func judgeGroupMethod(j *judgement, _ pair, changes []spec.Change) {
+	old, new := changes[0].Old.Group, changes[0].New.Group
+	for _, is := range new.Shared() {
+		if !sharesOne(old, is.Name) {
+			j.class(Breaking)
+			j.note(Calls, "Calls of %s must pass %s: %s.", new.GoName, is.What, signature(new))
+			j.note(Rule, "T%s is that of %s.", is.What[1:], words.List(is.Limits, "and"))
+		}
+	}
+	for _, was := range old.Shared() {
+		if !sharesOne(new, was.Name) {
+			j.class(Breaking)
+			j.note(Calls, "Calls of %s no longer pass %s: %s.", new.GoName, was.What, signature(new))
+		}
+	}
+	// Other names are a change of the members, which compareCalls describes.
+	if was, is := old.Keys(), new.Keys(); slices.Equal(partNames(was), partNames(is)) && !slices.Equal(partGoTypes(was), partGoTypes(is)) {
+		j.class(Breaking)
+		j.note(Calls, "Calls of %s must pass other types, because the keys of its limits have changed.", new.GoName)
+	}
+	j.compareVerbs(new.GoName, old.Verbs(), new.Verbs())
+}
+
+func sharesOne(g *spec.Group, name string) bool {
+	return slices.ContainsFunc(g.Shared(), func(s spec.SharedParameter) bool { return s.Name == name })
+}
+
 func judgeGroupTakes(j *judgement, _ pair, changes []spec.Change) {
 	old, new := changes[0].Old.Group, changes[0].New.Group
 	for _, m := range old.Takes {
@@ -95,11 +123,11 @@ func judgeGroupChecks(j *judgement, _ pair, changes []spec.Change) {
 func (j *judgement) compareCalls(old, new *spec.Group) {
 	was, is := old.Keys(), new.Keys()
 	switch {
-	case !slices.Equal(partTypes(was), partTypes(is)) || len(old.Counts()) != len(new.Counts()):
+	case !slices.Equal(partGoTypes(was), partGoTypes(is)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()):
 		j.class(Breaking)
 		j.note(Calls, "The calls change from %s to %s.", signature(old), signature(new))
 		return
-	case !slices.Equal(was, is) || !slices.Equal(old.Counts(), new.Counts()):
+	case !slices.Equal(partNames(was), partNames(is)) || !slices.Equal(old.Counts(), new.Counts()):
 		j.note(Calls, "The parameters have other names: %s was %s.", signature(new), signature(old))
 	}
 	for _, m := range new.Members() {
@@ -120,7 +148,7 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 // arguments returns the positions of the arguments that a member uses, from 1: those of keys, and after them those of
 // numbers of tokens.
 func arguments(g *spec.Group, m spec.Member) (at []int) {
-	keys := partNames(g.Keys())
+	keys := g.Parameters()
 	for _, arg := range m.Args {
 		at = append(at, 1+slices.Index(keys, arg))
 	}
@@ -152,7 +180,7 @@ func signature(g *spec.Group) string {
 		verb = "Allow"
 	}
 	arguments := append([]string{"ctx"}, g.Counts()...)
-	return g.GoName + "(" + strings.Join(partNames(g.Keys()), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
+	return g.GoName + "(" + strings.Join(g.Parameters(), ", ") + ")." + verb + "(" + strings.Join(arguments, ", ") + ")"
 }
 
 // order lists the members, each with a comma after it.

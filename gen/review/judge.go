@@ -319,16 +319,17 @@ func verbsOf(handle reflect.Type) (verbs []string) {
 }
 
 // noteVerbs reports methods that appear or disappear, because a limit only has methods that can succeed.
-func noteVerbs(j *judgement, p pair) {
-	was, is := verbs(p.old), verbs(p.new)
+func noteVerbs(j *judgement, p pair) { j.compareVerbs(p.new.GoName, verbs(p.old), verbs(p.new)) }
+
+func (j *judgement) compareVerbs(name string, was, is []string) {
 	lost := slices.DeleteFunc(slices.Clone(was), func(verb string) bool { return slices.Contains(is, verb) })
 	gained := slices.DeleteFunc(slices.Clone(is), func(verb string) bool { return slices.Contains(was, verb) })
 	if len(lost) > 0 {
 		j.class(Breaking)
-		j.note(Calls, "%s no longer has %s: code that calls %s no longer compiles.", p.new.GoName, methodsInWords(lost), itOrThem(lost))
+		j.note(Calls, "%s no longer has %s: code that calls %s no longer compiles.", name, methodsInWords(lost), itOrThem(lost))
 	}
 	if len(gained) > 0 {
-		j.note(Calls, "%s now has %s.", p.new.GoName, methodsInWords(gained))
+		j.note(Calls, "%s now has %s.", name, methodsInWords(gained))
 	}
 }
 

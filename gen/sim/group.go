@@ -25,6 +25,8 @@ type memberState struct {
 	// line is the line of the trace as it is for this limit.
 	line Line
 	key  *keyState
+	// policy is that of the line's plan.
+	policy *runtime.Policy
 }
 
 // connect finds the limits of a group. It panics if the replay lacks one.
@@ -81,7 +83,7 @@ func (m *memberState) decide(l *Line, check bool) (runtime.Decision, error) {
 			return runtime.Decision{}, err
 		}
 	}
-	p := m.limit.Policy
+	p := m.policy
 	q := runtime.Request{Op: runtime.Check, Count: m.Count, Reserve: l.Reserve && !m.Check && p.Reserves()}
 	if q.Count == 0 {
 		q.Count = l.Count
@@ -108,8 +110,14 @@ func (m *memberState) find(l *Line) error {
 			m.line.keyTypes = append(m.line.keyTypes, l.keyTypes[i])
 		}
 	}
-	var err error
+	plan, err := m.limit.plan(l)
+	if err != nil {
+		return err
+	}
 	m.key, err = m.limit.find(&m.line)
+	if err == nil {
+		m.policy = m.limit.use(m.key, plan)
+	}
 	return err
 }
 

@@ -101,3 +101,46 @@ func TestFaultsOfGroupLinesTakeNothing(t *testing.T) {
 	assert.Contains(t, fault.Reason, "pair has no count")
 	assert.Panics(t, func() { NewReplay(fixed[1:]) })
 }
+
+// All limits of a group are decided by the plan of the line, and those that are unlimited for it pass.
+func TestLinesOfGroupsHaveOnePlan(t *testing.T) {
+	limits := completion()
+	limits[0] = limitWithPlans()
+	complete := &limits[3]
+	complete.Members[0].Limit = "calls"
+	for _, p := range limits[0].Plans {
+		complete.Plans = append(complete.Plans, Plan{p.Name, complete.Policy})
+	}
+	r := NewReplay(limits)
+	line := func(plan string, count int64) *Line {
+		return &Line{At: 1e18, Limit: "complete", Key: []string{"7", "acme"}, Count: count, Plan: plan}
+	}
+	for _, step := range []struct {
+		plan      string
+		count     int64
+		allowed   bool
+		remaining int64 // of the limit with plans, for the plan free
+	}{
+		{"free", 100, true, 9},
+		{"max", 100, true, 9},
+		{"pro", 700, true, 8},
+		{"max", 200, false, 8},
+	} {
+		a, err := r.Decide(line(step.plan, step.count))
+		require.NoError(t, err)
+		assert.Equal(t, step.allowed, a.Allowed, "%+v", step)
+		k := r.byName["calls"].keys[runtime.KeyOf(runtime.String("acme")).String()]
+		k.usePlan(0, limits[0].Plans[0].Policy)
+		_, d, err := k.rule.Step(k.state, 1e18, runtime.Request{Op: runtime.Peek})
+		require.NoError(t, err)
+		assert.Equal(t, step.remaining, d.Remaining, "%+v", step)
+	}
+	for plan, want := range map[string]string{
+		"":     "the line has no field plan, on which complete depends; add it, or name the plan of all such lines with -plan",
+		"gold": `unknown plan "gold"; the plans are free, pro and max`,
+	} {
+		_, err := r.Decide(line(plan, 1))
+		assert.EqualError(t, err, "0: "+want)
+	}
+	assert.EqualValues(t, 2, r.byName["complete"].byPlan[2].requests)
+}

@@ -7,10 +7,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Plan is a plan of a limit, with the rule for it.
+// Plan is a plan of a limit, with the rule for it, or a plan of a group.
 type Plan struct {
 	Name string
-	// Policy has the name of the limit: a key has one count, whatever its plan.
+	// Policy has the name of the limit: a key has one count, whatever its plan. That of a group has only the name.
 	Policy *runtime.Policy
 }
 
@@ -50,6 +50,16 @@ func (s *limitState) planNames() string {
 		names[i] = p.Name
 	}
 	return words.List(names, "and")
+}
+
+// use returns the policy of a plan, after making its rule that of the key.
+func (s *limitState) use(k *keyState, plan int) *runtime.Policy {
+	if len(s.Plans) == 0 {
+		return s.Policy
+	}
+	policy := s.Plans[plan].Policy
+	k.usePlan(plan, policy)
+	return policy
 }
 
 // usePlan makes the rule of the key that of a plan.

@@ -153,11 +153,7 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 		d, err := s.decideTogether(l)
 		return k, d, err
 	}
-	policy := s.Policy
-	if len(s.Plans) > 0 {
-		policy = s.Plans[plan].Policy
-		k.usePlan(plan, policy)
-	}
+	policy := s.use(k, plan)
 	q := runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve}
 	if err := s.completeCalendar(&q, l); err != nil {
 		return nil, runtime.Decision{}, err

@@ -292,6 +292,12 @@ var (
 		Old:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
 		New:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
 	})
+	groupMethodChanged = changeKind(ChangeKind{
+		ID:      "group-method-changed",
+		Summary: "A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
+		Old:     planned("rate: 10") + "groups:\n  post:\n    takes: [sendMessage]\n",
+		New:     planned("rate: {free: 10, pro: 10}") + "groups:\n  post:\n    takes: [sendMessage]\n",
+	})
 	groupGoNameChanged = changeKind(ChangeKind{
 		ID:      "group-go-name-changed",
 		Summary: "The method of a group and its types have other names, so the callers must change.",

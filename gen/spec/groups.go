@@ -38,17 +38,29 @@ type Member struct {
 // Members returns the limits that the group takes from, and then those that it checks. Decisions are in this order.
 func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
 
-// Keys returns the parameters of the group's method: one for each name, in the order of their first use by [Group.Members].
-// Parameters that all keys of a member need beside its parts, such as a plan, belong here too.
+// Keys returns the parameters of the group's method for parts of keys: one for each name, in the order of their first use
+// by [Group.Members]. The method has those of [Group.Shared] after them.
 func (g *Group) Keys() (keys []KeyPart) {
 	for _, m := range g.Members() {
 		for i, name := range m.Args {
-			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.Contains(keys, key) {
+			// A parameter can be a part of two types with one Go type, such as hashed string and string.
+			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.ContainsFunc(keys, func(k KeyPart) bool { return k.Name == name }) {
 				keys = append(keys, key)
 			}
 		}
 	}
 	return keys
+}
+
+// Verbs returns the methods of the group's handle.
+func (g *Group) Verbs() (verbs []string) {
+	if g.Allows() {
+		verbs = append(verbs, "Allow", "Check", "Require")
+	}
+	if g.Reserves() {
+		verbs = append(verbs, "Reserve")
+	}
+	return append(verbs, "Wait")
 }
 
 // Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
@@ -140,7 +152,8 @@ var groupFields = []field[Group]{
 		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
 		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens.",
 		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
-			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1.",
+			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1. " +
+			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
 		example:   "{sendMessage: {n: messages}}",
 		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
@@ -240,6 +253,7 @@ func (p *parser) oneGroup(e entry) *Group {
 		p.reservedGoName(e.named, g.GoName)
 	}
 	p.takenAndChecked(g, given)
+	p.notShared(g)
 	return g
 }
 
@@ -259,6 +273,18 @@ func (p *parser) sameGroupName(e entry, g *Group) {
 	for _, other := range p.file.Groups {
 		report("group", other.Name, other.GoName, other.Pos)
 	}
+	for _, plan := range p.file.Plans {
+		if slices.Contains(g.goTypes(), plan.GoName) {
+			p.report(e.named, sameGoName, "set goName on the group, or rename the plan",
+				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, quote(g.Name), quote(plan.Name))
+			p.note(span{plan.Pos, Pos{plan.Pos.Line, plan.Pos.Column + len(plan.Name)}}, "the plan is here")
+		}
+	}
+}
+
+// goTypes returns the names of the types that can be generated for a group.
+func (g *Group) goTypes() []string {
+	return []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
 }
 
 func (p *parser) groupGoName(g *Group, e entry) bool {
@@ -287,6 +313,7 @@ func diffGroups(old, new *File) (changes []Change) {
 			continue
 		}
 		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
+		fields = append(fields, diffMethod(was, g)...)
 		for i := range fields {
 			fields[i].Group = g.Name
 		}
@@ -298,6 +325,31 @@ func diffGroups(old, new *File) (changes []Change) {
 		}
 	}
 	return changes
+}
+
+// diffMethod returns the change of what callers of a group pass and may call, unless the members show it: it follows from
+// the limits, which may have changed while the group has not.
+func diffMethod(old, new *Group) []Change {
+	was, is := wholeGroup(old), wholeGroup(new)
+	was.Value, is.Value = old.method(), new.method()
+	same := effectiveMembers(old.Members()) == effectiveMembers(new.Members())
+	if was.Value == is.Value || !same && slices.Equal(sharedNames(old), sharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
+		return nil
+	}
+	was.Given, is.Given = false, false
+	return []Change{{ID: groupMethodChanged.ID, Field: "method", Old: was, New: is}}
+}
+
+// method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
+func (g *Group) method() string {
+	var parameters []string
+	for _, key := range g.Keys() {
+		parameters = append(parameters, key.Name+" "+key.GoType())
+	}
+	for _, shared := range g.Shared() {
+		parameters = append(parameters, shared.Name+" "+shared.Type)
+	}
+	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }
 
 func wholeGroup(g *Group) Side { return Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos} }

@@ -84,7 +84,7 @@ func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *
 	if binding == nil {
 		for _, part := range limit.Key {
 			m.Args = append(m.Args, part.Name)
-			p.parameter(part.Name, part.Type, at)
+			p.parameter(part.Name, part.GoType(), at)
 		}
 	} else {
 		p.bind(m, at, binding, counts)
@@ -127,6 +127,9 @@ func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
 			p.count(m, e)
 		case isPart && !e.again:
 			args[e.name] = e
+		case !isPart && isShared(m.Limit, e.name):
+			p.report(e.named, unboundKeyPart, "leave "+e.name+" out",
+				"%s is no key part of %s; the group has a parameter %s, and passes it on", quote(e.name), label(m.Limit.Policy.Name), e.name)
 		case !isPart:
 			p.report(e.named, unboundKeyPart, "write "+m.example(), "%s has no key part %s", label(m.Limit.Policy.Name), quote(e.name))
 			p.meant(Nearest(e.name, partNames(m.Limit)))
@@ -142,7 +145,7 @@ func (p *parser) bind(m *Member, at span, binding *yaml.Node, counts bool) {
 		case !isString(e.value):
 			p.report(e.at, unboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
 		case p.partName(e.value.Value, e.at):
-			p.parameter(e.value.Value, part.Type, e.at)
+			p.parameter(e.value.Value, part.GoType(), e.at)
 		}
 		m.Args = append(m.Args, e.valueText())
 	}
@@ -206,17 +209,35 @@ func (p *parser) parameter(name, typ string, at span) {
 
 // canPass reports a limit that denies every request of the group.
 func (p *parser) canPass(m *Member, at span, takes bool) {
-	policy, name := &m.Limit.Policy, label(m.Limit.Policy.Name)
-	most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity)
+	name := label(m.Limit.Policy.Name)
+	least, plan := m.mostTokens()
 	switch {
-	case !takes && policy.Capacity == 0:
+	case !takes && m.Limit.Policy.Capacity == 0:
 		p.report(at, cannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
-	case takes && m.Count > most:
-		p.report(at, cannotPass, "use at most "+words.Number(most), "%s tokens are more than %s can ever have, %s",
-			words.Number(m.Count), name, words.Number(most))
+	case takes && m.Count > least:
+		if plan != "" {
+			name += " can ever have with the plan " + plan
+		} else {
+			name += " can ever have"
+		}
+		p.report(at, cannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
+			words.Number(m.Count), name, words.Number(least))
 	case slices.Contains(memberNames, m.Limit.GoName):
 		p.report(at, reservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
 	}
+}
+
+// mostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
+// for all plans.
+func (m *Member) mostTokens() (least int64, plan string) {
+	least = runtime.Unbounded
+	for _, of := range m.Limit.Each() {
+		policy := &of.Policy
+		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
+			least, plan = most, of.Plan
+		}
+	}
+	return least, plan
 }
 
 // memberNames are the fields and methods that the decisions and the reservations of every group have.

@@ -127,6 +127,8 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	_, err = plans.New(nil).WithTx(nil).Monthly("", "", "", 9).Check(ctx)
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
 
+	byPlanTogether(limits, ctx)
+
 	// Text and back.
 	for _, plan := range plans.Plans() {
 		parsed, err := plans.ParsePlan(plan.String())
@@ -141,4 +143,42 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), zero, plans.Plan(9))
 	kept := plans.PlanFree
 	fmt.Println(json.Unmarshal([]byte(`"Free"`), &kept), kept.Scan(nil), kept.Scan(int64(2)), kept)
+}
+
+func byPlanTogether(limits *plans.Limits, ctx context.Context) {
+	ds, err := limits.Export(1, "ann", plans.PlanFree).Allow(ctx, 20)
+	fmt.Println(ds, err, ds.APICalls.Remaining, ds.SignUp.Remaining, ds.Search.Remaining)
+	ds, err = limits.Export(1, "ann", plans.PlanFree).Allow(ctx, 1)
+	fmt.Println(ds, err)
+	// The unlimited limits of a plan pass, and the others decide.
+	ds, err = limits.Export(1, "ann", plans.PlanEnterprise).Allow(ctx, 1_000_000)
+	fmt.Println(ds, err, ds.APICalls, ds.SignUp.Remaining, ds.Search)
+	rs, err := limits.Export(1, "ann", plans.PlanFree).Reserve(ctx, 1)
+	fmt.Println(rs.Delay(), err, rs.APICalls.Settle(ctx, 0), rs.SignUp.Settle(ctx, 1))
+	rs, err = limits.Export(1, "ann", plans.PlanEnterprise).Reserve(ctx, 5)
+	fmt.Println(rs.Delay(), err, rs.APICalls.Settle(ctx, 900), rs.Cancel(ctx))
+	fmt.Println(limits.SignUp("ann").Peek(ctx))
+
+	born := time.Date(2024, time.January, 31, 0, 0, 0, 0, time.UTC)
+	fmt.Println(limits.Renewed(1, born, time.UTC, plans.PlanFree).AllowN(ctx, 3))
+	fmt.Println(limits.Renew("ann", 1, born, time.UTC, plans.PlanFree).Require(ctx))
+	fmt.Println(limits.Renew("ann", 1, born, time.UTC, plans.PlanProYearly).Require(ctx))
+	fmt.Println(limits.Renew("ann", 1, born, time.UTC, plans.PlanEnterprise).Require(ctx))
+	fmt.Println(limits.Register("bob").Require(ctx))
+	all, err := limits.ExportAll(2, plans.PlanProYearly).Reserve(ctx, 3)
+	fmt.Println(all.Delay(), err, all.Cancel(ctx))
+
+	// No verb of a group passes without a plan, whatever the other limits allow.
+	var zero plans.Plan
+	before, _ := limits.SignUp("zoe").Peek(ctx)
+	none := limits.Export(1, "zoe", zero)
+	_, allowErr := none.Allow(ctx, 1)
+	_, checkErr := none.Check(ctx, 0)
+	_, reserveErr := none.Reserve(ctx, 1)
+	_, reserveAllErr := limits.ExportAll(2, 9).Reserve(ctx, 1)
+	for _, err := range []error{allowErr, checkErr, reserveErr, reserveAllErr, none.Require(ctx, 1), none.Wait(ctx, 1), limits.Renew("zoe", 1, born, time.UTC, zero).Require(ctx)} {
+		fmt.Print(errors.Is(err, plans.ErrInvalidPlan), " ")
+	}
+	after, _ := limits.SignUp("zoe").Peek(ctx)
+	fmt.Println(before == after, none.Require(ctx, 1))
 }

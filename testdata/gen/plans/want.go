@@ -10,6 +10,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -315,6 +316,333 @@ var policySignUp = runtime.Policy{
 	Capacity: 100,
 }
 
+// Renewed limits requests by this rule.
+//
+//   - free: Fixed window: 3 per month. Worst case: 3 in each calendar month, and 6 in any 27 days.
+//   - pro-yearly: Fixed window: 30 per month. Worst case: 30 in each calendar month, and 60 in any 27 days.
+//   - Enterprise: Unlimited: every request is allowed, and none is counted.
+//
+// Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in each key's own time zone.
+// In a shorter month, a window begins on the last day.
+// If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
+func (l *Limits) Renewed(org int64, anniversary time.Time, zone *time.Location, plan Plan) runtime.Limit {
+	return l.limiter().Limit(policiesRenewed.For(int(plan), runtime.KeyOf(runtime.Int64(org)).Since(anniversary).In(zone)))
+}
+
+var policiesRenewed = runtime.PlanPolicies{
+	PlanFree: {
+		Name:     "renewed",
+		Kind:     runtime.FixedWindow,
+		Rate:     3,
+		Period:   2629746 * time.Second,
+		Capacity: 3,
+		Calendar: runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true},
+	},
+	PlanProYearly: {
+		Name:     "renewed",
+		Kind:     runtime.FixedWindow,
+		Rate:     30,
+		Period:   2629746 * time.Second,
+		Capacity: 30,
+		Calendar: runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true},
+	},
+	PlanEnterprise: {
+		Name: "renewed",
+		Kind: runtime.FixedWindow,
+		Mode: runtime.ModeUnlimited,
+	},
+}
+
+// Export is what one export costs.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// The plan is that of apiCalls and search.
+// For the zero Plan, every method returns [ErrInvalidPlan].
+//
+//   - It takes as many tokens of apiCalls per org as the argument calls.
+//     free: Token bucket: 10 per minute, at most 20 at once. Callers may reserve at most 5 tokens ahead.
+//     pro-yearly: Token bucket: 60 per 10 seconds, at most 120 at once. Callers may reserve at most 60 tokens ahead.
+//     Enterprise: Unlimited: every request is allowed, and none is counted.
+//     Each count is split into 2 shards.
+//     If the store fails, requests are allowed and not counted.
+//   - It takes 1 token of signUp per name.
+//     Fixed window: 100 per hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+//   - It checks search, which must have a token and gives none up.
+//     free: Sliding window: about 5 in any minute.
+//     pro-yearly: Unlimited: every request is allowed, and none is counted.
+//     Enterprise: Unlimited: every request is allowed, and none is counted.
+//     Windows begin at a fixed offset derived from the limit's name.
+//     A process takes blocks of 5 tokens, and spends each from its memory within 200ms.
+//     A block ends with its window, so no window allows more because of it.
+func (l *Limits) Export(org int64, name string, plan Plan) ExportGroup {
+	return ExportGroup{func(calls int64) runtime.Group {
+		return l.limiter().Group(
+			l.APICalls(org, plan).N(calls),
+			l.SignUp(name),
+			l.Search(plan).Checked(),
+		)
+	}}
+}
+
+// ExportGroup is the handle that [Limits.Export] returns, with the verbs of the group.
+type ExportGroup struct {
+	of func(calls int64) runtime.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g ExportGroup) Allow(ctx context.Context, calls int64) (ExportDecisions, error) {
+	ds, err := g.of(calls).Allow(ctx)
+	return newExportDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g ExportGroup) Check(ctx context.Context, calls int64) (ExportDecisions, error) {
+	ds, err := g.of(calls).Check(ctx)
+	return newExportDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g ExportGroup) Require(ctx context.Context, calls int64) error {
+	return g.of(calls).Require(ctx)
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Tokens of signUp cannot be reserved, and must be available now.
+func (g ExportGroup) Reserve(ctx context.Context, calls int64) (*ExportReservations, error) {
+	rs, err := g.of(calls).Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ExportReservations{
+		Reservations: rs,
+		APICalls:     rs.At(0),
+		SignUp:       rs.At(1),
+	}, nil
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g ExportGroup) Wait(ctx context.Context, calls int64) error {
+	return g.of(calls).Wait(ctx)
+}
+
+// ExportDecisions are the decisions of all limits of [Limits.Export]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type ExportDecisions struct {
+	Decisions
+	APICalls Decision
+	SignUp   Decision
+	Search   Decision
+}
+
+func newExportDecisions(ds Decisions) ExportDecisions {
+	d := ExportDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.APICalls = ds.Each[0]
+		d.SignUp = ds.Each[1]
+		d.Search = ds.Each[2]
+	}
+	return d
+}
+
+// ExportReservations are the tokens that were taken from the limits of [Limits.Export]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type ExportReservations struct {
+	*Reservations
+	APICalls *Reservation
+	SignUp   *Reservation
+}
+
+// Renew takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// The anniversary is that of renewed.
+// The time zone is that of renewed.
+// The plan is that of renewed.
+// For the zero Plan, every method returns [ErrInvalidPlan].
+//
+//   - It takes 1 token of signUp per name.
+//     Fixed window: 100 per hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+//   - It checks renewed per org, which must have a token and gives none up.
+//     free: Fixed window: 3 per month.
+//     pro-yearly: Fixed window: 30 per month.
+//     Enterprise: Unlimited: every request is allowed, and none is counted.
+//     Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in each key's own time zone.
+//     In a shorter month, a window begins on the last day.
+//     If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
+func (l *Limits) Renew(name string, org int64, anniversary time.Time, zone *time.Location, plan Plan) RenewGroup {
+	return RenewGroup{func() runtime.Group {
+		return l.limiter().Group(
+			l.SignUp(name),
+			l.Renewed(org, anniversary, zone, plan).Checked(),
+		)
+	}}
+}
+
+// RenewGroup is the handle that [Limits.Renew] returns, with the verbs of the group.
+type RenewGroup struct {
+	of func() runtime.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g RenewGroup) Allow(ctx context.Context) (RenewDecisions, error) {
+	ds, err := g.of().Allow(ctx)
+	return newRenewDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g RenewGroup) Check(ctx context.Context) (RenewDecisions, error) {
+	ds, err := g.of().Check(ctx)
+	return newRenewDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g RenewGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g RenewGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// RenewDecisions are the decisions of all limits of [Limits.Renew]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type RenewDecisions struct {
+	Decisions
+	SignUp  Decision
+	Renewed Decision
+}
+
+func newRenewDecisions(ds Decisions) RenewDecisions {
+	d := RenewDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.SignUp = ds.Each[0]
+		d.Renewed = ds.Each[1]
+	}
+	return d
+}
+
+// ExportAll takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// The plan is that of exports and apiCalls.
+// For the zero Plan, every method returns [ErrInvalidPlan].
+//
+//   - It takes as many tokens of exports as the argument files.
+//     free: Token bucket: 1 per minute, by reservation only.
+//     pro-yearly: Token bucket: 6 per minute, by reservation only.
+//     Enterprise: Token bucket: 6 per minute, by reservation only.
+//     Callers may reserve at most 6 tokens ahead.
+//   - It takes 1 token of apiCalls per org.
+//     free: Token bucket: 10 per minute, at most 20 at once. Callers may reserve at most 5 tokens ahead.
+//     pro-yearly: Token bucket: 60 per 10 seconds, at most 120 at once. Callers may reserve at most 60 tokens ahead.
+//     Enterprise: Unlimited: every request is allowed, and none is counted.
+//     Each count is split into 2 shards.
+//     If the store fails, requests are allowed and not counted.
+func (l *Limits) ExportAll(org int64, plan Plan) ExportAllGroup {
+	return ExportAllGroup{func(files int64) runtime.Group {
+		return l.limiter().Group(
+			l.Exports(plan).N(files),
+			l.APICalls(org, plan),
+		)
+	}}
+}
+
+// ExportAllGroup is the handle that [Limits.ExportAll] returns, with the verbs of the group.
+type ExportAllGroup struct {
+	of func(files int64) runtime.Group
+}
+
+// Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all.
+func (g ExportAllGroup) Reserve(ctx context.Context, files int64) (*ExportAllReservations, error) {
+	rs, err := g.of(files).Reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ExportAllReservations{
+		Reservations: rs,
+		Exports:      rs.At(0),
+		APICalls:     rs.At(1),
+	}, nil
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g ExportAllGroup) Wait(ctx context.Context, files int64) error {
+	return g.of(files).Wait(ctx)
+}
+
+// ExportAllReservations are the tokens that were taken from the limits of [Limits.ExportAll]: each is settled or cancelled by
+// itself, and Cancel refunds all that are still open.
+type ExportAllReservations struct {
+	*Reservations
+	Exports  *Reservation
+	APICalls *Reservation
+}
+
+// Register takes tokens of several limits at once.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+//
+//   - It takes 1 token of signUp per plan.
+//     Fixed window: 100 per hour.
+//     Each key's windows begin at a fixed offset derived from the key.
+func (l *Limits) Register(plan string) RegisterGroup {
+	return RegisterGroup{func() runtime.Group {
+		return l.limiter().Group(
+			l.SignUp(plan),
+		)
+	}}
+}
+
+// RegisterGroup is the handle that [Limits.Register] returns, with the verbs of the group.
+type RegisterGroup struct {
+	of func() runtime.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g RegisterGroup) Allow(ctx context.Context) (RegisterDecisions, error) {
+	ds, err := g.of().Allow(ctx)
+	return newRegisterDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g RegisterGroup) Check(ctx context.Context) (RegisterDecisions, error) {
+	ds, err := g.of().Check(ctx)
+	return newRegisterDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g RegisterGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g RegisterGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// RegisterDecisions are the decisions of all limits of [Limits.Register]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type RegisterDecisions struct {
+	Decisions
+	SignUp Decision
+}
+
+func newRegisterDecisions(ds Decisions) RegisterDecisions {
+	d := RegisterDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.SignUp = ds.Each[0]
+	}
+	return d
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{
@@ -331,5 +659,8 @@ func Policies() []*runtime.Policy {
 		&policiesSearch[PlanProYearly],
 		&policiesSearch[PlanEnterprise],
 		&policySignUp,
+		&policiesRenewed[PlanFree],
+		&policiesRenewed[PlanProYearly],
+		&policiesRenewed[PlanEnterprise],
 	}
 }
