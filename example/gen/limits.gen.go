@@ -205,7 +205,7 @@ var policySendMessage = runtime.Policy{
 // Each key's windows begin at a fixed offset derived from the key.
 // If the store fails or takes longer than 250ms, requests are allowed and not counted.
 // A process repeats a denial from its memory for at most 1s.
-// Of an IPv6 address, the first 64 bits of addr count.
+// For an IPv6 address, the first 64 bits of addr count.
 // Worst case: 10 in any minute.
 func (l *Limits) Search(addr netip.Addr) runtime.Limit {
 	return l.limiter().Limit(&policySearch, runtime.KeyOf(runtime.AddrPrefix(addr, 64)))

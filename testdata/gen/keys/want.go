@@ -299,7 +299,7 @@ var policyByMany = runtime.Policy{
 // ByNetwork limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
-// Of an IPv6 address, the first 56 bits of from count.
+// For an IPv6 address, the first 56 bits of from count.
 // Worst case: 2 in any second.
 func (l *Limits) ByNetwork(from netip.Addr) runtime.Limit {
 	return l.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
@@ -317,7 +317,7 @@ var policyByNetwork = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Only a SHA-256 of email is stored.
-// Of an IPv6 address, the first 64 bits of from count.
+// For an IPv6 address, the first 64 bits of from count.
 // Worst case: 2 in any second.
 func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) runtime.Limit {
 	return l.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
