@@ -3,7 +3,7 @@ package runtime
 import "math"
 
 // fixedWindow is the algorithm of [FixedWindow]: tokens accrue up to the start of the current window, so that each new
-// window grants rate of them. Windows are aligned to the rule's phase, or to a
+// window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's first use.
 type fixedWindow struct{}
 
 func (fixedWindow) problem(*Policy) string { return "" }
