@@ -141,8 +141,8 @@ func TestYAMLProblems(t *testing.T) {
 		{"a map of periods of windows", "kind: fixed window\nrate: 10\nperiod: {free: 1m}", "period: {free: 1m}", "Windows have the same period for all plans."},
 		{"a plan's value", "kind: token bucket\nrate: {free: none}\nperiod: 1m", "rate: {free: none}", "Write a whole number of tokens, or unlimited."},
 		{"no such unit", "kind: token bucket\nrate: 10\nperiod: 60x", "period: 60x", "Write a duration such as 90s, 1h30m, 1d or 2w; " +
-			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); at most 3650d; for a token bucket, also a map with one for each plan."},
-		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use."},
+			"units: ns, us, ms, s, m, h, d (24 hours) and w (7 days); or day, week, month, year or 3 months; at most 3650d."},
+		{"no start", "kind: fixed window\nrate: 10\nperiod: 1m\nstart: noon", "start: noon", "Write an RFC 3339 instant, a duration, or first use; for calendar units, such as 15th, monday, april 6th, 06:00, anniversary."},
 		{"a list of keys", limit + "key: [userID]", "key: [userID]", "Incorrect type. Expected one of string, object."},
 		{"another kind's field", limit + "start: 1h", "start: 1h", "A token bucket has no windows that start."},
 		{"the capacity of windows that slide", "kind: sliding window\nrate: 10\nperiod: 1m\ncapacity: 5", "capacity: 5", "A sliding window's capacity is its rate."},
