@@ -106,6 +106,6 @@ func dueTime(t *testing.T, db *sql.DB, table string) time.Time {
 	var value float64
 	var ts int64
 	require.NoError(t, db.QueryRow("SELECT value, ts FROM "+table).Scan(&value, &ts))
-	lacking := (1 - value) * float64(hourly.Period) / float64(hourly.Rate)
+	lacking := (1 - float64(hourly.Capacity) - value) * float64(hourly.Period) / float64(hourly.Rate)
 	return time.Unix(0, ts).Add(time.Duration(lacking))
 }

@@ -161,8 +161,9 @@ func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 		next = append(next, after)
 	}
 	if left := m.left[in.host] - in.Count; in.Op == runtime.Take && !in.Reserve && left >= 0 && !got.lost {
-		// The model does not have the time at which the block was taken.
-		spent := runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), TakenAt: got.decision.TakenAt}
+		// The model does not have the time at which the block was taken, nor when its window ends.
+		spent := runtime.Decision{Allowed: true, Taken: in.Count, Remaining: left, Value: float64(left), TakenAt: got.decision.TakenAt,
+			ResetAfter: got.decision.ResetAfter}
 		if got.agrees(l.policy, in.Request, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
@@ -214,6 +215,9 @@ func TestLeasedModelDetectsLostTokens(t *testing.T) {
 		var operations []porcupine.Operation
 		for i, s := range row.steps {
 			at := int64(2 * i)
+			if s.got.Allowed && s.Op == runtime.Take {
+				s.got.Taken = s.Count
+			}
 			operations = append(operations, porcupine.Operation{Input: s.hostRequest, Output: reply{decision: s.got}, Call: at, Return: at + 1})
 		}
 		for lossy, want := range map[bool]porcupine.CheckResult{false: row.right, true: row.lost} {

@@ -196,7 +196,7 @@ func (l *txLoad) left(t *testing.T, key runtime.Key) (value float64) {
 		return float64(l.policy.Capacity)
 	}
 	require.NoError(t, err)
-	return value
+	return float64(l.policy.Capacity) + value
 }
 
 // txStyle is a way to write a transaction.
