@@ -81,6 +81,18 @@ func TestModes(t *testing.T) {
 		calls  int
 		tokens float64 // of the enforced limit of that name afterwards
 	}
+	uncounted := []row{
+		{"Allow", "allowed", 0, 0},
+		{"AllowN(4)", "allowed", 0, 0},
+		{"Check", "allowed", 0, 0},
+		{"Require", "nil", 0, 0},
+		{"Wait", "nil", 0, 0},
+		{"Reserve, Settle(3)", "allowed", 0, 0},
+		{"ReserveN(4), Cancel", "allowed", 0, 0},
+		{"Refund", "allowed", 0, 0},
+		{"Peek", "unlimited", 0, 0},
+		{"Reset", "nil", 1, 3},
+	}
 	for mode, rows := range map[runtime.Mode][]row{
 		runtime.ModeEnforce: {
 			{"Allow", "denied, retry after 1s", 1, 0},
@@ -105,30 +117,8 @@ func TestModes(t *testing.T) {
 			{"Peek", "0 of 3 left, full after 3s", 1, 0},
 			{"Reset", "nil", 1, 3},
 		},
-		runtime.ModeOff: {
-			{"Allow", "allowed", 0, 0},
-			{"AllowN(4)", "allowed", 0, 0},
-			{"Check", "allowed", 0, 0},
-			{"Require", "nil", 0, 0},
-			{"Wait", "nil", 0, 0},
-			{"Reserve, Settle(3)", "allowed", 0, 0},
-			{"ReserveN(4), Cancel", "allowed", 0, 0},
-			{"Refund", "allowed", 0, 0},
-			{"Peek", "unlimited", 0, 0},
-			{"Reset", "nil", 1, 3},
-		},
-		runtime.ModeUnlimited: {
-			{"Allow", "allowed", 0, 0},
-			{"AllowN(4)", "allowed", 0, 0},
-			{"Check", "allowed", 0, 0},
-			{"Require", "nil", 0, 0},
-			{"Wait", "nil", 0, 0},
-			{"Reserve, Settle(3)", "allowed", 0, 0},
-			{"ReserveN(4), Cancel", "allowed", 0, 0},
-			{"Refund", "allowed", 0, 0},
-			{"Peek", "unlimited", 0, 0},
-			{"Reset", "nil", 1, 3},
-		},
+		runtime.ModeOff:       uncounted,
+		runtime.ModeUnlimited: uncounted,
 		runtime.ModeBlock: {
 			{"Allow", "denied, no retry passes", 0, 0},
 			{"AllowN(4)", "denied, no retry passes", 0, 0},
