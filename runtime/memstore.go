@@ -7,7 +7,120 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
+
+// MemStore is a [Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
+// process ends. The zero MemStore is ready to use. It is the reference for all other stores.
+type MemStore struct {
+	// Clock returns the time; nil means time.Now.
+	Clock func() time.Time
+
+	mu   sync.Mutex
+	rows map[Row]State
+}
+
+// Do implements [Store]. Its only error is that of ctx.
+func (m *MemStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	b := NewBatch(calls)
+	// All rows are locked by mu, so that the batch can go on with more rows at once.
+	for !b.Run(now, m.readLocked(b.Rows())) {
+	}
+	m.writeLocked(b.Changes())
+	return b.Answers(), nil
+}
+
+// Len returns the number of stored rows.
+func (m *MemStore) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
+// number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
+// edit, a row is deleted only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy];
+// then nothing is deleted.
+func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	byName := map[string][]*Policy{}
+	for _, p := range policies {
+		if err := p.Validate(); err != nil {
+			return 0, err
+		}
+		byName[p.Name] = append(byName[p.Name], p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, now := len(m.rows), m.now()
+	for row, s := range m.rows {
+		if Sweepable(byName[row.Name], row, s, now) {
+			delete(m.rows, row)
+		}
+	}
+	return before - len(m.rows), nil
+}
+
+func (m *MemStore) now() int64 {
+	if m.Clock == nil {
+		return time.Now().UnixNano()
+	}
+	return m.Clock().UnixNano()
+}
+
+func (m *MemStore) readLocked(rows []Row) []State {
+	states := make([]State, len(rows))
+	for i, row := range rows {
+		states[i] = m.rows[row]
+	}
+	return states
+}
+
+func (m *MemStore) writeLocked(changes []Change) {
+	if m.rows == nil {
+		m.rows = map[Row]State{}
+	}
+	for _, c := range changes {
+		if c.State.Exists {
+			m.rows[c.Row] = c.State
+		} else {
+			delete(m.rows, c.Row)
+		}
+	}
+}
+
+// SweepEvery sweeps the store once per interval, until ctx ends; see the function [SweepEvery].
+func (m *MemStore) SweepEvery(ctx context.Context, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
+	return SweepEvery(ctx, m, interval, report, policies...)
+}
+
+// Forget deletes all rows of a limit that no longer exists, and returns how many. If one of the policies, which are those
+// in use, has that name, the error is [ErrInUse], and nothing is deleted.
+func (m *MemStore) Forget(ctx context.Context, name string, policies ...*Policy) (deleted int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := CheckForget(name, policies); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.rows)
+	for row := range m.rows {
+		if row.Name == name {
+			delete(m.rows, row)
+		}
+	}
+	return before - len(m.rows), nil
+}
 
 // ErrTxConflict is the error of [MemTx.Commit] if a key that was used in the transaction has changed outside of it: nothing
 // was taken, and the transaction must be run again from its beginning.
