@@ -16,23 +16,60 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-const readmePath = "../README.md"
+// guides are the pages for users. Code in them must be valid.
+var guides = []string{
+	"../README.md", "../example/README.md", "../gen/spec/README.md", "../cmd/ratelimitgen/README.md",
+	"../runtime/GUARANTEES.md", "../runtime/sqlstore/README.md",
+}
 
-// blocks returns the code blocks of a language in the README.
+const referencePath = "../gen/spec/README.md"
+
+// blocks returns the code blocks of a language in the guides.
 func blocks(t *testing.T, language string) []string {
-	readme, err := os.ReadFile(readmePath)
-	require.NoError(t, err)
+	t.Helper()
 	var found []string
-	for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(readme), -1) {
-		found = append(found, m[1])
+	for _, path := range guides {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1) {
+			found = append(found, m[1])
+		}
 	}
 	require.NotEmpty(t, found)
 	return found
 }
 
-// The reference of limits.yaml in the README is generated from the table of fields in gen/spec.
+// Every page for users is linked from the README once, and every relative link leads to a file.
+func TestGuidesAreLinked(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	linked := map[string]int{}
+	for _, path := range guides {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := filepath.Join(filepath.Dir(path), m[1])
+			_, err := os.Stat(target)
+			assert.NoError(t, err, "link in %s", path)
+			if path == guides[0] {
+				linked[target]++
+			}
+		}
+	}
+	for _, path := range guides[1:] {
+		assert.Equal(t, 1, linked[filepath.Clean(path)], "links to %s in the README", path)
+	}
+}
+
+// The README is read to its end if it is short.
+func TestReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile(guides[0])
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(strings.Fields(string(text))), 1600)
+}
+
+// The reference of limits.yaml is generated from the table of fields in gen/spec.
 func TestReadmeReferenceIsUpToDate(t *testing.T) {
-	readme, err := os.ReadFile(readmePath)
+	readme, err := os.ReadFile(referencePath)
 	require.NoError(t, err)
 	const begin, end = "<!-- reference -->\n", "<!-- /reference -->"
 	before, rest, ok := strings.Cut(string(readme), begin)
@@ -40,7 +77,7 @@ func TestReadmeReferenceIsUpToDate(t *testing.T) {
 	reference, after, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	if *update {
-		require.NoError(t, os.WriteFile(readmePath, []byte(before+begin+spec.Reference()+end+after), 0o644))
+		require.NoError(t, os.WriteFile(referencePath, []byte(before+begin+spec.Reference()+end+after), 0o644))
 	}
 	assert.Equal(t, spec.Reference(), reference, "after a change of gen/spec, run go test ./example -update")
 }

@@ -16,17 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func readme(t *testing.T) string {
+// read returns the text of a file.
+func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
 }
 
-// readmeSection returns the text of the README below a heading.
+// guides returns the README of the module and that of this directory.
+func guides(t *testing.T) string {
+	t.Helper()
+	return read(t, "../../README.md") + read(t, "README.md")
+}
+
+// readmeSection returns the text of this directory's README below a heading.
 func readmeSection(t *testing.T, title string) string {
 	t.Helper()
-	_, section, ok := strings.Cut(readme(t), "\n## "+title+"\n")
+	_, section, ok := strings.Cut(read(t, "README.md"), "\n## "+title+"\n")
 	require.True(t, ok, "README.md has no section %q", title)
 	section, _, _ = strings.Cut(section, "\n## ")
 	return section
@@ -67,7 +74,7 @@ func TestEveryCommandIsListed(t *testing.T) {
 		assert.True(t, strings.Contains(file.Doc.Text(), fmt.Sprintf("ratelimitgen %-10s %s\n", c.name, c.summary)),
 			"add %q to the package comment in main.go, with its summary", c.name)
 		assert.True(t, strings.Contains(table, fmt.Sprintf("| `go tool ratelimitgen %s` | %s |\n", c.name, c.summary)),
-			"add %q to the table in README.md, section Commands", c.name)
+			"add %q to the table in cmd/ratelimitgen/README.md, section Commands", c.name)
 		assert.True(t, strings.Contains(sessions.String(), "$ ratelimitgen help "+c.name+"\n"),
 			"add calls of %[1]q, and ratelimitgen help %[1]s, to a script in testdata/cmd, and run go test ./cmd/ratelimitgen -run Scripts -update", c.name)
 		assert.Contains(t, hostileCommands(), c.name, "add a call of %q with hostile text to hostileCalls in hostile_test.go", c.name)
@@ -77,13 +84,13 @@ func TestEveryCommandIsListed(t *testing.T) {
 }
 
 func TestReadmeListsEveryDialect(t *testing.T) {
-	section := readmeSection(t, "Store")
+	section := read(t, "../../runtime/sqlstore/README.md")
 	script, err := os.ReadFile("../../testdata/cmd/sql.txt")
 	require.NoError(t, err)
 	for _, name := range dialectNames() {
 		// The variables have the names of the dialects, except for capitals: sqlstore.MariaDB is mariadb.
 		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `sqlstore."+name+"`").MatchString(section),
-			"add dialect %q to the table of databases in README.md, section Store", name)
+			"add dialect %q to the table of databases in runtime/sqlstore/README.md", name)
 		assert.True(t, strings.Contains(string(script), "ratelimitgen sql -dialect "+name),
 			"add dialect %q to testdata/cmd/sql.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", name)
 	}
@@ -91,7 +98,7 @@ func TestReadmeListsEveryDialect(t *testing.T) {
 
 // Users who follow the README have the program as a tool of their module, and not in PATH.
 func TestReadmeRunsCommandsByGoTool(t *testing.T) {
-	text, calls := strings.Join(strings.Fields(readme(t)), " "), 0
+	text, calls := strings.Join(strings.Fields(guides(t)), " "), 0
 	for _, name := range commandNames() {
 		call := "ratelimitgen " + name
 		assert.Equal(t, strings.Count(text, call), strings.Count(text, "go tool "+call), call)
@@ -100,9 +107,9 @@ func TestReadmeRunsCommandsByGoTool(t *testing.T) {
 	assert.Greater(t, calls, 15)
 }
 
-// The commands of the README work in the directory of its section Getting started, once the file is on the branch main.
+// The commands of the READMEs work in the directory of the quick start, once the file is on the branch main.
 func TestReadmeCommandsWork(t *testing.T) {
-	text := readme(t)
+	text := guides(t)
 	request := regexp.MustCompile("`({\"at\": .*?})`").FindStringSubmatch(text)
 	require.NotNil(t, request)
 	dir := filepath.Join(t.TempDir(), "app")
@@ -127,7 +134,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 func TestReadmeShowsOutputOfExplain(t *testing.T) {
 	var out, problems bytes.Buffer
 	require.Equal(t, exitOK, run([]string{"explain", "sendMessage", "../../limits.example.yaml"}, &out, &problems), problems.String())
-	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(readme(t))
+	block := regexp.MustCompile("(?s)```explain\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
 	require.NotNil(t, block)
 	printed := strings.Split(out.String(), "\n")
 	for line := range strings.Lines(block[1]) {
