@@ -112,8 +112,14 @@ type Decisions struct {
 	requests []Request
 }
 
-// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key.
-func (ds Decisions) Key(i int) Key { return ds.requests[i].key() }
+// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the result of
+// a request.
+func (ds Decisions) Key(i int) Key {
+	if i >= len(ds.requests) {
+		return Key{}
+	}
+	return ds.requests[i].key()
+}
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
 // Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
