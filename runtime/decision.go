@@ -105,6 +105,36 @@ type Decisions struct {
 	// Each holds the decision of each limit, in the order of the items. If a limit denies, the others are Allowed if they
 	// would have passed, although they were not taken from.
 	Each []Decision
+
+	// limiter and requests are those of the call, for the methods by item. The limiter is nil if the items have been
+	// reserved, and are settled by [Reservations.At].
+	limiter  *Limiter
+	requests []Request
+}
+
+// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the result of
+// a request.
+func (ds Decisions) Key(i int) Key {
+	if i >= len(ds.requests) {
+		return Key{}
+	}
+	return ds.requests[i].key()
+}
+
+// Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
+// Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
+// the request was denied or the item was only checked. Each call returns another [Reservation] of the same tokens: settle
+// one of them.
+func (ds Decisions) Settlement(i int) (*Reservation, bool) {
+	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != Take {
+		return nil, false
+	}
+	q, d := &ds.requests[i], ds.Each[i]
+	if q.Policy.Lease.Tokens > 0 {
+		// The Value of a leased token is the rest of the lease, from which no refund can be calculated.
+		d.Value = float64(q.Policy.Capacity)
+	}
+	return ds.limiter.reservation(q, d, true), true
 }
 
 // RetryIn returns the largest RetryIn of the denials among Each.

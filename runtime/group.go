@@ -159,6 +159,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 	if err != nil {
 		return nil, err
 	}
+	ds.limiter = nil
 	rs := &Reservations{Decisions: ds, limiter: g.limiter, each: make([]*Reservation, len(requests))}
 	for i := range requests {
 		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
@@ -170,7 +171,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(Handle{l, q.Policy, Key{text: q.Key}}, d, q.Count, d.Allowed && q.Op == Take)
+	return newReservation(Handle{l, q.Policy, q.key()}, d, q.Count, d.Allowed && q.Op == Take)
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
@@ -296,7 +297,7 @@ func (l *Limiter) doTogether(ctx context.Context, requests []Request) (Decisions
 	if err != nil {
 		return Decisions{}, err
 	}
-	all := Decisions{Allowed: true, Each: each}
+	all := Decisions{Allowed: true, Each: each, limiter: l, requests: requests}
 	for _, d := range each {
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
@@ -353,7 +354,9 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 			continue
 		}
 		q := r.handle.refundRequest(r.Decision, r.count)
-		q.Policy, q.Key = r.handle.policy, r.handle.key.text
+		if err := r.handle.complete(&q); err != nil {
+			return err
+		}
 		calls, refunded = append(calls, Call{Requests: []Request{q}}), append(refunded, r)
 	}
 	if len(calls) == 0 {

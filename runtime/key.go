@@ -51,6 +51,25 @@ func (k Key) Since(t time.Time) Key {
 	return k
 }
 
+// key returns the key of a valid request.
+func (q *Request) key() Key {
+	k := Key{text: q.Key}
+	if !q.Policy.Calendar.PerKey() {
+		return k
+	}
+	c := keyCalendar{zone: q.Zone}
+	if a := q.Anniversary; a.Valid() {
+		zone := c.zone
+		if zone == nil {
+			zone, _ = loadZone(q.Policy.Calendar.Zone)
+		}
+		// Noon is on the same day even where the clock skips midnight.
+		c.since = time.Date(a.Year, a.Month, a.Day, 12, 0, 0, 0, zone)
+	}
+	k.calendar = &c
+	return k
+}
+
 func (k Key) ownCalendar() keyCalendar {
 	if k.calendar == nil {
 		return keyCalendar{}

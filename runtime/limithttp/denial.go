@@ -1,0 +1,212 @@
+package limithttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Denial is the reason why a handler did not run.
+type Denial struct {
+	// Status is the status of the response: 429 if a limit denies, and otherwise that of the error.
+	Status int
+	// RetryAfter is what the client should wait, with jitter, as in the field Retry-After. It is 0 if the response has no
+	// such field, because no retry passes or the request itself is at fault.
+	RetryAfter time.Duration
+	// Decisions are those of the limits if Err is nil.
+	Decisions runtime.Decisions
+	// Err is nil if a limit denies. It may have details that a client must not see.
+	Err error
+}
+
+// storeRetry is the Retry-After if the store fails.
+const storeRetry = time.Second
+
+func denialOf(ds runtime.Decisions, err error) *Denial {
+	if err != nil {
+		d := &Denial{Status: statusOf(err), Err: err}
+		if d.Status == http.StatusServiceUnavailable {
+			d.RetryAfter = storeRetry
+		}
+		return d
+	}
+	d := &Denial{Status: http.StatusTooManyRequests, Decisions: ds}
+	if wait := ds.RetryIn(); wait != runtime.Never {
+		d.RetryAfter = wait
+	}
+	return d
+}
+
+// Error returns err with the status of the response to a request for which a function of [Binder.Limit] returns it. The
+// status is 400 to 599; any other is 500. An err of nil is returned as nil. Any error with the method StatusCode() int
+// works in the same way.
+func Error(status int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{status, err}
+}
+
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string   { return e.err.Error() }
+func (e *statusError) Unwrap() error   { return e.err }
+func (e *statusError) StatusCode() int { return e.status }
+
+// withStatus returns an error with a status, unless it has one already.
+func withStatus(status int, err error) error {
+	if _, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err); ok {
+		return err
+	}
+	return &statusError{status, err}
+}
+
+// statusOf returns the status of an error: its own, or that for an error of the limits.
+func statusOf(err error) int {
+	own, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err)
+	if ok {
+		if status := own.StatusCode(); 400 <= status && status <= 599 {
+			return status
+		}
+		return http.StatusInternalServerError
+	}
+	for _, mistake := range mistakes {
+		if errors.Is(err, mistake) {
+			return http.StatusInternalServerError
+		}
+	}
+	if errors.Is(err, runtime.ErrExceedsCapacity) || errors.Is(err, runtime.ErrInvalidCount) {
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}
+
+// mistakes are the errors of limits that the program has to prevent, and no client causes.
+var mistakes = []error{
+	runtime.ErrInvalidKey, runtime.ErrInvalidPlan, runtime.ErrInvalidPolicy, runtime.ErrInvalidCall, runtime.ErrNoStore,
+	runtime.ErrNoTx, runtime.ErrNilTx,
+}
+
+// deny reports an error, and writes the response of a denial.
+func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
+	if d.Status >= http.StatusInternalServerError {
+		b.report(r, d)
+	}
+	if d.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
+	}
+	if b.options.Deny != nil {
+		b.options.Deny(w, r, d)
+		return
+	}
+	d.WriteProblem(w)
+}
+
+func (b *Binder) report(r *http.Request, d *Denial) {
+	switch {
+	case errors.Is(d.Err, context.Canceled): // the client has gone
+	case b.options.OnError != nil:
+		b.options.OnError(r, d.Err)
+	case d.Status == http.StatusInternalServerError:
+		b.mistake.log(d.Err)
+	}
+}
+
+// mistakeLog logs one error: each request would have another one of the same mistake.
+type mistakeLog struct{ once sync.Once }
+
+func (l *mistakeLog) log(err error) {
+	l.once.Do(func() {
+		slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", err)
+	})
+}
+
+// problem is the body of a response, a problem details object of RFC 9457.
+type problem struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Detail           string   `json:"detail,omitempty"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// WriteProblem writes the status and the body that the default of Options.Deny writes: a problem details object.
+func (d *Denial) WriteProblem(w http.ResponseWriter) {
+	p := problem{Type: "about:blank", Title: http.StatusText(d.Status), Status: d.Status}
+	switch {
+	case d.Err == nil:
+		p.Type, p.Title, p.ViolatedPolicies = quotaExceeded, "Quota Exceeded", violated(d.Decisions)
+	case errors.Is(d.Err, runtime.ErrExceedsCapacity):
+		p.Detail = "The request needs more than a limit allows at once. Waiting does not help."
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts and a number can always be encoded
+	}
+	h := w.Header()
+	h.Del("Content-Encoding")
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(d.Status)
+	w.Write(body)
+}
+
+// violated returns the names of the limits that deny, once each.
+func violated(ds runtime.Decisions) (names []string) {
+	for _, name := range ds.DeniedBy() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset. They can show one limit: the
+// one of a route that has the least left.
+type Legacy uint8
+
+const (
+	// LegacyNone sends no such fields.
+	LegacyNone Legacy = iota
+	// LegacyGitHub has the reset as a time, in seconds since 1970 UTC.
+	LegacyGitHub
+	// LegacySeconds has the reset in seconds from now.
+	LegacySeconds
+)
+
+// set sets the fields.
+func (l Legacy) set(h http.Header, all []quota, now time.Time) {
+	if l == LegacyNone || len(all) == 0 {
+		return
+	}
+	least := all[0]
+	for _, q := range all[1:] {
+		if q.remain < least.remain || q.remain == least.remain && q.reset > least.reset {
+			least = q
+		}
+	}
+	reset := least.reset
+	if l == LegacyGitHub {
+		reset += now.Unix()
+	}
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(least.capacity, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(least.remain, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+}

@@ -1,0 +1,241 @@
+package limithttp
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"math"
+	"math/bits"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// This file is all that depends on the draft draft-ietf-httpapi-ratelimit-headers-11 of 23 May 2026.
+
+// The names of the fields, and the type of the problem that a denial is.
+const (
+	policyField   = "RateLimit-Policy"
+	limitField    = "RateLimit"
+	quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+)
+
+// maxInteger is the largest Integer of RFC 9651.
+const maxInteger = 999_999_999_999_999
+
+// quota is one item of both fields. Its numbers are Integers of RFC 9651; window and reset are in seconds, and missing if 0.
+type quota struct {
+	name string
+	// partition is the parameter pk, missing if nil.
+	partition                       []byte
+	capacity, window, remain, reset int64
+}
+
+// quotas returns the items for the decisions of a call, in their order. If several items of the call have the same name and
+// partition, the one that has the least left stands for all.
+func (b *Binder) quotas(ds runtime.Decisions) (all []quota) {
+	for i := range ds.Each {
+		d := &ds.Each[i]
+		if !b.advertises(ds, i) || strings.IndexFunc(d.Limit, notInString) >= 0 {
+			continue
+		}
+		q := quotaOf(d)
+		q.partition = b.partition(d.Limit, ds.Key(i))
+		same := slices.IndexFunc(all, func(o quota) bool { return o.name == q.name && string(o.partition) == string(q.partition) })
+		switch {
+		case same < 0:
+			all = append(all, q)
+		case cmp.Or(cmp.Compare(q.remain, all[same].remain), cmp.Compare(all[same].reset, q.reset)) < 0:
+			all[same] = q
+		}
+	}
+	return all
+}
+
+// advertises reports whether a client is told the decision on an item: if it is of a limit that counts or blocks, by a store
+// that has answered, and on a key of its own.
+func (b *Binder) advertises(ds runtime.Decisions, i int) bool {
+	d := &ds.Each[i]
+	switch {
+	case d.Policy == nil || d.FailedOpen != nil:
+		return false
+	case d.Policy.Mode != runtime.ModeEnforce && d.Policy.Mode != runtime.ModeBlock:
+		return false
+	}
+	return b.options.AdvertiseShared || ds.Key(i).String() != ""
+}
+
+// notInString reports whether a rune cannot be in a String of RFC 9651. A limit with such a name has no fields.
+func notInString(c rune) bool { return c < ' ' || c > '~' }
+
+// partition returns the first 9 bytes of an HMAC of a key: enough to tell keys apart, and 12 characters in base64.
+func (b *Binder) partition(limit string, key runtime.Key) []byte {
+	if len(b.options.PartitionSecret) == 0 {
+		return nil
+	}
+	mac := hmac.New(sha256.New, b.options.PartitionSecret)
+	// No name of a limit contains the separator.
+	mac.Write([]byte(limit + "\x00" + key.String()))
+	return mac.Sum(nil)[:9]
+}
+
+// quotaOf returns the numbers of a decision.
+func quotaOf(d *runtime.Decision) quota {
+	p := d.Policy
+	if p.Mode == runtime.ModeBlock {
+		return quota{name: d.Limit}
+	}
+	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p)}
+	q.remain = max(0, min(d.Remaining, q.capacity))
+	switch wait := d.RetryIn(); {
+	case wait == runtime.Never:
+	case !d.Allowed:
+		q.reset = seconds(wait)
+	default:
+		q.reset = resetOf(d, q.remain)
+	}
+	return q
+}
+
+// windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds. A
+// token bucket has no window: it is the time in which an empty one fills up, so that quota and window have the ratio of rate
+// and period.
+func windowOf(p *runtime.Policy) int64 {
+	switch {
+	case p.Kind.Linear() && !p.Kind.Windowed():
+		return secondsFor(p.Capacity, p)
+	case p.Calendar != runtime.Calendar{} || p.Period%time.Second != 0:
+		return 0
+	}
+	return int64(p.Period / time.Second)
+}
+
+// resetOf returns the time that remain tokens are for, or if there are none, the time until there is one.
+func resetOf(d *runtime.Decision, remain int64) int64 {
+	p := d.Policy
+	switch {
+	case p.Kind.Linear() && p.Kind.Windowed():
+		return windowReset(d, remain)
+	case remain > 0:
+		// Not the time until more is granted, which would invite to use all of them at once.
+		return secondsFor(remain, p)
+	case p.Kind.Linear():
+		return seconds(perToken(p, 1-d.Value))
+	}
+	return seconds(slidingReset(d))
+}
+
+// windowReset returns the time until the window ends, or until the end of that in which the key has a token again.
+func windowReset(d *runtime.Decision, remain int64) int64 {
+	p := d.Policy
+	if d.ResetAfter == 0 {
+		return 0
+	}
+	more := 0.0
+	if remain == 0 {
+		more = max(0, math.Ceil((1-d.Value)/float64(p.Rate))-1)
+	}
+	return seconds(saturated(float64(d.ResetAfter) + more*float64(p.Period)))
+}
+
+// slidingReset returns a time after which an allowed decision that left no token of a sliding window has one again. If the
+// whole rate was used in the current window, the first token accrues in the next one.
+func slidingReset(d *runtime.Decision) time.Duration {
+	p := d.Policy
+	if p.Precise || d.Value < 0 {
+		return d.FullAfter
+	}
+	return min(d.FullAfter, saturated(float64(d.ResetAfter)+float64(perToken(p, 1))))
+}
+
+// perToken returns the time in which a policy grants some tokens.
+func perToken(p *runtime.Policy, tokens float64) time.Duration {
+	return saturated(math.Ceil(tokens * float64(p.Period) / float64(p.Rate)))
+}
+
+func saturated(nanoseconds float64) time.Duration {
+	if nanoseconds >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(nanoseconds)
+}
+
+// seconds rounds up, and is at least 1.
+func seconds(d time.Duration) int64 {
+	return max(1, int64(d/time.Second)+min(1, int64(d%time.Second)))
+}
+
+// secondsFor returns the time in which a policy grants a number of tokens, rounded up to whole seconds: at least 1, and at
+// most maxInteger.
+func secondsFor(tokens int64, p *runtime.Policy) int64 {
+	// tokens*period/rate in 128 bits, as it may exceed 64.
+	hi, lo := bits.Mul64(uint64(tokens), uint64(p.Period))
+	hi, lo = divideUp(hi, lo, uint64(p.Rate))
+	hi, lo = divideUp(hi, lo, uint64(time.Second))
+	if hi > 0 || lo > maxInteger {
+		return maxInteger
+	}
+	return max(1, int64(lo))
+}
+
+// divideUp divides a number of 128 bits, and rounds up.
+func divideUp(hi, lo, by uint64) (uint64, uint64) {
+	quotient, rest := hi/by, hi%by
+	lower, rest := bits.Div64(rest, lo, by)
+	if rest > 0 {
+		var carry uint64
+		lower, carry = bits.Add64(lower, 1, 0)
+		quotient += carry
+	}
+	return quotient, lower
+}
+
+// addFields adds the fields of a call to those that are already set: a route may be inside of another one.
+func addFields(h http.Header, all []quota) {
+	if len(all) == 0 {
+		return
+	}
+	policies, limits := make([]string, len(all)), make([]string, len(all))
+	for i := range all {
+		policies[i], limits[i] = all[i].policy(), all[i].limit()
+	}
+	h.Add(policyField, strings.Join(policies, ", "))
+	h.Add(limitField, strings.Join(limits, ", "))
+}
+
+// policy returns the item of RateLimit-Policy: "sendMessage";q=20;w=120.
+func (q *quota) policy() string {
+	item := q.item() + ";q=" + strconv.FormatInt(q.capacity, 10)
+	if q.window > 0 {
+		item += ";w=" + strconv.FormatInt(q.window, 10)
+	}
+	return item + q.pk()
+}
+
+// limit returns the item of RateLimit: "sendMessage";r=19;t=114.
+func (q *quota) limit() string {
+	item := q.item() + ";r=" + strconv.FormatInt(q.remain, 10)
+	if q.reset > 0 {
+		item += ";t=" + strconv.FormatInt(q.reset, 10)
+	}
+	return item + q.pk()
+}
+
+// item returns the name as a String of RFC 9651.
+func (q *quota) item() string {
+	return `"` + escapes.Replace(q.name) + `"`
+}
+
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+func (q *quota) pk() string {
+	if q.partition == nil {
+		return ""
+	}
+	return ";pk=:" + base64.StdEncoding.EncodeToString(q.partition) + ":"
+}

@@ -1,0 +1,80 @@
+package limithttp
+
+import (
+	"errors"
+	"strings"
+)
+
+// forwardedFor returns the parameter for of each element of a line of the field Forwarded (RFC 7239), from left to right.
+// It is "" for an element without one. A value need not be quoted, as many proxies write IPv6 addresses without quotes.
+//
+// A client can write the beginning of a line, but cannot hide what a proxy has added behind an open quote: the quote that
+// closes it is then one that the proxy has opened, and what follows it is an error.
+func forwardedFor(line string) ([]string, error) {
+	var nodes []string
+	element := map[string]string{}
+	for rest := line; ; {
+		name, value, after, err := forwardedPair(rest)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := element[name]; twice {
+			return nil, errForwarded
+		}
+		element[name] = value
+		switch rest = trim(after); {
+		case rest == "" || rest[0] == ',':
+			nodes = append(nodes, element["for"])
+			if rest == "" {
+				return nodes, nil
+			}
+			clear(element)
+		case rest[0] != ';':
+			return nil, errForwarded
+		}
+		rest = rest[1:]
+	}
+}
+
+var errForwarded = errors.New("not in the form of RFC 7239")
+
+// forwardedPair reads a parameter from the beginning of a line.
+func forwardedPair(line string) (name, value, after string, err error) {
+	name, after, ok := strings.Cut(line, "=")
+	name = strings.ToLower(trim(name))
+	if !ok || name == "" || strings.ContainsAny(name, " \t\",;") {
+		return "", "", "", errForwarded
+	}
+	if quoted, ok := strings.CutPrefix(after, `"`); ok {
+		value, after, err = unquote(quoted)
+		return name, value, after, err
+	}
+	end := strings.IndexAny(after, ",;")
+	if end < 0 {
+		end = len(after)
+	}
+	value, after = trim(after[:end]), after[end:]
+	if value == "" || strings.ContainsAny(value, " \t\"\\") {
+		return "", "", "", errForwarded
+	}
+	return name, value, after, nil
+}
+
+// unquote reads a quoted string, whose opening quote is already read.
+func unquote(s string) (value, after string, err error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"':
+			return b.String(), s[i+1:], nil
+		case '\\':
+			if i++; i == len(s) {
+				return "", "", errForwarded
+			}
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", "", errForwarded
+}

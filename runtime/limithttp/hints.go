@@ -1,0 +1,93 @@
+package limithttp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Hint is the state of a limit for the key of a client, from which the client can calculate when its next request passes:
+// to disable a button, or to show what is left. Times are in seconds.
+//
+// Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has value
+// until resetAfter. The store decides in any case.
+type Hint struct {
+	Limit   string  `json:"limit"`
+	Kind    string  `json:"kind"`
+	Precise bool    `json:"precise,omitempty"`
+	Rate    int64   `json:"rate"`
+	Period  float64 `json:"period"`
+	// Capacity is the most tokens that can accumulate.
+	Capacity int64 `json:"capacity"`
+	// Value is the number of tokens left with the fraction, negative if the key is in debt, and Remaining the whole ones.
+	Value     float64 `json:"value"`
+	Remaining int64   `json:"remaining"`
+	// FullAfter is how long it takes until the whole capacity is available, and ResetAfter until the current window ends: 0
+	// if there is none.
+	FullAfter  float64 `json:"fullAfter"`
+	ResetAfter float64 `json:"resetAfter"`
+}
+
+// Hints returns a handler of GET requests that tells clients what is left of limits, without taking tokens. The function
+// from returns the limits with the key of the client that asks: take it from the session or the address, and not from a
+// parameter of the request, which would show the counts of others. The items must be limits themselves, such as
+// limit.SendMessage(id), and not the results of N or Checked.
+//
+// The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field: those without a key, for
+// example, are left out.
+func (b *Binder) Hints(from func(*http.Request) ([]runtime.Item, error)) http.Handler {
+	route := b.All(func(r *http.Request) ([]runtime.Item, error) {
+		items, err := from(r)
+		if err != nil {
+			return nil, err
+		}
+		checks := make([]runtime.Item, len(items))
+		for i, item := range items {
+			limit, ok := item.(interface{ CheckedN(int64) runtime.Item })
+			if !ok {
+				return nil, fmt.Errorf("%w: hints need a limit such as limit.SendMessage(id), not the result of N or Checked", errHints)
+			}
+			checks[i] = limit.CheckedN(0)
+		}
+		return checks, nil
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "hints are read with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		ds, err := route.take(r)
+		if err != nil {
+			b.deny(w, r, denialOf(ds, err))
+			return
+		}
+		b.writeHints(w, ds)
+	})
+}
+
+var errHints = Error(http.StatusInternalServerError, runtime.ErrInvalidCall)
+
+func (b *Binder) writeHints(w http.ResponseWriter, ds runtime.Decisions) {
+	response := struct {
+		Limits []Hint `json:"limits"`
+	}{Limits: []Hint{}}
+	for i := range ds.Each {
+		if b.advertises(ds, i) {
+			response.Limits = append(response.Limits, hintOf(&ds.Each[i]))
+		}
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(response)
+}
+
+func hintOf(d *runtime.Decision) Hint {
+	p := d.Policy
+	return Hint{
+		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
+		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
+	}
+}
