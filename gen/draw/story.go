@@ -327,3 +327,9 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 	}
 	return p
 }
+
+// RuleOf returns the rule that a limit's pictures are drawn for: of a key in UTC with an anniversary on the last day of
+// January, if the limit has these per key.
+func RuleOf(p *runtime.Policy) runtime.Rule {
+	return newKey(p, &Story{}).rule
+}

@@ -309,3 +309,11 @@ func (r *Run) tokensAt(t time.Duration) float64 {
 	a, b := r.Curve[i-1], r.Curve[i]
 	return a.Tokens + (b.Tokens-a.Tokens)*float64(t-a.At)/float64(b.At-a.At)
 }
+
+// Symbol returns the mark of an outcome, for a legend.
+func Symbol(o Outcome) string {
+	s := new(svg)
+	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
+	s.path(classOf[o]+" s1", shape(o, 6, 6, 3.2))
+	return s.end()
+}
