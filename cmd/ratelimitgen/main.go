@@ -5,6 +5,7 @@
 //	ratelimitgen diff       explain the effects of an edit of limits.yaml
 //	ratelimitgen explain    explain a limit, a field or an id in words and numbers
 //	ratelimitgen init       write a first limits.yaml and its JSON Schema
+//	ratelimitgen page       write an HTML page with drawings and a playground of every limit
 //	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
 //	ratelimitgen sql        print the CREATE TABLE statement for the counts
 //	ratelimitgen simulate   replay requests and print the decisions of the limits
@@ -35,7 +36,7 @@ import (
 func commands() []command {
 	return []command{
 		generateCommand(), checkCommand(), diffCommand(), explainCommand(), initCommand(),
-		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
+		pageCommand(), schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
 	}
 }
 

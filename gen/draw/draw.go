@@ -1,0 +1,66 @@
+// Package draw draws limits as SVG: the tokens of a key over time, with the requests that were allowed, denied or
+// delayed, and the envelope, which is the most that a key can use in an interval as a function of its length.
+//
+// # The model
+//
+// A [Story] is a sequence of requests of one key, and [Replay] decides it by a policy. [Tokens] draws one or two such
+// runs, an old version of a limit against a new one, and [Envelope] their bounds. Each returns a [Picture]: the SVG, and
+// a [Table] with the same data in text.
+//
+// # Guarantees
+//
+// The same input yields the same bytes. Every decision is one of [runtime.Rule.Step], and every bound one of
+// [spec.Within]. A picture is one svg element without ids, scripts, styles or references; its colors are the classes
+// of [Style], and the shape of a mark, not only its color, says what became of a request.
+//
+// # Non-guarantees
+//
+// A limit with shards is drawn as one row, and leases, caches and failing stores are not drawn. Curves are drawn to
+// about half a pixel; the table has the numbers.
+package draw
+
+import (
+	_ "embed"
+	"time"
+)
+
+// Style is the style sheet of the pictures, with a palette for light and one for dark pages.
+//
+//go:embed style.css
+var Style string
+
+// Picture is a drawing.
+type Picture struct {
+	// SVG is the svg element.
+	SVG string
+	// Text describes what the drawing shows, in a sentence or two.
+	Text string
+	// Table has the data of the drawing.
+	Table Table
+}
+
+// Table has the data of a drawing in text.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Standalone returns the picture as a file: with the style sheet, so that it can be used by an img element.
+func (p *Picture) Standalone() []byte {
+	start := len("<svg")
+	return []byte(`<svg xmlns="http://www.w3.org/2000/svg"` + p.SVG[start:svgTagEnd(p.SVG)] +
+		"<style>" + Style + "</style>" + p.SVG[svgTagEnd(p.SVG):] + "\n")
+}
+
+// svgTagEnd returns the index after the start tag of an svg element.
+func svgTagEnd(svg string) int {
+	for i := range svg {
+		if svg[i] == '>' {
+			return i + 1
+		}
+	}
+	return len(svg)
+}
+
+// epoch is the instant from which calendars are drawn, so that no picture depends on a clock.
+var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)

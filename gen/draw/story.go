@@ -1,0 +1,335 @@
+package draw
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Story is a sequence of requests of one key, in the order of time.
+type Story struct {
+	// Requests begin at 0 or later.
+	Requests []Request
+	// Length is the time that is drawn.
+	Length time.Duration
+	// Origin is the instant of time 0, in nanoseconds since 1970 UTC. With 0, it is the start of a window.
+	Origin int64
+	// Phases name parts of the story.
+	Phases []Phase
+	// Zone and Anniversary complete the key of a calendar that has them per key.
+	Zone        *time.Location
+	Anniversary runtime.Date
+}
+
+// Request is a request of a story.
+type Request struct {
+	// At is the time since the origin.
+	At time.Duration
+	// Count is the number of tokens.
+	Count int64
+	// Reserve lets the request take tokens that have not accrued yet.
+	Reserve bool
+}
+
+// Phase is a part of a story.
+type Phase struct {
+	Name     string
+	From, To time.Duration
+}
+
+// The numbers of a standard story: how many requests use up a full key, and its phases in units.
+const (
+	perCapacity = 12
+	burstAt     = 0.5
+	steadyFrom  = 0.75
+	steadyTo    = 2.75
+	storyEnd    = 4.0
+)
+
+// StandardStory returns the same story for every limit, in the limit's own time: quiet, a burst of a quarter more than a
+// full key has, requests at twice the rate, and quiet until the key is full again. If the limit can be reserved, the
+// requests reserve, and the burst is what a full key has.
+func StandardStory(p *runtime.Policy) Story {
+	size := sizeOf(p)
+	count := max(1, int64(math.Ceil(size.span/perCapacity)))
+	at := func(units float64) time.Duration { return time.Duration(units * size.unit) }
+	s := Story{Length: at(storyEnd)}
+	for taken := int64(0); float64(taken) < size.burst; taken += count {
+		s.Requests = append(s.Requests, Request{At: at(burstAt), Count: count, Reserve: p.Reserves()})
+	}
+	interval := float64(count) * float64(p.Period) / (2 * size.rate)
+	for i := 0; ; i++ {
+		t := steadyFrom*size.unit + float64(i)*interval
+		if t > steadyTo*size.unit || interval < 1 {
+			break
+		}
+		s.Requests = append(s.Requests, Request{At: time.Duration(t), Count: count, Reserve: p.Reserves()})
+	}
+	s.Phases = []Phase{{"quiet", 0, at(burstAt)}, {"burst", at(burstAt), at(burstAt)},
+		{"twice the rate", at(steadyFrom), at(steadyTo)}, {"quiet", at(steadyTo), at(storyEnd)}}
+	return s
+}
+
+// size has the measures of a limit from which its story is made.
+type size struct {
+	// span is the number of tokens between a full key and one that denies everything, and burst those of the burst.
+	span, burst float64
+	// rate is how many tokens are granted in a period in the long run.
+	rate float64
+	// unit is the time in nanoseconds in which the span accrues.
+	unit float64
+}
+
+func sizeOf(p *runtime.Policy) size {
+	capacity, rate := float64(p.Capacity), float64(p.Rate)
+	// More debt than that would make the rest of the story invisible.
+	debt := min(float64(p.MaxReserved), 2*max(capacity, rate))
+	s := size{span: capacity + debt, burst: 1.25 * capacity, rate: rate}
+	if p.Reserves() {
+		s.burst = max(capacity, debt/2)
+	}
+	if p.Kind == runtime.FixedWindow {
+		s.rate = min(rate, s.span)
+	}
+	s.unit = s.span / s.rate * float64(p.Period)
+	if p.Kind.Windowed() {
+		s.unit = max(s.unit, float64(p.Period))
+	}
+	s.unit = max(s.unit, 100)
+	return s
+}
+
+// Outcome is what became of a request.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Allowed is also the outcome of a reservation without delay.
+	Allowed Outcome = iota
+	// Delayed is a reservation whose tokens are due later.
+	Delayed
+	// Denied includes requests for more tokens than can ever be available.
+	Denied
+	// Shadowed is allowed by the mode shadow, although the rule denies or delays it.
+	Shadowed
+
+	endOfOutcomes
+)
+
+// String returns the outcome in a word.
+func (o Outcome) String() string {
+	return [endOfOutcomes]string{"allowed", "delayed", "denied", "shadowed"}[o]
+}
+
+// OutcomeOf returns the outcome of a decision.
+func OutcomeOf(d runtime.Decision) Outcome {
+	switch {
+	case d.Shadowed:
+		return Shadowed
+	case !d.Allowed:
+		return Denied
+	case d.Delay > 0:
+		return Delayed
+	}
+	return Allowed
+}
+
+// Run is a story as a policy decides it.
+type Run struct {
+	// Name is the name of the version in pictures of two runs: "old" or "new".
+	Name   string
+	Policy *runtime.Policy
+	Marks  []Mark
+	// Curve has the tokens of the key over time, to be connected by lines. It is empty if the policy's mode does not
+	// count.
+	Curve []Point
+	// Edges are the starts of windows after the origin.
+	Edges []time.Duration
+}
+
+// Mark is a request with its outcome.
+type Mark struct {
+	At      time.Duration
+	Outcome Outcome
+}
+
+// Point is the number of tokens at a time.
+type Point struct {
+	At     time.Duration
+	Tokens float64
+}
+
+// gridSteps is at how many times a curve is calculated, besides the times at which it bends.
+const gridSteps = 160
+
+// Replay decides a story by a policy, which must be valid, for a key that is full at first.
+func Replay(name string, p *runtime.Policy, s Story) Run {
+	k := newKey(p, &s)
+	run := Run{Name: name, Policy: p, Edges: k.edges(s.Length)}
+	for _, edge := range run.Edges {
+		k.samples = append(k.samples, edge-1, edge)
+	}
+	for i := range gridSteps + 1 {
+		k.samples = append(k.samples, s.Length/gridSteps*time.Duration(i))
+	}
+	slices.Sort(k.samples)
+	k.samples = slices.Compact(k.samples)
+	for _, q := range s.Requests {
+		k.advance(q.At)
+		run.Marks = append(run.Marks, Mark{q.At, k.decide(q)})
+	}
+	k.advance(s.Length + 1)
+	run.Curve = k.curve
+	return run
+}
+
+// key is a key of a limit during a story.
+type key struct {
+	policy  *runtime.Policy
+	rule    runtime.Rule
+	request runtime.Request // without count
+	origin  int64
+	state   runtime.State
+	log     []runtime.State
+	samples []time.Duration
+	curve   []Point
+}
+
+func newKey(p *runtime.Policy, s *Story) *key {
+	k := &key{policy: p, rule: p.Rule(""), origin: s.Origin}
+	if k.request.Zone = s.Zone; s.Zone == nil {
+		k.request.Zone = time.UTC
+	}
+	// The last day of January shows what happens in shorter months.
+	if k.request.Anniversary = s.Anniversary; !s.Anniversary.Valid() {
+		k.request.Anniversary = runtime.Date{Year: epoch.Year() - 1, Month: time.January, Day: 31}
+	}
+	if p.Mode != runtime.ModeUnlimited {
+		k.rule = k.rule.For(k.request)
+	}
+	if k.origin == 0 {
+		k.origin = Origin(p, &k.rule)
+	}
+	return k
+}
+
+// Origin returns an instant at which a window begins, for a rule of the policy.
+func Origin(p *runtime.Policy, rule *runtime.Rule) int64 {
+	switch {
+	case p.Mode == runtime.ModeUnlimited || !p.Kind.Windowed() || p.Precise || p.Start.FirstUse():
+		return epoch.UnixNano()
+	}
+	return rule.WindowEnd(epoch.UnixNano() - 1)
+}
+
+// edges returns the starts of windows, unless they depend on requests.
+func (k *key) edges(length time.Duration) (edges []time.Duration) {
+	if !k.policy.Kind.Windowed() || k.policy.Precise || k.policy.Start.FirstUse() || k.policy.Mode == runtime.ModeUnlimited {
+		return nil
+	}
+	const most = 200 // more would be a gray area
+	for at := k.rule.WindowEnd(k.origin); at-k.origin <= int64(length) && len(edges) < most; at = k.rule.WindowEnd(at) {
+		edges = append(edges, time.Duration(at-k.origin))
+	}
+	return edges
+}
+
+// counts reports whether the mode keeps a count.
+func (k *key) counts() bool {
+	return k.policy.Mode == runtime.ModeEnforce || k.policy.Mode == runtime.ModeShadow
+}
+
+func (k *key) step(at time.Duration, q runtime.Request) (runtime.Decision, error) {
+	q.Zone, q.Anniversary = k.request.Zone, k.request.Anniversary
+	now := k.origin + int64(at)
+	if k.policy.Precise {
+		rows, d, err := k.rule.StepLog(k.log, now, q)
+		k.log = rows
+		return d, err
+	}
+	next, d, err := k.rule.Step(k.state, now, q)
+	k.state = next
+	return d, err
+}
+
+// decide decides a request and adds the tokens before and after it to the curve.
+func (k *key) decide(q Request) Outcome {
+	switch k.policy.Mode {
+	case runtime.ModeOff, runtime.ModeUnlimited:
+		return Allowed
+	case runtime.ModeBlock:
+		return Denied
+	}
+	k.sample(q.At)
+	d, err := k.step(q.At, runtime.Request{Op: runtime.Take, Count: q.Count, Reserve: q.Reserve})
+	if err != nil { // more than the capacity
+		d = runtime.Decision{}
+	}
+	full := k.sample(q.At)
+	// The curve bends when the key is full, and jumps when a token of a log counts no longer.
+	k.bend(q.At + full)
+	if k.policy.Precise && d.Allowed {
+		k.bend(q.At + k.policy.Period)
+	}
+	if k.policy.Start.FirstUse() {
+		k.bend(q.At + d.ResetAfter)
+	}
+	return OutcomeOf(k.policy.Mode.Applied(d))
+}
+
+// bend adds a sample at a time, and one just before it.
+func (k *key) bend(at time.Duration) {
+	for _, t := range []time.Duration{at - 1, at} {
+		if last := len(k.curve) - 1; last >= 0 && t <= k.curve[last].At {
+			continue
+		}
+		if i, found := slices.BinarySearch(k.samples, t); !found {
+			k.samples = slices.Insert(k.samples, i, t)
+		}
+	}
+}
+
+// advance adds the samples before a time to the curve.
+func (k *key) advance(to time.Duration) {
+	for len(k.samples) > 0 && k.samples[0] < to {
+		k.sample(k.samples[0])
+		k.samples = k.samples[1:]
+	}
+}
+
+// sample adds the tokens at a time to the curve, and returns how long it takes until the key is full.
+func (k *key) sample(at time.Duration) time.Duration {
+	if !k.counts() {
+		return 0
+	}
+	d, err := k.step(at, runtime.Request{Op: runtime.Peek})
+	if err != nil {
+		panic("draw: a peek fails: " + err.Error())
+	}
+	k.curve = append(k.curve, Point{at, d.Value})
+	return d.FullAfter
+}
+
+// enforced returns the policy as if it was enforced, with the bound of callers who do not reserve if reservations have
+// no bound; nil if there is no bound at all.
+func enforced(p *runtime.Policy) *runtime.Policy {
+	if p == nil || p.Mode == runtime.ModeUnlimited {
+		return nil
+	}
+	if p.MaxReserved == runtime.Unbounded {
+		if p.Capacity == 0 {
+			return nil
+		}
+		return spec.Unreserved(p)
+	}
+	return p
+}
+
+// RuleOf returns the rule that a limit's pictures are drawn for: of a key in UTC with an anniversary on the last day of
+// January, if the limit has these per key.
+func RuleOf(p *runtime.Policy) runtime.Rule {
+	return newKey(p, &Story{}).rule
+}

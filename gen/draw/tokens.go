@@ -1,0 +1,319 @@
+package draw
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+)
+
+// laneHeight is the height of a row of marks.
+const laneHeight = 15
+
+// Tokens draws one run of a story, or two of the same story, the old version first: the tokens of the key over time, and
+// the requests below. The name is that of the limit.
+func Tokens(name string, s Story, runs ...Run) Picture {
+	d := tokensDrawing{story: s, runs: runs}
+	d.scale()
+	text := d.text()
+	lanes := 0
+	for _, run := range runs {
+		lanes += len(run.outcomes())
+	}
+	axisAt := bottom + 6 + lanes*laneHeight
+	if len(runs) > 1 {
+		axisAt += laneHeight * len(runs) // a heading for each
+	}
+	d.svg = begin(axisAt+20, name+": tokens over time", text)
+	d.axes(float64(axisAt))
+	d.curves()
+	d.marks()
+	return Picture{SVG: d.end(), Text: text, Table: d.table()}
+}
+
+type tokensDrawing struct {
+	*svg
+	story     Story
+	runs      []Run
+	low, high float64
+}
+
+// scale finds the range of the vertical axis.
+func (d *tokensDrawing) scale() {
+	for _, run := range d.runs {
+		for _, p := range run.Curve {
+			d.low, d.high = min(d.low, p.Tokens), max(d.high, p.Tokens)
+		}
+	}
+	if d.low == d.high {
+		d.high = d.low + 1
+	}
+}
+
+func (d *tokensDrawing) x(t time.Duration) float64 {
+	return left + float64(t)/float64(max(1, d.story.Length))*(right-left)
+}
+
+func (d *tokensDrawing) y(tokens float64) float64 {
+	return bottom - (tokens-d.low)/(d.high-d.low)*plotHeight
+}
+
+// axes draws the axes, the starts of windows and the names of the phases.
+func (d *tokensDrawing) axes(axisAt float64) {
+	var grid, edges strings.Builder
+	for _, v := range steps(d.low, d.high, 5) {
+		fmt.Fprintf(&grid, "M%d %sH%d", left, num(d.y(v)), right)
+		d.label("e", left-6, d.y(v)+4, amount(v))
+	}
+	for _, t := range timeSteps(d.story.Length, 6) {
+		if x := d.x(t); x <= right-8 {
+			d.label("m", x, axisAt+12, timeLabel(t))
+		}
+	}
+	d.path("grid", grid.String())
+	last := 0.0
+	for _, edge := range d.runs[len(d.runs)-1].Edges {
+		if x := d.x(edge); x-last >= 4 { // closer ones would be a gray area
+			fmt.Fprintf(&edges, "M%s %dV%s", num(x), top, num(axisAt))
+			last = x
+		}
+	}
+	d.path("edge", edges.String())
+	for _, p := range d.story.Phases {
+		if p.From == p.To { // beside the label before it
+			d.label("s", d.x(p.From), top-8, p.Name)
+			continue
+		}
+		d.label("m", (d.x(p.From)+d.x(p.To))/2, top-8, p.Name)
+	}
+}
+
+func (d *tokensDrawing) curves() {
+	for i, run := range d.runs {
+		class := "line"
+		if len(d.runs) > 1 && i == 0 {
+			class = "line old"
+		}
+		var places []at
+		for _, p := range run.Curve {
+			places = append(places, at{d.x(p.At), d.y(p.Tokens)})
+		}
+		if path := lines(places); path != "" {
+			if len(d.runs) == 1 {
+				zero := num(d.y(max(0, d.low)))
+				d.path("area", path+"V"+zero+"H"+num(places[0].x)+"Z")
+			}
+			d.path(class, path)
+		}
+	}
+}
+
+// outcomes returns the outcomes that requests of the run can have, in the order of their rows.
+func (r *Run) outcomes() []Outcome {
+	var list []Outcome
+	for o := range endOfOutcomes {
+		has := slices.ContainsFunc(r.Marks, func(m Mark) bool { return m.Outcome == o })
+		if has || o == Allowed || o == Denied {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// classOf are the classes of marks.
+var classOf = [endOfOutcomes]string{Allowed: "ok", Delayed: "late", Denied: "no", Shadowed: "shadow"}
+
+// marks draws a row for each outcome. Requests that are too close for a mark each share one, which is larger.
+func (d *tokensDrawing) marks() {
+	y := float64(bottom) + 6
+	for _, run := range d.runs {
+		if len(d.runs) > 1 {
+			d.label("name", left-6, y+11, run.Name)
+			y += laneHeight
+		}
+		for _, o := range run.outcomes() {
+			middle := y + laneHeight/2.0
+			d.label("e", left-6, middle+4, o.String())
+			groups := d.groups(&run, o)
+			for size, radius := range []float64{2.2, 3.2, 4.4} {
+				var path strings.Builder
+				for _, g := range groups {
+					if g.size == size {
+						path.WriteString(shape(o, g.x, middle, radius))
+					}
+				}
+				d.path(fmt.Sprintf("%s s%d", classOf[o], size), path.String())
+			}
+			y += laneHeight
+		}
+	}
+}
+
+// markGroup is a mark for some requests: of size 0 for one, 1 for up to five, and 2 for more.
+type markGroup struct {
+	x    float64
+	size int
+}
+
+// groups returns the marks of an outcome.
+func (d *tokensDrawing) groups(run *Run, o Outcome) (list []markGroup) {
+	const apart = 4.5
+	counts := []int{}
+	for _, m := range run.Marks {
+		if m.Outcome != o {
+			continue
+		}
+		x := d.x(m.At)
+		if n := len(list); n > 0 && x-list[n-1].x < apart {
+			counts[n-1]++
+			continue
+		}
+		list, counts = append(list, markGroup{x: x}), append(counts, 1)
+	}
+	for i, n := range counts {
+		switch {
+		case n > 5:
+			list[i].size = 2
+		case n > 1:
+			list[i].size = 1
+		}
+	}
+	return list
+}
+
+// shape returns the path of a mark: a dot, a clock, a cross or a diamond.
+func shape(o Outcome, x, y, r float64) string {
+	path := func(letters string, numbers ...float64) string {
+		var d strings.Builder
+		for _, letter := range letters {
+			d.WriteRune(letter)
+			for i := range map[rune]int{'M': 2, 'l': 2, 'm': 2, 'a': 7, 'h': 1, 'v': 1}[letter] {
+				if i > 0 && numbers[0] >= 0 {
+					d.WriteByte(' ')
+				}
+				d.WriteString(num(numbers[0]))
+				numbers = numbers[1:]
+			}
+		}
+		return d.String()
+	}
+	switch o {
+	case Denied:
+		r *= 0.85
+		return path("Mlml", x-r, y-r, 2*r, 2*r, 0, -2*r, -2*r, 2*r)
+	case Delayed:
+		return path("MaaMvMh", x-r, y, r, r, 0, 1, 0, 2*r, 0, r, r, 0, 1, 0, -2*r, 0, x, y, -r, x, y, r)
+	case Shadowed:
+		return path("Mlllz", x-r, y, r, -r, r, r, -r, r)
+	}
+	return path("Mh", x, y, 0)
+}
+
+// count returns how many requests of a run have each outcome, from one time to before another.
+func (r *Run) count(from, to time.Duration) (counts [endOfOutcomes]int) {
+	for _, m := range r.Marks {
+		if from <= m.At && m.At < to {
+			counts[m.Outcome]++
+		}
+	}
+	return counts
+}
+
+// text describes the runs.
+func (d *tokensDrawing) text() string {
+	var sentences []string
+	for _, run := range d.runs {
+		version := ""
+		if len(d.runs) > 1 {
+			version = strings.ToUpper(run.Name[:1]) + run.Name[1:] + " version: "
+		}
+		counts := run.count(0, math.MaxInt64)
+		var parts []string
+		for _, o := range run.outcomes() {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
+		}
+		sentence := fmt.Sprintf("%s%s in %s: %s.", version, words.Count(int64(len(run.Marks)), "request"),
+			words.Duration(roundTo(d.story.Length)), words.List(parts, "and"))
+		if n := len(run.Curve); n > 0 {
+			least, most := run.Curve[0].Tokens, run.Curve[0].Tokens
+			for _, p := range run.Curve {
+				least, most = min(least, p.Tokens), max(most, p.Tokens)
+			}
+			sentence += fmt.Sprintf(" The key has between %s and %s tokens.", tokens(least), tokens(most))
+		}
+		sentences = append(sentences, sentence)
+	}
+	return strings.Join(sentences, " ")
+}
+
+// roundTo rounds a duration to about three digits.
+func roundTo(t time.Duration) time.Duration {
+	for unit := time.Duration(1); ; unit *= 10 {
+		if t/unit < 10_000 {
+			return t.Round(unit)
+		}
+	}
+}
+
+// tableSteps is the most rows of a table of tokens.
+const tableSteps = 24
+
+// table has a row for each step of time: the tokens at its beginning, and the requests until the next one.
+func (d *tokensDrawing) table() Table {
+	t := Table{Head: []string{"time"}}
+	for _, run := range d.runs {
+		version := ""
+		if len(d.runs) > 1 {
+			version = run.Name + " "
+		}
+		if len(run.Curve) > 0 {
+			t.Head = append(t.Head, version+"tokens")
+		}
+		for _, o := range run.outcomes() {
+			t.Head = append(t.Head, version+o.String())
+		}
+	}
+	times := timeSteps(d.story.Length, tableSteps)
+	for i, from := range times {
+		to := d.story.Length + 1
+		if i+1 < len(times) {
+			to = times[i+1]
+		}
+		row := []string{timeLabel(from)}
+		for _, run := range d.runs {
+			if len(run.Curve) > 0 {
+				row = append(row, tokens(run.tokensAt(from)))
+			}
+			counts := run.count(from, to)
+			for _, o := range run.outcomes() {
+				row = append(row, words.Number(int64(counts[o])))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// tokensAt returns the tokens at a time, before its requests.
+func (r *Run) tokensAt(t time.Duration) float64 {
+	i, _ := slices.BinarySearchFunc(r.Curve, t, func(p Point, t time.Duration) int { return int(min(1, max(-1, p.At-t))) })
+	switch {
+	case i == len(r.Curve):
+		return r.Curve[i-1].Tokens
+	case i == 0 || r.Curve[i].At == t:
+		return r.Curve[i].Tokens
+	}
+	a, b := r.Curve[i-1], r.Curve[i]
+	return a.Tokens + (b.Tokens-a.Tokens)*float64(t-a.At)/float64(b.At-a.At)
+}
+
+// Symbol returns the mark of an outcome, for a legend.
+func Symbol(o Outcome) string {
+	s := new(svg)
+	s.WriteString(`<svg class="rl" aria-hidden="true" viewBox="0 0 12 12">`)
+	s.path(classOf[o]+" s1", shape(o, 6, 6, 3.2))
+	return s.end()
+}

@@ -1,0 +1,372 @@
+package page
+
+import (
+	"encoding/json"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// limit is a limit of the page, with the version it is compared with.
+type limit struct {
+	// old and new are the versions; one of them may be nil. Without a comparison, old is nil.
+	old, new *spec.Limit
+	// subject is the review of the change, nil if there is none.
+	subject *review.Subject
+	// renamed has the old names of plans by the new ones.
+	renamed map[string]string
+}
+
+// limits returns the limits in the order of the file, and then those that were removed.
+func (p *Page) limits() (list []limit) {
+	if p.Old == nil {
+		for _, l := range p.File.Limits {
+			list = append(list, limit{new: l})
+		}
+		return list
+	}
+	r, renamed := review.Of(p.Old, p.File), spec.PlanRenames(p.Old, p.File)
+	subjects := map[string]*review.Subject{}
+	for i := range r.Subjects {
+		if s := &r.Subjects[i]; s.Limit != "" {
+			subjects[s.Limit] = s
+		}
+	}
+	at := map[spec.Pos]*spec.Limit{}
+	for _, l := range p.Old.Limits {
+		at[l.Pos] = l
+	}
+	for _, l := range p.File.Limits {
+		s := subjects[l.Policy.Name]
+		of := limit{new: l, subject: s, renamed: renamed}
+		if s != nil {
+			of.old = at[s.Old]
+		}
+		list = append(list, of)
+	}
+	for i := range r.Subjects {
+		if s := &r.Subjects[i]; s.Limit != "" && s.New == (spec.Pos{}) {
+			list = append(list, limit{old: at[s.Old], subject: s, renamed: renamed})
+		}
+	}
+	return list
+}
+
+// limitView is a limit as the template reads it.
+type limitView struct {
+	ID, Name, Rule, Doc, Per string
+	Open                     bool
+	// Classes are those of the change, and Lines its description.
+	Classes []string
+	Lines   []string
+	// Words are the sentences about all plans, and Plans has one element for a limit without plans.
+	Words []string
+	Plans []planView
+	Tally string
+	// Play is the configuration of the playground, "" if there is none.
+	Play string
+}
+
+// planView is what a limit is for one plan.
+type planView struct {
+	Name     string
+	Words    []string
+	Facts    []fact
+	Drawings []drawing
+	Note     string
+}
+
+// fact is a number of a limit.
+type fact struct{ Name, Value string }
+
+// drawing is a figure with its data.
+type drawing struct {
+	Caption, Text string
+	SVG           template.HTML
+	Head          []string
+	Rows          [][]string
+}
+
+func (p *Page) limitView(l *limit, few bool) limitView {
+	shown := l.shown()
+	v := limitView{
+		ID: limitID(shown.Policy.Name), Name: shown.Policy.Name, Doc: printable.Flat(shown.Doc), Per: perKey(shown),
+		Rule: shown.Words()[0], Open: few,
+	}
+	if p.Old != nil {
+		v.Open = few && l.subject != nil
+	}
+	if s := l.subject; s != nil {
+		for _, class := range s.Classes() {
+			v.Classes = append(v.Classes, string(class))
+		}
+		v.Lines = s.Lines()
+	}
+	v.Words = sentences(shown)
+	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+		v.Plans = append(v.Plans, p.planView(pair, v.Name))
+	}
+	if p.Recording != nil {
+		v.Tally = p.Recording.tallyWords(v.Name)
+	}
+	v.Play = l.playConfig()
+	return v
+}
+
+// shown returns the version that the words are about.
+func (l *limit) shown() *spec.Limit {
+	if l.new != nil {
+		return l.new
+	}
+	return l.old
+}
+
+func perKey(l *spec.Limit) string {
+	if len(l.Key) == 0 {
+		return "All callers share one count."
+	}
+	var parts []string
+	for _, part := range l.Key {
+		parts = append(parts, part.Name+" ("+part.Type+")")
+	}
+	return "Counted for each " + spec.List(parts, "and") + "."
+}
+
+// sentences describe a limit, without those that are about one plan.
+func sentences(l *spec.Limit) []string {
+	if len(l.Plans) > 0 {
+		return l.SharedWords()
+	}
+	return append(slices.Clone(l.Words()), l.WorstCase())
+}
+
+// planView draws one plan of a limit, or the limit if it has no plans.
+func (p *Page) planView(pair spec.PlanPair, name string) planView {
+	v := planView{Name: pair.Plan}
+	l := pair.New
+	if l == nil {
+		l = pair.Old
+	}
+	if pair.Plan != "" {
+		v.Words = []string{planSentence(l)}
+		name += ", plan " + pair.Plan
+	}
+	policies := policiesOf(pair)
+	if !anyLimited(policies) {
+		return v
+	}
+	v.Facts = facts(pair.Old, pair.New)
+	if picture, ok := p.tokensPicture(name, policies); ok {
+		v.Drawings = append(v.Drawings, drawingOf(p.tokensCaption(policies), picture))
+	} else {
+		v.Note = "The recording has no requests of this limit."
+	}
+	if picture, ok := draw.Envelope(name, policies...); ok {
+		caption := "The most in any interval"
+		if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
+			caption += ", without reservations, which have no bound"
+		}
+		if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.Mode != runtime.ModeEnforce }) {
+			caption += ", if it were enforced"
+		}
+		v.Drawings = append(v.Drawings, drawingOf(caption, picture))
+	}
+	return v
+}
+
+// planSentence is the rule of one plan.
+func planSentence(of *spec.Limit) string {
+	return strings.Join(append(slices.Clone(of.Words()), of.WorstCase()), " ")
+}
+
+// tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
+func (p *Page) tokensPicture(name string, policies []*runtime.Policy) (draw.Picture, bool) {
+	names := []string{""}
+	if len(policies) == 2 {
+		names = []string{"old", "new"}
+	}
+	if p.Recording != nil {
+		return p.Recording.picture(name, policies, names)
+	}
+	story := draw.StandardStory(newest(policies))
+	var runs []draw.Run
+	for i, policy := range policies {
+		runs = append(runs, draw.Replay(names[i], policy, story))
+	}
+	return draw.Tokens(name, story, runs...), true
+}
+
+func (p *Page) tokensCaption(policies []*runtime.Policy) string {
+	if p.Recording != nil {
+		return "Tokens of the busiest key over time, and its requests"
+	}
+	return "Tokens over time, and requests of " + tokenCount(draw.StandardStory(newest(policies)).Requests[0].Count) + " each"
+}
+
+// newest returns the last policy that is not unlimited.
+func newest(policies []*runtime.Policy) *runtime.Policy {
+	if last := policies[len(policies)-1]; last.Mode != runtime.ModeUnlimited {
+		return last
+	}
+	return policies[0]
+}
+
+func tokenCount(n int64) string {
+	if n == 1 {
+		return "1 token"
+	}
+	return spec.Grouped(n) + " tokens"
+}
+
+func drawingOf(caption string, p draw.Picture) drawing {
+	return drawing{Caption: caption, Text: p.Text, SVG: template.HTML(p.SVG), Head: p.Table.Head, Rows: p.Table.Rows}
+}
+
+// facts are the numbers of a limit, and of the version before it.
+func facts(old, new *spec.Limit) (list []fact) {
+	add := func(name string, value func(*runtime.Policy) string) {
+		is := ""
+		for _, l := range []*spec.Limit{old, new} {
+			if l == nil {
+				continue
+			}
+			text := "unlimited"
+			if l.Policy.Mode != runtime.ModeUnlimited {
+				text = value(&l.Policy)
+			}
+			switch {
+			case is == "" || is == text:
+				is = text
+			default:
+				is += " → " + text
+			}
+		}
+		if strings.Trim(is, "– →") != "" {
+			list = append(list, fact{name, is})
+		}
+	}
+	newest := new
+	if newest == nil || newest.Policy.Mode == runtime.ModeUnlimited {
+		newest = old
+	}
+	if newest == nil {
+		newest = new
+	}
+	period := spec.Interval(&newest.Policy)
+	within := func(t time.Duration) func(*runtime.Policy) string {
+		return func(p *runtime.Policy) string { return tokensOrNone(spec.Within(p, t)) }
+	}
+	add("at once", within(0))
+	add("in any "+spec.PeriodInWords(period), within(period))
+	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(review.NextAfter(p)) })
+	add("full after", func(p *runtime.Policy) string { return lengthOrNone(review.FullAfter(p)) })
+	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(review.LongestDelay(p)) })
+	return list
+}
+
+func tokensOrNone(n int64) string {
+	if n == math.MaxInt64 {
+		return "no bound"
+	}
+	return spec.Grouped(n)
+}
+
+func lengthOrNone(d time.Duration) string {
+	switch d {
+	case 0:
+		return "–"
+	case math.MaxInt64:
+		return "no bound"
+	}
+	return review.Length(d)
+}
+
+// playground is the configuration of a playground, as playground.js reads it.
+type playground struct {
+	Plans []playPlan `json:"plans"`
+	// Per is the period in words.
+	Per string `json:"per"`
+	// All says that the sliders change all lanes, and not only the last one.
+	All bool `json:"all,omitempty"`
+}
+
+type playPlan struct {
+	Name  string     `json:"name,omitempty"`
+	Lanes []playLane `json:"lanes"`
+}
+
+type playLane struct {
+	Name string `json:"name,omitempty"`
+	Mode string `json:"mode,omitempty"`
+	Rule jsRule `json:"rule"`
+}
+
+// playConfig returns the configuration of the limit's playground: all plans that are limited, old and new.
+func (l *limit) playConfig() string {
+	shown := l.shown()
+	p := playground{Per: spec.PeriodOf(&shown.Policy)}
+	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+		plan := playPlan{Name: pair.Plan}
+		for i, version := range []*spec.Limit{pair.Old, pair.New} {
+			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {
+				continue
+			}
+			lane := playLane{Rule: laneRule(&version.Policy)}
+			if pair.Old != nil && pair.New != nil {
+				lane.Name = []string{"old", "new"}[i]
+			}
+			if version.Policy.Mode != runtime.ModeEnforce {
+				lane.Mode = version.Policy.Mode.String()
+			}
+			plan.Lanes = append(plan.Lanes, lane)
+		}
+		if len(plan.Lanes) > 0 {
+			p.Plans = append(p.Plans, plan)
+		}
+	}
+	if len(p.Plans) == 0 {
+		return ""
+	}
+	return encode(p)
+}
+
+// laneRule returns the rule of a policy for a playground, from the instant from which it is drawn.
+func laneRule(p *runtime.Policy) jsRule {
+	rule := draw.RuleOf(p)
+	return ruleFor(p, &rule, draw.Origin(p, &rule), calendarWindows)
+}
+
+// comparisonConfig is the playground of all kinds side by side.
+func comparisonConfig() string {
+	const rate, period = 6, 10 * time.Second
+	lane := func(name string, p runtime.Policy) playLane {
+		p.Name, p.Rate, p.Capacity, p.Period = "limit", rate, rate, period
+		if p.Kind.Windowed() && !p.Precise {
+			p.Start = runtime.StartOffset(0)
+		}
+		rule := p.Rule("")
+		return playLane{Name: name, Rule: ruleFor(&p, &rule, 0, 0)}
+	}
+	return encode(playground{Per: "10 seconds", All: true, Plans: []playPlan{{Lanes: []playLane{
+		lane("Token bucket", runtime.Policy{Kind: runtime.TokenBucket}),
+		lane("Fixed window", runtime.Policy{Kind: runtime.FixedWindow}),
+		lane("Sliding window, estimated from two windows", runtime.Policy{Kind: runtime.SlidingWindow}),
+		lane("Sliding window, precise", runtime.Policy{Kind: runtime.SlidingWindow, Precise: true}),
+	}}}})
+}
+
+func encode(p playground) string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic("page: a playground cannot be encoded: " + err.Error())
+	}
+	return string(text)
+}

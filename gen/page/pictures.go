@@ -1,0 +1,59 @@
+package page
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// PictureFile is a drawing as a file of its own.
+type PictureFile struct {
+	// Name is the name of the file without extension: "sendMessage-tokens".
+	Name string
+	SVG  []byte
+}
+
+// Pictures returns the drawings of the page: for each limit, and each of its plans, the tokens over time and the envelope.
+// Each has the colors of the viewer's system.
+func (p *Page) Pictures() (list []PictureFile) {
+	limits := p.limits()
+	for i := range limits {
+		l := &limits[i]
+		for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+			file, title := l.shown().Policy.Name, l.shown().Policy.Name
+			if pair.Plan != "" {
+				file, title = file+"-"+pair.Plan, title+", plan "+pair.Plan
+			}
+			policies := policiesOf(pair)
+			if !anyLimited(policies) {
+				continue
+			}
+			if picture, ok := p.tokensPicture(title, policies); ok {
+				list = append(list, PictureFile{file + "-tokens", picture.Standalone()})
+			}
+			if picture, ok := draw.Envelope(title, policies...); ok {
+				list = append(list, PictureFile{file + "-envelope", picture.Standalone()})
+			}
+		}
+	}
+	return list
+}
+
+// policiesOf returns the policies of a pair, the old one first.
+func policiesOf(pair spec.PlanPair) (list []*runtime.Policy) {
+	for _, version := range []*spec.Limit{pair.Old, pair.New} {
+		if version != nil {
+			list = append(list, &version.Policy)
+		}
+	}
+	return list
+}
+
+func anyLimited(policies []*runtime.Policy) bool {
+	for _, p := range policies {
+		if p.Mode != runtime.ModeUnlimited {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,316 @@
+// The playgrounds of the page: requests on one or more limits at once, in time that can be paused.
+const SVG = "http://www.w3.org/2000/svg";
+const MODES = { off: "This limit is off: below, it is shown as if it was enforced.", block: "This limit blocks everything: below, it is shown as if it was enforced." };
+
+// make creates an element of HTML, or of SVG if the tag begins with "svg:".
+function make(tag, attributes, ...children) {
+  const element = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const grouped = n => Math.round(n).toLocaleString("en-US");
+
+// inWords writes a duration with two units at most: "1m 30s".
+function inWords(ns) {
+  if (!(ns < 2 ** 62)) return "forever";
+  const units = [["d", 864e11], ["h", 36e11], ["m", 6e10], ["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
+  const i = units.findIndex(([, size]) => ns >= size);
+  if (i < 0) return "0s";
+  const [name, size] = units[i], whole = Math.floor(ns / size), next = units[i + 1];
+  if (!next || whole >= 20) return whole + name;
+  const rest = Math.floor((ns - whole * size) / next[1]);
+  return rest > 0 ? whole + name + " " + rest + next[0] : whole + name;
+}
+
+// roundStep returns a step of a slider for numbers of this size.
+const roundStep = n => n <= 40 ? 1 : 10 ** (Math.floor(Math.log10(n)) - 1);
+
+// span is the number of tokens between a full key and one that denies everything.
+const span = rule => rule.capacity + Math.min(rule.debt || 0, 2 * Math.max(rule.capacity, rule.rate));
+
+// unit is the natural time of a rule, in nanoseconds: that in which a key fills up.
+function unit(rule) {
+  const fill = span(rule) / rule.rate * rule.period;
+  return rule.kind === "token bucket" ? fill : Math.max(fill, rule.period);
+}
+
+const SECONDS_PER_UNIT = 8; // of real time, at speed 1
+const UNITS_SHOWN = 2.5;
+const W = 480, L = 66, R = 470, T = 8, B = 100;
+const OUTCOMES = [["allowed", "ok", B + 14], ["delayed", "late", B + 28], ["denied", "no", B + 42]];
+
+// Lane is one limit of a playground: its rule, the state of its key, and what has happened in the time shown.
+class Lane {
+  constructor(config) {
+    this.config = config;
+    this.use(config.rule);
+    this.curve = make("svg:path", { class: "line" });
+    this.edges = make("svg:path", { class: "edge" });
+    this.grid = make("svg:path", { class: "grid" });
+    this.high = make("svg:text", { class: "e", x: L - 6 });
+    this.low = make("svg:text", { class: "e", x: L - 6 });
+    this.marks = OUTCOMES.map(([, style]) => make("svg:path", { class: style + " s1" }));
+    this.labels = OUTCOMES.map(([name, , y]) => make("svg:text", { class: "e", x: L - 6, y: y + 4 }, name));
+    this.status = make("p", { class: "status" });
+    this.svg = make("svg:svg", { class: "rl", role: "img", viewBox: `0 0 ${W} ${B + 54}`, "aria-label": (config.name ? config.name + ": " : "") + "tokens over time, and requests below; the text after it has the numbers" },
+      this.grid, this.edges, this.curve, this.high, this.low, ...this.labels, ...this.marks);
+    this.element = make("div", { class: "lane" }, ...(config.name ? [make("h4", {}, config.name)] : []),
+      ...(MODES[config.mode] ? [make("p", {}, MODES[config.mode])] : []), this.svg, this.status);
+    this.clear();
+  }
+
+  use(rule) { this.rule = new Rule(rule); this.numbers = rule; }
+
+  clear() {
+    this.state = {};
+    this.points = [];
+    this.events = [];
+    this.counts = [0, 0, 0];
+    this.last = null;
+  }
+
+  // hit sends a request, and returns the decision.
+  hit(now, count, reserve) {
+    this.sample(now);
+    const shadow = this.config.mode === "shadow";
+    const [state, d] = this.rule.step(this.state, now, { op: "take", count, reserve: reserve && this.rule.debt > 0 });
+    this.state = state;
+    this.sample(now);
+    const outcome = !d.allowed ? 2 : d.delay > 0 ? 1 : 0;
+    this.events.push({ at: now, outcome });
+    this.counts[outcome]++;
+    this.last = d;
+    if (shadow && outcome) d.shadowed = true;
+    return d;
+  }
+
+  sample(now) {
+    const d = this.rule.step(this.state, now, { op: "peek" })[1];
+    this.points.push({ at: now, value: d.value });
+    return d;
+  }
+
+  // advance adds the tokens up to now to the curve, with the jump at each start of a window.
+  advance(from, now) {
+    if (this.rule.algorithm.windowed && !this.rule.precise && !this.rule.firstUse) {
+      let edge = this.rule.windowEnd(from);
+      for (let n = 0; edge <= now && n < 50; n++, edge = this.rule.windowEnd(edge)) {
+        this.sample(edge - 1);
+        this.sample(edge);
+      }
+    }
+    this.sample(now);
+  }
+
+  draw(now, view) {
+    const from = now - view;
+    while (this.points.length > 2 && this.points[1].at < from) this.points.shift();
+    while (this.events.length && this.events[0].at < from) this.events.shift();
+    const x = at => Math.max(L, L + (at - from) / view * (R - L)).toFixed(1);
+    const most = Math.max(this.rule.capacity, 1), least = Math.min(0, ...this.points.map(p => p.value));
+    const height = v => B - (Math.max(v, least) - least) / (most - least) * (B - T);
+    const y = v => height(v).toFixed(1);
+    this.curve.setAttribute("d", this.points.map((p, i) => (i ? "L" : "M") + x(p.at) + " " + y(p.value)).join(""));
+    this.grid.setAttribute("d", `M${L} ${y(most)}H${R}M${L} ${y(0)}H${R}`);
+    this.high.textContent = grouped(most);
+    this.high.setAttribute("y", height(most) + 4);
+    this.low.textContent = "0";
+    this.low.setAttribute("y", height(0) + 4);
+    this.edges.setAttribute("d", this.windowStarts(from, now).map(at => `M${x(at)} ${T}V${B + 50}`).join(""));
+    for (const [i, [, , laneY]] of OUTCOMES.entries()) {
+      const shape = [(px, py) => `M${px} ${py}h0`, (px, py) => `M${px - 3} ${py}a3 3 0 1 0 6 0a3 3 0 1 0-6 0M${px} ${py}v-3M${px} ${py}h3`,
+        (px, py) => `M${px - 3} ${py - 3}l6 6m0-6l-6 6`][i];
+      this.marks[i].setAttribute("d", this.events.filter(e => e.outcome === i).map(e => shape(+x(e.at), laneY)).join(""));
+      const hidden = i === 1 && !(this.rule.debt > 0);
+      this.labels[i].style.display = hidden ? "none" : "";
+    }
+  }
+
+  windowStarts(from, now) {
+    const list = [];
+    if (!this.rule.algorithm.windowed || this.rule.precise || this.rule.firstUse) return list;
+    for (let at = this.rule.windowEnd(from); at <= now && list.length < 60; at = this.rule.windowEnd(at)) list.push(at);
+    return list;
+  }
+
+  describe(now) {
+    const d = this.rule.step(this.state, now, { op: "peek" })[1];
+    const [allowed, delayed, denied] = this.counts;
+    let text = `${grouped(d.remaining)} of ${grouped(this.rule.capacity)} tokens left`;
+    if (d.value <= -1) text += `, ${grouped(-d.value)} reserved ahead`;
+    text += `. Allowed ${grouped(allowed)}`;
+    if (this.rule.debt > 0) text += `, delayed ${grouped(delayed)}`;
+    text += `, denied ${grouped(denied)}.`;
+    text += d.fullAfter > 0 ? ` Full in ${inWords(d.fullAfter)}.` : " Full.";
+    this.status.textContent = text;
+  }
+}
+
+// outcomeInWords describes a decision on a hit.
+function outcomeInWords(d) {
+  if (d.error) return "denied, " + d.error;
+  if (d.shadowed) return "allowed in shadow mode, would be " + (d.allowed ? "delayed" : "denied");
+  if (!d.allowed) return "denied, retry after " + inWords(d.retryAfter);
+  return d.delay > 0 ? "reserved, use after " + inWords(d.delay) : "allowed, " + grouped(d.remaining) + " left";
+}
+
+// Playground fills an element with a playground of {plans: [{name, lanes: [{name, mode, rule}]}], per}. per is the period in
+// words.
+class Playground {
+  constructor(element, config) {
+    this.config = config;
+    this.plan = config.plans[0];
+    this.lanes = this.plan.lanes.map(lane => new Lane(lane));
+    this.edited = this.lanes[this.lanes.length - 1].numbers;
+    this.live = make("p", { class: "live", role: "status" });
+    this.controls = make("div", { class: "sliders" });
+    this.pause = make("button", { type: "button", onclick: () => this.run(!this.running) });
+    element.append(make("div", { class: "buttons" },
+      make("button", { type: "button", class: "hit", onclick: () => this.hit(1) }, "Hit"),
+      make("button", { type: "button", onclick: () => this.hit(10) }, "Hit 10 times"), this.pause,
+      make("button", { type: "button", onclick: () => this.forward() }, "Step forward"),
+      make("button", { type: "button", onclick: () => this.restart() }, "Start over")), this.live,
+      make("div", { class: "lanes" }, ...this.lanes.map(lane => lane.element)), this.controls);
+    this.settings = { stream: 1.5, count: 1, speed: 1, reserve: this.edited.debt > 0 };
+    this.buildControls();
+    this.restart();
+    this.run(!matchMedia("(prefers-reduced-motion: reduce)").matches);
+  }
+
+  get view() { return UNITS_SHOWN * Math.max(...this.lanes.map(lane => unit(lane.numbers))); }
+
+  buildControls() {
+    const rule = this.edited;
+    this.controls.replaceChildren();
+    if (this.config.plans.length > 1) {
+      const select = make("select", { onchange: () => this.usePlan(this.config.plans[select.selectedIndex]) },
+        ...this.config.plans.map(plan => make("option", { selected: plan === this.plan }, plan.name)));
+      this.controls.append(make("label", {}, make("span", {}, "Plan"), select));
+    }
+    this.settings.count = Math.max(1, Math.round(span(rule) / 12));
+    const edit = change => { for (const lane of this.lanes) if (this.config.all || lane === this.lanes[this.lanes.length - 1]) this.edit(lane, change); };
+    const top = n => Math.max(10, 4 * n);
+    this.slider("Rate", rule.rate, 1, top(rule.rate), n => `${grouped(n)} per ${this.config.per}`, n => edit({ rate: n }));
+    if (this.lanes.some(lane => lane.rule.kind !== "sliding window")) {
+      this.slider("Capacity", rule.capacity, rule.debt > 0 ? 0 : 1, top(Math.max(rule.capacity, rule.rate)), grouped, n => edit({ capacity: n }));
+    }
+    if (rule.debt > 0 && rule.debt < MAX_TOKENS) this.slider("Reserved ahead", rule.debt, 1, top(rule.debt), n => "at most " + grouped(n), n => edit({ debt: n }));
+    this.slider("Stream", this.settings.stream, 0, 4, n => n ? `${n} × the rate` : "off", n => { this.settings.stream = n; }, 0.25);
+    this.slider("Tokens per request", this.settings.count, 1, Math.max(5, Math.ceil(span(rule) / 2)), grouped, n => { this.settings.count = n; });
+    this.slider("Speed", this.settings.speed, 0.25, 4, n => `${n}×`, n => { this.settings.speed = n; }, 0.25);
+    if (rule.debt > 0) {
+      const box = make("input", { type: "checkbox", checked: this.settings.reserve, onchange: () => { this.settings.reserve = box.checked; } });
+      this.controls.append(make("label", { class: "check" }, box, make("span", {}, "Requests reserve")));
+    }
+  }
+
+  slider(name, value, min, max, words, set, step) {
+    const output = make("output", {}, words(value));
+    const input = make("input", { type: "range", min, max, step: step || roundStep(max / 4), value, "aria-valuetext": words(value), oninput: () => {
+      const n = Math.max(min, +input.value);
+      output.textContent = words(n);
+      input.setAttribute("aria-valuetext", words(n));
+      set(n);
+      this.draw();
+    } });
+    // A range with a step from min would not have the value of the file.
+    if (!step) { input.min = Math.min(min, +input.step); input.value = value; if (+input.value !== value) { input.step = 1; input.value = value; } }
+    this.controls.append(make("label", {}, make("span", {}, name), input, output));
+  }
+
+  // edit changes numbers of a rule. As in the store, what was used stays used.
+  edit(lane, change) {
+    const numbers = { ...lane.numbers, ...change };
+    if (numbers.kind === "sliding window") numbers.capacity = numbers.rate;
+    lane.use(numbers);
+  }
+
+  usePlan(plan) {
+    this.plan = plan;
+    for (const [i, lane] of this.lanes.entries()) lane.use(plan.lanes[Math.min(i, plan.lanes.length - 1)].rule);
+    this.edited = this.lanes[this.lanes.length - 1].numbers;
+    this.buildControls();
+    this.draw();
+  }
+
+  hit(times) {
+    let said = [];
+    for (let i = 0; i < times; i++) {
+      said = this.lanes.map(lane => [lane.config.name, outcomeInWords(lane.hit(this.now, this.settings.count, this.settings.reserve))]);
+    }
+    const last = times > 1 ? "last hit" : "hit";
+    this.live.textContent = said.map(([name, words]) => `${name || last}: ${words}`).join("; ");
+    this.draw();
+  }
+
+  run(on) {
+    this.running = on;
+    this.pause.textContent = on ? "Pause" : "Run";
+    if (on) this.schedule();
+    this.draw();
+  }
+
+  schedule() {
+    if (this.frame) return;
+    let before = performance.now();
+    const frame = now => {
+      this.frame = 0;
+      if (!this.running || !this.pause.isConnected || this.pause.offsetParent === null) { this.frame = 0; this.sleeping = this.running; return; }
+      // A page in the background has no frames: time does not pass.
+      this.pass(Math.min(100, now - before) / 1000 / SECONDS_PER_UNIT * this.settings.speed * this.view / UNITS_SHOWN);
+      before = now;
+      this.draw();
+      this.frame = requestAnimationFrame(frame);
+    };
+    this.frame = requestAnimationFrame(frame);
+  }
+
+  // wake goes on after the playground was hidden.
+  wake() { if (this.running) this.schedule(); }
+
+  forward() {
+    this.pass(unit(this.edited) / 10);
+    this.draw();
+  }
+
+  // pass lets time pass, with the requests of the stream.
+  pass(ns) {
+    const end = Math.floor(this.now + ns), rule = this.edited.rate ? this.lanes[this.lanes.length - 1].numbers : this.edited;
+    const interval = this.settings.count * rule.period / (rule.rate * this.settings.stream);
+    for (let sent = 0; this.settings.stream > 0 && this.streamed + interval <= end && sent < 200; sent++) {
+      const at = Math.max(this.now, Math.floor(this.streamed + interval));
+      for (const lane of this.lanes) {
+        lane.advance(this.now, at);
+        lane.hit(at, this.settings.count, this.settings.reserve);
+      }
+      this.streamed += interval;
+      this.now = at;
+    }
+    if (!(this.settings.stream > 0) || this.streamed + interval <= end) this.streamed = end;
+    for (const lane of this.lanes) lane.advance(this.now, end);
+    this.now = end;
+  }
+
+  restart() {
+    this.now = 0;
+    this.streamed = 0;
+    this.live.textContent = "";
+    for (const lane of this.lanes) {
+      lane.clear();
+      lane.sample(0);
+    }
+    this.draw();
+  }
+
+  draw() {
+    for (const lane of this.lanes) {
+      lane.draw(this.now, this.view);
+      lane.describe(this.now);
+    }
+  }
+}

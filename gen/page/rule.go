@@ -1,0 +1,45 @@
+package page
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// jsRule is a rule as step.js reads it. Instants are in nanoseconds since a base.
+type jsRule struct {
+	Kind     string `json:"kind"`
+	Precise  bool   `json:"precise,omitempty"`
+	Rate     int64  `json:"rate"`
+	Capacity int64  `json:"capacity"`
+	Debt     int64  `json:"debt,omitempty"`
+	Period   int64  `json:"period"`
+	Phase    int64  `json:"phase,omitempty"`
+	FirstUse bool   `json:"firstUse,omitempty"`
+	// Starts has the starts of the windows of a calendar, the first at or before the base.
+	Starts []int64 `json:"starts,omitempty"`
+}
+
+// calendarWindows is how many windows of a calendar a page has. Later ones have the mean length.
+const calendarWindows = 24
+
+// ruleFor returns a rule of a policy relative to a base, in nanoseconds since 1970 UTC, with so many windows of a calendar.
+func ruleFor(p *runtime.Policy, rule *runtime.Rule, base int64, windows int) jsRule {
+	js := jsRule{
+		Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Capacity: p.Capacity, Debt: p.MaxReserved,
+		Period: int64(p.Period), FirstUse: p.Start.FirstUse(),
+	}
+	switch {
+	case p.Calendar.Unit != 0:
+		// The last start at or before the base: two windows earlier, one has begun.
+		at := base - 2*int64(p.Period)
+		for next := rule.WindowEnd(at); next <= base; next = rule.WindowEnd(at) {
+			at = next
+		}
+		for range windows {
+			js.Starts = append(js.Starts, at-base)
+			at = rule.WindowEnd(at)
+		}
+	case p.Kind.Windowed() && !p.Precise && !js.FirstUse:
+		js.Phase = (rule.WindowEnd(base) - base) % js.Period
+	}
+	return js
+}
