@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -210,11 +211,11 @@ type Sweeper interface {
 // SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval, so
 // that processes that were started together do not sweep together. It is for a goroutine of its own:
 //
-//	go runtime.SweepEvery(ctx, store, time.Hour, report, limits.Policies()...)
+//	go runtime.SweepEvery(ctx, store, time.Hour, nil, limits.Policies()...)
 //
 // After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. If report is nil,
-// the first error ends the loop. The error is that one, the cause of ctx, or at once [ErrInvalidPolicy] or about an
-// interval that is not positive.
+// errors are logged with [log/slog]. The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about
+// an interval that is not positive.
 func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
 	if interval <= 0 {
 		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
@@ -223,6 +224,9 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		if err := p.Validate(); err != nil {
 			return err
 		}
+	}
+	if report == nil {
+		report = logSweepError
 	}
 	timer := time.NewTimer(rand.N(interval))
 	defer timer.Stop()
@@ -234,16 +238,18 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		}
 		begin := time.Now()
 		deleted, err := store.Sweep(ctx, policies...)
-		switch {
-		case err != nil && ctx.Err() != nil:
+		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
-		case report != nil:
-			report(deleted, err)
-		case err != nil:
-			return err
 		}
+		report(deleted, err)
 		// From the beginning of this sweep, so that a slow one does not shift the next.
 		timer.Reset(interval - time.Since(begin))
+	}
+}
+
+func logSweepError(_ int, err error) {
+	if err != nil {
+		slog.Error("the counts of limits that are not used were not deleted", "error", err)
 	}
 }
 
