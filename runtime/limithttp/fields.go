@@ -140,6 +140,10 @@ func windowReset(d *runtime.Decision, remain int64) int64 {
 	if remain == 0 {
 		more = max(0, math.Ceil((1-d.Value)/float64(p.Rate))-1)
 	}
+	if more > 0 && p.Calendar.Unit > 0 {
+		// The lengths of its windows differ. Then the key is full, which may be a window later than necessary.
+		return seconds(d.FullAfter)
+	}
 	return seconds(saturated(float64(d.ResetAfter) + more*float64(p.Period)))
 }
 

@@ -6,29 +6,32 @@ import (
 )
 
 // forwardedFor returns the parameter for of each element of a line of the field Forwarded (RFC 7239), from left to right.
-// It is "" for an element without one. A value need not be quoted, as many proxies write IPv6 addresses without quotes.
+// It is "" for an element without one, or with a parameter twice. A value need not be quoted, as many proxies write IPv6 addresses without quotes.
 //
 // A client can write the beginning of a line, but cannot hide what a proxy has added behind an open quote: the quote that
 // closes it is then one that the proxy has opened, and what follows it is an error.
 func forwardedFor(line string) ([]string, error) {
 	var nodes []string
-	element := map[string]string{}
+	element, twice := map[string]string{}, false
 	for rest := line; ; {
 		name, value, after, err := forwardedPair(rest)
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := element[name]; twice {
-			return nil, errForwarded
-		}
+		_, again := element[name]
+		twice = twice || again
 		element[name] = value
 		switch rest = trim(after); {
 		case rest == "" || rest[0] == ',':
+			if twice {
+				element["for"] = ""
+			}
 			nodes = append(nodes, element["for"])
 			if rest == "" {
 				return nodes, nil
 			}
 			clear(element)
+			twice = false
 		case rest[0] != ';':
 			return nil, errForwarded
 		}

@@ -1,0 +1,146 @@
+package limithttp_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+)
+
+// addressCase is a line of testdata/addresses.jsonl. The cases are from the tests of realclientip-go and chi, translated to a
+// ClientIP, and some of our own. Where Want differs from the result that they published, Because says why.
+type addressCase struct {
+	From      string
+	Direct    bool
+	Header    string
+	Proxies   []netip.Prefix
+	Peer      string
+	Lines     []string
+	Want      string
+	Published *string
+	Because   string
+}
+
+func TestAddresses(t *testing.T) {
+	file, err := os.Open("testdata/addresses.jsonl")
+	require.NoError(t, err)
+	defer file.Close()
+	published, differ := 0, 0
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var c addressCase
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		header := c.Header
+		if c.Direct {
+			header = "X-Forwarded-For"
+		}
+		r := &http.Request{RemoteAddr: c.Peer, Header: http.Header{}}
+		for _, line := range c.Lines {
+			r.Header.Add(header, line)
+		}
+		got, err := limithttp.ClientIP{Direct: c.Direct, Header: c.Header, Proxies: c.Proxies}.Of(r)
+		if c.Want == "" {
+			assert.ErrorIs(t, err, limithttp.ErrNoClientIP, c.From)
+			assert.False(t, got.IsValid(), c.From)
+		} else if assert.NoError(t, err, c.From) {
+			assert.Equal(t, c.Want, got.String(), c.From)
+		}
+		if !strings.HasPrefix(c.From, "ours: ") {
+			published++
+		}
+		if c.Published != nil {
+			differ++
+			assert.NotEqual(t, *c.Published, c.Want, c.From)
+			assert.NotEmpty(t, c.Because, c.From)
+		}
+	}
+	t.Logf("%d published cases, of which %d have another result for a reason", published, differ)
+	require.GreaterOrEqual(t, published, 150)
+}
+
+func TestLongHeaders(t *testing.T) {
+	c := limithttp.ClientIP{Header: "X-Forwarded-For", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	of := func(lines ...string) (netip.Addr, error) {
+		return c.Of(&http.Request{RemoteAddr: "10.0.0.1:80", Header: http.Header{http.CanonicalHeaderKey(c.Header): lines}})
+	}
+	a, err := of("1.1.1.1" + strings.Repeat(", 10.1.2.3", 10_000))
+	require.NoError(t, err)
+	require.Equal(t, "1.1.1.1", a.String())
+	_, err = of(strings.Repeat("10.1.2.3,", 9_999) + "10.1.2.3")
+	require.ErrorIs(t, err, limithttp.ErrNoClientIP)
+	a, err = of(strings.Repeat("6.6.6.6, ", 10_000) + "192.0.2.1")
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.1", a.String())
+
+	c.Header = "Forwarded"
+	a, err = of("for=1.1.1.1" + strings.Repeat(`, for="10.1.2.3:80"`, 10_000))
+	require.NoError(t, err)
+	require.Equal(t, "1.1.1.1", a.String())
+}
+
+// The keys of addresses as express-rate-limit's tests have them, with /56, and in NAT64 the address of the client.
+func TestAddressesAsKeys(t *testing.T) {
+	for _, row := range []struct {
+		addr string
+		bits int
+		want string
+	}{
+		{"1.2.3.4", 56, "1.2.3.4"},
+		{"1.2.3.4", 16, "1.2.3.4"},
+		{"::ffff:1.2.3.4", 56, "1.2.3.4"},
+		{"::ffff:1.2.3.4", 16, "1.2.3.4"},
+		{"::ffff:102:304", 56, "1.2.3.4"},
+		{"::ffff:102:304", 16, "1.2.3.4"},
+		{"::ffff:102:304", 128, "1.2.3.4"},
+		{"2001:db8:1234:5678::1.2.3.4", 56, "2001:db8:1234:5600::/56"},
+		{"2001:db8:1234:5678::102:304", 56, "2001:db8:1234:5600::/56"},
+		{"64:ff9b::1.2.3.4", 56, "1.2.3.4"}, // theirs: 64:ff9b::/56, which all clients behind the translator share
+		{"::1", 56, "::/56"},
+		{"0123:4567:89ab:cdef:0123:4567:89ab:cdef", 56, "123:4567:89ab:cd00::/56"},
+		{"0123:4567:89ab:cdef:0123:4567:89ab:cdef", 63, "123:4567:89ab:cdee::/63"},
+		{"0123:4567:89ab:cdef:0123:4567:89ab:cdef", 128, "123:4567:89ab:cdef:123:4567:89ab:cdef"},
+		{"123:ABC::89", 56, "123:abc::/56"},
+		{"2001:db8::1%eth0", 64, "2001:db8::/64"},
+		{"fe80::1%eth0", 64, "fe80::/64"},
+	} {
+		c := limithttp.ClientIP{Header: "X-Real-IP", Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+		a, err := c.Of(&http.Request{RemoteAddr: "127.0.0.1:80", Header: http.Header{"X-Real-Ip": {row.addr}}})
+		require.NoError(t, err)
+		require.Equal(t, row.want, runtime.KeyOf(runtime.AddrPrefix(a, row.bits)).String(), row.addr)
+	}
+}
+
+// FuzzClientIP: what a client writes to the left of a proxy's entry changes nothing, unless it breaks the syntax.
+func FuzzClientIP(f *testing.F) {
+	for _, left := range []string{"1.1.1.1", `for=1.1.1.1;ext="`, `for="`, ",", `"\`, "for=unknown;x=", `for="[::1]`} {
+		f.Add(left, "[2001:db8::1]:80")
+		f.Add(left, "192.0.2.1")
+	}
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	f.Fuzz(func(t *testing.T, left, node string) {
+		want, err := limithttp.ClientIP{Direct: true}.Of(&http.Request{RemoteAddr: node})
+		if err != nil || want == netip.MustParseAddr("127.0.0.1") {
+			t.Skip()
+		}
+		for header, added := range map[string]string{"X-Forwarded-For": node, "Forwarded": `for="` + node + `";proto=https`} {
+			c := limithttp.ClientIP{Header: header, Proxies: proxies}
+			got, err := c.Of(&http.Request{RemoteAddr: "127.0.0.1:1", Header: http.Header{header: {left + ", " + added}}})
+			if err == nil {
+				require.Equal(t, want, got, "%s after %q", added, left)
+			} else {
+				require.Equal(t, "Forwarded", header)
+			}
+			got, err = c.Of(&http.Request{RemoteAddr: "127.0.0.1:1", Header: http.Header{header: {left, added}}})
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%s in a line after %q", added, left)
+		}
+	})
+}

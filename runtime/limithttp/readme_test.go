@@ -1,0 +1,123 @@
+package limithttp_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// quickStartTest is a test of the program of README.md. It prints the third response.
+const quickStartTest = `package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"example.com/app/limits"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestThirdSearch(t *testing.T) {
+	server := httptest.NewServer(routes(limits.New(&runtime.MemStore{})))
+	defer server.Close()
+	for range 2 {
+		response, err := http.Get(server.URL + "/search")
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response, err)
+		}
+	}
+	response, err := http.Get(server.URL + "/search")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Header.Del("Date")
+	fmt.Println("<<<")
+	response.Write(printer{})
+	fmt.Println(">>>")
+}
+
+type printer struct{}
+
+func (printer) Write(p []byte) (int, error) { return fmt.Print(string(p)) }
+`
+
+// costsFile has the lines of the section on costs in a function.
+const costsFile = `package costs
+
+import (
+	"log"
+	"net/http"
+
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+)
+
+func routes(mux *http.ServeMux, h *limithttp.Binder, limit *limits.Limits, teamOf func(*http.Request) (string, error),
+	complete func(http.ResponseWriter, *http.Request) int64) {
+LINES}
+`
+
+// TestQuickStart builds the first program of README.md in a module of its own, and sends it three requests.
+// It compiles the lines of the section on costs, too.
+func TestQuickStart(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	block := func(section, language string) string {
+		m := regexp.MustCompile("(?s)\n## " + section + "\n.*?\n```" + language + "\n(.*?)```\n").FindSubmatch(readme)
+		require.NotNil(t, m)
+		return string(m[1])
+	}
+	const quickStart = "From an empty module to a 429"
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	run := func(dir string, args ...string) string {
+		command := exec.Command("go", args...)
+		command.Dir = dir
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	write("go.mod", "module example.com/app\n\ngo 1.26\n\nrequire github.com/ratelimitgen/ratelimitgen v0.0.0\n\n"+
+		"replace github.com/ratelimitgen/ratelimitgen => "+root+"\n")
+	write("limits/limits.yaml", block(quickStart, "yaml"))
+	write("main.go", block(quickStart, "go"))
+	write("main_test.go", quickStartTest)
+	write("costs/costs.go", strings.Replace(costsFile, "LINES", block("Costs that are known afterwards", "go"), 1))
+	run(root, "run", "./cmd/ratelimitgen", "generate", filepath.Join(dir, "limits/limits.yaml"))
+	run(dir, "vet", "./...")
+	out := run(dir, "test", "-v", ".")
+	_, response, ok := strings.Cut(out, "<<<\n")
+	require.True(t, ok, out)
+	response, _, _ = strings.Cut(response, ">>>")
+	response = strings.ReplaceAll(response, "\r\n", "\n")
+	_, want, ok := strings.Cut(string(readme), "The third response:\n\n```\n")
+	require.True(t, ok)
+	want, _, _ = strings.Cut(want, "```\n")
+	// An http.Response writes Content-Length in another place.
+	for _, line := range strings.Split(strings.TrimSpace(want), "\n") {
+		require.Contains(t, response, line)
+	}
+	require.Equal(t, strings.Count(want, "\n"), strings.Count(strings.TrimSpace(response)+"\n", "\n"), response)
+}
+
+// TestImports: a program that uses limithttp gets no requirements from it.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	require.NoError(t, err)
+	const module = "github.com/ratelimitgen/ratelimitgen/"
+	require.Equal(t, []string{module + "runtime", module + "runtime/limithttp"}, strings.Fields(string(out)))
+}

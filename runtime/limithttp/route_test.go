@@ -1,0 +1,192 @@
+package limithttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+)
+
+// serve sends a request to a handler, and returns the response.
+func serve(h http.Handler) *httptest.ResponseRecorder {
+	response := httptest.NewRecorder()
+	h.ServeHTTP(response, httptest.NewRequest(http.MethodPost, "/", nil))
+	return response
+}
+
+// taking returns a function for Binder.All.
+func taking(items ...runtime.Item) func(*http.Request) ([]runtime.Item, error) {
+	return func(*http.Request) ([]runtime.Item, error) { return items, nil }
+}
+
+// left returns the tokens that a limit has left.
+func left(t *testing.T, l runtime.Limit) int64 {
+	t.Helper()
+	b, err := l.Peek(t.Context())
+	require.NoError(t, err)
+	return b.Remaining
+}
+
+func TestDeniedSecondLimitLeavesTheFirst(t *testing.T) {
+	w := newWorld()
+	first, second := w.limiter.Limit(with(bucket(), same), ada), w.limiter.Limit(with(window(), same), ada)
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	group := h.Group(func(*http.Request) (limithttp.Take, error) {
+		return func(ctx context.Context) (runtime.Decisions, error) {
+			return w.limiter.Group(first, second.N(3)).Allow(ctx)
+		}, nil
+	})
+	for name, route := range map[string]*limithttp.Route{
+		"All": h.All(taking(first, second.N(3))), "Group": group,
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, first.Reset(t.Context()))
+			require.NoError(t, second.Reset(t.Context()))
+			handler := route.Wrap(http.NotFoundHandler())
+			require.Equal(t, http.StatusNotFound, serve(handler).Code)
+			require.EqualValues(t, 19, left(t, first))
+			for range 3 {
+				response := serve(handler)
+				require.Equal(t, http.StatusTooManyRequests, response.Code)
+				require.Contains(t, response.Body.String(), `"violated-policies":["signUp"]`)
+			}
+			require.EqualValues(t, 19, left(t, first))
+			require.EqualValues(t, 2, left(t, second))
+		})
+	}
+}
+
+func TestFunctionThatFailsTakesNothing(t *testing.T) {
+	w := newWorld()
+	limit := w.limiter.Limit(with(bucket(), same), ada)
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	route := h.Limit(func(*http.Request) (runtime.Item, error) { return limit, errors.New("no such user") })
+	require.Equal(t, http.StatusBadRequest, serve(route.Wrap(http.NotFoundHandler())).Code)
+	require.EqualValues(t, 20, left(t, limit))
+}
+
+// The writer is not wrapped, so that handlers can flush, hijack and send files as without a limit.
+func TestHandlerGetsTheWriterOfTheServer(t *testing.T) {
+	w := newWorld()
+	h := limithttp.New(w.limiter, limithttp.Options{Legacy: limithttp.LegacySeconds})
+	route := h.All(taking(w.limiter.Limit(with(bucket(), same), ada)))
+
+	response := httptest.NewRecorder()
+	route.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Same(t, response, w)
+	})).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/", nil))
+
+	server := httptest.NewServer(route.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, "first\n")
+		require.NoError(t, http.NewResponseController(w).Flush())
+		conn, _, err := w.(http.Hijacker).Hijack()
+		require.NoError(t, err)
+		conn.Close()
+	})))
+	defer server.Close()
+	got, err := http.Get(server.URL)
+	require.NoError(t, err)
+	defer got.Body.Close()
+	require.Equal(t, http.StatusAccepted, got.StatusCode)
+	require.NotEmpty(t, got.Header.Get("RateLimit"))
+	line, err := bufio.NewReader(got.Body).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "first\n", line)
+}
+
+func TestErrorsOfTheProgramAreReported(t *testing.T) {
+	w := newWorld()
+	down, empty := runtime.NewLimiter(downStore{}), &runtime.Limiter{}
+	policy := with(bucket(), same)
+	for name, row := range map[string]struct {
+		limits   limithttp.Limits
+		from     func(*http.Request) ([]runtime.Item, error)
+		reported error
+	}{
+		"store":       {down, taking(down.Limit(policy, ada)), errDown},
+		"mistake":     {w.limiter, taking(down.Limit(policy, ada)), runtime.ErrInvalidCall},
+		"no store":    {empty, taking(empty.Limit(policy, ada)), runtime.ErrNoStore},
+		"no plan":     {w.limiter, taking(w.limiter.Limit(runtime.PlanPolicies{{}, *policy}.For(0, ada))), runtime.ErrInvalidPlan},
+		"bad count":   {w.limiter, taking(w.limiter.Limit(policy, ada).N(-1)), nil},
+		"bad request": {w.limiter, func(*http.Request) ([]runtime.Item, error) { return nil, errors.New("no user") }, nil},
+		"own status":  {w.limiter, func(*http.Request) ([]runtime.Item, error) { return nil, limithttp.Error(502, errDown) }, errDown},
+		"client gone": {down, func(*http.Request) ([]runtime.Item, error) { return nil, limithttp.Error(503, context.Canceled) }, nil},
+		"nil is no error": {w.limiter, func(*http.Request) ([]runtime.Item, error) {
+			return []runtime.Item{w.limiter.Limit(policy, ada)}, limithttp.Error(500, nil)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reported error
+			options := limithttp.Options{OnError: func(r *http.Request, err error) {
+				require.Equal(t, "/", r.URL.Path)
+				reported = err
+			}}
+			serve(limithttp.New(row.limits, options).All(row.from).Wrap(http.NotFoundHandler()))
+			if row.reported == nil {
+				require.NoError(t, reported)
+			} else {
+				require.ErrorIs(t, reported, row.reported)
+			}
+		})
+	}
+}
+
+// Without OnError, a mistake of the program is logged once, and a failure of the store not at all.
+func TestMistakeIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+
+	down := runtime.NewLimiter(downStore{})
+	h := limithttp.New(down, limithttp.Options{})
+	closed := h.All(taking(down.Limit(with(bucket(), same), ada))).Wrap(http.NotFoundHandler())
+	require.Equal(t, http.StatusServiceUnavailable, serve(closed).Code)
+	require.Empty(t, log.String())
+
+	wrong := h.All(func(r *http.Request) ([]runtime.Item, error) {
+		_, err := limithttp.ClientIP{}.Of(r)
+		return nil, err
+	}).Wrap(http.NotFoundHandler())
+	for range 3 {
+		require.Equal(t, http.StatusInternalServerError, serve(wrong).Code)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	require.Contains(t, log.String(), "set Direct of the ClientIP")
+}
+
+func TestNilTakeAndNoDecisionsAreMistakes(t *testing.T) {
+	h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(*http.Request, error) {}})
+	for _, take := range []limithttp.Take{nil, func(context.Context) (runtime.Decisions, error) { return runtime.Decisions{}, nil }} {
+		route := h.Group(func(*http.Request) (limithttp.Take, error) { return take, nil })
+		require.Equal(t, http.StatusInternalServerError, serve(route.Wrap(http.NotFoundHandler())).Code)
+	}
+}
+
+// A store of the user's own tests may return decisions that no request has made.
+func TestDecisionsWithoutRequests(t *testing.T) {
+	policy := with(bucket(), same)
+	h := limithttp.New(nil, limithttp.Options{AdvertiseShared: true})
+	route := h.Group(func(*http.Request) (limithttp.Take, error) {
+		return func(context.Context) (runtime.Decisions, error) {
+			d := runtime.Decision{Limit: policy.Name, Policy: policy, RetryAfter: time.Second}
+			return runtime.Decisions{RetryAfter: time.Second, Each: []runtime.Decision{d}}, nil
+		}, nil
+	})
+	response := serve(route.Wrap(http.NotFoundHandler()))
+	require.Equal(t, http.StatusTooManyRequests, response.Code)
+	require.Equal(t, `"sendMessage";r=0;t=1`, response.Header().Get("RateLimit"))
+}
