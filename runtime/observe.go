@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"time"
 	"unsafe"
@@ -158,6 +159,9 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
+// MarshalText implements [encoding.TextMarshaler]: it returns String.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // Source is what has decided a request.
 type Source uint8
 
@@ -216,8 +220,8 @@ func (o *Observation) Near() bool {
 // is invalid.
 func (o *Observation) Fingerprint(secret []byte) string { return Fingerprint(secret, o.key.text()) }
 
-// KeyHash applies a hash function to the key, as it is stored. The function must not keep the text.
-func (o *Observation) KeyHash(hash func(key string) uint64) uint64 { return hash(o.key.text()) }
+// KeyHash returns a hash of the key, which is faster than Fingerprint and holds within this process.
+func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(seed, o.key.text()) }
 
 // Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil if there is none. It may
 // contain the key, if a database or a MarshalText has put it there: print Message in its place.
