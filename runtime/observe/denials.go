@@ -66,7 +66,7 @@ func (d *Denials) Decided(_ context.Context, o runtime.Observation) {
 	of.seen.add(hash, now)
 	i, known := of.at[hash]
 	if !known {
-		i = of.replaceLocked(entry{DeniedKey{Fingerprint: o.Fingerprint(d.secret)}, hash})
+		i = of.replaceLocked(entry{DeniedKey{Fingerprint: d.Fingerprint(&o)}, hash})
 	}
 	of.top[i].Denied++
 }
@@ -110,6 +110,9 @@ func (d *Denials) of(limit string) *sketch {
 	}
 	return d.limits[limit]
 }
+
+// Fingerprint returns the fingerprint of an observation's key, as in the list of Top.
+func (d *Denials) Fingerprint(o *runtime.Observation) string { return o.Fingerprint(d.secret) }
 
 // Top returns the keys of a limit that were denied most since the process started, at most 64, the first of them most. It
 // contains every key with more than a 64th of all denials of the limit.
