@@ -92,12 +92,15 @@ func declareType(file *jen.File) {
 	file.Type().Id("Limits").Qual(runtimePath, "Limiter")
 }
 
-// func New(store runtime.Store) *Limits { return (*Limits)(runtime.NewLimiter(store)) }
+//	func New(store runtime.Store, options ...runtime.Option) *Limits {
+//		return (*Limits)(runtime.NewLimiter(store, options...))
+//	}
 func declareNew(file *jen.File) {
 	file.Line()
-	comment(file, "New returns the limits, with their counts in store.")
-	file.Func().Id("New").Params(jen.Id("store").Qual(runtimePath, "Store")).Op("*").Id("Limits").Block(
-		jen.Return(jen.Parens(jen.Op("*").Id("Limits")).Call(jen.Qual(runtimePath, "NewLimiter").Call(jen.Id("store")))),
+	comment(file, "New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.")
+	file.Func().Id("New").
+		Params(jen.Id("store").Qual(runtimePath, "Store"), jen.Id("options").Op("...").Qual(runtimePath, "Option")).Op("*").Id("Limits").Block(
+		jen.Return(jen.Parens(jen.Op("*").Id("Limits")).Call(jen.Qual(runtimePath, "NewLimiter").Call(jen.Id("store"), jen.Id("options").Op("...")))),
 	)
 }
 

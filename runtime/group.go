@@ -52,7 +52,7 @@ type item struct {
 }
 
 func (i item) request(of *Limiter) (Request, error) {
-	q := Request{Op: i.op, Count: i.n}
+	q := Request{Policy: i.policy, Op: i.op, Count: i.n}
 	err := i.complete(&q)
 	if err == nil && i.limiter != of {
 		err = i.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
@@ -68,11 +68,11 @@ func (plainItem) plain() {}
 // key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [ErrInvalidCall] if there
 // are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
 func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
-	requests, err := requestsOf(l, items)
+	requests, err := requestsOf(ctx, l, items)
 	if err != nil {
 		return Decisions{}, err
 	}
-	return l.doTogether(ctx, requests)
+	return l.doTogether(ctx, requests, nil)
 }
 
 // ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
@@ -81,28 +81,30 @@ func (l *Limiter) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reserv
 }
 
 // Group returns items that are taken together. Its methods take from all of their limits or, if one denies, from none.
-func (l *Limiter) Group(items ...ReserveItem) Group { return Group{l, items} }
+func (l *Limiter) Group(items ...ReserveItem) Group { return Group{limiter: l, items: items} }
 
 // Group is several items of a [Limiter] that are taken together, or not at all. The errors of its methods are those of
 // [Limiter.All].
 type Group struct {
 	limiter *Limiter
 	items   []ReserveItem
+	// held, if not nil, keeps the observations of requests until they can be reported.
+	held *held
 }
 
 // Allow takes the tokens of all items if all are available, and otherwise none. Like [Limiter.All] it does not reserve,
 // so that items of limits with capacity 0 are [ErrExceedsCapacity].
 func (g Group) Allow(ctx context.Context) (Decisions, error) {
-	requests, err := g.requests()
+	requests, err := g.requests(ctx)
 	if err != nil {
 		return Decisions{}, err
 	}
-	return g.limiter.doTogether(ctx, requests)
+	return g.limiter.doTogether(ctx, requests, g.held)
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
 func (g Group) Check(ctx context.Context) (Decisions, error) {
-	requests, err := g.requests()
+	requests, err := g.requests(ctx)
 	if err != nil {
 		return Decisions{}, err
 	}
@@ -114,7 +116,7 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 		}
 		q.Op = Check
 	}
-	return g.limiter.doTogether(ctx, requests)
+	return g.limiter.doTogether(ctx, requests, g.held)
 }
 
 // Require takes the tokens of all items, and returns a denial as a [*LimitedError] with the decision of the limit that
@@ -146,7 +148,7 @@ func (g Group) Reserve(ctx context.Context) (*Reservations, error) { return g.re
 
 // reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
 func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservations, error) {
-	requests, err := g.requests()
+	requests, err := g.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +157,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 		q.Reserve = q.Op == Take && q.Policy.Reserves()
 		q.MaxDelay = maxDelay
 	}
-	ds, err := g.limiter.doTogether(ctx, requests)
+	ds, err := g.limiter.doTogether(ctx, requests, g.held)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +173,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(Handle{l, q.Policy, q.key()}, d, q.Count, d.Allowed && q.Op == Take)
+	return newReservation(l.handle(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
@@ -183,10 +185,12 @@ func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation
 // [ModeBlock], it returns a [*LimitedError] at once. If the context ends while Wait waits, the tokens are refunded, and
 // the error is the context's.
 func (g Group) Wait(ctx context.Context) error {
+	g.held = g.limiter.hold()
 	rs, err := g.tryWait(ctx)
 	if err == nil && !rs.Allowed {
 		rs, err = g.waitInQueue(ctx)
 	}
+	g.limiter.release(ctx, g.held, err)
 	if err != nil {
 		return err
 	}
@@ -229,7 +233,7 @@ func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 
 // waitInQueue reserves the tokens when they are available.
 func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
-	row, err := g.queueRow()
+	row, err := g.queueRow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +266,8 @@ func (rs *Reservations) sleepUntilRetry(ctx context.Context) error {
 
 // queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
 // it for another limit would keep callers from tokens that are available.
-func (g Group) queueRow() (Row, error) {
-	requests, err := g.requests()
+func (g Group) queueRow(ctx context.Context) (Row, error) {
+	requests, err := g.requests(ctx)
 	var row Row
 	for i := range requests {
 		// Neither names nor stored keys contain the separator.
@@ -273,10 +277,12 @@ func (g Group) queueRow() (Row, error) {
 	return row, err
 }
 
-func (g Group) requests() ([]Request, error) { return requestsOf(g.limiter, g.items) }
+func (g Group) requests(ctx context.Context) ([]Request, error) {
+	return requestsOf(ctx, g.limiter, g.items)
+}
 
 // requestsOf returns the requests of items, all of which must be valid.
-func requestsOf[I ReserveItem](l *Limiter, items []I) ([]Request, error) {
+func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]Request, error) {
 	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
 		return nil, fmt.Errorf("%w: a call needs at least one limit, and none may be nil", ErrInvalidCall)
 	}
@@ -284,6 +290,7 @@ func requestsOf[I ReserveItem](l *Limiter, items []I) ([]Request, error) {
 	for i, item := range items {
 		q, err := item.request(l)
 		if err != nil {
+			l.observeInvalid(ctx, &q, i, len(items), err)
 			return nil, err
 		}
 		requests[i] = q
@@ -292,13 +299,15 @@ func requestsOf[I ReserveItem](l *Limiter, items []I) ([]Request, error) {
 }
 
 // doTogether executes requests as one call. All, and every method of a group, ends here.
-func (l *Limiter) doTogether(ctx context.Context, requests []Request) (Decisions, error) {
-	each, err := l.do(ctx, []Call{{Requests: requests}})
+func (l *Limiter) doTogether(ctx context.Context, requests []Request, h *held) (Decisions, error) {
+	begun, calls := l.begin(), []Call{{Requests: requests}}
+	answer, err := l.do(ctx, calls)
+	l.observe(ctx, calls[0], answer, err, begun, h)
 	if err != nil {
 		return Decisions{}, err
 	}
-	all := Decisions{Allowed: true, Each: each, limiter: l, requests: requests}
-	for _, d := range each {
+	all := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}
+	for _, d := range all.Each {
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}
@@ -334,6 +343,13 @@ func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
 // ctx has ended. The error is [ErrNotReserved] if there are none; after any other error, those that were not refunded
 // are still open, and Cancel can be called again.
 func (rs *Reservations) Cancel(ctx context.Context) error {
+	h := rs.limiter.hold()
+	err := rs.cancel(ctx, h)
+	rs.limiter.release(ctx, h, err)
+	return err
+}
+
+func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 	var open []*Reservation
 	for _, r := range rs.each {
 		// In the order of the items, so that concurrent calls do not deadlock.
@@ -364,10 +380,12 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
+	begun := rs.limiter.begin()
 	answers, err := rs.limiter.store.Do(ctx, calls)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", rs.names(), err)
 	}
+	rs.limiter.observeEach(ctx, calls, answers, err, begun, h)
 	for i, a := range answers {
 		refunded[i].open = !a.Answered() || a.Err != nil
 		err = errors.Join(err, a.Err)

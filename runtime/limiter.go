@@ -21,10 +21,18 @@ type Limiter struct {
 	local localMemory
 	// inTx means that store is in a transaction of the caller.
 	inTx bool
+	// observer is nil if nobody observes.
+	observer Observer
 }
 
-// NewLimiter returns a limiter with its counts in store.
-func NewLimiter(store Store) *Limiter { return &Limiter{store: store} }
+// NewLimiter returns a limiter with its counts in store. The options may have it observed: see [Observe].
+func NewLimiter(store Store, options ...Option) *Limiter {
+	l := &Limiter{store: store}
+	for _, option := range options {
+		option(l)
+	}
+	return l
+}
 
 // WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
 // holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [ErrNoTx] if the store
@@ -33,27 +41,31 @@ func (l *Limiter) WithTx(tx Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: InTx(l.store, tx), inTx: true}
+	return &Limiter{store: InTx(l.store, tx), inTx: true, observer: l.observer}
 }
 
 // Limit returns one key of a limit without reservations.
-func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{handle{l, p, key}} }
+func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{l.handle(p, key)} }
 
 // Reservable returns one key of a limit with reservations.
 func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {
-	return ReservableLimit{taking{handle{l, p, key}}}
+	return ReservableLimit{taking{l.handle(p, key)}}
 }
 
 // ReserveOnly returns one key of a limit with capacity 0, whose tokens can only be reserved.
 func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
-	return ReserveOnlyLimit{handle{l, p, key}}
+	return ReserveOnlyLimit{l.handle(p, key)}
 }
+
+func (l *Limiter) handle(p *Policy, key Key) Handle { return Handle{limiter: l, policy: p, key: key} }
 
 // Handle is a handle for one key of a [Policy], with the methods that every limit has.
 type Handle struct {
 	limiter *Limiter
 	policy  *Policy
 	key     Key
+	// held, if not nil, keeps the observations of requests until they can be reported.
+	held *held
 }
 
 // Limit is a handle for one key of a [Policy] without reservations. It also has the methods of [Handle]: Charge, Peek,
@@ -182,9 +194,14 @@ func (h Handle) Reset(ctx context.Context) error {
 // do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
 func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := h.takeLocal(ctx, &q); ok {
+		if h.limiter.observer != nil {
+			h.observeLeased(ctx, &q, &d)
+		}
 		return d, nil
 	}
 	if err := h.complete(&q); err != nil {
+		q.Policy = h.policy
+		h.limiter.observeInvalid(ctx, &q, 0, 1, err)
 		return Decision{}, err
 	}
 	// One struct, because the store keeps both the call and its request: one allocation in place of two.
@@ -193,11 +210,13 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 		requests [1]Request
 	}{requests: [1]Request{q}}
 	one.calls[0].Requests = one.requests[:]
-	decisions, err := h.limiter.do(ctx, one.calls[:])
+	begun := h.limiter.begin()
+	answer, err := h.limiter.do(ctx, one.calls[:])
+	h.limiter.observe(ctx, one.calls[0], answer, err, begun, h.held)
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisions[0], nil
+	return answer.Decisions[0], nil
 }
 
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
@@ -238,16 +257,16 @@ func (h Handle) wrap(err error) error {
 
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If
 // the store fails, the call is decided without it, provided that each of its limits allows that by its OnError.
-func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
+func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
-		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
+		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	if answer, ok := c.withoutStore(); ok {
-		return answer.Decisions, answer.Err
+		return answer, answer.Err
 	}
 	bounded := ctx
 	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
@@ -259,17 +278,17 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 	}
 	answers, err := l.store.Do(bounded, calls)
 	if err == nil {
-		return answers[0].Decisions, answers[0].Err
+		return answers[0], answers[0].Err
 	}
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
 	if l.inTx || c.failsClosed() || errors.Is(ctx.Err(), context.Canceled) {
-		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	answer := l.decideWithout(c, err)
-	return answer.Decisions, answer.Err
+	return answer, answer.Err
 }
 
 // limitNames returns the names of the limits of an error, but never their keys, which may be personal.

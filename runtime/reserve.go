@@ -91,6 +91,14 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0
 // Settle works even if ctx has ended. It can be called once, and not after Cancel: otherwise the error is
 // [ErrNotReserved]. It is [ErrInvalidCount] if used is negative. After any other error the reservation is still open.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
+	limiter := r.handle.limiter
+	h := limiter.hold()
+	err := r.settleOnce(ctx, used, h)
+	limiter.release(ctx, h, err)
+	return err
+}
+
+func (r *Reservation) settleOnce(ctx context.Context, used int64, h *held) error {
 	// The lock is held during the request: a concurrent Settle must not pass before this one has failed or succeeded.
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +108,7 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 	if used < 0 {
 		return r.handle.wrap(fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, used))
 	}
-	if err := r.settle(ctx, r.count-used); err != nil {
+	if err := r.settle(ctx, r.count-used, h); err != nil {
 		return err
 	}
 	r.open = false
@@ -108,15 +116,17 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 }
 
 // settle refunds rest tokens, or charges them if rest is negative.
-func (r *Reservation) settle(ctx context.Context, rest int64) error {
+func (r *Reservation) settle(ctx context.Context, rest int64, h *held) error {
+	handle := r.handle
+	handle.held = h
 	switch {
 	case r.Shadowed && r.TakenAt.IsZero():
 		// ModeShadow has let it pass uncounted, and its use is not counted either.
 		return nil
 	case rest > 0:
-		return r.handle.refund(ctx, r.Decision, rest)
+		return handle.refund(ctx, r.Decision, rest)
 	case rest < 0:
-		return r.handle.doDetached(ctx, Request{Op: Charge, Count: -rest})
+		return handle.doDetached(ctx, Request{Op: Charge, Count: -rest})
 	}
 	return nil
 }
@@ -164,10 +174,13 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 // ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
+	h.held = h.limiter.hold()
 	d, err := h.tryWait(ctx, n)
 	if err == nil && !d.Allowed {
 		d, err = h.waitInQueue(ctx, n)
 	}
+	h.limiter.release(ctx, h.held, err)
+	h.held = nil
 	if err != nil {
 		return err
 	}

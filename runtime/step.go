@@ -46,6 +46,15 @@ type opTraits struct {
 	counts, decides bool
 }
 
+// Ops returns every Op.
+func Ops() []Op {
+	all := make([]Op, endOfOps)
+	for i := range all {
+		all[i] = Op(i)
+	}
+	return all
+}
+
 // String returns the name of the constant.
 func (o Op) String() string {
 	if o < endOfOps {

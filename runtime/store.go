@@ -89,6 +89,8 @@ type Answer struct {
 	Err error
 	// At is the instant as of which the call was executed, in nanoseconds since 1970 UTC.
 	At int64
+	// Source is what has decided: a store that answers from the memory of this process says so, for observers.
+	Source Source
 }
 
 // Answered reports whether the call was answered; false for the zero Answer.

@@ -84,7 +84,7 @@ func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.A
 	for i, c := range calls {
 		q, ok := cacheable(c)
 		if d, hit := s.denials.find(q, now); ok && hit && !mayRefund {
-			answers[i] = runtime.Answer{Decisions: []runtime.Decision{d}}
+			answers[i] = runtime.Answer{Decisions: []runtime.Decision{d}, Source: runtime.SourceDenyCache}
 			continue
 		}
 		mayRefund = mayRefund || !ok

@@ -195,7 +195,7 @@ func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 
 // answer returns the only answer of a Do.
 func (s *Store) answer(d runtime.Decision) []runtime.Answer {
-	return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano()}}
+	return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano(), Source: runtime.SourceLease}}
 }
 
 func (s *Store) now() time.Time {

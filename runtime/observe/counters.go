@@ -1,0 +1,148 @@
+package observe
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Options complete [Counters] and [Denials].
+type Options struct {
+	// Policies are those of the limits, from Policies of the generated package. Their series exist with the value 0 before
+	// the first request. Other limits are added with their first request.
+	Policies []*runtime.Policy
+	// Secret is that of the fingerprints. If it is empty, each process makes a random one, so that its fingerprints mean
+	// nothing to others.
+	Secret []byte
+}
+
+// Counters is an observer that counts: see [Metrics]. As an [http.Handler], it serves the counts to Prometheus. Make it
+// with NewCounters.
+type Counters struct {
+	denials *Denials
+	// limits is replaced as a whole, so that an observation takes no lock.
+	limits atomic.Pointer[map[string]*counts]
+	mu     sync.Mutex
+	// durations has a histogram for each operation, in the order of names.
+	durations map[runtime.Op]*histogram
+}
+
+// counts are those of one limit.
+type counts struct {
+	requests, tokens []atomic.Int64 // by outcome
+	near             atomic.Int64
+}
+
+// NewCounters returns counters of 0.
+func NewCounters(o Options) *Counters {
+	c := &Counters{denials: NewDenials(o), durations: map[runtime.Op]*histogram{}}
+	limits := map[string]*counts{}
+	for _, name := range Limits(o.Policies) {
+		limits[name] = newCounts()
+	}
+	c.limits.Store(&limits)
+	for _, op := range Operations() {
+		c.durations[op] = &histogram{buckets: make([]atomic.Int64, len(bounds)+1)}
+	}
+	return c
+}
+
+func newCounts() *counts {
+	n := len(runtime.Outcomes())
+	return &counts{requests: make([]atomic.Int64, n), tokens: make([]atomic.Int64, n)}
+}
+
+// Decided implements [runtime.Observer].
+func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
+	n := c.of(o.Limit)
+	n.requests[o.Outcome].Add(1)
+	if tokens := o.Tokens(); tokens != 0 {
+		n.tokens[o.Outcome].Add(tokens)
+	}
+	if o.Near() {
+		n.near.Add(1)
+	}
+	if denied(&o) {
+		c.denials.Decided(ctx, o)
+	}
+	// All limits of a call have its duration.
+	if o.Duration > 0 && o.Index == 0 {
+		c.durations[o.Op].add(o.Duration)
+	}
+}
+
+// of returns the counts of a limit, which it adds if necessary.
+func (c *Counters) of(limit string) *counts {
+	if n := (*c.limits.Load())[limit]; n != nil {
+		return n
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := *c.limits.Load()
+	if n := known[limit]; n != nil {
+		return n
+	}
+	more, n := maps.Clone(known), newCounts()
+	more[limit] = n
+	c.limits.Store(&more)
+	return n
+}
+
+// Denials returns the keys that were denied.
+func (c *Counters) Denials() *Denials { return c.denials }
+
+// bounds are the upper bounds of the buckets.
+var bounds = func() (bounds []time.Duration) {
+	for _, seconds := range Buckets() {
+		bounds = append(bounds, time.Duration(seconds*float64(time.Second)))
+	}
+	return bounds
+}()
+
+// histogram counts durations.
+type histogram struct {
+	buckets []atomic.Int64 // the last is for durations above all bounds
+	sum     atomic.Int64   // in nanoseconds
+}
+
+func (h *histogram) add(d time.Duration) {
+	i, _ := slices.BinarySearch(bounds, d)
+	h.buckets[i].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// LimitCounts is what was counted of one limit.
+type LimitCounts struct {
+	// Limit is its name.
+	Limit string
+	// Requests and Tokens have every outcome; see the metrics of these names.
+	Requests, Tokens map[runtime.Outcome]int64
+	// Near is how many requests passed and left less than a tenth of the capacity.
+	Near int64
+	// DeniedKeys estimates how many different keys were denied in the last minute.
+	DeniedKeys int64
+	// TopDenied are the keys that were denied most, at most 64.
+	TopDenied []DeniedKey
+}
+
+// Snapshot returns the counts of all limits, ordered by name.
+func (c *Counters) Snapshot() (all []LimitCounts) {
+	limits := *c.limits.Load()
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		n := limits[name]
+		of := LimitCounts{
+			Limit: name, Requests: map[runtime.Outcome]int64{}, Tokens: map[runtime.Outcome]int64{}, Near: n.near.Load(),
+			DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
+		}
+		for _, outcome := range runtime.Outcomes() {
+			of.Requests[outcome], of.Tokens[outcome] = n.requests[outcome].Load(), n.tokens[outcome].Load()
+		}
+		all = append(all, of)
+	}
+	return all
+}

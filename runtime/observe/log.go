@@ -1,0 +1,169 @@
+package observe
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// LogOptions complete a [Log].
+type LogOptions struct {
+	// Secret is that of the fingerprints; see [Options].
+	Secret []byte
+	// Interval is how long a limit is quiet after a line; 0 means a second.
+	Interval time.Duration
+}
+
+// Log is an observer that writes at most one line per limit and second: the first failure or denial at once, and after a
+// second, in one line, the number of the others and the worst of them as an example. Failures are worse than denials, and
+// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. Make it with NewLog.
+type Log struct {
+	logger   *slog.Logger
+	secret   []byte
+	interval time.Duration
+
+	mu     sync.Mutex
+	limits map[string]*backlog
+}
+
+// NewLog returns an observer that writes to a logger.
+func NewLog(logger *slog.Logger, o LogOptions) *Log {
+	if o.Interval <= 0 {
+		o.Interval = time.Second
+	}
+	return &Log{logger: logger, secret: secretOr(o.Secret), interval: o.Interval, limits: map[string]*backlog{}}
+}
+
+// grade is how bad an outcome is.
+type grade struct {
+	rank  int
+	level slog.Level
+}
+
+// grades has the outcomes that are logged.
+var grades = map[runtime.Outcome]grade{
+	runtime.OutcomeError:         {6, slog.LevelError},
+	runtime.OutcomeFailedOpen:    {5, slog.LevelError},
+	runtime.OutcomeFailedLocal:   {4, slog.LevelWarn},
+	runtime.OutcomeDenied:        {3, slog.LevelInfo},
+	runtime.OutcomeInvalid:       {2, slog.LevelInfo},
+	runtime.OutcomeShadowDenied:  {1, slog.LevelInfo},
+	runtime.OutcomeShadowDelayed: {1, slog.LevelInfo},
+}
+
+// backlog is what was not logged yet of a limit.
+type backlog struct {
+	quietUntil time.Time
+	// timer logs the rest at quietUntil; nil if there is no rest.
+	timer  *time.Timer
+	counts map[runtime.Outcome]int64
+	worst  example
+}
+
+// example is one observation, as it is logged.
+type example struct {
+	grade
+	outcome runtime.Outcome
+	attrs   []slog.Attr
+}
+
+// Decided implements [runtime.Observer].
+func (l *Log) Decided(ctx context.Context, o runtime.Observation) {
+	if _, logged := grades[o.Outcome]; !logged {
+		return
+	}
+	if lines := l.add(&o, time.Now()); lines != nil {
+		l.write(ctx, *lines)
+	}
+}
+
+// line is what is logged at once.
+type line struct {
+	limit  string
+	worst  example
+	counts map[runtime.Outcome]int64
+}
+
+// add adds an observation to the backlog of its limit, and returns what is to be logged now.
+func (l *Log) add(o *runtime.Observation, now time.Time) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.limits[o.Limit]
+	if b == nil {
+		b = &backlog{counts: map[runtime.Outcome]int64{}}
+		l.limits[o.Limit] = b
+	}
+	b.counts[o.Outcome]++
+	if grades[o.Outcome].rank > b.worst.rank {
+		b.worst = l.exampleOf(o)
+	}
+	if now.Before(b.quietUntil) {
+		if limit := o.Limit; b.timer == nil {
+			b.timer = time.AfterFunc(b.quietUntil.Sub(now), func() { l.flush(limit) })
+		}
+		return nil
+	}
+	return l.takeLocked(o.Limit, now)
+}
+
+func (l *Log) exampleOf(o *runtime.Observation) example {
+	e := example{grade: grades[o.Outcome], outcome: o.Outcome}
+	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)), slog.Int64("count", o.Count))
+	if o.RetryAfter > 0 && o.RetryAfter < runtime.Never {
+		e.attrs = append(e.attrs, slog.Duration("retryAfter", o.RetryAfter))
+	}
+	if message := o.Message(); message != "" {
+		e.attrs = append(e.attrs, slog.String("error", message))
+	}
+	return e
+}
+
+// takeLocked returns the backlog of a limit as a line, or nil if it is empty, and makes the limit quiet.
+func (l *Log) takeLocked(limit string, now time.Time) *line {
+	b := l.limits[limit]
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+	if len(b.counts) == 0 {
+		return nil
+	}
+	taken := &line{limit, b.worst, b.counts}
+	b.counts, b.worst, b.quietUntil = map[runtime.Outcome]int64{}, example{}, now.Add(l.interval)
+	return taken
+}
+
+// flush logs the backlog of a limit.
+func (l *Log) flush(limit string) {
+	l.mu.Lock()
+	taken := l.takeLocked(limit, time.Now())
+	l.mu.Unlock()
+	if taken != nil {
+		l.write(context.Background(), *taken)
+	}
+}
+
+// Flush writes what was not logged yet, for the end of a program.
+func (l *Log) Flush() {
+	l.mu.Lock()
+	names := slices.Sorted(maps.Keys(l.limits))
+	l.mu.Unlock()
+	for _, limit := range names {
+		l.flush(limit)
+	}
+}
+
+func (l *Log) write(ctx context.Context, n line) {
+	attrs := append([]slog.Attr{slog.String("limit", n.limit), slog.String("outcome", n.worst.outcome.String())}, n.worst.attrs...)
+	var counts []slog.Attr
+	for _, outcome := range slices.Sorted(maps.Keys(n.counts)) {
+		counts = append(counts, slog.Int64(outcome.String(), n.counts[outcome]))
+	}
+	attrs = append(attrs, slog.Attr{Key: "requests", Value: slog.GroupValue(counts...)})
+	l.logger.LogAttrs(ctx, n.worst.level, "rate limit", attrs...)
+}

@@ -1,0 +1,150 @@
+// Package observe has observers of limits: counters with a Prometheus endpoint, the keys that are denied most, and logs.
+//
+//	counters := observe.NewCounters(observe.Options{Policies: limits.Policies()})
+//	logs := observe.NewLog(slog.Default(), observe.LogOptions{})
+//	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
+//	http.Handle("/metrics", counters)
+//
+// # Guarantees
+//
+//   - No key leaves this package: logs and lists of denied keys have its [runtime.Fingerprint]. Error messages have [key] in
+//     place of the key.
+//   - The number of series is fixed by the limits, and so is the memory: about 5 KB for each limit, and at most 64
+//     fingerprints.
+//   - Counters count each observation once. What a caller decides in its own transaction counts too, even if the
+//     transaction is rolled back later; see [runtime.Observation].
+//
+// # Non-guarantees
+//
+//   - Counts are those of this process since it started.
+//   - Series that are read while requests are counted may differ by these requests.
+package observe
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// All returns an observer that passes each observation to all of some observers, in their order. Those that are nil are
+// left out.
+func All(observers ...runtime.Observer) runtime.Observer {
+	var all fanOut
+	for _, o := range observers {
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+type fanOut []runtime.Observer
+
+func (all fanOut) Decided(ctx context.Context, o runtime.Observation) {
+	for _, observer := range all {
+		observer.Decided(ctx, o)
+	}
+}
+
+// Metric is the description of a metric, whose names are the same in Prometheus and in OpenTelemetry.
+type Metric struct {
+	// Name is the name in OpenTelemetry: "ratelimitgen.store.duration".
+	Name string
+	// Unit is the unit in the notation of UCUM: "s", or "{request}" for what is counted.
+	Unit string
+	// Type is that of Prometheus: "counter", "gauge" or "histogram".
+	Type string
+	// Labels are the names of the labels, which OpenTelemetry calls attributes.
+	Labels []string
+	// Help is one sentence.
+	Help string
+}
+
+// The metrics of all observers.
+var (
+	Requests = Metric{"ratelimitgen.requests", "{request}", "counter", []string{LabelLimit, LabelOutcome},
+		"Requests by outcome. A call of several limits is a request of each."}
+	Tokens = Metric{"ratelimitgen.tokens", "{token}", "counter", []string{LabelLimit, LabelOutcome},
+		"Tokens taken by requests that passed, and tokens requested by those that were denied."}
+	Near = Metric{"ratelimitgen.near", "{request}", "counter", []string{LabelLimit},
+		"Requests that passed and left less than a tenth of the capacity."}
+	DeniedKeys = Metric{"ratelimitgen.denied_keys", "{key}", "gauge", []string{LabelLimit},
+		"Different keys that were denied in the last minute, to within a few percent."}
+	StoreDuration = Metric{"ratelimitgen.store.duration", "s", "histogram", []string{LabelOperation},
+		"How long calls took in the store. Calls that are answered from memory are not included."}
+)
+
+// The names of labels.
+const (
+	LabelLimit     = "limit"
+	LabelOutcome   = "outcome"
+	LabelOperation = "operation"
+)
+
+// Metrics returns all metrics.
+func Metrics() []Metric { return []Metric{Requests, Tokens, Near, DeniedKeys, StoreDuration} }
+
+// Prometheus returns the name in Prometheus: "ratelimitgen_store_duration_seconds". The series of a histogram have the
+// suffixes _bucket, _sum and _count.
+func (m Metric) Prometheus() string {
+	name := strings.ReplaceAll(m.Name, ".", "_")
+	if m.Unit == "s" {
+		name += "_seconds"
+	}
+	if m.Type == "counter" {
+		name += "_total"
+	}
+	return name
+}
+
+// Buckets returns the upper bounds of the buckets of StoreDuration, in seconds.
+func Buckets() []float64 {
+	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+}
+
+// Operation returns an operation as the label of StoreDuration has it: "take_up_to".
+func Operation(op runtime.Op) string {
+	var b strings.Builder
+	for i, r := range op.String() {
+		if 'A' <= r && r <= 'Z' && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}
+
+// Operations returns the operations that are observed.
+func Operations() []runtime.Op {
+	var observed []runtime.Op
+	for _, op := range runtime.Ops() {
+		if op != runtime.Peek {
+			observed = append(observed, op)
+		}
+	}
+	return observed
+}
+
+// Limits returns the names of the limits of some policies: a limit has one policy for each plan.
+func Limits(policies []*runtime.Policy) (names []string) {
+	seen := map[string]bool{}
+	for _, p := range policies {
+		if p != nil && !seen[p.Name] {
+			seen[p.Name] = true
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// secretOr returns a secret, or random bytes if it is empty.
+func secretOr(secret []byte) []byte {
+	if len(secret) > 0 {
+		return secret
+	}
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	return random
+}

@@ -1,0 +1,485 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// spy is an observer that keeps everything.
+type spy struct {
+	mu   sync.Mutex
+	seen []runtime.Observation
+}
+
+func (s *spy) Decided(_ context.Context, o runtime.Observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, o)
+}
+
+// take returns what was seen since the last call.
+func (s *spy) take() []runtime.Observation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.seen
+	s.seen = nil
+	return seen
+}
+
+// lines returns what was seen since the last call, as "limit op outcome count/taken".
+func (s *spy) lines() (lines []string) {
+	for _, o := range s.take() {
+		line := fmt.Sprintf("%s %v %v %d/%d", o.Limit, o.Op, o.Outcome, o.Count, o.Taken)
+		if o.Source != runtime.SourceStore {
+			line += " by " + o.Source.String()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Each row is a call, and what an observer sees of it.
+func TestEveryVerbIsObserved(t *testing.T) {
+	watch, ctx := &spy{}, t.Context()
+	store := &faulty{MemStore: still()}
+	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	key := runtime.KeyOf(runtime.String("k"))
+	send := limiter.Limit(bucket("send", 5), key)
+	book := limiter.Reservable(&runtime.Policy{
+		Name: "book", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 2, MaxReserved: 5,
+	}, key)
+	in := func(mode runtime.Mode) runtime.Limit {
+		p := bucket(mode.String(), 1)
+		p.Mode = mode
+		return limiter.Limit(p, key)
+	}
+	failing := func(onError runtime.OnError) runtime.Limit {
+		p := bucket(onError.String(), 1)
+		p.OnError = onError
+		return limiter.Limit(p, key)
+	}
+	var d runtime.Decision
+	var r *runtime.Reservation
+	var rs *runtime.Reservations
+	for _, row := range []struct {
+		name string
+		call func()
+		want []string
+	}{
+		{"Allow", func() { d, _ = send.Allow(ctx) }, []string{"send Take allowed 1/1"}},
+		{"AllowN denied", func() { _, _ = send.AllowN(ctx, 5) }, []string{"send Take denied 5/0"}},
+		{"AllowN of 0", func() { _, _ = send.AllowN(ctx, 0) }, []string{"send Take allowed 0/0"}},
+		{"AllowUpTo", func() { _, _ = send.AllowUpTo(ctx, 2) }, []string{"send TakeUpTo allowed 2/2"}},
+		{"Check", func() { _, _ = send.Check(ctx) }, []string{"send Check checked 1/0"}},
+		{"Check denied", func() { _, _ = send.CheckN(ctx, 3) }, []string{"send Check denied 3/0"}},
+		{"Require", func() { _ = send.RequireN(ctx, 3) }, []string{"send Take denied 3/0"}},
+		{"Refund", func() { _, _ = send.Refund(ctx, d) }, []string{"send Refund refunded 1/0"}},
+		{"Refund of a denial", func() { _, _ = send.Refund(ctx, runtime.Decision{}) }, nil},
+		{"Charge", func() { _, _ = send.Charge(ctx, 9) }, []string{"send Charge charged 9/9"}},
+		{"Peek", func() { _, _ = send.Peek(ctx) }, nil},
+		{"Reset", func() { _ = send.Reset(ctx) }, []string{"send Reset reset 0/0"}},
+
+		{"Reserve", func() { r, _ = book.ReserveN(ctx, 4) }, []string{"book Take delayed 4/4"}},
+		{"Reserve denied", func() { _, _ = book.ReserveN(ctx, 4) }, []string{"book Take denied 4/0"}},
+		{"Settle for less", func() { _ = r.Settle(ctx, 1) }, []string{"book Refund refunded 3/0"}},
+		{"Settle again", func() { _ = r.Settle(ctx, 1) }, nil},
+		{"Reserve", func() { r, _ = book.Reserve(ctx) }, []string{"book Take allowed 1/1"}},
+		{"Settle for more", func() { _ = r.Settle(ctx, 3) }, []string{"book Charge charged 2/2"}},
+		{"Reserve", func() { r, _ = book.Reserve(ctx) }, []string{"book Take delayed 1/1"}},
+		{"Settle for the same", func() { _ = r.Settle(ctx, 1) }, nil},
+		{"Reset", func() { _ = book.Reset(ctx) }, []string{"book Reset reset 0/0"}},
+
+		{"All", func() { _, _ = limiter.All(ctx, send, book.Checked()) }, []string{"send Take allowed 1/1", "book Check checked 1/0"}},
+		{"All, one denies", func() { _, _ = limiter.All(ctx, send, book.N(2), send.N(4)) },
+			[]string{"send Take denied_by_other 1/0", "book Take denied_by_other 2/0", "send Take denied 4/0"}},
+		{"All, one is invalid", func() { _, _ = limiter.All(ctx, send, book.N(-1)) },
+			[]string{"send Take invalid 1/0", "book Take invalid -1/0"}},
+		{"All of none", func() { _, _ = limiter.All(ctx) }, nil},
+		{"ReserveAll", func() { rs, _ = limiter.ReserveAll(ctx, send, book.N(3)) },
+			[]string{"send Take allowed 1/1", "book Take delayed 3/3"}},
+		{"Cancel of all", func() { _ = rs.Cancel(ctx) }, []string{"send Refund refunded 1/0", "book Refund refunded 3/0"}},
+		{"Group.Check", func() { _, _ = limiter.Group(send, book).Check(ctx) }, []string{"send Check checked 1/0", "book Check checked 1/0"}},
+		{"Group.Wait", func() { _ = limiter.Group(send, book).Wait(ctx) }, []string{"send Take allowed 1/1", "book Take allowed 1/1"}},
+		{"Wait", func() { _ = send.Wait(ctx) }, []string{"send Take allowed 1/1"}},
+
+		{"shadow", func() { _, _ = in(runtime.ModeShadow).Allow(ctx) }, []string{"shadow Take allowed 1/1"}},
+		{"shadow, denied", func() { _, _ = in(runtime.ModeShadow).Allow(ctx) }, []string{"shadow Take shadow_denied 1/0"}},
+		{"shadow, some", func() { _ = in(runtime.ModeShadow).Reset(ctx); _, _ = in(runtime.ModeShadow).AllowUpTo(ctx, 3) },
+			[]string{"shadow Reset reset 0/0", "shadow TakeUpTo shadow_delayed 3/3"}},
+		{"off", func() { _, _ = in(runtime.ModeOff).Allow(ctx) }, []string{"off Take allowed 1/1 by none"}},
+		{"unlimited", func() { _, _ = in(runtime.ModeUnlimited).AllowN(ctx, 7) }, []string{"unlimited Take allowed 7/7 by none"}},
+		{"block", func() { _, _ = in(runtime.ModeBlock).Allow(ctx) }, []string{"block Take denied 1/0 by none"}},
+		{"Wait on block", func() { _ = in(runtime.ModeBlock).Wait(ctx) }, []string{"block Take denied 1/0 by none"}},
+
+		{"negative", func() { _, _ = send.AllowN(ctx, -1) }, []string{"send Take invalid -1/0"}},
+		{"more than the capacity", func() { _, _ = send.AllowN(ctx, 6) }, []string{"send Take invalid 6/0"}},
+		{"invalid key", func() { _, _ = limiter.Limit(bucket("send", 5), runtime.KeyOf(runtime.Text(nil))).Allow(ctx) },
+			[]string{"send Take invalid 1/0 by none"}},
+		{"no policy", func() { _, _ = limiter.Limit(nil, key).Allow(ctx) }, []string{" Take invalid 1/0 by none"}},
+		{"invalid policy in a group", func() { _, _ = limiter.All(ctx, send, limiter.Limit(&runtime.Policy{Name: "bad"}, key)) },
+			[]string{"bad Take invalid 1/0 by none"}},
+		{"no store", func() {
+			_, _ = runtime.NewLimiter(nil, runtime.Observe(watch)).Limit(bucket("send", 5), key).Allow(ctx)
+		}, []string{"send Take error 1/0 by none"}},
+
+		{"the store fails", func() { store.err = errDown; _, _ = failing(runtime.FailClosed).Allow(ctx) }, []string{"closed Take error 1/0"}},
+		{"open", func() { _, _ = failing(runtime.FailOpen).Allow(ctx) }, []string{"open Take failed_open 1/1"}},
+		{"local", func() { _, _ = failing(runtime.FailLocal).Allow(ctx) }, []string{"local Take failed_local 1/1 by memory"}},
+		{"local, denied", func() { _, _ = failing(runtime.FailLocal).Allow(ctx) }, []string{"local Take denied 1/0 by memory"}},
+		{"Charge fails", func() { _, _ = failing(runtime.FailOpen).Charge(ctx, 2) }, []string{"open Charge error 2/0"}},
+		{"All, closed and open", func() { _, _ = limiter.All(ctx, failing(runtime.FailClosed), failing(runtime.FailOpen)) },
+			[]string{"closed Take error 1/0", "open Take error 1/0"}},
+		{"canceled", func() {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			_, _ = send.Allow(ended)
+		}, []string{"send Take canceled 1/0 by none"}},
+	} {
+		row.call()
+		assert.Equal(t, row.want, watch.lines(), row.name)
+	}
+}
+
+func TestObservationHasTheDecision(t *testing.T) {
+	watch := &spy{}
+	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	p := reservable(20)
+	book := limiter.Reservable(p, runtime.Key{})
+	one := func(err error) runtime.Observation {
+		require.NoError(t, err)
+		seen := watch.take()
+		require.Len(t, seen, 1)
+		require.Same(t, p, seen[0].Policy)
+		require.Equal(t, "limit", seen[0].Limit)
+		require.Equal(t, 1, seen[0].Limits)
+		return seen[0]
+	}
+	_, err := book.AllowN(t.Context(), 18)
+	o := one(err)
+	require.EqualValues(t, 2, o.Remaining)
+	require.False(t, o.Near(), "a tenth is left")
+	_, err = book.AllowUpTo(t.Context(), 1)
+	o = one(err)
+	require.True(t, o.Near())
+	require.EqualValues(t, 1, o.Tokens())
+
+	d, err := book.AllowN(t.Context(), 5)
+	o = one(err)
+	require.Equal(t, d.RetryAfter, o.RetryAfter)
+	require.EqualValues(t, 5, o.Tokens(), "those requested")
+	require.False(t, o.Near())
+	require.Equal(t, "limit: Take 5: denied, retry after 4s", o.String())
+	_, err = book.CheckN(t.Context(), 5)
+	o = one(err)
+	require.Zero(t, o.Tokens())
+
+	r, err := book.ReserveN(t.Context(), 5)
+	o = one(err)
+	require.Equal(t, r.Decision.Delay, o.Delay)
+	require.EqualValues(t, 5, o.Tokens())
+	require.True(t, o.Near())
+
+	// What a caller can make up is bounded, so that sums do not overflow.
+	require.NoError(t, book.Reset(t.Context()))
+	_, err = book.ReserveN(t.Context(), 40)
+	require.NoError(t, err)
+	watch.take()
+	_, err = book.AllowUpTo(t.Context(), 1<<50)
+	o = one(err)
+	require.EqualValues(t, 1<<50, o.Count)
+	require.EqualValues(t, 40, o.Tokens())
+
+	_, err = limiter.All(t.Context(), limiter.Limit(bucket("send", 1), runtime.Key{}), book)
+	require.NoError(t, err)
+	seen := watch.take()
+	require.Equal(t, []int{0, 2, 1, 2}, []int{seen[0].Index, seen[0].Limits, seen[1].Index, seen[1].Limits})
+}
+
+// A Wait is one request of the caller, however often it retries.
+func TestWaitIsObservedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := &spy{}
+		limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(watch))
+		plain, ordered := limiter.Limit(bucket("plain", 1), runtime.Key{}), limiter.Reservable(reservable(10), runtime.Key{})
+		require.NoError(t, plain.Wait(t.Context()))
+		require.Equal(t, []string{"plain Take allowed 1/1"}, watch.lines())
+
+		took := elapsed(func() { require.NoError(t, plain.Wait(t.Context())) })
+		seen := watch.take()
+		require.Len(t, seen, 1)
+		require.Equal(t, runtime.OutcomeDelayed, seen[0].Outcome)
+		require.Equal(t, took, seen[0].Waited)
+
+		took = elapsed(func() { require.NoError(t, limiter.Group(plain, ordered).Wait(t.Context())) })
+		seen = watch.take()
+		require.Len(t, seen, 2)
+		require.Equal(t, took, seen[0].Waited)
+		require.Equal(t, took, seen[1].Waited)
+
+		// It gives up at once, because its deadline is too early.
+		early, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		defer cancel()
+		require.ErrorIs(t, plain.Wait(early), runtime.ErrLimited)
+		require.Equal(t, []string{"plain Take denied 1/0"}, watch.lines())
+
+		// It is interrupted while it waits.
+		for _, wait := range []func(context.Context) error{plain.Wait, limiter.Group(plain).Wait} {
+			ending, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel)
+			require.ErrorIs(t, wait(ending), context.Canceled)
+			seen = watch.take()
+			require.Len(t, seen, 1)
+			require.Equal(t, runtime.OutcomeCanceled, seen[0].Outcome)
+			require.Equal(t, time.Millisecond, seen[0].Waited)
+			require.ErrorIs(t, seen[0].Err(), context.Canceled)
+		}
+
+		// Reserved tokens are taken before the wait, and refunded if it is interrupted.
+		require.NoError(t, ordered.Reset(t.Context()))
+		_, err := ordered.AllowN(t.Context(), 10)
+		require.NoError(t, err)
+		watch.take()
+		ending, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		require.ErrorIs(t, ordered.Wait(ending), context.Canceled)
+		require.Equal(t, []string{"limit Take delayed 1/1", "limit Refund refunded 1/0"}, watch.lines())
+	})
+}
+
+// reentrant is an observer that uses the limiter.
+type reentrant struct{ act func() }
+
+func (r *reentrant) Decided(context.Context, runtime.Observation) {
+	if act := r.act; act != nil {
+		r.act = nil // not for its own request
+		act()
+	}
+}
+
+// If a lock were held, the test would end with a deadlock.
+func TestObserverMayUseTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := &reentrant{}
+		limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(watch))
+		plain, ordered := limiter.Limit(bucket("plain", 1), runtime.Key{}), limiter.Reservable(reservable(10), runtime.Key{})
+
+		r, err := ordered.Reserve(t.Context())
+		require.NoError(t, err)
+		watch.act = func() { require.ErrorIs(t, r.Settle(t.Context(), 0), runtime.ErrNotReserved) }
+		require.NoError(t, r.Cancel(t.Context()))
+		require.Nil(t, watch.act, "it was called")
+
+		rs, err := limiter.ReserveAll(t.Context(), plain, ordered)
+		require.NoError(t, err)
+		watch.act = func() { require.ErrorIs(t, rs.Cancel(t.Context()), runtime.ErrNotReserved) }
+		require.NoError(t, rs.Cancel(t.Context()))
+		require.Nil(t, watch.act)
+
+		require.NoError(t, plain.Wait(t.Context()))
+		watch.act = func() { require.NoError(t, plain.Wait(t.Context())) }
+		require.NoError(t, plain.Wait(t.Context()), "after a turn in the queue of the key")
+		require.Nil(t, watch.act)
+	})
+}
+
+func TestPanicOfAnObserverReachesTheCaller(t *testing.T) {
+	watch := &reentrant{act: func() { panic("observer") }}
+	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	book := limiter.Reservable(reservable(10), runtime.Key{})
+	require.PanicsWithValue(t, "observer", func() { _, _ = book.AllowN(t.Context(), 3) })
+	b, err := book.Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, b.Remaining, "the tokens are taken")
+
+	// No lock remains held.
+	r, err := book.ReserveN(t.Context(), 2)
+	require.NoError(t, err)
+	watch.act = func() { panic("observer") }
+	require.Panics(t, func() { _ = r.Settle(t.Context(), 1) })
+	require.ErrorIs(t, r.Settle(t.Context(), 1), runtime.ErrNotReserved, "it is settled")
+	b, err = book.Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 6, b.Remaining)
+}
+
+func TestObservationsInATransactionSaySo(t *testing.T) {
+	watch, store := &spy{}, still()
+	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	tx := store.Begin()
+	_, err := limiter.WithTx(tx).Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	_, err = limiter.Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	seen := watch.take()
+	require.Len(t, seen, 2)
+	require.True(t, seen[0].InTx)
+	require.Equal(t, runtime.OutcomeAllowed, seen[0].Outcome)
+	require.False(t, seen[1].InTx)
+	require.Equal(t, runtime.OutcomeAllowed, seen[1].Outcome, "the first was rolled back")
+}
+
+func TestOptionsOfObserversAddUp(t *testing.T) {
+	first, second := &spy{}, &spy{}
+	limiter := runtime.NewLimiter(still(), runtime.Observe(first), runtime.Observe(nil), runtime.Observe(second))
+	require.NoError(t, limiter.Limit(bucket("send", 1), runtime.Key{}).Require(t.Context()))
+	require.Equal(t, []string{"send Take allowed 1/1"}, first.lines())
+	require.Equal(t, []string{"send Take allowed 1/1"}, second.lines())
+}
+
+func TestObserverSeesTheEffectivePlan(t *testing.T) {
+	watch := &spy{}
+	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	policies := runtime.PlanPolicies{{}, *bucket("calls", 5), *bucket("calls", 50)}
+	_, err := limiter.Limit(policies.For(2, runtime.Key{})).Allow(t.Context())
+	require.NoError(t, err)
+	_, err = limiter.Limit(policies.For(0, runtime.Key{})).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
+	seen := watch.take()
+	require.Same(t, &policies[2], seen[0].Policy)
+	require.Equal(t, "calls", seen[1].Limit)
+	require.Equal(t, runtime.OutcomeInvalid, seen[1].Outcome)
+}
+
+// A request that waits for a store longer than the caller's deadline is the store's failure, not the caller's.
+func TestDeadlineInTheStoreIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := &spy{}
+		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Hour}, runtime.Observe(watch))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := limiter.Limit(bucket("send", 1), runtime.Key{}).Allow(ctx)
+		require.Error(t, err)
+		o := watch.take()[0]
+		require.Equal(t, runtime.OutcomeError, o.Outcome)
+		require.Equal(t, time.Second, o.Duration)
+	})
+}
+
+// leaky is an error as of a database that quotes the key.
+func leaky(key string) error { return fmt.Errorf("duplicate key (send,%s), for good", key) }
+
+// canary is a key that must be printed nowhere.
+const canary = "canary-4711"
+
+func TestObservationsDoNotPrintTheKey(t *testing.T) {
+	watch := &spy{}
+	store := &faulty{MemStore: still(), err: leaky(canary)}
+	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	p := bucket("send", 1)
+	p.OnError = runtime.FailOpen
+	for _, policy := range []*runtime.Policy{bucket("send", 1), p} {
+		_, _ = limiter.Limit(policy, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+	}
+	store.err = nil
+	_, err := limiter.Limit(p, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+	require.NoError(t, err)
+	_, err = limiter.Limit(p, runtime.KeyOf(runtime.Text(secretive{}))).Allow(t.Context())
+	require.Error(t, err)
+	seen := watch.take()
+	require.Len(t, seen, 4)
+	for _, o := range seen {
+		type wrapper struct{ inner runtime.Observation }
+		type Exported struct{ Inner *runtime.Observation }
+		var printed strings.Builder
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t"} {
+			fmt.Fprintf(&printed, verb+verb+verb+verb, o, &o, wrapper{o}, Exported{&o})
+		}
+		text, err := json.Marshal([]any{o, &o, wrapper{o}, Exported{&o}})
+		require.NoError(t, err)
+		printed.Write(text)
+		// Testify prints all fields, unexported ones too, as debuggers and loggers by reflection do.
+		failure := &failures{}
+		assert.Equal(failure, wrapper{o}, wrapper{})
+		require.Contains(t, failure.text, "hiddenKey")
+		printed.WriteString(failure.text)
+		for _, form := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), "99 97 110 97 114 121"} {
+			require.NotContains(t, printed.String(), form)
+		}
+		require.NotContains(t, o.String()+o.Message()+fmt.Sprintf("%+v", o), canary)
+	}
+	require.Contains(t, seen[0].String(), "duplicate key (send,[key]), for good")
+	require.Equal(t, "send: Take 1: allowed", fmt.Sprintf("%+v", seen[2]))
+}
+
+// secretive is a part of a key whose error has the key.
+type secretive struct{}
+
+func (secretive) MarshalText() ([]byte, error) { return nil, leaky(canary) }
+
+// failures is a test that keeps its message.
+type failures struct{ text string }
+
+func (f *failures) Errorf(format string, args ...any) { f.text += fmt.Sprintf(format, args...) }
+
+func TestMessageReplacesTheKey(t *testing.T) {
+	for _, row := range []struct{ key, text, want string }{
+		{"", "down", "down"},
+		{"customer", "for customer", "for [key]"},
+		{"customer", "xcustomers", "x[key]s"},
+		{"42", "limit 42: row (42)", "limit [key]: row ([key])"},
+		{"42", "after 420 and 142ms", "after 420 and 142ms"},
+		{"42", "42", "[key]"},
+	} {
+		watch := &spy{}
+		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errors.New(row.text)}, runtime.Observe(watch))
+		key := runtime.Key{}
+		if row.key != "" {
+			key = runtime.KeyOf(runtime.String(row.key))
+		}
+		_, _ = limiter.Limit(bucket("send", 1), key).Allow(t.Context())
+		o := watch.take()[0]
+		require.Equal(t, `limit "send": `+row.want, o.Message())
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	watch := &spy{}
+	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	key := runtime.KeyOf(runtime.String("a|b"), runtime.Int(7))
+	require.NoError(t, limiter.Limit(bucket("send", 1), key).Require(t.Context()))
+	o := watch.take()[0]
+	require.Equal(t, runtime.Fingerprint([]byte("secret"), key.String()), o.Fingerprint([]byte("secret")))
+	require.Equal(t, "99cf03e72f3b", runtime.Fingerprint([]byte("secret"), key.String()), "printf 'a%%7Cb|7' | openssl sha256 -hmac secret")
+	require.NotEqual(t, o.Fingerprint(nil), o.Fingerprint([]byte("secret")))
+}
+
+func TestOutcomesAndSourcesHaveNames(t *testing.T) {
+	var names []string
+	for _, o := range runtime.Outcomes() {
+		names = append(names, o.String())
+	}
+	require.Equal(t, len(names), len(slices.Compact(slices.Sorted(slices.Values(names)))))
+	require.NotContains(t, names, "")
+	require.Equal(t, "Outcome(200)", runtime.Outcome(200).String())
+	require.Equal(t, "deny cache", runtime.SourceDenyCache.String())
+	require.Equal(t, "Source(200)", runtime.Source(200).String())
+}
+
+// A request allocates one call beside what the store allocates, whether it is observed or not.
+func TestObserversAllocateNothing(t *testing.T) {
+	ctx, key, p := context.Background(), runtime.KeyOf(runtime.String("key")), busy(runtime.TokenBucket)
+	store := &runtime.MemStore{}
+	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: key.String(), Count: 1}}}}
+	direct := testing.AllocsPerRun(1000, func() { _, _ = store.Do(ctx, calls) })
+	for _, options := range [][]runtime.Option{nil, {runtime.Observe(ignorant{})}} {
+		l := runtime.NewLimiter(store, options...).Limit(p, key)
+		require.Equal(t, direct+1, testing.AllocsPerRun(1000, func() { _, _ = l.Allow(ctx) }))
+	}
+}
+
+type ignorant struct{}
+
+func (ignorant) Decided(context.Context, runtime.Observation) {}
