@@ -176,8 +176,9 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	if err != nil {
 		return Balance{}, err
 	}
-	capacity := h.policy.Capacity
-	if modes[h.policy.Mode].allows {
+	p := h.decidedBy(d)
+	capacity := p.Capacity
+	if modes[p.Mode].allows {
 		capacity = MaxTokens
 	}
 	return Balance{
@@ -229,7 +230,11 @@ func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
 	if !ok || ctx.Err() != nil {
 		return Decision{}, false
 	}
-	return s.TakeLocal(h.policy, h.key.text, q.Count)
+	p, _, ok := h.limiter.inForceNow(h.policy, h.key.text)
+	if !ok {
+		return Decision{}, false
+	}
+	return s.TakeLocal(p, h.key.text, q.Count)
 }
 
 // complete sets the policy and the key of a request.
@@ -265,9 +270,6 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
-	if answer, ok := c.withoutStore(); ok {
-		return answer, answer.Err
-	}
 	bounded := ctx
 	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
 	// that the caller has to roll back anyway.
@@ -276,15 +278,25 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 		bounded, cancel = c.withTimeout(ctx)
 		defer cancel()
 	}
-	answers, err := l.store.Do(bounded, calls)
-	if err == nil {
-		return answers[0], answers[0].Err
+	c, changed, err := l.overridden(bounded, c)
+	if changed {
+		calls = []Call{c}
+	}
+	unread := err != nil
+	if !unread {
+		if answer, ok := c.withoutStore(); ok {
+			return answer, answer.Err
+		}
+		var answers []Answer
+		if answers, err = l.store.Do(bounded, calls); err == nil {
+			return answers[0], answers[0].Err
+		}
 	}
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || c.failsClosed() || errors.Is(ctx.Err(), context.Canceled) {
+	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || errors.Is(ctx.Err(), context.Canceled) {
 		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	answer := l.decideWithout(c, err)

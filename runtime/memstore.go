@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,6 +19,9 @@ type MemStore struct {
 
 	mu   sync.Mutex
 	rows map[Row]State
+	// log has the overrides, and view those in force.
+	log  []OverrideEntry
+	view *OverrideView
 }
 
 // Do implements [Store]. Its only error is that of ctx.
@@ -58,11 +62,17 @@ func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) 
 		}
 		byName[p.Name] = append(byName[p.Name], p)
 	}
+	view := m.OverrideView()
+	if slices.ContainsFunc(policies, (*Policy).Overridable) {
+		if err := view.Refresh(ctx); err != nil {
+			return 0, err
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, now := len(m.rows), m.now()
 	for row, s := range m.rows {
-		if Sweepable(byName[row.Name], row, s, now) {
+		if view.Sweepable(byName[row.Name], row, s, now) {
 			delete(m.rows, row)
 		}
 	}
@@ -102,7 +112,58 @@ func (m *MemStore) SweepEvery(ctx context.Context, interval time.Duration, repor
 	return SweepEvery(ctx, m, interval, report, policies...)
 }
 
-// Forget deletes all rows of a limit that no longer exists, and returns how many. If one of the policies, which are those
+// AppendOverride implements [OverrideStore].
+func (m *MemStore) AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return OverrideEntry{}, err
+	}
+	if err := e.Validate(); err != nil {
+		return OverrideEntry{}, err
+	}
+	m.mu.Lock()
+	e.ID = int64(len(m.log)) + 1
+	m.log = append(m.log, e)
+	m.mu.Unlock()
+	return e, m.OverrideView().Refresh(ctx)
+}
+
+// OverridesSince implements [OverrideStore].
+func (m *MemStore) OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from := min(max(0, int(id)-1), len(m.log))
+	return slices.Clone(m.log[from:min(from+OverridePage, len(m.log))]), nil
+}
+
+// OverrideHistory implements [OverrideStore].
+func (m *MemStore) OverrideHistory(ctx context.Context, limit, key string) (entries []OverrideEntry, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.log {
+		if e.Limit == limit && e.Key == key {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// OverrideView implements [OverrideStore]. All entries are written by this process, so that each is in force at once.
+func (m *MemStore) OverrideView() *OverrideView {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.view == nil {
+		m.view = NewOverrideView(OverrideSource{Since: m.OverridesSince, Now: m.now})
+	}
+	return m.view
+}
+
+// Forget deletes all rows of a limit that no longer exists, and returns how many. Its overrides stay in the log. If one of the policies, which are those
 // in use, has that name, the error is [ErrInUse], and nothing is deleted.
 func (m *MemStore) Forget(ctx context.Context, name string, policies ...*Policy) (deleted int, err error) {
 	if err := ctx.Err(); err != nil {
@@ -176,6 +237,24 @@ func (s memTxStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
 	}
 	return t.do(calls)
 }
+
+// AppendOverride implements [OverrideStore]. It returns an error: the log is not part of the transaction.
+func (s memTxStore) AppendOverride(context.Context, OverrideEntry) (OverrideEntry, error) {
+	return OverrideEntry{}, errOverridesInTx()
+}
+
+// OverridesSince implements [OverrideStore].
+func (s memTxStore) OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error) {
+	return s.store.OverridesSince(ctx, id)
+}
+
+// OverrideHistory implements [OverrideStore].
+func (s memTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error) {
+	return s.store.OverrideHistory(ctx, limit, key)
+}
+
+// OverrideView implements [OverrideStore].
+func (s memTxStore) OverrideView() *OverrideView { return s.store.OverrideView() }
 
 func (t *MemTx) do(calls []Call) ([]Answer, error) {
 	t.mu.Lock()
