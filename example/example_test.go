@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 var update = flag.Bool("update", false, "update testdata/story.txt and the reference in the README")
@@ -43,84 +42,114 @@ func TestStoryMatchesGoldenFile(t *testing.T) {
 	assert.Equal(t, string(want), rest, "after an intended change, run go test ./example -update")
 }
 
-func TestAPIReturnsDecisionsAsStatusCodes(t *testing.T) {
-	store, err := sqlite.Open(":memory:")
+// serve returns a function that sends a request to the server's handler.
+func serve(t *testing.T) (do func(method, target string) *httptest.ResponseRecorder, db *sql.DB, store *sqlstore.Store) {
+	t.Helper()
+	db, store, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "app?#.db"))
 	require.NoError(t, err)
-	api := handler(limits.New(store))
-	post := func(target string) (*httptest.ResponseRecorder, reply) {
+	t.Cleanup(func() { assert.NoError(t, errors.Join(store.Close(), db.Close())) })
+	h := handler(db, store)
+	return func(method, target string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, target, nil))
-		var body reply
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body)
-		return w, body
-	}
+		h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+		return w
+	}, db, store
+}
 
-	for i := range 20 {
-		w, body := post("/messages?user=42")
-		assert.Equal(t, http.StatusOK, w.Code)
-		assert.True(t, body.Allowed)
-		assert.Equal(t, int64(19-i), body.Remaining)
+func TestRoutes(t *testing.T) {
+	do, db, store := serve(t)
+	for range 5 {
+		assert.Equal(t, http.StatusOK, do("GET", "/search?q=cats").Code)
 	}
-	w, body := post("/messages?user=42")
+	w := do("GET", "/search?q=cats")
+	assert.Equal(t, http.StatusTooManyRequests, w.Code)
+	assert.Regexp(t, `^"search";r=0;t=\d+$`, w.Header().Get("RateLimit"))
+	assert.JSONEq(t, `["search"]`, violated(t, w))
+
+	for range 20 {
+		assert.Equal(t, http.StatusCreated, do("POST", "/messages?user=42&text=hello").Code)
+	}
+	w = do("POST", "/messages?user=42&text=hello")
 	assert.Equal(t, http.StatusTooManyRequests, w.Code)
 	assert.Equal(t, "6", w.Header().Get("Retry-After"))
-	assert.InDelta(t, 6000, body.RetryAfterMS, 500)
-	assert.Equal(t, "sendMessage", body.Limit)
+	var messages int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM messages").Scan(&messages))
+	assert.Equal(t, 20, messages, "a message that was denied is not stored")
+	assert.Equal(t, http.StatusBadRequest, do("POST", "/messages?user=ada").Code)
 
 	for range 10 {
-		w, _ = post("/logins?user=ada&password=wrong")
-		assert.Equal(t, http.StatusOK, w.Code)
+		assert.Equal(t, http.StatusUnauthorized, do("POST", "/login?user=ada&password=wrong").Code)
 	}
-	w, _ = post("/logins?user=ada&password=right")
-	assert.Equal(t, http.StatusTooManyRequests, w.Code, "the right password after too many wrong ones")
+	assert.Equal(t, http.StatusTooManyRequests, do("POST", "/login?user=ada&password=right").Code, "after too many wrong ones")
+	assert.Equal(t, http.StatusOK, do("POST", "/login?user=bob&password=right").Code)
 
-	w, body = post("/completions?team=blue&model=large&tokens=30000")
-	assert.Equal(t, http.StatusOK, w.Code)
-	w, body = post("/completions?team=blue&model=large&tokens=30000")
-	assert.Equal(t, http.StatusTooManyRequests, w.Code)
-	assert.Equal(t, "llmTokens", body.Limit)
-	w, body = post("/completions?team=blue&model=large&tokens=50000")
-	assert.Equal(t, http.StatusBadRequest, w.Code)
-	assert.Contains(t, body.Error, "count exceeds capacity")
+	assert.Contains(t, do("GET", "/orgs/1/report").Header().Get("RateLimit-Policy"), `"apiCalls";q=100;`)
+	assert.Contains(t, do("GET", "/orgs/2/report").Header().Get("RateLimit-Policy"), `"apiCalls";q=1000;`)
+	assert.Empty(t, do("GET", "/orgs/3/report").Header().Get("RateLimit-Policy"), "unlimited")
+	assert.Equal(t, http.StatusNotFound, do("GET", "/orgs/4/report").Code)
+	assert.Equal(t, http.StatusBadRequest, do("GET", "/orgs/one/report").Code)
 
-	w, _ = post("/completions?team=blue&model=large&tokens=-5")
-	assert.Equal(t, http.StatusBadRequest, w.Code)
-
-	_, body = post("/exports?org=7")
-	assert.Equal(t, int64(30_000), body.DelayMS)
-	w, _ = post("/exports?org=seven")
-	assert.Equal(t, http.StatusBadRequest, w.Code)
+	metrics := do("GET", "/metrics").Body.String()
+	assert.Contains(t, metrics, `ratelimitgen_requests_total{limit="sendMessage",outcome="denied"} 1`)
+	assert.NotContains(t, metrics, "bob")
 
 	require.NoError(t, store.Close())
-	w, body = post("/sign-ups")
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a failed store never allows")
-	assert.False(t, body.Allowed)
+	w = do("GET", "/orgs/1/report")
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a store that fails never allows")
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+}
+
+// violated returns the limits that deny, from the body of a response.
+func violated(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var body struct {
+		Violated json.RawMessage `json:"violated-policies"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body)
+	return string(body.Violated)
+}
+
+// A completion takes the most that it can cost, and gives back what it did not use.
+func TestCompletionIsSettled(t *testing.T) {
+	do, _, store := serve(t)
+	w := do("POST", "/completions?team=blue&model=large&prompt=hello")
+	assert.Equal(t, "used 105 tokens\n", w.Body.String())
+	b, err := limits.New(store).LLMTokens("blue", "large").Peek(t.Context())
+	require.NoError(t, err)
+	assert.InDelta(t, 40_000-105, b.Remaining, 105)
 }
 
 // If two limits deny a request, it can pass when both allow it.
 func TestRetryAfterIsTheLongestOfSeveralLimits(t *testing.T) {
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	l := limits.New(&runtime.MemStore{Clock: func() time.Time { return now }})
-	requests, tokens := l.LLMRequests("blue", "large"), l.LLMTokens("blue", "large")
-	require.NoError(t, requests.RequireN(t.Context(), 1000))
-	require.NoError(t, tokens.RequireN(t.Context(), 40_000))
-	first, err := requests.Allow(t.Context())
-	require.NoError(t, err)
-	for count, wait := range map[int64]time.Duration{1: first.RetryAfter, 40_000: time.Minute} {
-		w := httptest.NewRecorder()
-		target := fmt.Sprintf("/completions?team=blue&model=large&tokens=%d", count)
-		handler(l).ServeHTTP(w, httptest.NewRequest(http.MethodPost, target, nil))
-		assert.Equal(t, http.StatusTooManyRequests, w.Code)
-		assert.Equal(t, fmt.Sprint(math.Ceil(wait.Seconds())), w.Header().Get("Retry-After"), "of %d tokens", count)
+	do, _, store := serve(t)
+	limit := limits.New(store)
+	require.NoError(t, limit.LLMRequests("blue", "large").RequireN(t.Context(), 1000))
+	for range 2 { // also from a key in debt
+		_, err := limit.LLMTokens("blue", "large").Charge(t.Context(), 40_000)
+		require.NoError(t, err)
 	}
+	w := do("POST", "/completions?team=blue&model=large&prompt=hello")
+	assert.Equal(t, http.StatusTooManyRequests, w.Code)
+	assert.JSONEq(t, `["llmRequests", "llmTokens"]`, violated(t, w))
+	assert.Equal(t, "75", w.Header().Get("Retry-After"), "until 10,000 of 40,000 tokens a minute are there, from -40,000")
 }
 
 func TestServerStopsWhenContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	var out bytes.Buffer
+	out := stopAtWrite{stop: stop}
 	require.NoError(t, run(ctx, "127.0.0.1:0", &out))
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
+}
+
+// stopAtWrite keeps what is written to it, and calls stop.
+type stopAtWrite struct {
+	bytes.Buffer
+	stop func()
+}
+
+func (w *stopAtWrite) Write(text []byte) (int, error) {
+	w.stop()
+	return w.Buffer.Write(text)
 }
 
 // A signal during a request: the request is answered, and no other connection is accepted.
@@ -167,7 +196,7 @@ func TestSignalFinishesRequestInFlight(t *testing.T) {
 			require.NoError(t, err)
 			answer, err := io.ReadAll(answers)
 			require.NoError(t, err)
-			assert.Contains(t, string(answer), "200 OK")
+			assert.Contains(t, string(answer), "201 Created")
 			assert.NoError(t, <-ended)
 		})
 	}

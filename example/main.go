@@ -1,14 +1,16 @@
-// Example uses the limits of limits.example.yaml, with counts in a SQLite file in a temporary folder. Without
-// arguments it prints a series of calls and their decisions, and ends; with -http :8080 it serves the same limits as a
-// JSON API.
+// Example uses the limits of limits.example.yaml, with counts in an SQLite file in a temporary folder. Without
+// arguments it prints a series of calls and their decisions, and ends; with -http :8080 it is a server whose routes have
+// these limits. Copy server.go, database.go and the second half of this file to begin a service of your own.
 package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,12 +20,15 @@ import (
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
 func main() {
-	addr := flag.String("http", "", "serve a JSON API at this address, such as :8080")
+	addr := flag.String("http", "", "serve at this address, such as :8080")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "example: unexpected argument %q; see -help\n", flag.Arg(0))
@@ -70,19 +75,22 @@ func runStory(ctx context.Context, path string, out io.Writer) error {
 	return (&story{ctx, out, clock, limits.New(store)}).run()
 }
 
-// listen serves the API at an address until the context ends, and then finishes the requests in flight.
+// listen serves at an address until the context ends, and then finishes the requests in flight.
 func listen(ctx context.Context, path, addr string, out io.Writer) error {
-	store, err := sqlite.Open(path)
+	db, store, err := openDatabase(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer db.Close()
+	defer store.Close() // before the database: it gives back leased tokens
+	go store.SweepEvery(ctx, time.Hour, nil, limits.Policies()...)
+
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(out, usage("http://"+listener.Addr().String()))
-	server := &http.Server{Handler: handler(limits.New(store)), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler(db, store), ReadHeaderTimeout: 10 * time.Second}
 	finished := make(chan error, 1)
 	// The context of Shutdown must outlive ctx, which has ended by then.
 	context.AfterFunc(ctx, func() { finished <- server.Shutdown(context.WithoutCancel(ctx)) })
@@ -90,4 +98,20 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 		return err
 	}
 	return <-finished // Serve returns before the last request has been answered
+}
+
+// handler returns the server's handler, with what operators need: metrics, and a log of denials.
+func handler(db *sql.DB, store runtime.Store) http.Handler {
+	counters := observe.NewCounters(observe.Options{Policies: limits.Policies()})
+	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(observe.NewLog(slog.Default(), observe.LogOptions{})))
+	s := &server{
+		db:    db,
+		limit: limit,
+		h:     limithttp.New(limit, limithttp.Options{}),
+		// No proxy is in front of this program.
+		client: limithttp.ClientIP{Direct: true},
+	}
+	mux := s.routes()
+	mux.Handle("GET /metrics", counters)
+	return mux
 }

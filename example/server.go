@@ -1,144 +1,141 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
-	"errors"
+	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// usage returns example calls of the API.
+// usage returns example calls of the server.
 func usage(url string) string {
 	return fmt.Sprintf(`Listening on %[1]s
 
-  curl -X POST '%[1]s/sign-ups'
-  curl -X POST '%[1]s/messages?user=42'
-  curl -X POST '%[1]s/logins?user=ada&password=wrong'
-  curl -X POST '%[1]s/completions?team=blue&model=large&tokens=30000'
-  curl -X POST '%[1]s/exports?org=7'
+  curl -i '%[1]s/search?q=cats'
+  curl -i -X POST '%[1]s/login?user=ada&password=wrong'
+  curl -i -X POST '%[1]s/messages?user=42&text=hello'
+  curl -i '%[1]s/orgs/1/report'
+  curl -i -X POST '%[1]s/completions?team=blue&model=large&prompt=hello'
+  curl '%[1]s/metrics'
 `, url)
 }
 
-// reply is the body of a response.
-type reply struct {
-	Allowed      bool   `json:"allowed"`
-	Limit        string `json:"limit,omitempty"`
-	Remaining    int64  `json:"remaining"`
-	RetryAfterMS int64  `json:"retryAfterMs,omitempty"`
-	DelayMS      int64  `json:"delayMs,omitempty"`
-	Error        string `json:"error,omitempty"`
+// server has a database with both its data and the counts of its limits, so that one transaction changes both.
+type server struct {
+	db    *sql.DB
+	limit *limits.Limits
+	h     *limithttp.Binder
+	// client finds the address of a client.
+	client limithttp.ClientIP
 }
 
-// errBadRequest is an error in a parameter of the request.
-var errBadRequest = errors.New("bad request")
-
-// number parses a parameter of a request as a number.
-func number(r *http.Request, name string) (int64, error) {
-	n, err := strconv.ParseInt(r.FormValue(name), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %s must be a number, not %q", errBadRequest, name, r.FormValue(name))
-	}
-	return n, nil
-}
-
-// handler serves the API. Each endpoint returns a decision, and respond writes it.
-func handler(l *limits.Limits) http.Handler {
+// routes returns the handler of all requests. Each route shows another way to use limits.
+func (s *server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	api := func(pattern string, decide func(r *http.Request) (limits.Decision, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			d, err := decide(r)
-			respond(w, d, err)
-		})
-	}
-	api("POST /sign-ups", func(r *http.Request) (limits.Decision, error) {
-		return l.FreeTrialSignUp().Allow(r.Context())
-	})
-	api("POST /messages", func(r *http.Request) (limits.Decision, error) {
-		user, err := number(r, "user")
-		if err != nil {
-			return limits.Decision{}, err
-		}
-		return l.SendMessage(user).Allow(r.Context())
-	})
-	api("POST /logins", func(r *http.Request) (limits.Decision, error) { return login(l, r) })
-	api("POST /completions", func(r *http.Request) (limits.Decision, error) { return complete(l, r) })
-	api("POST /exports", func(r *http.Request) (limits.Decision, error) {
-		org, err := number(r, "org")
-		if err != nil {
-			return limits.Decision{}, err
-		}
-		reservation, err := l.ExportData(uint64(org)).Reserve(r.Context())
-		if err != nil {
-			return limits.Decision{}, err
-		}
-		return reservation.Decision, nil
-	})
+	mux.Handle("GET /search", s.perAddress().Wrap(http.HandlerFunc(s.search)))
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("POST /messages", s.post)
+	mux.Handle("GET /orgs/{org}/report", s.perOrganization().Wrap(http.HandlerFunc(s.report)))
+	mux.Handle("POST /completions", s.completion().Wrap(http.HandlerFunc(s.complete)))
 	return mux
+}
+
+// perAddress takes a token before the handler runs. The key is the address of the client, because there is no account yet.
+func (s *server) perAddress() *limithttp.Route {
+	return s.h.Limit(func(r *http.Request) (limits.Item, error) {
+		addr, err := s.client.Of(r)
+		return s.limit.Search(addr), err
+	})
+}
+
+func (s *server) search(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "nothing found for %q\n", r.FormValue("q"))
 }
 
 // login takes a token before it compares the password, and resets the limit if the password is right. In the other
 // order, parallel guesses would not count.
-func login(l *limits.Limits, r *http.Request) (limits.Decision, error) {
-	failed := l.FailedLogins(r.FormValue("user"))
-	d, err := failed.Allow(r.Context())
-	if err != nil || !d.Allowed {
-		return d, err
+func (s *server) login(w http.ResponseWriter, r *http.Request) {
+	failed := s.limit.FailedLogins(r.FormValue("user"))
+	if err := failed.Require(r.Context()); err != nil {
+		s.h.Deny(w, r, err)
+		return
 	}
-	if r.FormValue("password") == "right" {
-		return d, failed.Reset(r.Context())
+	if r.FormValue("password") != "right" {
+		http.Error(w, "wrong user or password", http.StatusUnauthorized)
+		return
 	}
-	return d, nil
+	if err := failed.Reset(r.Context()); err != nil {
+		s.h.Deny(w, r, err)
+		return
+	}
+	fmt.Fprintln(w, "welcome")
 }
 
-// complete takes a request and its tokens, both or neither, by a group of limits. It returns the decision with the longest
-// RetryAfter.
-func complete(l *limits.Limits, r *http.Request) (limits.Decision, error) {
-	team, model := r.FormValue("team"), r.FormValue("model")
-	tokens, err := number(r, "tokens")
+// post takes a token and stores a message in one transaction: both happen, or neither does.
+func (s *server) post(w http.ResponseWriter, r *http.Request) {
+	user, err := strconv.ParseInt(r.FormValue("user"), 10, 64)
 	if err != nil {
-		return limits.Decision{}, err
+		http.Error(w, "user must be a number", http.StatusBadRequest)
+		return
 	}
-	all, err := l.Complete(team, model).Allow(r.Context(), tokens)
+	err = sqlstore.RunInTx(r.Context(), s.db, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(r.Context(), "INSERT INTO messages (user, text) VALUES (?, ?)", user, r.FormValue("text")); err != nil {
+			return err
+		}
+		return s.limit.WithTx(tx).SendMessage(user).Require(r.Context())
+	})
 	if err != nil {
-		return limits.Decision{}, err
+		s.h.Deny(w, r, err)
+		return
 	}
-	return slices.MaxFunc(all.Each, func(a, b limits.Decision) int {
-		return cmp.Compare(a.RetryAfter, b.RetryAfter) // 0 if allowed
-	}), nil
+	w.WriteHeader(http.StatusCreated)
 }
 
-// respond writes a decision with the status 200 if it is allowed, and otherwise 429 with Retry-After.
-func respond(w http.ResponseWriter, d limits.Decision, err error) {
-	status, body := http.StatusOK, reply{
-		Allowed:      d.Allowed,
-		Limit:        d.Limit,
-		Remaining:    d.Remaining,
-		RetryAfterMS: milliseconds(d.RetryAfter),
-		DelayMS:      milliseconds(d.Delay),
-	}
-	switch {
-	// A count above the capacity never passes, so 429 would be wrong: it invites a retry.
-	case errors.Is(err, errBadRequest), errors.Is(err, limits.ErrExceedsCapacity), errors.Is(err, limits.ErrInvalidCount):
-		status, body = http.StatusBadRequest, reply{Error: err.Error()}
-	case err != nil: // the store could not decide, so the request is not served
-		status, body = http.StatusServiceUnavailable, reply{Error: err.Error()}
-	case !d.Allowed:
-		status = http.StatusTooManyRequests
-		// In whole seconds, rounded up: a retry before RetryAfter would be denied.
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(body)
+// perOrganization depends on what an organization pays: its plan is a column of the database.
+func (s *server) perOrganization() *limithttp.Route {
+	return s.h.Limit(func(r *http.Request) (limits.Item, error) {
+		org, err := strconv.ParseUint(r.PathValue("org"), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the organization must be a number, not %q", r.PathValue("org"))
+		}
+		var plan limits.Plan
+		err = s.db.QueryRowContext(r.Context(), "SELECT plan FROM organizations WHERE id = ?", org).Scan(&plan)
+		if err != nil {
+			return nil, limithttp.Error(http.StatusNotFound, fmt.Errorf("organization %d: %w", org, err))
+		}
+		return s.limit.APICalls(org, plan), nil
+	})
 }
 
-// milliseconds rounds up, so that a retry is not denied for being early.
-func milliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+func (s *server) report(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "the report of organization %s\n", r.PathValue("org"))
+}
+
+// most is the most tokens that one completion can cost.
+const most = 10_000
+
+// completion takes a request and the most tokens that it can cost, both or neither, by a group of limits.
+func (s *server) completion() *limithttp.Route {
+	return s.h.Group(func(r *http.Request) (limithttp.Take, error) {
+		group := s.limit.Complete(r.FormValue("team"), r.FormValue("model"))
+		return func(ctx context.Context) (limits.Decisions, error) {
+			d, err := group.Allow(ctx, most)
+			return d.Decisions, err
+		}, nil
+	})
+}
+
+// complete knows the cost when it is done, and gives back the tokens that were not used.
+func (s *server) complete(w http.ResponseWriter, r *http.Request) {
+	used := int64(100 + len(r.FormValue("prompt")))
+	if err := limithttp.SettleLimit(r.Context(), "llmTokens", used); err != nil {
+		s.h.Deny(w, r, err)
+		return
+	}
+	fmt.Fprintf(w, "used %d tokens\n", used)
 }

@@ -25,9 +25,11 @@ type story struct {
 }
 
 func (s *story) run() error {
-	for _, scene := range []func() error{
-		s.messages, s.signUps, s.logins, s.searches, s.completions, s.reservations, s.partner, s.exports,
+	for day, scene := range []func() error{
+		s.messages, s.signUps, s.logins, s.searches, s.plans, s.completions, s.reservations, s.partner, s.month, s.exports,
 	} {
+		// Each scene begins on a day of its own, at noon.
+		s.clock.now = time.Date(2030, 1, 1+day, 12, 0, 0, 0, time.UTC)
 		if err := scene(); err != nil {
 			return err
 		}
@@ -35,7 +37,10 @@ func (s *story) run() error {
 	return nil
 }
 
-func (s *story) title(text string) { fmt.Fprintf(s.out, "\n%s\n", text) }
+// title prints what a scene is about.
+func (s *story) title(text string) {
+	fmt.Fprintf(s.out, "\n%s: %s\n", s.clock.now.Format("2 January, 15:04"), text)
+}
 
 // line prints the time, a call and its result.
 func (s *story) line(call string, result any) {
@@ -141,35 +146,52 @@ func (s *story) searches() error {
 	return nil
 }
 
-func (s *story) completions() error {
-	s.title("A team calls a model: a request and its tokens, both or neither.")
-	requests, tokens := s.limits.LLMRequests("blue", "large"), s.limits.LLMTokens("blue", "large")
-	for range 2 {
-		all, err := s.limits.All(s.ctx, requests, tokens.N(30_000))
+func (s *story) plans() error {
+	s.title("An organization on the plan free upgrades to pro: what it has used stays used.")
+	for _, call := range []struct {
+		plan limits.Plan
+		n    int64
+	}{{limits.PlanFree, 100}, {limits.PlanFree, 1}, {limits.PlanPro, 1}, {limits.PlanPro, 899}, {limits.PlanFree, 1}, {limits.PlanEnterprise, 1000}} {
+		d, err := s.limits.APICalls(7, call.plan).AllowN(s.ctx, call.n)
 		if err != nil {
 			return err
 		}
-		for i, call := range []string{`LLMRequests("blue", "large")`, `LLMTokens("blue", "large").N(30_000)`} {
-			s.line("All: "+call, all.Each[i])
-		}
+		s.line(fmt.Sprintf("APICalls(7, %v).AllowN(%d)", call.plan, call.n), d)
 	}
-	b, err := requests.Peek(s.ctx)
+	return nil
+}
+
+func (s *story) completions() error {
+	s.title("A team calls a model: a request and its tokens, both or neither, while our quota lasts.")
+	blue := s.limits.Complete("blue", "large")
+	for range 2 {
+		d, err := blue.Allow(s.ctx, 30_000)
+		if err != nil {
+			return err
+		}
+		s.line(`Complete("blue", "large").Allow(30_000)`, d)
+	}
+	b, err := s.limits.LLMRequests("blue", "large").Peek(s.ctx)
 	s.line(`LLMRequests("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
 	return err
 }
 
 func (s *story) reservations() error {
-	s.title("The same team can wait: it reserves tokens, and settles for the number it used.")
-	tokens := s.limits.LLMTokens("blue", "large")
+	s.title("A team can wait: it reserves tokens, and settles for the number it used.")
+	tokens := s.limits.LLMTokens("red", "large")
+	if err := tokens.RequireN(s.ctx, 30_000); err != nil {
+		return err
+	}
+	s.line(`LLMTokens("red", "large").RequireN(30_000)`, "ok")
 	r, err := tokens.ReserveN(s.ctx, 30_000)
 	if err != nil {
 		return err
 	}
-	s.line(`LLMTokens("blue", "large").ReserveN(30_000)`, r)
+	s.line(`LLMTokens("red", "large").ReserveN(30_000)`, r)
 	s.advance(r.Delay()) // the tokens must not be used before they are due
 	s.line("Settle(12_000)", orOK(r.Settle(s.ctx, 12_000)))
 	b, err := tokens.Peek(s.ctx)
-	s.line(`LLMTokens("blue", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
+	s.line(`LLMTokens("red", "large").Peek()`, fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity))
 	return err
 }
 
@@ -191,6 +213,21 @@ func (s *story) partner() error {
 	}
 	s.line("PartnerQuota().Allow()", d)
 	return nil
+}
+
+func (s *story) month() error {
+	s.title("A partner has 100,000 reports in a month that begins on the 15th, at midnight in Berlin.")
+	reports := s.limits.MonthlyReports("acme")
+	for range 2 {
+		d, err := reports.AllowN(s.ctx, 60_000)
+		if err != nil {
+			return err
+		}
+		s.line(`MonthlyReports("acme").AllowN(60_000)`, d)
+	}
+	b, err := reports.Peek(s.ctx)
+	s.line(`MonthlyReports("acme").Peek()`, fmt.Sprintf("%d of %d left until %v", b.Remaining, b.Capacity, s.clock.now.Add(b.ResetAfter).Format("2 January, 15:04 MST")))
+	return err
 }
 
 func (s *story) exports() error {

@@ -104,6 +104,23 @@ var mistakes = []error{
 	runtime.ErrNoTx, runtime.ErrNilTx,
 }
 
+// Deny writes the response if a limit that the handler has called itself returns err, in a transaction for example: the one
+// that a [Route] writes, without the RateLimit fields. An error of something else gets the status of [Error], or 503.
+//
+//	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error { ... return limit.WithTx(tx).SendMessage(id).Require(ctx) })
+//	if err != nil {
+//		h.Deny(w, r, err)
+//		return
+//	}
+func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
+	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
+		d := limited.Decision
+		b.deny(w, r, denialOf(runtime.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
+		return
+	}
+	b.deny(w, r, denialOf(runtime.Decisions{}, err))
+}
+
 // deny reports an error, and writes the response of a denial.
 func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
 	if d.Status >= http.StatusInternalServerError {

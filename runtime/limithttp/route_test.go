@@ -190,3 +190,35 @@ func TestDecisionsWithoutRequests(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, response.Code)
 	require.Equal(t, `"sendMessage";r=0;t=1`, response.Header().Get("RateLimit"))
 }
+
+// A limit that the handler calls itself is answered as that of a route, but for the fields about what is left.
+func TestDenyAnswersAsARoute(t *testing.T) {
+	w := newWorld()
+	limit := w.limiter.Limit(with(bucket(), same), ada)
+	h := limithttp.New(w.limiter, limithttp.Options{})
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := limit.RequireN(r.Context(), 20); err != nil {
+			h.Deny(w, r, err)
+		}
+	})
+	outside := h.All(taking(limit.N(20))).Wrap(http.NotFoundHandler())
+	require.Equal(t, http.StatusOK, serve(inside).Code)
+	got, want := serve(inside), serve(outside)
+	require.Equal(t, http.StatusTooManyRequests, got.Code)
+	require.Equal(t, want.Body.String(), got.Body.String())
+	require.NotEmpty(t, got.Header().Get("Retry-After"))
+	for name := range want.Header() {
+		if !strings.HasPrefix(name, "Ratelimit") {
+			require.Equal(t, want.Header()[name], got.Header()[name], name)
+		}
+	}
+	for err, status := range map[error]int{
+		errors.New("the disk is full"):                           http.StatusServiceUnavailable,
+		limithttp.Error(http.StatusConflict, errors.New("sold")): http.StatusConflict,
+		runtime.ErrExceedsCapacity:                               http.StatusBadRequest,
+	} {
+		response := httptest.NewRecorder()
+		h.Deny(response, httptest.NewRequest(http.MethodPost, "/", nil), err)
+		require.Equal(t, status, response.Code, err)
+	}
+}
