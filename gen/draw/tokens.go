@@ -249,13 +249,14 @@ func (d *tokensDrawing) text() string {
 	return strings.Join(sentences, " ")
 }
 
-// roundTo rounds a duration to about three digits.
+// roundTo rounds a duration to two units at most.
 func roundTo(t time.Duration) time.Duration {
-	for unit := time.Duration(1); ; unit *= 10 {
-		if t/unit < 10_000 {
+	for _, unit := range []time.Duration{words.Day, time.Hour, time.Minute, time.Second, time.Millisecond, time.Microsecond} {
+		if t >= 20*unit {
 			return t.Round(unit)
 		}
 	}
+	return t
 }
 
 // tableSteps is the most rows of a table of tokens.

@@ -145,6 +145,8 @@ func (t *tab) shot(name, selector string) {
 	if *shots == "" {
 		return
 	}
+	// Contents outside of the window are otherwise not drawn.
+	t.run(chromedp.Evaluate(`for (const e of document.querySelectorAll(".limit, .group, #playground")) e.style.contentVisibility = "visible"`, nil))
 	box := eval[[]float64](t, `(() => { const r = (document.querySelector(`+strconv.Quote(selector)+`) || document.documentElement).getBoundingClientRect(); return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()`)
 	var png []byte
 	t.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
