@@ -25,10 +25,9 @@ type Recording struct {
 type recorded struct {
 	// tallies count the requests by the outcome on each side; unanswered ones are those of a side without the limit.
 	tallies [sides]tally
-	// keys counts the keys of requests.
-	keys map[[sides]string]*busyness
-	// busiest is the key that is drawn.
-	busiest [sides]string
+	// keys are the keys of requests, and busiest the one that is drawn.
+	keys    map[string]*busyness
+	busiest string
 	marks   [sides][]draw.Mark
 	// from is the instant at which the drawing begins, and length how long it is.
 	from   int64
@@ -50,7 +49,11 @@ type tally struct {
 }
 
 // busyness orders keys.
-type busyness struct{ requests, limited int }
+type busyness struct {
+	requests, limited int
+	// sides has the key as each side encodes it, if it has decided a request.
+	sides [sides]string
+}
 
 // Record replays a trace through the limits, and through old ones if there are any. It calls open before each of several
 // passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in the others; an error of
@@ -106,7 +109,7 @@ type recorder interface {
 func (r *Recording) of(name string) *recorded {
 	s := r.subjects[name]
 	if s == nil {
-		s = &recorded{keys: map[[sides]string]*busyness{}}
+		s = &recorded{keys: map[string]*busyness{}}
 		for side := range s.tallies {
 			s.tallies[side].outcomes = map[draw.Outcome]int{}
 		}
@@ -115,11 +118,9 @@ func (r *Recording) of(name string) *recorded {
 	return s
 }
 
-func keysOf(answers [sides]sim.SideAnswer) (keys [sides]string) {
-	for side, a := range answers {
-		keys[side] = a.Key
-	}
-	return keys
+// keyOf returns the key of answers. A side that cannot decide a request has none.
+func keyOf(answers [sides]sim.SideAnswer) string {
+	return cmp.Or(answers[newSide].Key, answers[oldSide].Key)
 }
 
 // outcomeOf returns the outcome of an answer, and false if the side has not answered.
@@ -140,13 +141,14 @@ func (c *counting) before(*sim.Line) {}
 
 func (c *counting) after(l *sim.Line, answers [sides]sim.SideAnswer) {
 	s := (*Recording)(c).of(l.Limit)
-	k := s.keys[keysOf(answers)]
+	k := s.keys[keyOf(answers)]
 	if k == nil {
 		k = &busyness{}
-		s.keys[keysOf(answers)] = k
+		s.keys[keyOf(answers)] = k
 	}
 	k.requests++
 	for side, a := range answers {
+		k.sides[side] = cmp.Or(a.Key, k.sides[side])
 		o, ok := outcomeOf(a)
 		if !ok {
 			s.tallies[side].unanswered++
@@ -166,11 +168,10 @@ func (r *Recording) chooseKeys() {
 	for _, s := range r.subjects {
 		first := true
 		var best busyness
-		for keys, k := range s.keys {
-			order := cmp.Or(cmp.Compare(k.limited, best.limited), cmp.Compare(k.requests, best.requests),
-				-slices.Compare(keys[:], s.busiest[:]))
+		for key, k := range s.keys {
+			order := cmp.Or(cmp.Compare(k.limited, best.limited), cmp.Compare(k.requests, best.requests), -cmp.Compare(key, s.busiest))
 			if first || order > 0 {
-				first, best, s.busiest = false, *k, keys
+				first, best, s.busiest = false, *k, key
 			}
 		}
 	}
@@ -183,7 +184,7 @@ func (m *marking) before(*sim.Line) {}
 
 func (m *marking) after(l *sim.Line, answers [sides]sim.SideAnswer) {
 	s := m.subjects[l.Limit]
-	if s == nil || keysOf(answers) != s.busiest {
+	if s == nil || keyOf(answers) != s.busiest {
 		return
 	}
 	for side, a := range answers {
@@ -198,7 +199,7 @@ func (m *marking) end() {}
 // chooseParts finds the part of the trace to draw for each limit: some of the limit's own time, with the most requests
 // that were limited.
 func (r *Recording) chooseParts(policies map[string]*runtime.Policy) {
-	const units = 6
+	const units = 4
 	for name, s := range r.subjects {
 		marks := slices.Concat(s.marks[oldSide], s.marks[newSide])
 		slices.SortStableFunc(marks, func(a, b draw.Mark) int { return cmp.Compare(a.At, b.At) })
@@ -232,7 +233,7 @@ func (r *Recording) chooseParts(policies map[string]*runtime.Policy) {
 type sampling struct {
 	r       *Recording
 	replays [sides]*sim.Replay
-	// limits are those with a part to draw.
+	// names are the limits with a part to draw.
 	names []string
 }
 
@@ -278,7 +279,7 @@ func (s *sampling) isGroup(name string) bool {
 func (s *sampling) sample(l *sim.Line) {
 	s.touched(l, func(name string, of *recorded) {
 		for side, c := range of.curves {
-			c.advance(l.At, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.busiest[side], at) })
+			c.advance(l.At, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
 		}
 	})
 }
@@ -291,7 +292,7 @@ func (s *sampling) end() {
 	for _, name := range s.names {
 		of := s.r.subjects[name]
 		for side, c := range of.curves {
-			c.advance(of.from+int64(of.length), func(at int64) (float64, bool) { return s.replays[side].Left(name, of.busiest[side], at) })
+			c.advance(of.from+int64(of.length), func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
 		}
 	}
 }
@@ -373,7 +374,7 @@ func (r *Recording) picture(limit, title string, policies []*runtime.Policy, nam
 			side = oldSide
 		}
 		run := draw.Run{Name: names[i], Policy: policy, Curve: s.curves[side].points}
-		run.Edges = draw.Edges(policy, s.busiest[side], s.from, s.length)
+		run.Edges = draw.Edges(policy, s.keys[s.busiest].sides[side], s.from, s.length)
 		for _, m := range s.marks[side] {
 			if m.At -= time.Duration(s.from); 0 <= m.At && m.At <= s.length {
 				run.Marks = append(run.Marks, m)
