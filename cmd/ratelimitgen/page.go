@@ -2,11 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -24,6 +30,12 @@ drawing has its data in a table.
 
   ratelimitgen page -against origin/main:limits.yaml -o limits.html
 
+-trace draws requests of a trace in place of a standard story: of each limit, the key that was limited
+most often, without its name, in the part of the trace in which it was limited most. A trace is as
+for ratelimitgen simulate. The exit code is 1 if a line cannot be replayed; this removes such lines:
+
+  ratelimitgen simulate -trace FILE -keep-going -format jsonl > replayed.jsonl
+
 -svg also writes the drawings of each limit into a directory, as files for a README: NAME-tokens.svg
 and NAME-envelope.svg, with the name of the plan before the last part if there are plans.
 
@@ -35,14 +47,15 @@ The exit code is 1 if LIMITS is not valid, and 3 if OLD cannot be read or is not
 
 // pageArgs are the flags and arguments of page.
 type pageArgs struct {
-	limits, against, output, svg string
-	color                        choice
+	limits, against, trace, output, svg string
+	color                               choice
 }
 
 func preparePage(flags *flag.FlagSet) action {
 	var a pageArgs
 	flags.StringVar(&a.output, "o", "limits.html", "write the page to `FILE`, - for standard output")
 	flags.StringVar(&a.against, "against", "", "compare with `OLD`, the earlier limits.yaml, or REF:PATH in git")
+	flags.StringVar(&a.trace, "trace", "", "draw the requests in `FILE`, - for standard input")
 	flags.StringVar(&a.svg, "svg", "", "also write the drawings as SVG files into the directory `DIR`")
 	a.color.declareColor(flags)
 	return a.run
@@ -95,7 +108,52 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 			return nil, err
 		}
 	}
+	if a.trace != "" {
+		if p.Recording, err = a.record(p); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
+}
+
+// record replays the trace.
+func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
+	s := simulateArgs{trace: a.trace}
+	limits, old := s.simulated(p.File), []sim.Limit(nil)
+	if p.Old != nil {
+		old = s.simulated(p.Old)
+	}
+	open, err := a.opener()
+	if err != nil {
+		return nil, err
+	}
+	faults := &faults{trace: s.traceName(), limits: limitNames(slices.Concat(limits, old))}
+	return page.Record(limits, old, func() (*sim.Trace, func() error, error) {
+		text, err := open()
+		if err != nil {
+			return nil, nil, err
+		}
+		trace := sim.NewTrace(text)
+		if len(limits) == 1 { // then lines need not name it
+			trace.Default = limits[0].Policy.Name
+		}
+		return trace, text.Close, nil
+	}, faults.add)
+}
+
+// opener returns a function that opens the trace. Standard input can be read once only, so it is kept in memory.
+func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
+	if a.trace == standardInput {
+		text, err := io.ReadAll(os.Stdin)
+		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }, err
+	}
+	return func() (io.ReadCloser, error) {
+		file, err := openFile(a.trace)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(a.trace))
+		}
+		return file, err
+	}, nil
 }
 
 // readOld reads the file of -against, which may be in git.

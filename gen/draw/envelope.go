@@ -41,24 +41,25 @@ func Bounds(p *runtime.Policy, from, to time.Duration) (list []Bound) {
 	return list
 }
 
-// jumps returns the bounds on both sides of each step between two bounds, or none if there are more than a few.
+// jumps returns the bounds on both sides of each step between two bounds, as near as a picture can show them, or none if
+// there are more than a few steps.
 func jumps(a, b Bound, within func(time.Duration) Bound) (list []Bound) {
-	const most = 3
+	const most, parts = 3, 128
+	near := max(1, (b.Length-a.Length)/parts)
 	for n := 0; a.Tokens < b.Tokens; n++ {
 		if n == most {
 			return nil
 		}
-		low, high := a.Length, b.Length // the step is after low, and at high at the latest
-		for high-low > 1 {
-			if middle := low + (high-low)/2; within(middle).Tokens > a.Tokens {
-				high = middle
+		before, after := a, b // the step is in between
+		for after.Length-before.Length > near {
+			if middle := within(before.Length + (after.Length-before.Length)/2); middle.Tokens > a.Tokens {
+				after = middle
 			} else {
-				low = middle
+				before = middle
 			}
 		}
-		before := Bound{high - 1, a.Tokens}
-		a = within(high)
-		list = append(list, before, a)
+		list = append(list, before, after)
+		a = after
 	}
 	return list
 }

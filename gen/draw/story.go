@@ -98,7 +98,7 @@ func sizeOf(p *runtime.Policy) size {
 	if p.Kind.Windowed() {
 		s.unit = max(s.unit, float64(p.Period))
 	}
-	s.unit = max(s.unit, 100)
+	s.unit = min(max(s.unit, 100), math.MaxInt64/16)
 	return s
 }
 
@@ -333,3 +333,25 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 func RuleOf(p *runtime.Policy) runtime.Rule {
 	return newKey(p, &Story{}).rule
 }
+
+// Unit returns the natural time of a limit: that in which an empty key becomes full, and at least the period of its
+// windows. A standard story is four units long.
+func Unit(p *runtime.Policy) time.Duration {
+	if p.Mode == runtime.ModeUnlimited || p.Rate == 0 {
+		return time.Minute
+	}
+	return time.Duration(sizeOf(p).unit)
+}
+
+// Edges returns the starts of the windows of the key with a name in a time from an instant on, in nanoseconds since 1970 UTC. It is
+// empty if they depend on requests, or on a zone or an anniversary of the key.
+func Edges(p *runtime.Policy, name string, from int64, length time.Duration) []time.Duration {
+	if p.Mode == runtime.ModeUnlimited || p.Calendar.PerKey() {
+		return nil
+	}
+	k := key{policy: p, rule: p.Rule(name), origin: from}
+	return k.edges(length)
+}
+
+// Outcomes returns every outcome.
+func Outcomes() []Outcome { return []Outcome{Allowed, Delayed, Denied, Shadowed} }

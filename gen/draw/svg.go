@@ -86,6 +86,29 @@ func lines(places []at) string {
 	return d.String()
 }
 
+// thinned leaves out places of a curve that has many per pixel: it keeps the first, the last, the highest and the lowest
+// of each pixel.
+func thinned(places []at) (kept []at) {
+	for len(places) > 0 {
+		n, low, high := 1, 0, 0
+		for ; n < len(places) && math.Floor(places[n].x) == math.Floor(places[0].x); n++ {
+			if places[n].y < places[low].y {
+				low = n
+			}
+			if places[n].y > places[high].y {
+				high = n
+			}
+		}
+		for i := range n {
+			if n <= 8 || i == 0 || i == low || i == high || i == n-1 {
+				kept = append(kept, places[i])
+			}
+		}
+		places = places[n:]
+	}
+	return kept
+}
+
 // simplified leaves out the places that are less than half a pixel from the line between those that remain, by the
 // method of Douglas and Peucker.
 func simplified(places []at) (kept []at) {

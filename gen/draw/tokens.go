@@ -23,7 +23,7 @@ func Tokens(name string, s Story, runs ...Run) Picture {
 	for _, run := range runs {
 		lanes += len(run.outcomes())
 	}
-	axisAt := bottom + 6 + lanes*laneHeight
+	axisAt := d.bottom() + 6 + lanes*laneHeight
 	if len(runs) > 1 {
 		axisAt += laneHeight * len(runs) // a heading for each
 	}
@@ -41,11 +41,24 @@ type tokensDrawing struct {
 	low, high float64
 }
 
+// bottom is where the marks begin: at the top if there is no curve, because the modes do not count.
+func (d *tokensDrawing) bottom() int {
+	for _, run := range d.runs {
+		if len(run.Curve) > 0 {
+			return bottom
+		}
+	}
+	return top
+}
+
 // scale finds the range of the vertical axis.
 func (d *tokensDrawing) scale() {
 	for _, run := range d.runs {
 		for _, p := range run.Curve {
 			d.low, d.high = min(d.low, p.Tokens), max(d.high, p.Tokens)
+		}
+		if len(run.Curve) > 0 {
+			d.high = max(d.high, float64(run.Policy.Capacity))
 		}
 	}
 	if d.low == d.high {
@@ -65,6 +78,9 @@ func (d *tokensDrawing) y(tokens float64) float64 {
 func (d *tokensDrawing) axes(axisAt float64) {
 	var grid, edges strings.Builder
 	for _, v := range steps(d.low, d.high, 5) {
+		if d.bottom() == top {
+			break
+		}
 		fmt.Fprintf(&grid, "M%d %sH%d", left, num(d.y(v)), right)
 		d.label("e", left-6, d.y(v)+4, amount(v))
 	}
@@ -101,7 +117,7 @@ func (d *tokensDrawing) curves() {
 		for _, p := range run.Curve {
 			places = append(places, at{d.x(p.At), d.y(p.Tokens)})
 		}
-		if path := lines(places); path != "" {
+		if path := lines(thinned(places)); path != "" {
 			if len(d.runs) == 1 {
 				zero := num(d.y(max(0, d.low)))
 				d.path("area", path+"V"+zero+"H"+num(places[0].x)+"Z")
@@ -128,7 +144,7 @@ var classOf = [endOfOutcomes]string{Allowed: "ok", Delayed: "late", Denied: "no"
 
 // marks draws a row for each outcome. Requests that are too close for a mark each share one, which is larger.
 func (d *tokensDrawing) marks() {
-	y := float64(bottom) + 6
+	y := float64(d.bottom()) + 6
 	for _, run := range d.runs {
 		if len(d.runs) > 1 {
 			d.label("name", left-6, y+11, run.Name)
@@ -249,13 +265,14 @@ func (d *tokensDrawing) text() string {
 	return strings.Join(sentences, " ")
 }
 
-// roundTo rounds a duration to about three digits.
+// roundTo rounds a duration to two units at most.
 func roundTo(t time.Duration) time.Duration {
-	for unit := time.Duration(1); ; unit *= 10 {
-		if t/unit < 10_000 {
+	for _, unit := range []time.Duration{words.Day, time.Hour, time.Minute, time.Second, time.Millisecond, time.Microsecond} {
+		if t >= 20*unit {
 			return t.Round(unit)
 		}
 	}
+	return t
 }
 
 // tableSteps is the most rows of a table of tokens.

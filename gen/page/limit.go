@@ -111,8 +111,9 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Lines = s.Lines()
 	}
 	v.Words = sentences(shown)
-	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
-		v.Plans = append(v.Plans, p.planView(pair, v.Name))
+	for i, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+		// A key of a recording has one count, whatever its plan.
+		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && i > 0))
 	}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(v.Name)
@@ -148,8 +149,8 @@ func sentences(l *spec.Limit) []string {
 	return append(slices.Clone(l.Words()), l.WorstCase())
 }
 
-// planView draws one plan of a limit, or the limit if it has no plans.
-func (p *Page) planView(pair spec.PlanPair, name string) planView {
+// planView draws one plan of a limit, or the limit if it has no plans. The tokens are left out if later is set.
+func (p *Page) planView(pair spec.PlanPair, name string, later bool) planView {
 	v := planView{Name: pair.Plan}
 	l := pair.New
 	if l == nil {
@@ -164,9 +165,9 @@ func (p *Page) planView(pair spec.PlanPair, name string) planView {
 		return v
 	}
 	v.Facts = facts(pair.Old, pair.New)
-	if picture, ok := p.tokensPicture(name, policies); ok {
+	if picture, ok := p.tokensPicture(name, policies); ok && !later {
 		v.Drawings = append(v.Drawings, drawingOf(p.tokensCaption(policies), picture))
-	} else {
+	} else if !ok {
 		v.Note = "The recording has no requests of this limit."
 	}
 	if picture, ok := draw.Envelope(name, policies...); ok {
@@ -188,25 +189,25 @@ func planSentence(of *spec.Limit) string {
 }
 
 // tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
-func (p *Page) tokensPicture(name string, policies []*runtime.Policy) (draw.Picture, bool) {
+func (p *Page) tokensPicture(title string, policies []*runtime.Policy) (draw.Picture, bool) {
 	names := []string{""}
 	if len(policies) == 2 {
 		names = []string{"old", "new"}
 	}
 	if p.Recording != nil {
-		return p.Recording.picture(name, policies, names)
+		return p.Recording.picture(policies[len(policies)-1].Name, title, policies, names)
 	}
 	story := draw.StandardStory(newest(policies))
 	var runs []draw.Run
 	for i, policy := range policies {
 		runs = append(runs, draw.Replay(names[i], policy, story))
 	}
-	return draw.Tokens(name, story, runs...), true
+	return draw.Tokens(title, story, runs...), true
 }
 
 func (p *Page) tokensCaption(policies []*runtime.Policy) string {
 	if p.Recording != nil {
-		return "Tokens of the busiest key over time, and its requests"
+		return p.Recording.caption(policies[len(policies)-1].Name)
 	}
 	return "Tokens over time, and requests of " + tokenCount(draw.StandardStory(newest(policies)).Requests[0].Count) + " each"
 }

@@ -1,13 +1,12 @@
 // What the page does beside its playgrounds: playgrounds start when they are opened, links open what they lead to, and
 // the list of limits can be filtered.
-const playgrounds = new Map();
 for (const details of document.querySelectorAll("details.try")) {
   details.hidden = false;
   details.addEventListener("toggle", () => {
     const place = details.querySelector("[data-play]");
     if (!details.open) return;
-    if (playgrounds.has(place)) playgrounds.get(place).wake();
-    else playgrounds.set(place, new Playground(place, JSON.parse(place.dataset.play)));
+    if (place.playground) place.playground.wake();
+    else place.playground = new Playground(place, JSON.parse(place.dataset.play));
   });
 }
 

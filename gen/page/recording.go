@@ -1,17 +1,395 @@
 package page
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Recording has the decisions on a trace.
-type Recording struct{}
+// Recording has the decisions on a trace: for each limit and group the number of requests by outcome, and for each limit
+// the tokens and requests of its busiest key, in the part of the trace in which it was limited most.
+type Recording struct {
+	subjects map[string]*recorded
+}
 
-func (r *Recording) words() []string { return nil }
+// recorded is what a recording has of a limit or a group.
+type recorded struct {
+	// tallies count the requests by the outcome on each side; unanswered ones are those of a side without the limit.
+	tallies [sides]tally
+	// keys are the keys of requests, and busiest the one that is drawn.
+	keys    map[string]*busyness
+	busiest string
+	marks   [sides][]draw.Mark
+	// from is the instant at which the drawing begins, and length how long it is.
+	from   int64
+	length time.Duration
+	curves [sides]*curve
+}
 
-func (r *Recording) tallyWords(string) string { return "" }
+// The sides of a recording: the old version, which may be missing, and the new one.
+const (
+	oldSide = iota
+	newSide
+	sides
+)
 
-func (r *Recording) picture(string, []*runtime.Policy, []string) (draw.Picture, bool) {
-	return draw.Picture{}, false
+// tally counts requests by their outcome.
+type tally struct {
+	outcomes   map[draw.Outcome]int
+	unanswered int
+}
+
+// busyness orders keys.
+type busyness struct {
+	requests, limited int
+	// sides has the key as each side encodes it, if it has decided a request.
+	sides [sides]string
+}
+
+// Record replays a trace through the limits, and through old ones if there are any. It calls open before each of several
+// passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in the others; an error of
+// onFault, or of reading, ends it.
+func Record(limits, old []sim.Limit, open func() (trace *sim.Trace, closeIt func() error, err error), onFault func(*sim.Fault) error) (*Recording, error) {
+	r := &Recording{subjects: map[string]*recorded{}}
+	names := map[string]*runtime.Policy{}
+	for _, l := range slices.Concat(old, limits) {
+		names[l.Policy.Name] = l.Policy
+	}
+	skip := func(*sim.Fault) error { return nil }
+	for i, pass := range []func(*sim.Comparison) recorder{
+		func(*sim.Comparison) recorder { return (*counting)(r) },
+		func(*sim.Comparison) recorder { r.chooseKeys(); return (*marking)(r) },
+		func(c *sim.Comparison) recorder { r.chooseParts(names); return newSampling(r, c) },
+	} {
+		trace, closeTrace, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			onFault = skip
+		}
+		c := sim.NewComparison(old, limits)
+		if err := errors.Join(replay(trace, c, pass(c), onFault), closeTrace()); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// replay passes a trace to a recorder.
+func replay(trace *sim.Trace, c *sim.Comparison, r recorder, onFault func(*sim.Fault) error) error {
+	err := trace.Replay(func(l *sim.Line) error {
+		r.before(l)
+		before, after, err := c.DecideBoth(l)
+		if err == nil {
+			r.after(l, [sides]sim.SideAnswer{before, after})
+		}
+		return err
+	}, onFault)
+	r.end()
+	return err
+}
+
+// recorder is a pass over a trace.
+type recorder interface {
+	before(*sim.Line)
+	after(*sim.Line, [sides]sim.SideAnswer)
+	end()
+}
+
+func (r *Recording) of(name string) *recorded {
+	s := r.subjects[name]
+	if s == nil {
+		s = &recorded{keys: map[string]*busyness{}}
+		for side := range s.tallies {
+			s.tallies[side].outcomes = map[draw.Outcome]int{}
+		}
+		r.subjects[name] = s
+	}
+	return s
+}
+
+// keyOf returns the key of answers. A side that cannot decide a request has none.
+func keyOf(answers [sides]sim.SideAnswer) string {
+	return cmp.Or(answers[newSide].Key, answers[oldSide].Key)
+}
+
+// outcomeOf returns the outcome of an answer, and false if the side has not answered.
+func outcomeOf(a sim.SideAnswer) (draw.Outcome, bool) {
+	switch {
+	case !a.Answered:
+		return 0, false
+	case !a.Fits:
+		return draw.Denied, true
+	}
+	return draw.OutcomeOf(a.Decision), true
+}
+
+// counting is the first pass: it counts the outcomes and finds the busiest keys.
+type counting Recording
+
+func (c *counting) before(*sim.Line) {}
+
+func (c *counting) after(l *sim.Line, answers [sides]sim.SideAnswer) {
+	s := (*Recording)(c).of(l.Limit)
+	k := s.keys[keyOf(answers)]
+	if k == nil {
+		k = &busyness{}
+		s.keys[keyOf(answers)] = k
+	}
+	k.requests++
+	for side, a := range answers {
+		k.sides[side] = cmp.Or(a.Key, k.sides[side])
+		o, ok := outcomeOf(a)
+		if !ok {
+			s.tallies[side].unanswered++
+			continue
+		}
+		s.tallies[side].outcomes[o]++
+		if o != draw.Allowed {
+			k.limited++
+		}
+	}
+}
+
+func (c *counting) end() {}
+
+// chooseKeys finds the busiest key of each limit: the one that was limited most often, or else has most requests.
+func (r *Recording) chooseKeys() {
+	for _, s := range r.subjects {
+		first := true
+		var best busyness
+		for key, k := range s.keys {
+			order := cmp.Or(cmp.Compare(k.limited, best.limited), cmp.Compare(k.requests, best.requests), -cmp.Compare(key, s.busiest))
+			if first || order > 0 {
+				first, best, s.busiest = false, *k, key
+			}
+		}
+	}
+}
+
+// marking is the second pass: it collects the requests of the busiest keys.
+type marking Recording
+
+func (m *marking) before(*sim.Line) {}
+
+func (m *marking) after(l *sim.Line, answers [sides]sim.SideAnswer) {
+	s := m.subjects[l.Limit]
+	if s == nil || keyOf(answers) != s.busiest {
+		return
+	}
+	for side, a := range answers {
+		if o, ok := outcomeOf(a); ok {
+			s.marks[side] = append(s.marks[side], draw.Mark{At: time.Duration(l.At), Outcome: o})
+		}
+	}
+}
+
+func (m *marking) end() {}
+
+// chooseParts finds the part of the trace to draw for each limit: some of the limit's own time, with the most requests
+// that were limited.
+func (r *Recording) chooseParts(policies map[string]*runtime.Policy) {
+	const units = 4
+	for name, s := range r.subjects {
+		marks := slices.Concat(s.marks[oldSide], s.marks[newSide])
+		slices.SortStableFunc(marks, func(a, b draw.Mark) int { return cmp.Compare(a.At, b.At) })
+		if len(marks) == 0 {
+			continue
+		}
+		span := marks[len(marks)-1].At - marks[0].At
+		s.length = min(span, units*draw.Unit(policies[name]))
+		s.length = max(s.length, draw.Unit(policies[name]))
+		most, limited, last := -1, 0, 0
+		for first, m := range marks {
+			for ; last < len(marks) && marks[last].At <= m.At+s.length; last++ {
+				if marks[last].Outcome != draw.Allowed {
+					limited++
+				}
+			}
+			if limited > most {
+				most, s.from = limited, int64(m.At)
+			}
+			if marks[first].Outcome != draw.Allowed {
+				limited--
+			}
+		}
+		// A little earlier, so that the first mark is not on the axis.
+		margin := s.length / 16
+		s.from, s.length = s.from-int64(margin), s.length+2*margin
+	}
+}
+
+// sampling is the third pass: it collects the tokens of the busiest keys in the part that is drawn.
+type sampling struct {
+	r       *Recording
+	replays [sides]*sim.Replay
+	// names are the limits with a part to draw.
+	names []string
+}
+
+func newSampling(r *Recording, c *sim.Comparison) *sampling {
+	s := &sampling{r: r}
+	s.replays[oldSide], s.replays[newSide] = c.Sides()
+	for name, of := range r.subjects {
+		if of.length > 0 {
+			s.names = append(s.names, name)
+		}
+		for side := range of.curves {
+			of.curves[side] = &curve{from: of.from, length: of.length}
+		}
+	}
+	slices.Sort(s.names)
+	return s
+}
+
+// touched returns the limits whose busiest key a line may change: a group changes its members.
+func (s *sampling) touched(l *sim.Line, f func(string, *recorded)) {
+	if of := s.r.subjects[l.Limit]; of != nil && of.length > 0 {
+		f(l.Limit, of)
+	}
+	if _, isLimit := s.r.subjects[l.Limit]; isLimit && !s.isGroup(l.Limit) {
+		return
+	}
+	for _, name := range s.names {
+		if name != l.Limit {
+			f(name, s.r.subjects[name])
+		}
+	}
+}
+
+func (s *sampling) isGroup(name string) bool {
+	for _, replay := range s.replays {
+		if replay.HasGroup(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sampling) sample(l *sim.Line) {
+	s.touched(l, func(name string, of *recorded) {
+		for side, c := range of.curves {
+			c.advance(l.At, func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
+		}
+	})
+}
+
+func (s *sampling) before(l *sim.Line) { s.sample(l) }
+
+func (s *sampling) after(l *sim.Line, _ [sides]sim.SideAnswer) { s.sample(l) }
+
+func (s *sampling) end() {
+	for _, name := range s.names {
+		of := s.r.subjects[name]
+		for side, c := range of.curves {
+			c.advance(of.from+int64(of.length), func(at int64) (float64, bool) { return s.replays[side].Left(name, of.keys[of.busiest].sides[side], at) })
+		}
+	}
+}
+
+// curve has the tokens of a key over a part of a trace.
+type curve struct {
+	from   int64
+	length time.Duration
+	next   int
+	points []draw.Point
+}
+
+// curveSteps is at how many times a curve is calculated, besides those of requests.
+const curveSteps = 400
+
+// advance adds the tokens at the steps up to an instant, and at the instant.
+func (c *curve) advance(to int64, left func(at int64) (float64, bool)) {
+	step := max(1, int64(c.length)/curveSteps)
+	add := func(at int64) {
+		if tokens, ok := left(at); ok {
+			c.points = append(c.points, draw.Point{At: time.Duration(at - c.from), Tokens: tokens})
+		}
+	}
+	for ; c.next <= curveSteps && c.from+int64(c.next)*step < to; c.next++ {
+		add(c.from + int64(c.next)*step)
+	}
+	if c.from <= to && to <= c.from+int64(c.length) {
+		add(to)
+	}
+}
+
+// words say what the drawings show.
+func (r *Recording) words() []string {
+	return []string{
+		"The drawings on the left show the recording: of each limit, the key that was limited most often, in the part of the recording in which it was limited most. The page does not contain the key. Requests of a group take tokens of its limits, but have marks at none of them.",
+		"The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic.",
+	}
+}
+
+// tallyWords returns the numbers of a limit or a group, or "" if it has no requests.
+func (r *Recording) tallyWords(name string) string {
+	s := r.subjects[name]
+	if s == nil {
+		return ""
+	}
+	var parts []string
+	requests := 0
+	for side, t := range s.tallies {
+		n := t.unanswered
+		var counts []string
+		for _, o := range draw.Outcomes() {
+			if c := t.outcomes[o]; c > 0 {
+				n += c
+				counts = append(counts, spec.Grouped(int64(c))+" "+o.String())
+			}
+		}
+		requests = max(requests, n)
+		if len(counts) > 0 {
+			parts = append(parts, []string{"old version: ", "new version: "}[side]+spec.List(counts, "and"))
+		}
+	}
+	if _, after, _ := strings.Cut(parts[0], ": "); len(parts) == 1 || strings.HasSuffix(parts[1], ": "+after) {
+		parts = []string{after}
+	}
+	return fmt.Sprintf("In the recording: %s of %s; %s.", count(requests, "request"), count(len(s.keys), "key"), strings.Join(parts, "; "))
+}
+
+// picture draws the busiest key of a limit. It returns false if the recording has no requests of the limit.
+func (r *Recording) picture(limit, title string, policies []*runtime.Policy, names []string) (draw.Picture, bool) {
+	s := r.subjects[limit]
+	if s == nil || s.length == 0 {
+		return draw.Picture{}, false
+	}
+	story := draw.Story{Length: s.length}
+	var runs []draw.Run
+	for i, policy := range policies {
+		side := newSide
+		if names[i] == "old" {
+			side = oldSide
+		}
+		run := draw.Run{Name: names[i], Policy: policy, Curve: s.curves[side].points}
+		run.Edges = draw.Edges(policy, s.keys[s.busiest].sides[side], s.from, s.length)
+		for _, m := range s.marks[side] {
+			if m.At -= time.Duration(s.from); 0 <= m.At && m.At <= s.length {
+				run.Marks = append(run.Marks, m)
+			}
+		}
+		runs = append(runs, run)
+	}
+	return draw.Tokens(title, story, runs...), true
+}
+
+// caption says when the drawing of a limit begins.
+func (r *Recording) caption(limit string) string {
+	s := r.subjects[limit]
+	if s == nil || s.from == math.MinInt64 {
+		return "Tokens over time"
+	}
+	return "Tokens of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"
 }

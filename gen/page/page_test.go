@@ -1,0 +1,334 @@
+package page
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func parse(t testing.TB, name, text string) *spec.File {
+	t.Helper()
+	file, diagnostics := spec.Parse(name, []byte(text))
+	require.Empty(t, diagnostics)
+	return file
+}
+
+func exampleText(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("../../limits.example.yaml")
+	require.NoError(t, err)
+	return string(text)
+}
+
+func written(t testing.TB, p *Page) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, p.Write(&out))
+	return out.String()
+}
+
+// requireText is require.Contains without the page in its message.
+func requireText(t testing.TB, page, text string) {
+	t.Helper()
+	require.True(t, strings.Contains(page, text), "the page does not contain %q", text)
+}
+
+// element is an element of a page.
+type element struct {
+	name     string
+	attr     map[string]string
+	text     string
+	children []*element
+}
+
+// all returns the descendants with a name.
+func (e *element) all(name string) (list []*element) {
+	for _, c := range e.children {
+		if c.name == name {
+			list = append(list, c)
+		}
+		list = append(list, c.all(name)...)
+	}
+	return list
+}
+
+// read parses a page as XML.
+func read(t testing.TB, page string) *element {
+	t.Helper()
+	root := &element{}
+	stack := []*element{root}
+	for d := xml.NewDecoder(strings.NewReader(page)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		top := stack[len(stack)-1]
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attr: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attr[a.Name.Local] = a.Value
+			}
+			top.children = append(top.children, e)
+			stack = append(stack, e)
+		case xml.EndElement:
+			stack = stack[:len(stack)-1]
+		case xml.CharData:
+			top.text += string(token)
+		}
+	}
+	require.Len(t, stack, 1)
+	return root
+}
+
+// requireSound checks what every page must have.
+func requireSound(t testing.TB, page string) *element {
+	t.Helper()
+	root := read(t, page)
+	ids := map[string]bool{}
+	var visit func(*element)
+	visit = func(e *element) {
+		if id, ok := e.attr["id"]; ok {
+			require.False(t, ids[id], "two elements have the id %q", id)
+			ids[id] = true
+		}
+		for name, value := range e.attr {
+			require.False(t, strings.HasPrefix(name, "on") || name == "style", "%s has %s", e.name, name)
+			if name == "src" || name == "href" {
+				require.True(t, strings.HasPrefix(value, "#") || strings.HasPrefix(value, "data:"), value)
+			}
+		}
+		require.NotContains(t, []string{"iframe", "img", "object", "embed", "base"}, e.name)
+		for _, c := range e.children {
+			visit(c)
+		}
+	}
+	visit(root)
+	for _, link := range root.all("a") {
+		require.True(t, ids[strings.TrimPrefix(link.attr["href"], "#")], "%s leads nowhere", link.attr["href"])
+	}
+	for _, figure := range root.all("figure") {
+		require.Len(t, figure.all("svg"), 1)
+		require.Len(t, figure.all("title"), 1)
+		require.Len(t, figure.all("desc"), 1)
+		require.Len(t, figure.all("table"), 1, "a drawing without a table")
+		require.Greater(t, len(figure.all("td")), 3)
+	}
+	for _, css := range root.all("style") {
+		require.NotContains(t, css.text, "url(")
+		require.NotContains(t, css.text, "@import")
+	}
+	return root
+}
+
+func TestPageOfTheExample(t *testing.T) {
+	p := Page{File: parse(t, "limits.example.yaml", exampleText(t))}
+	page := written(t, &p)
+	root := requireSound(t, page)
+	assert.Less(t, len(page), 300_000)
+	assert.Equal(t, page, written(t, &p), "the same input, the same bytes")
+	limits := 0
+	for _, d := range root.all("details") {
+		if d.attr["class"] == "limit" {
+			limits++
+			assert.Contains(t, d.attr, "open")
+		}
+	}
+	assert.Equal(t, len(p.File.Limits), limits)
+	// Two drawings for each limit, and for each of the two limited plans of apiCalls.
+	assert.Len(t, root.all("figure"), 2*(limits+1))
+	t.Logf("%d bytes", len(page))
+}
+
+// An edited limit is drawn twice, with the words of the review, and unchanged ones are closed.
+func TestPageAgainstAnotherVersion(t *testing.T) {
+	text := exampleText(t)
+	old := strings.NewReplacer("capacity: 20\n", "capacity: 480\n", "  exportData:", "  exports:", "kind: sliding window\n    rate: 5", "kind: fixed window\n    rate: 8",
+		"pro: 600", "pro: 60").Replace(text)
+	old = strings.Replace(old, "limits:\n", "limits:\n  gone: {kind: fixed window, rate: 1, period: 1h}\n", 1)
+	p := Page{File: parse(t, "limits.example.yaml", text), Old: parse(t, "main:limits.yaml", old)}
+	page := written(t, &p)
+	root := requireSound(t, page)
+	open := map[string]bool{}
+	for _, d := range root.all("details") {
+		if d.attr["class"] == "limit" {
+			_, open[d.attr["id"]] = d.attr["open"]
+		}
+	}
+	for _, id := range []string{"limit-sendMessage", "limit-search", "limit-apiCalls", "limit-exportData", "limit-gone"} {
+		assert.True(t, open[id], id)
+	}
+	assert.False(t, open["limit-smsCode"])
+	requireText(t, page, "480 → 20")
+	requireText(t, page, "capacity 480 → 20 [capacity-changed] tightened")
+	requireText(t, page, "compared with <code>main:limits.yaml</code>")
+	assert.GreaterOrEqual(t, strings.Count(page, `class="line old"`), 6)
+	same := written(t, &Page{File: p.File, Old: p.File})
+	requireSound(t, same)
+	requireText(t, same, "No limit has changed.")
+	assert.False(t, strings.Contains(same, `class="line old"`), `class="line old"`)
+}
+
+// Every limit of the test data has a sound page.
+func TestPagesOfTestdata(t *testing.T) {
+	for _, dir := range []string{"../../testdata/gen/kinds", "../../testdata/gen/plans", "../../testdata/gen/groups", "../../testdata/gen/docs", "../../testdata/gen/keys"} {
+		text, err := os.ReadFile(dir + "/limits.yaml")
+		require.NoError(t, err)
+		file := parse(t, "limits.yaml", string(text))
+		root := requireSound(t, written(t, &Page{File: file}))
+		assert.NotEmpty(t, root.all("figure"))
+		requireSound(t, written(t, &Page{File: file, Old: parse(t, "old", "version: 1\nlimits:\n  only: {kind: token bucket, rate: 1, period: 1s}\n")}))
+	}
+}
+
+func thousand(t testing.TB) *spec.File {
+	var text strings.Builder
+	text.WriteString("version: 1\nlimits:\n")
+	kinds := []string{"kind: token bucket, capacity: 250", "kind: fixed window", "kind: sliding window", "kind: sliding window, precise: true",
+		"kind: token bucket, maxReserved: 200"}
+	for i := range 1000 {
+		fmt.Fprintf(&text, "  limitNumber%d: {%s, rate: 100, period: %s, key: {user: string}}\n", i, kinds[i%5], []string{"1s", "1m", "1d"}[i%3])
+	}
+	return parse(t, "limits.yaml", text.String())
+}
+
+func TestPageOfThousandLimits(t *testing.T) {
+	page := written(t, &Page{File: thousand(t)})
+	root := requireSound(t, page)
+	assert.Less(t, len(page), 10_000_000)
+	for _, d := range root.all("details") {
+		assert.NotContains(t, d.attr, "open")
+	}
+	t.Logf("%d bytes", len(page))
+}
+
+func BenchmarkThousandLimits(b *testing.B) {
+	file := thousand(b)
+	for b.Loop() {
+		if err := (&Page{File: file}).Write(io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Text of the file and the names of files cannot leave their place in the page.
+func TestTextIsEscaped(t *testing.T) {
+	hostile := "</p><script>alert(1)</script>\x1b[5m\u202e]]>&amp;\"'"
+	file := parse(t, hostile, "version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s, doc: \"</script><b onclick='x'>]]>\"}\n")
+	page := written(t, &Page{File: file, Old: parse(t, hostile, "version: 1\nlimits:\n  send: {kind: token bucket, rate: 2, period: 1s}\n")})
+	root := requireSound(t, page)
+	assert.Len(t, root.all("script"), 1)
+	assert.Empty(t, root.all("b"))
+	assert.False(t, strings.Contains(page, "\x1b"), "\x1b")
+	assert.False(t, strings.Contains(page, "\u202e"), "\u202e")
+}
+
+// trace is a recording of two limits and a group.
+const trace = `{"at": 1893456000.0, "limit": "send", "key": "secretAlice", "count": 3}
+{"at": 1893456001.0, "limit": "send", "key": "secretBob", "count": 5}
+{"at": 1893456002.0, "limit": "send", "key": "secretBob"}
+{"at": 1893456002.5, "limit": "send", "key": "secretBob"}
+{"at": 1893456003.0, "limit": "both", "key": ["secretBob"], "count": 1}
+{"at": 1893456020.0, "limit": "send", "key": "secretBob"}
+{"at": 1893456021.0, "limit": "later", "reserve": true, "count": 12}
+`
+
+const recordedLimits = `version: 1
+limits:
+  send: {kind: token bucket, key: {user: string}, rate: 5, period: 1m}
+  later: {kind: token bucket, rate: 10, period: 1m, maxReserved: 10}
+  idle: {kind: fixed window, rate: 10, period: 1m}
+groups:
+  both: {takes: {send: {user: user}, idle: {}}}
+`
+
+func record(t *testing.T, text string, limits, old []sim.Limit) (*Recording, []string) {
+	t.Helper()
+	var faults []string
+	r, err := Record(limits, old, func() (*sim.Trace, func() error, error) {
+		return sim.NewTrace(strings.NewReader(text)), func() error { return nil }, nil
+	}, func(f *sim.Fault) error {
+		faults = append(faults, f.Error())
+		return nil
+	})
+	require.NoError(t, err)
+	return r, faults
+}
+
+func simLimits(f *spec.File) (list []sim.Limit) {
+	for _, l := range f.Limits {
+		limit := sim.Limit{Policy: &l.Policy}
+		for _, part := range l.Key {
+			limit.Key = append(limit.Key, part.Type)
+		}
+		list = append(list, limit)
+	}
+	for _, g := range f.Groups {
+		group := sim.Limit{Policy: &runtime.Policy{Name: g.Name, Capacity: 5}, Key: []string{"string"}}
+		for _, m := range g.Members() {
+			member := sim.Member{Limit: m.Limit.Policy.Name, Count: m.Count}
+			for i := range m.Args {
+				member.Key = append(member.Key, i)
+			}
+			group.Members = append(group.Members, member)
+		}
+		list = append(list, group)
+	}
+	return list
+}
+
+func TestRecordingIsDrawn(t *testing.T) {
+	file := parse(t, "limits.yaml", recordedLimits)
+	r, faults := record(t, trace+"{}\n", simLimits(file), nil)
+	assert.Equal(t, []string{"8: the line has no field at, the time of the request"}, faults)
+	page := written(t, &Page{File: file, Recording: r})
+	requireSound(t, page)
+	assert.False(t, strings.Contains(page, "secret"), "secret")
+	requireText(t, page, "In the recording: 5 requests of 2 keys; 3 allowed and 2 denied.")
+	requireText(t, page, "In the recording: 1 request of 1 key; 1 delayed.")
+	requireText(t, page, "The recording has no requests of this limit.")
+
+	// Bob was denied twice. His tokens: 5 at first, 0 after his first request, less what the group could not take.
+	send := r.subjects["send"]
+	assert.Equal(t, "secretBob", send.busiest)
+	require.Len(t, send.marks[newSide], 4)
+	points := send.curves[newSide].points
+	last := points[len(points)-1]
+	assert.InDelta(t, 0+19.0/12-1, r.tokensAt("send", 1893456020_000_000_001), 0.1)
+	assert.Greater(t, last.Tokens, 1.0)
+	assert.Less(t, len(points), 1000)
+}
+
+// tokensAt returns the last tokens of a curve before an instant.
+func (r *Recording) tokensAt(limit string, at int64) (tokens float64) {
+	s := r.subjects[limit]
+	for _, p := range s.curves[newSide].points {
+		if s.from+int64(p.At) <= at {
+			tokens = p.Tokens
+		}
+	}
+	return tokens
+}
+
+func TestRecordingOfTwoVersions(t *testing.T) {
+	file := parse(t, "limits.yaml", recordedLimits)
+	old := parse(t, "old.yaml", strings.Replace(recordedLimits, "rate: 5,", "rate: 2,", 1))
+	r, faults := record(t, trace, simLimits(file), simLimits(old))
+	assert.Empty(t, faults)
+	page := written(t, &Page{File: file, Old: old, Recording: r})
+	requireSound(t, page)
+	requireText(t, page, "In the recording: 5 requests of 2 keys; old version: 2 allowed and 3 denied; new version: 3 allowed and 2 denied.")
+}

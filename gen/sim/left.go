@@ -1,0 +1,45 @@
+package sim
+
+import (
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Sides returns the replays of the two sides.
+func (c *Comparison) Sides() (old, new *Replay) { return c.old, c.new }
+
+// Left returns the tokens that a key of a limit has at an instant, in nanoseconds since 1970 UTC, and changes nothing.
+// The key is as in [Answer]. It is false for a key without requests, for a limit whose mode keeps no count, and for a
+// calendar that differs from key to key.
+func (r *Replay) Left(limit, key string, at int64) (tokens float64, ok bool) {
+	s := r.byName[limit]
+	if s == nil || len(s.Members) > 0 {
+		return 0, false
+	}
+	k, p := s.keys[key], s.Policy
+	if k == nil || p.Calendar.PerKey() || p.Mode != runtime.ModeEnforce && p.Mode != runtime.ModeShadow {
+		return 0, false
+	}
+	if k.rule.Precise {
+		_, d, err := k.rule.StepLog(k.log, at, runtime.Request{Op: runtime.Peek})
+		return d.Value, err == nil
+	}
+	if k.shards == nil {
+		_, d, err := k.rule.Step(k.state, at, runtime.Request{Op: runtime.Peek})
+		return d.Value, err == nil
+	}
+	for i, state := range k.shards {
+		rule := k.rule.Shard(i, len(k.shards))
+		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
+		if err != nil {
+			return 0, false
+		}
+		tokens += d.Value
+	}
+	return tokens, true
+}
+
+// HasGroup reports whether a name is that of a group.
+func (r *Replay) HasGroup(name string) bool {
+	s := r.byName[name]
+	return s != nil && len(s.Members) > 0
+}
