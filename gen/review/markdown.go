@@ -117,7 +117,7 @@ func (s *Subject) markdownHead(r *Review, draw bool) string {
 	}
 	holder := printable.Prose(words.Holder(s.Per))
 	if picture := s.picture(); picture != "" && draw && !s.added() {
-		return out + "For " + holder + ", at most:\n" + picture + after("", s.lockedOut()+"\n")
+		return out + "For " + holder + ", at most, before (-) and now (+):\n" + picture + after("", s.lockedOut()+"\n")
 	}
 	var numbers []string
 	for _, n := range s.shownNumbers() {

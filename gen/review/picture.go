@@ -16,7 +16,8 @@ const mostPictures, mostIntervals = 20, 8
 // barLength is the length of the longer bar of a pair in characters: a picture fits into a comment of 80 characters.
 const barLength = 32
 
-// picture draws the most tokens in intervals of some lengths, before and after, as pairs of bars in a code block. The
+// picture draws the most tokens in intervals of some lengths, before and after, as pairs of bars in a code block of the
+// language diff, in which GitHub colors the old bar red and the new one green. The
 // longer bar of each pair has the same length, because a day has a thousand times the tokens of a minute: what is compared
 // is old and new. It is empty if none of these numbers has changed.
 //
@@ -41,9 +42,9 @@ func (s *Subject) picture() string {
 	var rows [][]string
 	for _, n := range shown[:min(len(shown), mostIntervals)] {
 		old, new := n.bars()
-		rows = append(rows, []string{n.label(), "old", old + " " + n.format(n.Old)}, []string{"", "new", new + " " + n.format(n.New) + after("  ", n.ratio())})
+		rows = append(rows, []string{"- " + n.label(), old + " " + n.format(n.Old)}, []string{"+", new + " " + n.format(n.New) + after("  ", n.ratio())})
 	}
-	return "```\n" + cells.Table(rows, "lll", "") + "```\n"
+	return "```diff\n" + cells.Table(rows, "ll", "") + "```\n"
 }
 
 // planChanges reports whether one of the bounds of tokens of a plan has changed.
@@ -64,20 +65,13 @@ func (n Number) bars() (old, new string) {
 	return bar(barLength, *n.Old, most), bar(barLength, *n.New, most)
 }
 
-// eighthBlocks are a character filled from the left, by eighths.
-var eighthBlocks = []rune(" ▏▎▍▌▋▊▉")
-
-// bar draws a value as a bar; one of most has a length. A value above 0 is always visible.
+// bar draws a value as a bar; one of most has a length. A value above 0 is always visible. Characters that are filled in
+// part are not used, because browsers show them in another font than full ones.
 func bar(length int, value, most int64) string {
 	if value <= 0 {
-		return "│"
+		return "·"
 	}
-	eighths := max(1, int(float64(value)/float64(most)*float64(8*length)+0.5))
-	out := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		out += string(eighthBlocks[rest])
-	}
-	return out
+	return strings.Repeat("█", max(1, int(float64(value)/float64(most)*float64(length)+0.5)))
 }
 
 func after(gap, text string) string {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,14 +20,14 @@ func reviewOf(t *testing.T, old, new string) *Review {
 func TestPictureShowsOldAndNewOnOneScalePerInterval(t *testing.T) {
 	r := reviewOf(t, "{kind: token bucket, rate: 60, period: 1m, key: {userID: int64}}", "{kind: token bucket, rate: 60, period: 1m, capacity: 120, key: {userID: int64}}")
 	require.Len(t, r.Subjects, 1)
-	assert.Equal(t, "```\n"+`at once        old  ████████████████ 60
-               new  ████████████████████████████████ 120  ×2
-in any minute  old  █████████████████████▍ 120
-               new  ████████████████████████████████ 180  ×1.5
-in any hour    old  ███████████████████████████████▌ 3,660
-               new  ████████████████████████████████ 3,720
-in any day     old  ████████████████████████████████ 86,460
-               new  ████████████████████████████████ 86,520
+	assert.Equal(t, "```diff\n"+`- at once        ████████████████ 60
++                ████████████████████████████████ 120  ×2
+- in any minute  █████████████████████ 120
++                ████████████████████████████████ 180  ×1.5
+- in any hour    ███████████████████████████████ 3,660
++                ████████████████████████████████ 3,720
+- in any day     ████████████████████████████████ 86,460
++                ████████████████████████████████ 86,520
 `+"```\n", r.Subjects[0].picture())
 	assert.Equal(t, "Whoever hits the limit gets the next token after at most 1s (as before).", r.Subjects[0].lockedOut())
 	assert.Equal(t, "1 change: looser", r.summary())
@@ -37,9 +36,9 @@ in any day     old  ████████████████████
 func TestPictureOfBoundsWithoutScale(t *testing.T) {
 	r := reviewOf(t, "{kind: token bucket, rate: 60, period: 1m}", "{kind: token bucket, rate: 60, period: 1m, mode: off}")
 	picture := r.Subjects[0].picture()
-	assert.Contains(t, picture, "at once        old  ████████ 60\n               new  ███████████████████████████████▶ unbounded\n")
+	assert.Contains(t, picture, "- at once        ████████ 60\n+                ███████████████████████████████▶ unbounded\n")
 	r = reviewOf(t, "{kind: token bucket, rate: 60, period: 1m}", "{kind: token bucket, rate: 60, period: 1m, mode: block}")
-	assert.Contains(t, r.Subjects[0].picture(), "new  │ 0\n")
+	assert.Contains(t, r.Subjects[0].picture(), "+                · 0\n")
 	r = reviewOf(t, "{kind: token bucket, rate: 60, period: 1m}", "{kind: token bucket, rate: 60, period: 1m, denyCache: 1s}")
 	assert.Empty(t, r.Subjects[0].picture(), "no bound has changed")
 }
@@ -51,10 +50,8 @@ func TestBarsFollowTheirValues(t *testing.T) {
 		for i := range int64(100) {
 			value := most / 100 * (i + 1)
 			text := bar(barLength, value, most)
-			length := 8 * strings.Count(text, "█")
-			if r, _ := utf8.DecodeLastRuneInString(text); r != '█' && r != '│' {
-				length += strings.IndexRune(string(eighthBlocks), r) / 3
-			}
+			length := strings.Count(text, "█")
+			assert.Equal(t, value > 0, length > 0)
 			assert.GreaterOrEqual(t, length, last)
 			assert.LessOrEqual(t, cells.Of(text), barLength)
 			last = length
@@ -71,5 +68,5 @@ func TestMarkdownOfOneChangeInManyIsShort(t *testing.T) {
 	visible := text[:strings.Index(text, "<details>")]
 	assert.Less(t, strings.Count(visible, "\n"), 25, visible)
 	assert.Contains(t, text, "**1 change: tighter**")
-	assert.Contains(t, text, "For one userID, at most:\n```\nat once        old  ████████████████████████████████ 500\n")
+	assert.Contains(t, text, "For one userID, at most, before (-) and now (+):\n```diff\n- at once        ████████████████████████████████ 500\n")
 }

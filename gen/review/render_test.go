@@ -57,7 +57,7 @@ func TestMarkdownShowsMostSevereFirst(t *testing.T) {
 	text := markdownOf(t, Of(parse(t, "old.yaml", old), parse(t, "new.yaml", new)))
 	assert.Contains(t, text, "\n**401 changes: 1 looser, 400 tighter**, compared with `old.yaml`.\n")
 	first := text[strings.Index(text, "\n#### "):]
-	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together, at most:\n```\nat once        old  ███▌ 10\n"), first[:100])
+	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together, at most, before (-) and now (+):\n```diff\n- at once        ████ 10\n"), first[:100])
 	assert.Contains(t, text, "`ratelimitgen explain WORD`")
 }
 
