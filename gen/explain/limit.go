@@ -5,6 +5,7 @@
 //
 // [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
 // lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
+// [WriteMarkdown] prints all ids as one page for the web.
 //
 // # Guarantees
 //
