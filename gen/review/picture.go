@@ -31,7 +31,7 @@ func (s *Subject) picture() string {
 			continue
 		case i > 0 && n.Plan == s.Numbers[i-1].Plan && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New):
 			continue
-		case n.isUnbounded(*n.Old) && n.isUnbounded(*n.New), n.Plan != "" && !s.planChanges(n.Plan):
+		case strings.HasSuffix(n.Name, unreserved) && equal(n.Old, n.New), n.isUnbounded(*n.Old) && n.isUnbounded(*n.New), n.Plan != "" && !s.planChanges(n.Plan):
 			continue
 		}
 		shown = append(shown, n)
