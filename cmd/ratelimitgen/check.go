@@ -81,7 +81,8 @@ type (
 		Diagnostics []jsonDiagnostic `json:"diagnostics"`
 	}
 	jsonDiagnostic struct {
-		ID string `json:"id"`
+		ID  string `json:"id"`
+		URL string `json:"url"`
 		jsonNote
 		Help  string     `json:"help"`
 		Notes []jsonNote `json:"notes"`
@@ -116,7 +117,7 @@ func diagnosticAsJSON(d spec.Diagnostic) jsonDiagnostic {
 	for _, n := range d.Notes {
 		notes = append(notes, jsonNote{d.File, jsonPos(n.Pos), jsonPos(n.End), n.Message})
 	}
-	return jsonDiagnostic{d.ID, jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
+	return jsonDiagnostic{d.ID, spec.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
 }
 
 // writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
@@ -140,6 +141,7 @@ func annotation(d spec.Diagnostic) string {
 	for _, n := range d.Notes {
 		message += fmt.Sprintf("\nline %d: %s", n.Pos.Line, n.Message)
 	}
+	message += "\n" + spec.Address(d.ID)
 	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
 	return fmt.Sprintf("::error title=%s,file=%s,line=%d,col=%d,endColumn=%d::%s",
 		escapedProperty("ratelimitgen "+d.ID), escapedProperty(inWorkspace(d.File)),

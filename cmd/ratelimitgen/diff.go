@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -39,6 +40,10 @@ in numbers for one key, and by its effect on the stored rows. It is in one or mo
   added, removed, renamed (detected by similarity)
   cosmetic       none of these
 
+With -format markdown, -link-base makes each name a link to its line. In a workflow on GitHub:
+
+  ratelimitgen diff -format markdown -link-base "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/blob/$GITHUB_SHA" ...
+
 -fail-on takes classes and ids of changes, separated by commas: loosened,breaking,shards-changed.
 The exit code is 1 if there is such a change without an approval. An approval is a comment in NEW,
 beside the edit, with the values before and after. -fail-on prints it:
@@ -55,6 +60,7 @@ file; it can be repeated, and it is an error (exit code 1) if it matches no chan
 
 // diffArgs are the flags of diff.
 type diffArgs struct {
+	linkBase      string
 	format, color choice
 	gate          gate
 }
@@ -63,6 +69,7 @@ func prepareDiff(flags *flag.FlagSet) action {
 	var a diffArgs
 	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), json, or github (annotations in a workflow)",
 		"text", "markdown", "json", "github")
+	flags.StringVar(&a.linkBase, "link-base", "", "in markdown, link limits to their lines in the files below this `URL`")
 	a.color.declareColor(flags)
 	a.gate.declare(flags)
 	return a.run
@@ -71,6 +78,9 @@ func prepareDiff(flags *flag.FlagSet) action {
 func (a *diffArgs) run(s streams, args []string) error {
 	if err := a.gate.validate(); err != nil {
 		return err
+	}
+	if base, err := url.Parse(a.linkBase); a.linkBase != "" && (err != nil || base.Scheme != "https" && base.Scheme != "http" || strings.ContainsAny(a.linkBase, " ()<>")) {
+		return usagef("-link-base must be a URL such as https://github.com/OWNER/REPO/blob/COMMIT")
 	}
 	old, new, err := sides(args)
 	if err != nil {
@@ -91,6 +101,9 @@ func (a *diffArgs) run(s streams, args []string) error {
 func (a *diffArgs) write(s streams, r *review.Review) error {
 	switch a.format.value {
 	case "markdown":
+		if a.linkBase != "" {
+			r.LinkBase = linkTo(a.linkBase, r.New)
+		}
 		return r.WriteMarkdown(s.out)
 	case "json":
 		return r.WriteJSON(s.json)
@@ -98,6 +111,20 @@ func (a *diffArgs) write(s streams, r *review.Review) error {
 		return writeReview(s.data, r, &a.gate)
 	}
 	return r.WriteText(s.out, a.color.color(s.out))
+}
+
+// linkTo returns the address of a file below a base such as https://github.com/OWNER/REPO/blob/COMMIT.
+func linkTo(base, file string) string {
+	if then, inGit := parseRevision(file); inGit {
+		file = path.Clean(then.path)
+	} else {
+		file = path.Clean(inWorkspace(file))
+	}
+	parts := strings.Split(file, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
 }
 
 // writeReview prints a review as workflow commands for GitHub Actions: an annotation for each limit.

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -20,8 +22,8 @@ func simulateCommand() command {
 		args:    "[LIMITS]",
 		summary: "replay requests and print the decisions of the limits",
 		help: `LIMITS defaults to limits.yaml. The decisions are those of the limiter itself at the times in the
-trace, without a database and without waiting. A trace is JSON Lines, one request a line, in order
-of time:
+trace, without a database and without waiting. A trace is a log, as described below, or JSON Lines,
+one request a line, in order of time:
 
   {"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false}
 
@@ -34,14 +36,35 @@ is optional if LIMITS has only one, or with -limit, and plan with -plan. Other f
 unless one is nearly spelled like a field that is missing. If the calendar of a limit has a time zone
 or an anniversary per key, its lines need them: "zone": "Europe/Berlin", "anniversary": "2024-01-31".
 
+verb is what the request does: "allow", which is the default, "allowUpTo", which takes as many tokens
+as there are, or "charge", which takes them whether they are there or not.
+
+Logs are read too, and may be compressed with gzip. -trace-format is found by the first line: json (an
+object per line), access (the common and combined formats of nginx and Apache, the default formats of
+Envoy and Istio) or csv (with a header). -map has the names that the fields above have in the log:
+
+  ratelimitgen simulate -trace app.log.gz -limit sendMessage -map at=ts,key=org.id,key=user.id
+  ratelimitgen simulate -trace access.log -limit perAddress
+  grep '"POST /v1/messages' access.log | ratelimitgen simulate -trace - -limit sendMessage -map key=remote_user
+
+A name with dots may be that of a field in an object. Several keys are the parts of the key. Fields
+without a name in -map are not read, except the time if it has a usual name, and remote_addr or
+downstream_remote_address if the key of the limit is an address. The fields of access logs have the
+names of the variables of nginx (remote_addr, remote_user, time_local), or of Envoy (start_time,
+x_forwarded_for); method, path and protocol; and numbers from 1. Times are RFC 3339 and similar forms,
+in UTC if they have no zone, or Unix times: their size says whether they count seconds, milliseconds,
+microseconds or nanoseconds. Servers write a line when the request ends, so that the times in logs
+are a little out of order: lines up to a minute late, or -late, are put in order. If a log has
+only whole seconds, the requests of a second come at once, and more of them may be denied.
+
 limit may name a group: the line takes from all of its limits, or from none. Then key has the
 parameters of the group in their order, and count is the argument for the number of tokens. If a
 limit of it depends on the plan, the line needs the plan, which is that of all its limits.
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and
-shadowed (omitted unless only shadow mode has allowed it at once). csv has the same columns. The
-output of jsonl can be replayed as a trace. Markdown contains no keys, because they may be personal
+shadowed (omitted unless only shadow mode has allowed it at once), and taken (of allowUpTo). csv has
+the same columns. The output of jsonl can be replayed as a trace. Markdown contains no keys, because they may be personal
 data. The simulation does not include lease and denyCache, which depend on the processes; the output
 says so for limits that have them.
 
@@ -68,8 +91,8 @@ and plan pro:
 
   ratelimitgen simulate -limit sendMessage -traffic "steady 5/s for 10m; burst 100 at 2m; poisson 20/s"
 
-The exit code is 1 if a line cannot be replayed: it is not JSON as above, its time is before that of
-the previous line, its limit does not exist, or its count exceeds the capacity. -keep-going skips
+The exit code is 1 if a line cannot be replayed: it cannot be read as above, its time is too far
+before that of another line, its limit does not exist, or its count exceeds the capacity. -keep-going skips
 such lines, and lists the first of them. This sorts a trace whose times all have one format:
 
   jq -sc 'sort_by(.at)[]' trace.jsonl
@@ -86,13 +109,26 @@ type simulateArgs struct {
 	trace, traffic string
 	seed           uint64
 	limit, plan    string
-	format, color  choice
-	keepGoing      bool
+	// traceFormat, mapping and late say how to read the trace.
+	traceFormat   choice
+	mapping       sim.Mapping
+	late          time.Duration
+	format, color choice
+	keepGoing     bool
 }
 
 func prepareSimulate(flags *flag.FlagSet) action {
 	var a simulateArgs
 	flags.StringVar(&a.trace, "trace", "", "replay the requests in `FILE`, - for standard input")
+	a.traceFormat.declare(flags, "trace-format", "read the trace in this `FORMAT`: auto, jsonl, json, access or csv", formatNames()...)
+	flags.Func("map", "read fields of a log: `FIELD=NAME,...`, such as at=ts,key=user.id; see below", a.mapping.Add)
+	a.late = -1
+	flags.Func("late", "put lines in order that are up to `DURATION` late (default 0s for jsonl, 1m0s for logs)", func(value string) (err error) {
+		if a.late, err = time.ParseDuration(value); err != nil || a.late < 0 {
+			return errors.New("must be a duration such as 90s")
+		}
+		return nil
+	})
 	flags.StringVar(&a.traffic, "traffic", "", "replay generated requests, described by `TEXT`; see below")
 	a.seed = 1
 	flags.Func("seed", "use `N` as the seed of the random requests (default 1)", func(value string) (err error) {
@@ -126,12 +162,31 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	defer text.Close()
 	trace := sim.NewTrace(text)
 	trace.Default, trace.DefaultPlan, trace.Only = a.limit, a.plan, a.limit
+	trace.Format, trace.Map, trace.Late = sim.Format(a.traceFormat.value), a.mapping, a.late
 	if a.limit == "" && len(limits) == 1 { // then lines need not name it
 		trace.Default = limits[0].Policy.Name
 	}
+	trace.AddressKey = keyIsAddress(slices.Concat(limits, old), trace.Default)
 	faults := &faults{trace: a.traceName(), limits: limitNames(slices.Concat(limits, old)), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	return errors.Join(a.replay(s, trace, limits, old, faults), faults.list(s.err))
+	err = a.replay(s, trace, limits, old, faults)
+	if unreadable := new(sim.MappingError); errors.As(err, &unreadable) {
+		err = checkFailed{a.traceName() + ": " + printable.Line(unreadable.Reason)}
+	}
+	return errors.Join(err, faults.list(s.err))
+}
+
+// keyIsAddress reports whether the key of a limit is one address.
+func keyIsAddress(limits []sim.Limit, name string) bool {
+	i := slices.Index(limitNames(limits), name)
+	return i >= 0 && len(limits[i].Key) == 1 && strings.HasPrefix(limits[i].Key[0], "netip.Addr")
+}
+
+func formatNames() (names []string) {
+	for _, f := range sim.Formats() {
+		names = append(names, string(f))
+	}
+	return names
 }
 
 // set sets the file of limits, and validates the flags.
@@ -148,6 +203,8 @@ func (a *simulateArgs) set(args []string) error {
 		return usagef("needs requests: pass -trace FILE or -traffic TEXT")
 	case a.trace != "" && a.traffic != "":
 		return usagef("-trace and -traffic cannot be combined")
+	case a.traffic != "" && (!a.mapping.Empty() || a.late >= 0 || a.traceFormat.value != string(sim.Recognized)):
+		return usagef("-trace-format, -map and -late read a -trace; -traffic needs none of them")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@
 //
 // [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
 // lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
+// [WriteMarkdown] prints all ids as one page for the web.
 //
 // # Guarantees
 //
@@ -49,6 +50,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 	}
 	p.windows(&l.Policy, after)
 	p.numbers(l)
+	p.byPlan("denied", l, func(policy *runtime.Policy) string { return denied(policy, keyNames(l)) })
 	p.byPlan("reserving", l, func(policy *runtime.Policy) string {
 		sentences := strings.Join(reserving(policy), " ")
 		if enforced || !policy.Reserves() {
@@ -191,6 +193,19 @@ func intervals(period time.Duration) []time.Duration {
 	list := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, period}
 	slices.Sort(list)
 	return slices.Compact(list) // the period can be one of the others
+}
+
+// denied says who is denied after all tokens of a key are used, and for how long. It is empty for a limit that denies
+// nobody, or that is only reserved.
+func denied(p *runtime.Policy, key []string) string {
+	if p.Capacity == 0 || p.Mode != runtime.ModeEnforce {
+		return ""
+	}
+	who, others := words.Holder(key)+" is denied", "; others are not affected."
+	if len(key) == 0 {
+		who, others = "everybody is denied", "."
+	}
+	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, review.Length(review.NextAfter(p)), others)
 }
 
 // reserving describes, a sentence each, three calls at one instant: a reservation of all available tokens and up to a

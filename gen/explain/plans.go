@@ -36,6 +36,9 @@ func (p *page) byPlan(label string, l *spec.Limit, describe func(*runtime.Policy
 		labels, texts = []string{label}, texts[:1]
 	}
 	for i := range texts {
+		if texts[i] == "" {
+			continue
+		}
 		p.paragraph(labels[i], texts[i])
 	}
 }

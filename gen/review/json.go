@@ -49,6 +49,7 @@ type (
 	}
 	jsonFinding struct {
 		ID      string       `json:"id"`
+		URL     string       `json:"url"`
 		Classes []Class      `json:"classes"`
 		Changes []jsonChange `json:"changes"`
 	}
@@ -91,7 +92,7 @@ func subjectAsJSON(s *Subject) jsonSubject {
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
 	}
 	for _, f := range s.Findings {
-		finding := jsonFinding{f.ID, f.Classes, []jsonChange{}}
+		finding := jsonFinding{f.ID, spec.Address(f.ID), f.Classes, []jsonChange{}}
 		for _, c := range f.Changes {
 			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
@@ -184,6 +185,7 @@ func definitions() object {
 		}),
 		"finding": record("The changes with one id.", object{
 			"id":      object{"enum": changeIDs()},
+			"url":     text("The address of a page about the id."),
 			"classes": list("The classes of the changes, at least one.", ref("class")),
 			"changes": list("One for each field.", record("A change.", object{
 				"field": text("The field; empty for a limit that was added, removed or renamed."),

@@ -58,17 +58,13 @@ func (r *Review) markdownTable() string {
 	const mostNames = 40
 	var out strings.Builder
 	classes, names := r.namesByClass()
-	counts := make([]string, len(classes))
-	for i, class := range classes {
-		counts[i] = words.Number(int64(len(names[class]))) + " " + string(class)
-	}
-	fmt.Fprintf(&out, "**%s** compared with %s:\n\n| | |\n|---|---|\n", strings.Join(counts, ", "), code(r.Old))
+	fmt.Fprintf(&out, "**%s**, compared with %s.\n\n| | |\n|---|---|\n", r.summary(), code(r.Old))
 	for _, class := range classes {
 		list := make([]string, len(names[class]))
 		for i, name := range names[class] {
 			list[i] = code(name)
 		}
-		fmt.Fprintf(&out, "| **%s** | %s |\n", class, firstNames(list, mostNames))
+		fmt.Fprintf(&out, "| **%s** (%s) | %s |\n", class, words.Number(int64(len(list))), firstNames(list, mostNames))
 	}
 	return out.String()
 }
@@ -78,8 +74,8 @@ func (r *Review) markdownSections(room int) string {
 	subjects := r.bySeverity()
 	// Headings come first: a section without its folded part is better than no section.
 	var heads []string
-	for _, s := range subjects {
-		head := s.markdownHead()
+	for i, s := range subjects {
+		head := s.markdownHead(r, i < mostPictures)
 		if room -= utf8.RuneCountInString(head); room < 0 {
 			break
 		}
@@ -111,10 +107,18 @@ func (r *Review) markdownSections(room int) string {
 	return out.String()
 }
 
-// markdownHead returns the heading of a subject, and a line with its main numbers.
-func (s *Subject) markdownHead() string {
+// markdownHead returns the heading of a subject with a link to its lines, and its main numbers: drawn if they are bounds of
+// tokens that changed, and otherwise as text.
+func (s *Subject) markdownHead(r *Review, draw bool) string {
 	const mostNumbers = 3
-	out := fmt.Sprintf("\n#### %s: %s\n", code(s.name()), classList(s.Classes()))
+	out := fmt.Sprintf("\n#### %s: %s\n", s.linked(r), classList(s.Classes()))
+	if s.removed() {
+		return out
+	}
+	holder := printable.Prose(words.Holder(s.Per))
+	if picture := s.picture(); picture != "" && draw && !s.added() {
+		return out + "For " + holder + ", at most, before (-) and now (+):\n" + picture + after("", s.lockedOut()+"\n")
+	}
 	var numbers []string
 	for _, n := range s.shownNumbers() {
 		if s.added() {
@@ -124,9 +128,17 @@ func (s *Subject) markdownHead() string {
 		}
 	}
 	if len(numbers) > 0 {
-		out += "For " + printable.Prose(words.Holder(s.Per)) + ": " + strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ") + ".\n"
+		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+s.lockedOut()) + "\n"
 	}
 	return out
+}
+
+// linked returns the name of the subject, as a link to its line in the new file if there is an address for it.
+func (s *Subject) linked(r *Review) string {
+	if r.LinkBase == "" || s.New.Line == 0 {
+		return code(s.name())
+	}
+	return fmt.Sprintf("[%s](%s#L%d)", code(s.name()), r.LinkBase, s.New.Line)
 }
 
 // markdownDetails returns the folded part of a section.

@@ -33,6 +33,7 @@ const (
 const (
 	largestReservation = "largest reservation"
 	longestDelay       = "longest delay"
+	nextToken          = "next token after"
 	unreserved         = ", without reserving"
 )
 
@@ -68,7 +69,7 @@ func numbersOf(p pair) (list []Number) {
 			tokensUnreserved("in any "+words.Period(t), t)
 		}
 	}
-	duration("next token after", NextAfter)
+	duration(nextToken, NextAfter)
 	duration("next token after reserving all", NextAfterReserving)
 	duration("full after", FullAfter)
 	add(largestReservation, Tokens, LargestReservation, 0)
@@ -104,14 +105,15 @@ func valueOf(limit *spec.Limit, value func(*runtime.Policy) int64, absent int64)
 	return nil
 }
 
-// shownNumbers returns the numbers to print: those that changed. An interval with the same values as the one before it is
-// left out, and so is everything about a removed limit.
+// shownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.
+// An interval with the same values as the one before it is left out, and so is everything about a removed limit.
 func (s *Subject) shownNumbers() (list []Number) {
 	if s.removed() {
 		return nil
 	}
+	changed := slices.ContainsFunc(s.Numbers, func(n Number) bool { return !equal(n.Old, n.New) })
 	for i, n := range s.Numbers {
-		if equal(n.Old, n.New) {
+		if equal(n.Old, n.New) && !(changed && n.Name == nextToken && n.Plan == "") {
 			continue
 		}
 		if i > 0 && n.Plan == s.Numbers[i-1].Plan && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New) {
@@ -149,7 +151,7 @@ func (n Number) format(value *int64) string {
 // ratio returns how many times the old value the new one is, such as "×2". It is empty if there is no ratio, or it is
 // within 5 percent of 1.
 func (n Number) ratio() string {
-	if n.Old == nil || n.New == nil || *n.Old == 0 || n.isUnbounded(*n.Old) || n.isUnbounded(*n.New) {
+	if n.Old == nil || n.New == nil || *n.Old == 0 || *n.New == 0 || n.isUnbounded(*n.Old) || n.isUnbounded(*n.New) {
 		return ""
 	}
 	// Two digits are printed, so the rounding of a float does not matter.
@@ -168,6 +170,9 @@ func (n Number) ratio() string {
 
 // change writes a number before and after: "20 → 40 (×2)".
 func (n Number) change() string {
+	if equal(n.Old, n.New) {
+		return n.format(n.New) + " as before"
+	}
 	text := n.format(n.Old) + " → " + n.format(n.New)
 	if ratio := n.ratio(); ratio != "" {
 		text += " (" + ratio + ")"

@@ -55,9 +55,9 @@ func TestMarkdownShowsMostSevereFirst(t *testing.T) {
 	}
 	old, new := manyLimits(400, "period: 1m")+last("10"), manyLimits(400, "period: 2m")+last("90")
 	text := markdownOf(t, Of(parse(t, "old.yaml", old), parse(t, "new.yaml", new)))
-	assert.Contains(t, text, "\n**1 loosened, 400 tightened** compared with `old.yaml`:\n")
+	assert.Contains(t, text, "\n**401 changes: 1 looser, 400 tighter**, compared with `old.yaml`.\n")
 	first := text[strings.Index(text, "\n#### "):]
-	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together: at once 10 → 90 (×9); "), first[:100])
+	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together, at most, before (-) and now (+):\n```diff\n- at once        ████ 10\n"), first[:100])
 	assert.Contains(t, text, "`ratelimitgen explain WORD`")
 }
 

@@ -29,6 +29,9 @@ type textWriter struct {
 
 func (w *textWriter) review(r *Review) {
 	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.Bold, printable.Flat(r.New), w.ink.Off, printable.Flat(r.Old))
+	if len(r.Subjects) > 0 {
+		fmt.Fprintln(w, r.summary())
+	}
 	if r.Remark != "" {
 		w.wrapped("", 0, r.Remark)
 	}
@@ -178,6 +181,10 @@ func (w *textWriter) numbers(s *Subject) {
 	for _, n := range numbers {
 		if s.added() {
 			rows = append(rows, []string{n.label(), n.format(n.New), "", ""})
+			continue
+		}
+		if equal(n.Old, n.New) {
+			rows = append(rows, []string{n.label(), "", n.format(n.New), "as before"})
 			continue
 		}
 		rows = append(rows, []string{n.label(), n.format(n.Old) + " →", n.format(n.New), n.ratio()})

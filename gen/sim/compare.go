@@ -123,12 +123,12 @@ func (p *limitPair) decide(c *Comparison, l *Line) (old, new SideAnswer, err err
 		}
 	}
 	oldAnswer, err := c.old.Decide(l)
-	before, ok := outcomeOf(oldAnswer, err)
+	before, ok := outcomeOf(l, oldAnswer, err)
 	if !ok {
 		return SideAnswer{}, SideAnswer{}, err
 	}
 	newAnswer, err := c.new.Decide(l)
-	after, ok := outcomeOf(newAnswer, err)
+	after, ok := outcomeOf(l, newAnswer, err)
 	// A request that is impossible on both sides is an error in the trace, and no change.
 	if !ok || before >= tooLarge && after >= tooLarge {
 		return SideAnswer{}, SideAnswer{}, err
@@ -184,6 +184,7 @@ type outcome int
 const (
 	allowed outcome = iota
 	shadowed
+	partly
 	delayed
 	denied
 	tooLarge
@@ -191,10 +192,10 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"allowed", "shadowed", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
+var outcomeNames = [outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
 
 // outcomeOf is false if the request was invalid.
-func outcomeOf(a Answer, err error) (outcome, bool) {
+func outcomeOf(l *Line, a Answer, err error) (outcome, bool) {
 	switch {
 	case errors.Is(err, runtime.ErrExceedsCapacity):
 		return tooLarge, true
@@ -206,6 +207,8 @@ func outcomeOf(a Answer, err error) (outcome, bool) {
 		return denied, true
 	case a.Shadowed:
 		return shadowed, true
+	case isPartial(l, a.Decision):
+		return partly, true
 	case a.Delay > 0:
 		return delayed, true
 	}

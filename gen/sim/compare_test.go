@@ -139,13 +139,13 @@ func TestComparisonWritesBothAnswersOfEachLine(t *testing.T) {
 {"at":0,"limit":"other","allowed":true,"remaining":0,"value":0}
 `
 	assert.Equal(t, want, jsonl.String())
-	assert.Equal(t, `at,limit,key,count,reserve,plan,zone,anniversary,allowed,retryAfterMs,remaining,value,shadowed,oldAllowed,oldRetryAfterMs,oldRemaining,oldValue,oldShadowed
-0,send,ann,1,false,,,,true,,0,0,,true,,2,2,
-0,send,ann,1,true,,,,true,3600000,0,-1,,true,,1,1,
-0,send,ann,1,false,,,,false,7200000,0,-1,,true,,0,0,
-0,send,ann,1,false,,,,false,7200000,0,-1,,false,3600000,0,0,
-0,send,ann,3,false,,,,false,,,,,false,10800000,0,0,
-0,other,,1,false,,,,true,,0,0,,,,,,
+	assert.Equal(t, `at,limit,key,count,reserve,plan,zone,anniversary,verb,allowed,retryAfterMs,remaining,value,shadowed,taken,oldAllowed,oldRetryAfterMs,oldRemaining,oldValue,oldShadowed,oldTaken
+0,send,ann,1,false,,,,,true,,0,0,,,true,,2,2,,
+0,send,ann,1,true,,,,,true,3600000,0,-1,,,true,,1,1,,
+0,send,ann,1,false,,,,,false,7200000,0,-1,,,true,,0,0,,
+0,send,ann,1,false,,,,,false,7200000,0,-1,,,false,3600000,0,0,,
+0,send,ann,3,false,,,,,false,,,,,,false,10800000,0,0,,
+0,other,,1,false,,,,,true,,0,0,,,,,,,,
 `, table.String())
 	again := NewComparison(old, new)
 	require.NoError(t, traceOf(want).Replay(again.Decide, func(f *Fault) error { return f }))

@@ -43,6 +43,9 @@ func (s *limitState) connect(r *Replay) {
 // decideTogether decides a line by all members of a group, and takes from all of them if all allow it. The group itself
 // has no state but the tally of its keys; the tallies of the members count the lines that name them.
 func (s *limitState) decideTogether(l *Line) (runtime.Decision, error) {
+	if l.Op != runtime.Take {
+		return runtime.Decision{}, faultf("%s is a group, which has only the verb allow", s.Policy.Name)
+	}
 	if l.Count != 1 && !s.counted() {
 		return runtime.Decision{}, faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ type Line struct {
 	Key []string
 	// Count is how many tokens the request takes.
 	Count int64
+	// Op is what the request does: [runtime.Take], [runtime.TakeUpTo] or [runtime.Charge].
+	Op runtime.Op
 	// Zone is the time zone of the key, for a limit whose calendar has one per key; "" if the line has none.
 	Zone string
 	// Anniversary is the first day of a window of the key, for a limit with anniversaries; zero if the line has none.
@@ -32,8 +35,11 @@ type Line struct {
 
 	// keyTypes has the JSON type of each part of the key.
 	keyTypes []jsonType
-	// raw has the JSON of each of the fields, nil for an absent one.
-	raw [len(fields)][]byte
+	// raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, or one that was put in
+	// order.
+	raw *[len(fields)][]byte
+	// hasLimit is set if the line names a limit.
+	hasLimit bool
 }
 
 // field is a field of a line with a meaning.
@@ -47,9 +53,11 @@ type field struct {
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
-	{name: "zone"}, {name: "anniversary"},
-	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true}, {name: "value", answer: true}, {name: "shadowed", answer: true},
-	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true}, {name: "oldValue", answer: true}, {name: "oldShadowed", answer: true},
+	{name: "zone"}, {name: "anniversary"}, {name: "verb"},
+	{name: "allowed", answer: true}, {name: "retryAfterMs", answer: true}, {name: "remaining", answer: true},
+	{name: "value", answer: true}, {name: "shadowed", answer: true}, {name: "taken", answer: true},
+	{name: "oldAllowed", answer: true}, {name: "oldRetryAfterMs", answer: true}, {name: "oldRemaining", answer: true},
+	{name: "oldValue", answer: true}, {name: "oldShadowed", answer: true}, {name: "oldTaken", answer: true},
 }
 
 // The indexes in fields of the fields of a request, and of the first field of each answer.
@@ -62,16 +70,23 @@ const (
 	fieldPlan
 	fieldZone
 	fieldAnniversary
+	fieldVerb
 	fieldAllowed
+	requestFields    = fieldAllowed
 	fieldShadowed    = fieldAllowed + 4
-	fieldOldAllowed  = fieldAllowed + 5
+	fieldOldAllowed  = fieldAllowed + 6
 	fieldOldShadowed = fieldOldAllowed + 4
 )
 
 // parse reads a line, and keeps its number.
 func (l *Line) parse(text []byte) error {
 	// Keep the memory of the slices: a trace has millions of lines.
-	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1}
+	raw := l.raw
+	if raw == nil {
+		raw = new([len(fields)][]byte)
+	}
+	*raw = [len(fields)][]byte{}
+	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1, raw: raw}
 	s := scanner{text: text}
 	if !s.take('{') {
 		return s.faultf(s.at, "a line must be a JSON object, not %s", s.found())
@@ -146,7 +161,7 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 	case fieldLimit:
 		var text []byte
 		text, err = s.str(name)
-		l.Limit = string(text)
+		l.Limit, l.hasLimit = string(text), true
 	case fieldKey:
 		err = l.parseKey(s)
 	case fieldCount:
@@ -161,12 +176,39 @@ func (l *Line) parseValue(s *scanner, i int) (err error) {
 		l.Zone = string(text)
 	case fieldAnniversary:
 		l.Anniversary, err = s.date(name)
+	case fieldVerb:
+		start := s.at
+		var text []byte
+		if text, err = s.str(name); err != nil {
+			return err
+		}
+		var ok bool
+		if l.Op, ok = opOf(text); !ok {
+			err = s.faultf(start, "verb must be %s", verbList)
+		}
 	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
 		_, err = s.boolean(name)
 	default:
 		err = s.number(name)
 	}
 	return err
+}
+
+// verbs are the values of the field verb, named like the methods of the generated code.
+var verbs = []struct {
+	name string
+	op   runtime.Op
+}{{"allow", runtime.Take}, {"allowUpTo", runtime.TakeUpTo}, {"charge", runtime.Charge}}
+
+const verbList = `"allow", "allowUpTo" or "charge"`
+
+func opOf(verb []byte) (runtime.Op, bool) {
+	for _, v := range verbs {
+		if v.name == string(verb) {
+			return v.op, true
+		}
+	}
+	return 0, false
 }
 
 // date reads a day such as "2024-01-31", or the day of an RFC 3339 time in the time's own zone.
@@ -177,10 +219,8 @@ func (s *scanner) date(name string) (runtime.Date, error) {
 	if err != nil {
 		return runtime.Date{}, err
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if day, err := time.Parse(layout, string(text)); err == nil && runtime.DateOf(day).Valid() {
-			return runtime.DateOf(day), nil
-		}
+	if day, ok := dateOf(text); ok {
+		return day, nil
 	}
 	return runtime.Date{}, s.faultf(start, "%s must be a day such as \"2024-01-31\", or an RFC 3339 time", name)
 }
@@ -241,6 +281,9 @@ func (l *Line) parsePart(s *scanner, name, must string) (err error) {
 
 // appendRequest appends the fields of the request as they were in the trace, each with a comma after it.
 func (l *Line) appendRequest(out []byte) []byte {
+	if l.raw == nil {
+		return l.appendParsed(out)
+	}
 	for i, value := range l.raw {
 		if value != nil && !fields[i].answer { // the new answer replaces that of an earlier replay
 			out = append(appendName(out, i), value...)
@@ -248,6 +291,68 @@ func (l *Line) appendRequest(out []byte) []byte {
 		}
 	}
 	return out
+}
+
+// appendParsed is appendRequest for a line whose JSON is gone, or was none.
+func (l *Line) appendParsed(out []byte) []byte {
+	out = time.Unix(0, l.At).UTC().AppendFormat(append(appendName(out, fieldAt), '"'), time.RFC3339Nano)
+	out = append(appendText(append(out, `",`...), fieldLimit, l.Limit), ',')
+	switch {
+	case len(l.Key) == 1:
+		out = append(l.appendPart(appendName(out, fieldKey), 0), ',')
+	case len(l.Key) > 1:
+		out = append(appendName(out, fieldKey), '[')
+		for i := range l.Key {
+			out = append(l.appendPart(out, i), ',')
+		}
+		out = append(out[:len(out)-1], "],"...)
+	}
+	if l.Count != 1 {
+		out = append(strconv.AppendInt(appendName(out, fieldCount), l.Count, 10), ',')
+	}
+	if l.Reserve {
+		out = append(appendName(out, fieldReserve), "true,"...)
+	}
+	if l.Plan != "" {
+		out = append(appendText(out, fieldPlan, l.Plan), ',')
+	}
+	if l.Zone != "" {
+		out = append(appendText(out, fieldZone, l.Zone), ',')
+	}
+	if l.Anniversary != (runtime.Date{}) {
+		out = append(appendText(out, fieldAnniversary, l.Anniversary.String()), ',')
+	}
+	if verb := verbOf(l.Op); verb != "" {
+		out = append(appendText(out, fieldVerb, verb), ',')
+	}
+	return out
+}
+
+func (l *Line) appendPart(out []byte, i int) []byte {
+	if l.keyTypes[i] != jsonString {
+		return append(out, l.Key[i]...)
+	}
+	return appendString(out, l.Key[i])
+}
+
+func appendText(out []byte, field int, text string) []byte {
+	return appendString(appendName(out, field), text)
+}
+
+func appendString(out []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic("sim: " + err.Error()) // a string always has JSON
+	}
+	return append(out, quoted...)
+}
+
+// instantText is the time of the line as it was in the trace.
+func (l *Line) instantText() string {
+	if l.raw == nil {
+		return time.Unix(0, l.At).UTC().Format(time.RFC3339Nano)
+	}
+	return strings.Trim(string(l.raw[fieldAt]), `"`)
 }
 
 // The instants that a trace can have. Beyond them, the nanoseconds of a limit's period could overflow.

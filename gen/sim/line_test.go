@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 func TestLineIsParsed(t *testing.T) {
@@ -40,7 +42,7 @@ func TestLineIsParsed(t *testing.T) {
 	} {
 		var got Line
 		require.NoError(t, got.parse([]byte(test.text)), test.text)
-		got.raw = test.want.raw
+		got.raw, got.hasLimit = test.want.raw, test.want.hasLimit
 		if test.want.keyTypes == nil {
 			test.want.keyTypes = make([]jsonType, len(test.want.Key))
 		}
@@ -161,7 +163,7 @@ func FuzzLine(f *testing.F) {
 		want, ok := decoded(t, text)
 		require.Equal(t, ok, err == nil, "%q: %v", text, err)
 		if ok {
-			got.raw = want.raw
+			got.raw, got.hasLimit = want.raw, want.hasLimit
 			require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 		}
 	})
@@ -252,6 +254,14 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		return !bytes.ContainsAny(raw, ".eE") && json.Unmarshal(raw, &l.Count) == nil
 	case "reserve":
 		return json.Unmarshal(raw, &l.Reserve) == nil
+	case "verb":
+		var verb string
+		if !decodedText(raw, &verb) {
+			return false
+		}
+		var ok bool
+		l.Op, ok = map[string]runtime.Op{"allow": runtime.Take, "allowUpTo": runtime.TakeUpTo, "charge": runtime.Charge}[verb]
+		return ok
 	case "plan":
 		if raw[0] != '"' {
 			return true
@@ -261,7 +271,7 @@ func decodedField(l *Line, name string, raw json.RawMessage) bool {
 		return json.Unmarshal(raw, new(bool)) == nil
 	case "oldAllowed":
 		return json.Unmarshal(raw, new(bool)) == nil
-	case "retryAfterMs", "remaining", "value", "oldRetryAfterMs", "oldRemaining", "oldValue":
+	case "retryAfterMs", "remaining", "value", "taken", "oldTaken", "oldRetryAfterMs", "oldRemaining", "oldValue":
 		return json.Unmarshal(raw, new(json.Number)) == nil && raw[0] != '"'
 	}
 	return false

@@ -37,7 +37,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			shown = append(shown, l.planRows(name+" ", shadow)...)
 		}
 		// Below the table, because a rule is too long for a cell of it.
-		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.TrimSpace(l.Words+" "+l.caveat())))
+		notes = append(notes, "- "+printable.Code(l.Policy.Name)+": "+printable.Prose(strings.Join(strings.Fields(l.Words+" "+l.caveat()+" "+l.verbs()), " ")))
 	}
 	if len(rows) > 0 {
 		out.WriteByte('\n') // without an empty line before it, a table is part of the paragraph

@@ -33,12 +33,12 @@ func (s *limitState) plan(l *Line) (int, error) {
 			return i, nil
 		}
 	}
-	switch raw := l.raw[fieldPlan]; {
+	switch {
 	case l.Plan != "":
 		fault := faultf("unknown plan \"%s\"; the plans are %s", clip(l.Plan, 60), s.planNames())
 		fault.cause = runtime.ErrInvalidPlan
 		return 0, fault
-	case raw != nil && raw[0] != '"':
+	case l.raw != nil && l.raw[fieldPlan] != nil && l.raw[fieldPlan][0] != '"':
 		return 0, faultf("plan must be a string; the plans of %s are %s", s.Policy.Name, s.planNames())
 	}
 	return 0, faultf("the line has no field plan, on which %s depends; add it, or name the plan of all such lines with -plan", s.Policy.Name)
@@ -76,7 +76,7 @@ type planTally struct {
 	keys int
 }
 
-func (s *limitState) addToPlan(k *keyState, plan int, d runtime.Decision) {
+func (s *limitState) addToPlan(k *keyState, plan int, l *Line, d runtime.Decision) {
 	if len(s.Plans) == 0 {
 		return
 	}
@@ -86,7 +86,7 @@ func (s *limitState) addToPlan(k *keyState, plan int, d runtime.Decision) {
 	if k.plans[plan]++; k.plans[plan] == 1 {
 		s.byPlan[plan].keys++
 	}
-	s.byPlan[plan].add(d)
+	s.byPlan[plan].add(l, d)
 }
 
 // planRows has a row for each plan with requests, to go below the row of the limit.

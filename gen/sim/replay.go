@@ -3,7 +3,8 @@
 //
 // # The model
 //
-// A [Trace] reads a [Line] per request. A [Replay] holds the state of every key of some limits, and decides each line at
+// A [Trace] reads a [Line] per request, from JSON Lines or from the logs of programs and servers (see [Format] and
+// [Mapping]). A [Replay] holds the state of every key of some limits, and decides each line at
 // the line's own instant. A [Report] summarizes the decisions for people; [JSONL] and [CSV] write each of them. A
 // [Comparison] decides each line by the limits of two files. A [Traffic] generates a trace.
 //
@@ -98,9 +99,9 @@ func (r *Replay) Decide(l *Line) (Answer, error) {
 		return Answer{}, err
 	}
 	// After the error check, so that reports count no line that is a fault.
-	limit.add(d)
-	k.add(d)
-	limit.addToPlan(k, plan, d)
+	limit.add(l, d)
+	k.add(l, d)
+	limit.addToPlan(k, plan, l, d)
 	return Answer{d, k.key}, nil
 }
 
@@ -154,7 +155,7 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 		return k, d, err
 	}
 	policy := s.use(k, plan)
-	q := runtime.Request{Op: runtime.Take, Count: l.Count, Reserve: l.Reserve}
+	q := runtime.Request{Op: l.Op, Count: l.Count, Reserve: l.Reserve}
 	if err := s.completeCalendar(&q, l); err != nil {
 		return nil, runtime.Decision{}, err
 	}
@@ -284,18 +285,28 @@ func partParserOf(typ string) partParser {
 		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
 	case "netip.Addr":
 		return func(text string) (runtime.Part, bool) {
-			a, err := netip.ParseAddr(text)
-			return runtime.Addr(a), err == nil
+			a, ok := parseAddr(text)
+			return runtime.Addr(a), ok
 		}
 	}
 	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
 		n, _ := strconv.Atoi(bits)
 		return func(text string) (runtime.Part, bool) {
-			a, err := netip.ParseAddr(text)
-			return runtime.AddrPrefix(a, n), err == nil
+			a, ok := parseAddr(text)
+			return runtime.AddrPrefix(a, n), ok
 		}
 	}
 	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
+}
+
+// parseAddr also parses an address with a port, which logs have.
+func parseAddr(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	if err == nil {
+		return a, true
+	}
+	withPort, err := netip.ParseAddrPort(text)
+	return withPort.Addr(), err == nil
 }
 
 // keyState is the state that a store would hold of one key, and the tally of its requests.
@@ -323,19 +334,23 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 
 // decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
 func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
-	switch p.Mode {
-	case runtime.ModeEnforce:
+	switch {
+	case p.Mode == runtime.ModeEnforce, p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
 		return k.step(p, now, q)
-	case runtime.ModeShadow:
+	case p.Mode == runtime.ModeShadow:
 		d, err := k.step(p, now, q)
-		if errors.Is(err, runtime.ErrExceedsCapacity) {
+		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
 			d, err = k.step(p, now, runtime.Request{Op: runtime.Peek})
 			d.Allowed = false
 		}
 		if err != nil {
 			return d, err
 		}
-		return p.Mode.Applied(d), nil
+		d = p.Mode.Applied(d)
+		if q.Op == runtime.TakeUpTo && d.Taken < q.Count {
+			d.Shadowed, d.Taken = true, q.Count
+		}
+		return d, nil
 	}
 	// The other modes decide without the state of the key.
 	q.Policy, q.Key = p, k.key

@@ -112,8 +112,12 @@ type request struct {
 
 func (q request) String() string {
 	key, _ := json.Marshal(q.key)
-	return fmt.Sprintf(`{"at":"%s","limit":"%s","key":%s,"count":%d,"reserve":%t}`,
-		time.Unix(0, int64(q.at)).UTC().Format(time.RFC3339Nano), q.limit.Policy.Name, key, q.request.Count, q.request.Reserve)
+	verb := "allow"
+	if name := verbOf(q.request.Op); name != "" {
+		verb = name
+	}
+	return fmt.Sprintf(`{"at":"%s","limit":"%s","key":%s,"count":%d,"reserve":%t,"verb":"%s"}`,
+		time.Unix(0, int64(q.at)).UTC().Format(time.RFC3339Nano), q.limit.Policy.Name, key, q.request.Count, q.request.Reserve, verb)
 }
 
 // randomRequests returns requests to limits, in order of time.
@@ -136,6 +140,9 @@ func randomRequests(random *rand.Rand, n int, limits []Limit) []request {
 			q.encoded = runtime.KeyOf(parts...)
 		}
 		q.request = runtime.Request{Count: 1 + random.Int64N(4), Reserve: random.IntN(3) == 0}
+		if !q.request.Reserve {
+			q.request.Op = []runtime.Op{runtime.Take, runtime.Take, runtime.TakeUpTo, runtime.Charge}[random.IntN(4)]
+		}
 		requests = append(requests, q)
 	}
 	return requests
@@ -333,9 +340,12 @@ func TestReplayEqualsAStoreInEveryMode(t *testing.T) {
 			for range 200 {
 				now = now.Add(time.Duration(random.Int64N(int64(20 * time.Second))))
 				q := runtime.Request{Policy: &policy, Count: 1 + random.Int64N(12), Reserve: policy.Reserves() && random.IntN(2) == 0}
+				if !q.Reserve {
+					q.Op = []runtime.Op{runtime.Take, runtime.TakeUpTo, runtime.Charge}[random.IntN(3)]
+				}
 				answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 				require.NoError(t, err)
-				got, err := replay.Decide(&Line{At: now.UnixNano(), Limit: policy.Name, Count: q.Count, Reserve: q.Reserve})
+				got, err := replay.Decide(&Line{At: now.UnixNano(), Limit: policy.Name, Count: q.Count, Reserve: q.Reserve, Op: q.Op})
 				if want := answers[0]; want.Err != nil {
 					require.Error(t, err)
 				} else {

@@ -97,8 +97,10 @@ func (r *Report) writeSections(out *bytes.Buffer, ink cells.Ink) {
 	byDenied := func(a, b *limitState) int { return cmp.Compare(a.denied+a.shadowed, b.denied+b.shadowed) }
 	for _, l := range top(r.requested, maxSections, byDenied) {
 		fmt.Fprintf(out, "\n%s%s%s\n%s", ink.Bold, clip(l.Policy.Name, 60), ink.Off, cells.Wrap(l.Words, "  "))
-		if caveat := l.caveat(); caveat != "" {
-			out.WriteString(cells.Wrap(caveat, "  "))
+		for _, note := range []string{l.caveat(), l.verbs()} {
+			if note != "" {
+				out.WriteString(cells.Wrap(note, "  "))
+			}
 		}
 		writePlots(out, axis, r.timelines[l.Policy.Name], ink)
 		writeDenied(out, l)
@@ -159,14 +161,22 @@ func top[E any](all func(yield func(E) bool), n int, compare func(a, b E) int) [
 }
 
 // tally counts the decisions of requests. Delayed are the allowed ones that must wait for their tokens, and shadowed
-// those that would be denied or delayed if the limit were not in shadow mode.
+// those that would be denied or delayed if the limit were not in shadow mode. Charges, which are never denied, and partial
+// ones, which got only some of their tokens, are among the allowed ones.
 type tally struct {
 	requests, allowed, denied, delayed, shadowed int64
+	charges, partial                             int64
 	longest                                      time.Duration
 }
 
-func (t *tally) add(d runtime.Decision) {
+func (t *tally) add(l *Line, d runtime.Decision) {
 	t.requests++
+	switch {
+	case l.Op == runtime.Charge:
+		t.charges++
+	case isPartial(l, d):
+		t.partial++
+	}
 	switch {
 	case !d.Allowed:
 		t.denied++
@@ -180,6 +190,26 @@ func (t *tally) add(d runtime.Decision) {
 		t.shadowed++
 	}
 	t.longest = max(t.longest, wait(d))
+}
+
+// isPartial reports whether a request got only some of its tokens.
+func isPartial(l *Line, d runtime.Decision) bool {
+	return l.Op == runtime.TakeUpTo && d.Allowed && d.Taken < l.Count
+}
+
+// verbs says how many of the allowed requests were not simply allowed, or is "".
+func (t *tally) verbs() string {
+	var list []string
+	if t.charges > 0 {
+		list = append(list, words.Count(t.charges, "charge"))
+	}
+	if t.partial > 0 {
+		list = append(list, words.Count(t.partial, "request")+" for more tokens than there were")
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "Allowed includes " + words.List(list, "and") + "."
 }
 
 // wait returns the time until the retry of a denied request, or until the tokens of an allowed one can be used.

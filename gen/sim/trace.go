@@ -3,20 +3,15 @@ package sim
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Trace reads requests in JSON Lines, one per line, in order of time:
+// Trace reads requests in order of time, in JSON Lines, one per line:
 //
 //	{"at": "2030-01-02T15:04:05Z", "limit": "sendMessage", "key": "42", "count": 1, "reserve": false, "plan": "pro"}
 //
@@ -24,7 +19,11 @@ import (
 // key. at is an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
-// their order, and its count is that of the limits whose number of tokens is a parameter. Empty lines, the fields of an answer, which [JSONL] writes, and other fields are ignored.
+// their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which is
+// the default, "allowUpTo" or "charge": see [runtime.TakeUpTo] and [runtime.Charge]. Empty lines, the fields of an answer,
+// which [JSONL] writes, and other fields are ignored.
+//
+// It also reads logs of other formats, whose lines may be out of order by [Trace.Late].
 type Trace struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string
@@ -35,15 +34,35 @@ type Trace struct {
 	// LeftOut counts the lines that Only has skipped.
 	LeftOut int64
 
+	// Format is the format of the trace; "" is [Recognized].
+	Format Format
+	// Map has the names of the fields of a log.
+	Map Mapping
+	// AddressKey is set if the address of the client is the key where Map has none.
+	AddressKey bool
+	// Late is how far out of order lines may be: those of one request less than it after those of another are put in
+	// order. A negative one is 0 for [JSONLines], and [DefaultLate] for logs.
+	Late time.Duration
+
 	lines *lineReader
 	line  Line
-	// last is the instant of the previous request, in nanoseconds since 1970 UTC, and lastLine its line.
+	// layout reads the lines of a log, and is nil for JSONLines; values are the fields of a line in the order of mapping.
+	layout  layout
+	mapping Mapping
+	values  []value
+	times   timeParser
+	begun   bool
+	// first is the first line, if it is a request that was not read yet.
+	first []byte
+	// last is the latest instant of a request that was read, in nanoseconds since 1970 UTC, and lastLine its line.
 	last     int64
 	lastLine int
+	late     queue
+	ended    bool
 }
 
-// NewTrace returns the trace that r holds.
-func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(r)} }
+// NewTrace returns the trace that r holds, which may be compressed with gzip.
+func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(&gunzipped{from: r}), Late: -1} }
 
 // Replay calls answer with each line, in order. It calls onFault with each invalid line, and with the [*Fault] that
 // answer returns. It stops at the end of the trace, or at the first error of onFault, of the reader, or of answer if
@@ -51,7 +70,9 @@ func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(r)} }
 func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) error {
 	for {
 		line, err := t.next()
+		number := t.line.Number
 		if err == nil && line != nil {
+			number = line.Number
 			err = answer(line)
 		}
 		switch {
@@ -63,7 +84,7 @@ func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) err
 			if !errors.As(err, &fault) {
 				return err
 			}
-			fault.Line = t.lines.number // a fault of answer does not have it yet
+			fault.Line = number // a fault of answer does not have it yet
 			if err := onFault(fault); err != nil {
 				return err
 			}
@@ -71,33 +92,89 @@ func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) err
 	}
 }
 
-// next returns the next line, or nil for one that Only skips.
+// next returns the next line in order of time, or nil for one that Only skips or that is held to be put in order.
 func (t *Trace) next() (*Line, error) {
-	text, err := t.lines.next()
+	if !t.begun {
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
+	}
+	late := t.lateness()
+	if late == 0 {
+		return t.parsed(0)
+	}
+	until := t.last - int64(late)
+	if t.ended {
+		until = t.last
+	}
+	if line := t.late.pop(until); line != nil {
+		return line, nil
+	}
+	if t.ended {
+		return nil, io.EOF
+	}
+	line, err := t.parsed(late)
+	switch {
+	case errors.Is(err, io.EOF):
+		t.ended = true
+		return nil, nil
+	case err == nil && line != nil:
+		t.late.push(line)
+	}
+	return nil, err
+}
+
+// lateness returns how far out of order the lines may be.
+func (t *Trace) lateness() time.Duration {
+	switch {
+	case t.Late >= 0:
+		return t.Late
+	case t.layout != nil:
+		return DefaultLate
+	}
+	return 0
+}
+
+// parsed returns the next line as it is read.
+func (t *Trace) parsed(late time.Duration) (*Line, error) {
+	text, err := t.first, error(nil)
+	if t.first = nil; text == nil {
+		text, err = t.lines.next()
+	}
+	l := &t.line
+	if l.Number = t.lines.number; err != nil {
+		return nil, err
+	}
+	if t.layout == nil {
+		err = l.parse(text)
+	} else {
+		err = t.parseLog(text)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l := &t.line
-	l.Number = t.lines.number
-	if err := l.parse(text); err != nil {
-		return nil, err
-	}
-	if l.raw[fieldLimit] == nil {
+	if !l.hasLimit {
 		l.Limit = t.Default
 	}
 	if l.Plan == "" {
 		l.Plan = t.DefaultPlan
 	}
 	switch {
+	case l.Reserve && l.Op != runtime.Take:
+		return nil, faultf("only the verb allow can reserve")
 	case t.Only != "" && l.Limit != t.Only: // before the checks below, which do not concern the lines of other limits
 		t.LeftOut++
 		return nil, nil
-	case l.raw[fieldLimit] == nil && t.Default == "":
+	case !l.hasLimit && t.Default == "":
 		return nil, faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
-	case l.At < t.last:
+	case l.At < t.last-int64(late) && late > 0:
+		return nil, faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time", time.Duration(t.last-l.At), t.lastLine, late)
+	case l.At < t.last-int64(late):
 		return nil, faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
 	}
-	t.last, t.lastLine = l.At, l.Number
+	if l.At >= t.last {
+		t.last, t.lastLine = l.At, l.Number
+	}
 	return l, nil
 }
 
@@ -167,6 +244,18 @@ func (r *lineReader) next() ([]byte, error) {
 	}
 }
 
+// nextRaw returns the next line, which may be empty, without its end. It returns io.EOF with the last line.
+func (r *lineReader) nextRaw() ([]byte, error) {
+	line, err := r.from.ReadSlice('\n')
+	if len(line) > 0 {
+		r.number++
+	}
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, r.skipRest()
+	}
+	return bytes.TrimRight(line, "\r\n"), err
+}
+
 // skipRest reads the rest of a line that is too long.
 func (r *lineReader) skipRest() error {
 	for {
@@ -178,179 +267,4 @@ func (r *lineReader) skipRest() error {
 			return err
 		}
 	}
-}
-
-// JSONL writes each line with its decision as a line of JSON: the fields of the request as they were in the trace,
-// and
-//
-//	allowed        whether the tokens were taken
-//	retryAfterMs   for a denial, after how many milliseconds the same request passes; for a reservation, how long
-//	               to wait before using the tokens; omitted if 0
-//	remaining      how many whole tokens are left
-//	value          how many tokens are left, with the fraction
-//	shadowed       true if only shadow mode has allowed the request at once; omitted otherwise
-//
-// The output is a trace again.
-type JSONL struct {
-	w   io.Writer
-	out []byte
-}
-
-// NewJSONL returns a JSONL that writes to w.
-func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
-
-// Write writes a line with its decision. The error is that of the writer.
-func (j *JSONL) Write(l *Line, a Answer) error {
-	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, true})
-}
-
-// WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
-// so on. There are no fields for a side without the limit, and only the first for a side where the count never fits.
-func (j *JSONL) WriteBoth(l *Line, old, new SideAnswer) error {
-	out := l.appendRequest(append(j.out[:0], '{'))
-	out = new.appendJSON(out, fieldAllowed)
-	out = old.appendJSON(out, fieldOldAllowed)
-	out[len(out)-1] = '}' // in place of the last comma
-	j.out = append(out, '\n')
-	_, err := j.w.Write(j.out)
-	return err
-}
-
-// appendJSON appends the fields of an answer, beginning with the field first, each with a comma after it.
-func (a *SideAnswer) appendJSON(out []byte, first int) []byte {
-	if !a.Answered {
-		return out
-	}
-	out = strconv.AppendBool(appendName(out, first), a.Allowed)
-	out = append(out, ',')
-	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
-		return out
-	}
-	if w := wait(a.Decision); w > 0 {
-		out = append(appendMs(appendName(out, first+1), w), ',')
-	}
-	out = append(strconv.AppendInt(appendName(out, first+2), a.Remaining, 10), ',')
-	out = append(appendValue(appendName(out, first+3), a.Value), ',')
-	if a.Shadowed {
-		out = append(appendName(out, first+4), "true,"...)
-	}
-	return out
-}
-
-func appendName(out []byte, field int) []byte {
-	out = append(out, '"')
-	out = append(out, fields[field].name...)
-	return append(out, `":`...)
-}
-
-// appendMs appends a duration in milliseconds. It keeps the nanoseconds, where a float64 would round long durations.
-func appendMs(out []byte, d time.Duration) []byte {
-	out = strconv.AppendInt(out, int64(d/time.Millisecond), 10)
-	rest := int64(d % time.Millisecond)
-	if rest == 0 {
-		return out
-	}
-	out = append(out, '.')
-	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 { // ends before trailing zeros
-		out = append(out, '0'+byte(rest/unit))
-		rest %= unit
-	}
-	return out
-}
-
-// appendValue appends the shortest number that parses to the same float64, without an exponent.
-func appendValue(out []byte, value float64) []byte {
-	return strconv.AppendFloat(out, value, 'f', -1, 64)
-}
-
-// CSV writes each line with its decision as a row, with the columns of [JSONL]. A key is written as a store encodes
-// it, its parts joined with "|". A text that a spreadsheet could take for a formula is prefixed with '.
-type CSV struct {
-	w *csv.Writer
-}
-
-// NewCSV returns a CSV that writes to w, beginning with the names of the columns.
-func NewCSV(w io.Writer) *CSV { return newCSV(w, fields[:fieldOldAllowed]) }
-
-// NewComparisonCSV is [NewCSV] with the columns of both sides.
-func NewComparisonCSV(w io.Writer) *CSV { return newCSV(w, fields[:]) }
-
-func newCSV(w io.Writer, columns []field) *CSV {
-	c := &CSV{csv.NewWriter(w)}
-	names := make([]string, len(columns))
-	for i, f := range columns {
-		names[i] = f.name
-	}
-	c.w.Write(names) // Flush returns its error
-	return c
-}
-
-// Write writes a line with its decision. The error is that of the writer.
-func (c *CSV) Write(l *Line, a Answer) error {
-	return c.w.Write(append(requestRow(l, a.Key), SideAnswer{a, true, true}.row()...))
-}
-
-// WriteBoth writes a line with its decisions on both sides of a [Comparison], as [JSONL.WriteBoth] does.
-func (c *CSV) WriteBoth(l *Line, old, new SideAnswer) error {
-	row := append(requestRow(l, cmp.Or(new.Key, old.Key)), new.row()...)
-	return c.w.Write(append(row, old.row()...))
-}
-
-// Flush writes the buffered rows, and returns the first error of the writer.
-func (c *CSV) Flush() error {
-	c.w.Flush()
-	return c.w.Error()
-}
-
-func requestRow(l *Line, key string) []string {
-	return []string{
-		escapeFormula(strings.Trim(string(l.raw[fieldAt]), `"`)), // as in the trace, but a cell needs no quotes
-		escapeFormula(l.Limit),
-		escapeFormula(key),
-		strconv.FormatInt(l.Count, 10),
-		strconv.FormatBool(l.Reserve),
-		escapeFormula(l.Plan),
-		escapeFormula(l.Zone),
-		dateOrEmpty(l.Anniversary),
-	}
-}
-
-func dateOrEmpty(d runtime.Date) string {
-	if (d == runtime.Date{}) {
-		return ""
-	}
-	return d.String()
-}
-
-// row returns the columns of an answer, which are empty where JSONL omits the field.
-func (a SideAnswer) row() []string {
-	switch {
-	case !a.Answered:
-		return []string{"", "", "", "", ""}
-	case !a.Fits:
-		return []string{"false", "", "", "", ""}
-	}
-	retryAfter := ""
-	if w := wait(a.Decision); w > 0 {
-		retryAfter = string(appendMs(nil, w))
-	}
-	shadowed := ""
-	if a.Shadowed {
-		shadowed = "true"
-	}
-	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value)), shadowed}
-}
-
-// formulaForm matches the texts that a spreadsheet may calculate, and wholeForm the numbers among them, which are safe.
-var (
-	formulaForm = regexp.MustCompile(`^\s*[=+\-@＝＋－＠]`)
-	wholeForm   = regexp.MustCompile(`^[-+]?[0-9]+$`)
-)
-
-// escapeFormula keeps a key that somebody chose from running as a formula in the spreadsheet of the reader.
-func escapeFormula(text string) string {
-	if formulaForm.MatchString(text) && !wholeForm.MatchString(text) {
-		return "'" + text
-	}
-	return text
 }

@@ -99,11 +99,11 @@ func TestCSVRows(t *testing.T) {
 	}, func(f *Fault) error { return f })
 	require.NoError(t, err)
 	require.NoError(t, table.Flush())
-	assert.Equal(t, `at,limit,key,count,reserve,plan,zone,anniversary,allowed,retryAfterMs,remaining,value,shadowed
-1970-01-01T00:00:00Z,bucket,'=cmd%7C' /C calc'!A0,20,false,,,,true,,0,0,
-1,bucket,'=cmd%7C' /C calc'!A0,1,false,,,,false,5999,0,0.000166666666665094,
-1,window,"'-7|a,""b""%0Ac",1,true,,,,true,,14,14,
-1,shared,,30,false,,,,true,,0,0,
+	assert.Equal(t, `at,limit,key,count,reserve,plan,zone,anniversary,verb,allowed,retryAfterMs,remaining,value,shadowed,taken
+1970-01-01T00:00:00Z,bucket,'=cmd%7C' /C calc'!A0,20,false,,,,,true,,0,0,,
+1,bucket,'=cmd%7C' /C calc'!A0,1,false,,,,,false,5999,0,0.000166666666665094,,
+1,window,"'-7|a,""b""%0Ac",1,true,,,,,true,,14,14,,
+1,shared,,30,false,,,,,true,,0,0,,
 `, buffer.String())
 	rows, err := csv.NewReader(&buffer).ReadAll()
 	require.NoError(t, err)

@@ -21,6 +21,11 @@ type Rule struct {
 // Rules returns every rule, in the order in which a file is read.
 func Rules() []Rule { return slices.Clone(rules) }
 
+// Address returns the address of the section on an id, of a rule or of a change, in the page of all of them.
+func Address(id string) string {
+	return "https://github.com/ratelimitgen/ratelimitgen/blob/main/cmd/ratelimitgen/DIAGNOSTICS.md#" + id
+}
+
 // rules are those declared below, in their order.
 var rules []Rule
 

@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+)
+
+// Mapping has the names that the fields of a request have in a log. A name with dots, such as user.id, is that of a
+// field, or of a field in an object. Only the fields of a mapping are read, and the time.
+type Mapping struct {
+	entries []mapEntry
+}
+
+// mapEntry says which field of a log is a field of a request. Several entries of the key are its parts in order.
+type mapEntry struct {
+	field int
+	name  string
+}
+
+// ParseMapping reads a mapping such as "at=ts,key=org.id,key=user.id". The names on the left are those of a trace. A
+// backslash before a comma in a name keeps it from ending the name.
+func ParseMapping(text string) (Mapping, error) {
+	var m Mapping
+	return m, m.Add(text)
+}
+
+// Add adds what [ParseMapping] reads.
+func (m *Mapping) Add(text string) error {
+	for _, entry := range splitEscaped(text) {
+		to, name, ok := strings.Cut(entry, "=")
+		to, name = strings.TrimSpace(to), strings.TrimSpace(name)
+		if !ok || name == "" {
+			return fmt.Errorf("%q must be FIELD=NAME, such as at=ts", entry)
+		}
+		i := slices.IndexFunc(fields[:requestFields], func(f field) bool { return f.name == to })
+		switch {
+		case i < 0:
+			return fmt.Errorf("unknown field %q; the fields are %s", to, words.List(requestFieldNames(), "and"))
+		case i != fieldKey && m.has(i):
+			return fmt.Errorf("%s is given twice", to)
+		}
+		m.entries = append(m.entries, mapEntry{i, name})
+	}
+	return nil
+}
+
+// Empty reports whether the mapping has no names.
+func (m *Mapping) Empty() bool { return len(m.entries) == 0 }
+
+func (m *Mapping) has(field int) bool {
+	return slices.ContainsFunc(m.entries, func(e mapEntry) bool { return e.field == field })
+}
+
+func requestFieldNames() (names []string) {
+	for _, f := range fields[:requestFields] {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// splitEscaped splits a text at its commas, but for those after a backslash.
+func splitEscaped(text string) (list []string) {
+	var part strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text) && text[i+1] == ',':
+			i++
+			part.WriteByte(',')
+		case c == ',':
+			list = append(list, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(c)
+		}
+	}
+	return append(list, part.String())
+}
+
+// Names of the time and of the client's address in logs, the most specific first. A log without a mapping for them is
+// searched for these.
+var (
+	timeNames    = []string{"at", "time_iso8601", "start_time", "time_local", "@timestamp", "timestamp", "ts", "time", "msec"}
+	addressNames = []string{"remote_addr", "downstream_remote_address"}
+)
+
+// completed returns the mapping with the time, and with the address as the key if that is wanted, if the log has such
+// names. has reports whether the log has a field, and known lists its fields for the error.
+func (m Mapping) completed(addressKey bool, known []string) (Mapping, error) {
+	full := Mapping{slices.Clone(m.entries)}
+	if !m.has(fieldAt) {
+		i := slices.IndexFunc(timeNames, func(name string) bool { return slices.Contains(known, name) })
+		if i < 0 {
+			return m, mappingErrorf("no field of the log is known to be the time: pass -map at=NAME; %s", listed(known))
+		}
+		full.entries = append(full.entries, mapEntry{fieldAt, timeNames[i]})
+	}
+	if addressKey && !m.has(fieldKey) {
+		if i := slices.IndexFunc(addressNames, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
+			full.entries = append(full.entries, mapEntry{fieldKey, addressNames[i]})
+		}
+	}
+	return full, nil
+}
+
+// named returns a mapping of the fields of a request to themselves, as far as a log has them.
+func named(known []string) (m Mapping) {
+	for i, f := range fields[:requestFields] {
+		if slices.Contains(known, f.name) {
+			m.entries = append(m.entries, mapEntry{i, f.name})
+		}
+	}
+	return m
+}
+
+// MappingError reports that a log has no field that a mapping needs, or that its format is unknown. No line of the log
+// can be read.
+type MappingError struct{ Reason string }
+
+// Error returns the reason.
+func (e *MappingError) Error() string { return e.Reason }
+
+func mappingErrorf(format string, args ...any) error {
+	return &MappingError{fmt.Sprintf(format, args...)}
+}
+
+// listed lists fields of a log for an error.
+func listed(names []string) string {
+	const most = 24
+	if len(names) == 0 {
+		return "the log has no fields"
+	}
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, clip(name, 40))
+	}
+	if rest := len(names) - most; rest > 0 {
+		list = append(list, words.Count(int64(rest), "other"))
+	}
+	return "the log has " + words.List(list, "and")
+}

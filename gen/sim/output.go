@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/csv"
+	"io"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// JSONL writes each line with its decision as a line of JSON: the fields of the request as they were in the trace,
+// and
+//
+//	allowed        whether the tokens were taken
+//	retryAfterMs   for a denial, after how many milliseconds the same request passes; for a reservation, how long
+//	               to wait before using the tokens; omitted if 0
+//	remaining      how many whole tokens are left
+//	value          how many tokens are left, with the fraction
+//	shadowed       true if only shadow mode has allowed the request at once; omitted otherwise
+//	taken          how many tokens a request with the verb allowUpTo got; omitted for the others
+//
+// The output is a trace again.
+type JSONL struct {
+	w   io.Writer
+	out []byte
+}
+
+// NewJSONL returns a JSONL that writes to w.
+func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
+
+// Write writes a line with its decision. The error is that of the writer.
+func (j *JSONL) Write(l *Line, a Answer) error {
+	return j.WriteBoth(l, SideAnswer{}, SideAnswer{a, true, true})
+}
+
+// WriteBoth writes a line with its decisions on both sides of a [Comparison]: those of the old side in oldAllowed and
+// so on. There are no fields for a side without the limit, and only the first for a side where the count never fits.
+func (j *JSONL) WriteBoth(l *Line, old, new SideAnswer) error {
+	out := l.appendRequest(append(j.out[:0], '{'))
+	out = new.appendJSON(out, fieldAllowed, l.Op)
+	out = old.appendJSON(out, fieldOldAllowed, l.Op)
+	out[len(out)-1] = '}' // in place of the last comma
+	j.out = append(out, '\n')
+	_, err := j.w.Write(j.out)
+	return err
+}
+
+// appendJSON appends the fields of an answer, beginning with the field first, each with a comma after it.
+func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
+	if !a.Answered {
+		return out
+	}
+	out = strconv.AppendBool(appendName(out, first), a.Allowed)
+	out = append(out, ',')
+	if !a.Fits { // a request that can never pass has no retryAfterMs, and was not decided
+		return out
+	}
+	if w := wait(a.Decision); w > 0 {
+		out = append(appendMs(appendName(out, first+1), w), ',')
+	}
+	out = append(strconv.AppendInt(appendName(out, first+2), a.Remaining, 10), ',')
+	out = append(appendValue(appendName(out, first+3), a.Value), ',')
+	if a.Shadowed {
+		out = append(appendName(out, first+4), "true,"...)
+	}
+	if op == runtime.TakeUpTo {
+		out = append(strconv.AppendInt(appendName(out, first+5), a.Taken, 10), ',')
+	}
+	return out
+}
+
+func appendName(out []byte, field int) []byte {
+	out = append(out, '"')
+	out = append(out, fields[field].name...)
+	return append(out, `":`...)
+}
+
+// appendMs appends a duration in milliseconds. It keeps the nanoseconds, where a float64 would round long durations.
+func appendMs(out []byte, d time.Duration) []byte {
+	out = strconv.AppendInt(out, int64(d/time.Millisecond), 10)
+	rest := int64(d % time.Millisecond)
+	if rest == 0 {
+		return out
+	}
+	out = append(out, '.')
+	for unit := int64(time.Millisecond) / 10; rest > 0; unit /= 10 { // ends before trailing zeros
+		out = append(out, '0'+byte(rest/unit))
+		rest %= unit
+	}
+	return out
+}
+
+// appendValue appends the shortest number that parses to the same float64, without an exponent.
+func appendValue(out []byte, value float64) []byte {
+	return strconv.AppendFloat(out, value, 'f', -1, 64)
+}
+
+// CSV writes each line with its decision as a row, with the columns of [JSONL]. A key is written as a store encodes
+// it, its parts joined with "|". A text that a spreadsheet could take for a formula is prefixed with '.
+type CSV struct {
+	w *csv.Writer
+}
+
+// NewCSV returns a CSV that writes to w, beginning with the names of the columns.
+func NewCSV(w io.Writer) *CSV { return newCSV(w, fields[:fieldOldAllowed]) }
+
+// NewComparisonCSV is [NewCSV] with the columns of both sides.
+func NewComparisonCSV(w io.Writer) *CSV { return newCSV(w, fields[:]) }
+
+func newCSV(w io.Writer, columns []field) *CSV {
+	c := &CSV{csv.NewWriter(w)}
+	names := make([]string, len(columns))
+	for i, f := range columns {
+		names[i] = f.name
+	}
+	c.w.Write(names) // Flush returns its error
+	return c
+}
+
+// Write writes a line with its decision. The error is that of the writer.
+func (c *CSV) Write(l *Line, a Answer) error {
+	return c.w.Write(append(requestRow(l, a.Key), SideAnswer{a, true, true}.row(l.Op)...))
+}
+
+// WriteBoth writes a line with its decisions on both sides of a [Comparison], as [JSONL.WriteBoth] does.
+func (c *CSV) WriteBoth(l *Line, old, new SideAnswer) error {
+	row := append(requestRow(l, cmp.Or(new.Key, old.Key)), new.row(l.Op)...)
+	return c.w.Write(append(row, old.row(l.Op)...))
+}
+
+// Flush writes the buffered rows, and returns the first error of the writer.
+func (c *CSV) Flush() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func requestRow(l *Line, key string) []string {
+	return []string{
+		escapeFormula(l.instantText()), // as in the trace, but a cell needs no quotes
+		escapeFormula(l.Limit),
+		escapeFormula(key),
+		strconv.FormatInt(l.Count, 10),
+		strconv.FormatBool(l.Reserve),
+		escapeFormula(l.Plan),
+		escapeFormula(l.Zone),
+		dateOrEmpty(l.Anniversary),
+		verbOf(l.Op),
+	}
+}
+
+// verbOf returns the verb of a request, "" for allow, which is the default.
+func verbOf(op runtime.Op) string {
+	for _, v := range verbs {
+		if v.op == op && op != runtime.Take {
+			return v.name
+		}
+	}
+	return ""
+}
+
+func dateOrEmpty(d runtime.Date) string {
+	if (d == runtime.Date{}) {
+		return ""
+	}
+	return d.String()
+}
+
+// row returns the columns of an answer, which are empty where JSONL omits the field.
+func (a SideAnswer) row(op runtime.Op) []string {
+	switch {
+	case !a.Answered:
+		return []string{"", "", "", "", "", ""}
+	case !a.Fits:
+		return []string{"false", "", "", "", "", ""}
+	}
+	retryAfter := ""
+	if w := wait(a.Decision); w > 0 {
+		retryAfter = string(appendMs(nil, w))
+	}
+	shadowed := ""
+	if a.Shadowed {
+		shadowed = "true"
+	}
+	taken := ""
+	if op == runtime.TakeUpTo {
+		taken = strconv.FormatInt(a.Taken, 10)
+	}
+	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value)), shadowed, taken}
+}
+
+// formulaForm matches the texts that a spreadsheet may calculate, and wholeForm the numbers among them, which are safe.
+var (
+	formulaForm = regexp.MustCompile(`^\s*[=+\-@＝＋－＠]`)
+	wholeForm   = regexp.MustCompile(`^[-+]?[0-9]+$`)
+)
+
+// escapeFormula keeps a key that somebody chose from running as a formula in the spreadsheet of the reader.
+func escapeFormula(text string) string {
+	if formulaForm.MatchString(text) && !wholeForm.MatchString(text) {
+		return "'" + text
+	}
+	return text
+}
