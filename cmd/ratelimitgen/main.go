@@ -4,6 +4,7 @@
 //	ratelimitgen check      report the errors in a limits.yaml
 //	ratelimitgen diff       explain the effects of an edit of limits.yaml
 //	ratelimitgen explain    explain a limit, a field or an id in words and numbers
+//	ratelimitgen dashboard  print a Grafana dashboard or alert rules for the limits
 //	ratelimitgen init       write a first limits.yaml and its JSON Schema
 //	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
 //	ratelimitgen sql        print the CREATE TABLE statement for the counts
@@ -34,7 +35,7 @@ import (
 // [TestEveryCommandIsListed] fails if one is missing there.
 func commands() []command {
 	return []command{
-		generateCommand(), checkCommand(), diffCommand(), explainCommand(), initCommand(),
+		generateCommand(), checkCommand(), diffCommand(), explainCommand(), dashboardCommand(), initCommand(),
 		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
 	}
 }
