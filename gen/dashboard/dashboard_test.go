@@ -72,7 +72,7 @@ type board struct {
 	}
 }
 
-// Of every file: the panels have different ids and places, the targets different names, and each limit has a row.
+// For every file, the panels have different ids and places, the targets different names, and each limit has a row.
 func TestDashboardIsSound(t *testing.T) {
 	for _, f := range files(t) {
 		text, err := dashboard.Grafana(f)
