@@ -25,6 +25,8 @@
 // passes as a whole or not at all. [Batch] is the part that all stores share, and [MemStore] the smallest store, with
 // transactions for tests. The store of package sqlstore keeps the counts in an SQL database.
 //
+// An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this folder.
+//
 // # Guarantees
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a

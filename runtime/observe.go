@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// Observer is told what a [Limiter] has decided, for metrics, logs and traces. Package observe has some.
+// Observer receives the decisions of a [Limiter], for metrics, logs and traces. Package observe has some.
 type Observer interface {
 	// Decided is called once for each limit of a call, on the goroutine of the caller, after the decision and before the
 	// caller gets it. No lock is held, so that it may use the limiter; it must return soon, and may be called by many
@@ -63,7 +63,7 @@ type Observation struct {
 	Op Op
 	// Outcome is the result in a word.
 	Outcome Outcome
-	// Source is what has decided.
+	// Source is the origin of the decision.
 	Source Source
 	// InTx means that the request was part of a transaction of the caller, which may still be rolled back.
 	InTx bool
@@ -162,7 +162,7 @@ func (o Outcome) String() string {
 // MarshalText implements [encoding.TextMarshaler]: it returns String.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Source is what has decided a request.
+// Source is the origin of a decision.
 type Source uint8
 
 const (
@@ -242,8 +242,8 @@ func (o *Observation) Message() string {
 }
 
 // Fingerprint returns 12 hexadecimal digits that stand for a key in logs and metrics: the beginning of the HMAC-SHA-256 of
-// the key, as [Key.String] returns it, under a secret. Whoever has the secret can find the key of a fingerprint among the
-// stored keys; nobody else can find it by trying.
+// the key, as [Key.String] returns it, under a secret. With the secret, the key of a fingerprint can be found among the
+// stored keys. Without it, trying does not find it.
 func Fingerprint(secret []byte, key string) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(key))
@@ -323,7 +323,7 @@ type held struct {
 	last  []Observation
 }
 
-// hold returns nil if nobody observes.
+// hold returns nil without an observer.
 func (l *Limiter) hold() *held {
 	if l == nil || l.observer == nil {
 		return nil
@@ -331,7 +331,7 @@ func (l *Limiter) hold() *held {
 	return &held{begun: time.Now()}
 }
 
-// release reports what is held of a request that ended with err.
+// release reports the observations that were held, for a request that ended with err.
 func (l *Limiter) release(ctx context.Context, h *held, err error) {
 	if h == nil {
 		return
@@ -415,7 +415,7 @@ func observationOf(q *Request) Observation {
 	return o
 }
 
-// begin returns the present if somebody observes: without an observer, no time is read.
+// begin returns the present, or the zero time without an observer: then no time is read.
 func (l *Limiter) begin() (now time.Time) {
 	if l != nil && l.observer != nil {
 		now = time.Now()

@@ -29,7 +29,7 @@ func (s *spy) Decided(_ context.Context, o runtime.Observation) {
 	s.seen = append(s.seen, o)
 }
 
-// take returns what was seen since the last call.
+// take returns the observations since the last call.
 func (s *spy) take() []runtime.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *spy) take() []runtime.Observation {
 	return seen
 }
 
-// lines returns what was seen since the last call, as "limit op outcome count/taken".
+// lines returns the observations since the last call, as "limit op outcome count/taken".
 func (s *spy) lines() (lines []string) {
 	for _, o := range s.take() {
 		line := fmt.Sprintf("%s %v %v %d/%d", o.Limit, o.Op, o.Outcome, o.Count, o.Taken)

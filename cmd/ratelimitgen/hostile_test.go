@@ -47,6 +47,7 @@ func hostileCalls() [][]string {
 		{"init", hostile + "/"}, {"generate", hostile}, {"generate", named, "-v"}, {"generate", "new.yaml", "-check"},
 		{"generate", "new.yaml", "-check", "-v", "-o", "limits" + hostile + ".go"}, {"generate", "new.yaml", "-o", hostile},
 		{"generate", "new.yaml", "-o", "limits.gen.go/" + hostile + ".go"}, {"generate", "new.yaml", "-package", hostile}, {"generate", "broken.yaml"},
+		{"dashboard", named}, {"dashboard", "-alerts", named}, {"dashboard", "broken.yaml"}, {"dashboard", "-alerts", hostile}, {"dashboard", "-" + hostile},
 		{"sql", "-table", hostile}, {"sql", "-dialect", hostile}, {"version", hostile}, {"schema", "-of", hostile}, {"schema"},
 		{"simulate", "-trace", hostile, "new.yaml"}, {"simulate", "-trace", "trace.jsonl", hostile}, {"simulate", "-traffic", "burst " + hostile, "new.yaml"},
 		{"simulate", "-trace", "trace.jsonl", "-limit", hostile, "new.yaml"}, {"simulate", "-trace", hostile + ".jsonl", "new.yaml"},

@@ -4,8 +4,9 @@
 //	ratelimitgen check      report the errors in a limits.yaml
 //	ratelimitgen diff       explain the effects of an edit of limits.yaml
 //	ratelimitgen explain    explain a limit, a field or an id in words and numbers
-//	ratelimitgen init       write a first limits.yaml and its JSON Schema
 //	ratelimitgen page       write an HTML page with drawings and a playground of every limit
+//	ratelimitgen dashboard  print a Grafana dashboard or alert rules for the limits
+//	ratelimitgen init       write a first limits.yaml and its JSON Schema
 //	ratelimitgen schema     print the JSON Schema of limits.yaml, or of the output of diff
 //	ratelimitgen sql        print the CREATE TABLE statement for the counts
 //	ratelimitgen simulate   replay requests and print the decisions of the limits
@@ -35,8 +36,8 @@ import (
 // [TestEveryCommandIsListed] fails if one is missing there.
 func commands() []command {
 	return []command{
-		generateCommand(), checkCommand(), diffCommand(), explainCommand(), initCommand(),
-		pageCommand(), schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
+		generateCommand(), checkCommand(), diffCommand(), explainCommand(), pageCommand(), dashboardCommand(), initCommand(),
+		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
 	}
 }
 

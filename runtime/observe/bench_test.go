@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ignorant is an observer that does nothing: what it costs is the cost of the hook.
+// ignorant is an observer that does nothing: its cost is that of the hook.
 type ignorant struct{}
 
 func (ignorant) Decided(context.Context, runtime.Observation) {}

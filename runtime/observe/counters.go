@@ -116,7 +116,7 @@ func (h *histogram) add(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// LimitCounts is what was counted of one limit.
+// LimitCounts is the counts of one limit.
 type LimitCounts struct {
 	// Limit is its name.
 	Limit string

@@ -37,7 +37,7 @@ type DeniedKey struct {
 	Denied, Excess int64
 }
 
-// sketch is what is kept of one limit: a sketch of Metwally, Agrawal and El Abbadi ("Space-Saving", 2005).
+// sketch has the denials of one limit. It is the one of Metwally, Agrawal and El Abbadi ("Space-Saving", 2005).
 type sketch struct {
 	mu  sync.Mutex
 	top []entry

@@ -56,7 +56,7 @@ var grades = map[runtime.Outcome]grade{
 	runtime.OutcomeShadowDelayed: {1, slog.LevelInfo},
 }
 
-// backlog is what was not logged yet of a limit.
+// backlog is the observations of a limit that were not logged yet.
 type backlog struct {
 	quietUntil time.Time
 	// timer logs the rest at quietUntil; nil if there is no rest.
@@ -82,14 +82,14 @@ func (l *Log) Decided(ctx context.Context, o runtime.Observation) {
 	}
 }
 
-// line is what is logged at once.
+// line is one line of the log.
 type line struct {
 	limit  string
 	worst  example
 	counts map[runtime.Outcome]int64
 }
 
-// add adds an observation to the backlog of its limit, and returns what is to be logged now.
+// add adds an observation to the backlog of its limit, and returns the line to log now, or nil.
 func (l *Log) add(o *runtime.Observation, now time.Time) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *Log) flush(limit string) {
 	}
 }
 
-// Flush writes what was not logged yet, for the end of a program.
+// Flush writes the lines that are still due. Call it at the end of a program.
 func (l *Log) Flush() {
 	l.mu.Lock()
 	names := slices.Sorted(maps.Keys(l.limits))

@@ -52,7 +52,7 @@ func (all fanOut) Decided(ctx context.Context, o runtime.Observation) {
 type Metric struct {
 	// Name is the name in OpenTelemetry: "ratelimitgen.store.duration".
 	Name string
-	// Unit is the unit in the notation of UCUM: "s", or "{request}" for what is counted.
+	// Unit is the unit in the notation of UCUM: "s", or "{request}" for counts.
 	Unit string
 	// Type is that of Prometheus: "counter", "gauge" or "histogram".
 	Type string

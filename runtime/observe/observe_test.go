@@ -172,8 +172,8 @@ func outcome(d runtime.Decision, err error) runtime.Outcome {
 	return runtime.OutcomeAllowed
 }
 
-// In a race of callers, with leases, cached denials, failures and shadow mode, each decision is counted once and as what it
-// is.
+// In a race of callers, with leases, cached denials, failures and shadow mode, each decision is counted once, with its
+// outcome.
 func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 	store, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 	}
 }
 
-// bySource counts what has decided.
+// bySource counts observations by their source.
 type bySource struct {
 	mu     sync.Mutex
 	counts map[runtime.Source]int
@@ -378,7 +378,7 @@ func TestLogWritesOneLinePerLimitAndSecond(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, lines(t, &out))
 
-		// Of a second's observations, a failure is the example, although denials came first.
+		// A failure is the example of a second, although denials came first.
 		_, _ = send.AllowN(t.Context(), 6)
 		got = lines(t, &out)
 		require.Equal(t, "invalid", got[0]["outcome"])

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"flag"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
+)
+
+func dashboardCommand() command {
+	return command{
+		name:    "dashboard",
+		args:    "[FILE]",
+		summary: "print a Grafana dashboard or alert rules for the limits",
+		help: `FILE defaults to limits.yaml. The dashboard is JSON, to import into Grafana or to provision; the alert
+rules are a rule file of Prometheus. Both read the metrics of package runtime/observe, or of
+runtime/otellimit in Prometheus: see their documentation. Print them again when the limits change.
+
+The exit code is 1 if FILE is not valid.
+`,
+		prepare: prepareDashboard,
+	}
+}
+
+func prepareDashboard(flags *flag.FlagSet) action {
+	alerts := flags.Bool("alerts", false, "print alert rules for Prometheus in place of the dashboard")
+	return func(s streams, args []string) error {
+		path := defaultFile
+		switch len(args) {
+		case 0:
+		case 1:
+			path = args[0]
+		default:
+			return usagef("takes one file of limits, not %d", len(args))
+		}
+		file, diagnostics, err := readLimits(path)
+		if err != nil {
+			return err
+		}
+		if len(diagnostics) > 0 {
+			return errors.Join(diagnostics.WriteText(s.err, false), checkFailed{})
+		}
+		if *alerts {
+			rules, err := dashboard.Alerts(file)
+			if err != nil {
+				return err
+			}
+			_, err = s.data.Write(rules)
+			return err
+		}
+		board, err := dashboard.Grafana(file)
+		if err != nil {
+			return err
+		}
+		_, err = s.json.Write(board)
+		return err
+	}
+}
