@@ -63,15 +63,36 @@ type fixedWindow struct{}
 func (fixedWindow) problem(*Policy) string { return "" }
 
 func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
-	return r.tokens(f.accrue(r, s, now)), allowance(r.Rate, r.Period)
+	return r.tokens(r.counted(f.accrue(r, s, now))), allowance(r.Rate, r.Period)
 }
 
+// accrue returns a state whose Value has all tokens that were used, and whose Prev has those that the rule does not count
+// in the current window: see hidden.
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
-	if r.windowEnded(s.TS, start) {
-		s.Value = max(s.Value, r.lowest())
+	after := r.accrueTo(s, start)
+	if !r.windowEnded(s.TS, start) {
+		if -1 < s.Prev && s.Prev < 0 {
+			after.Prev = s.Prev
+		}
+		return after
 	}
-	return r.accrueTo(s, start)
+	ended := r.counted(s)
+	if r.hidden(s) == 0 && !(ended.Value < r.lowest()) {
+		return after
+	}
+	ended.Value = max(ended.Value, r.lowest())
+	counted := r.accrueTo(ended, start).Value
+	switch {
+	case !r.beginsAt(s.TS) || !r.beginsAt(start):
+		// The row is that of other windows, as after an edit: of them, nothing is known that could be hidden.
+		after.Value = counted
+		return after
+	case counted > after.Value:
+		// No policy with a bound counts more, and new use must not be lost to rounding beside them.
+		after.Value = max(after.Value, -2*MaxTokens)
+	}
+	return r.hide(after, counted)
 }
 
 // windowEnded reports whether a window that began at one instant has ended when one begins at another. In a calendar, a
@@ -81,9 +102,51 @@ func (r *Rule) windowEnded(was, start int64) bool {
 }
 
 // lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
-// one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into the next
-// window, of which the new limit grants all tokens.
+// one is due to tokens that were charged, or used under another policy. It must not reach into the next window, of which
+// the rule grants all tokens.
 func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
+
+// mostCarried returns how many of the tokens used before a window can be missing at its start.
+func (r *Rule) mostCarried() float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
+
+// counted returns s with the value from which the rule counts in the current window.
+func (r *Rule) counted(s State) State {
+	s.Value = min(0, s.Value+max(0, r.hidden(s)-r.mostCarried()))
+	s.Prev = 0
+	return s
+}
+
+// hide returns s with the hidden tokens that make the rule count from a value, which is at least that of s.
+func (r *Rule) hide(s State, counted float64) State {
+	if counted > s.Value {
+		s.Prev = -(counted + r.mostCarried() - s.Value) * r.prevUnit()
+	}
+	return s
+}
+
+// hidden returns the tokens used before the current window that can be missing in it. A rule counts [Rule.mostCarried] of
+// them. The others are those that a window has ended with beyond [Rule.lowest] of one policy; they stay in the row, so that
+// another policy, of which more can be missing, grants no more than if all had been used under it. It is 0 if the
+// policies so far have counted all. A rule with other windows counts all, until its window ends.
+func (r *Rule) hidden(s State) float64 {
+	tokens := -s.Prev / r.prevUnit()
+	if 0x1p-30 < tokens && tokens < 0x1p60 && r.beginsAt(s.TS) {
+		return tokens
+	}
+	return 0
+}
+
+// prevUnit scales the hidden tokens of a fixed window to a Prev between -1 and 0, which no other kind stores, and which
+// differs between windows that begin at first use and others.
+func (r *Rule) prevUnit() float64 {
+	if r.FirstUse {
+		return 0x1p-200
+	}
+	return 0x1p-100
+}
+
+// beginsAt reports whether a window can begin at an instant.
+func (r *Rule) beginsAt(at int64) bool { return r.FirstUse || r.windowStart(at) == at }
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
@@ -108,6 +171,10 @@ func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
 func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
 	s.Value = min(0, s.Value+count)
+	if most := r.mostCarried() - s.Value; r.hidden(s) > most {
+		// The key is full. Not a negative zero: not all databases keep one.
+		s.Prev = 0 - most*r.prevUnit()
+	}
 	return s
 }
 
@@ -137,7 +204,7 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 }
 
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
-	accrued := f.accrue(r, s, now)
+	accrued := r.counted(f.accrue(r, s, now))
 	// Before the next tokens are granted, a window ends.
 	accrued.Value = max(accrued.Value, r.lowest())
 	lacking := need - r.tokens(accrued)
