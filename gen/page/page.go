@@ -69,9 +69,16 @@ func (p *Page) Write(w io.Writer) error {
 	if err := pageTemplate.Execute(&out, p.view()); err != nil {
 		return fmt.Errorf("cannot write the page: %w", err)
 	}
-	_, err := w.Write(out.Bytes())
+	// Azure Pipelines reads these characters as a command, wherever they are in a log.
+	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte("##["), []byte("#&#35;[")))
 	return err
 }
+
+// Is reports whether a text is a page.
+func Is(text []byte) bool { return bytes.Contains(text[:min(len(text), 2048)], []byte(generator)) }
+
+// generator is an element of every page.
+const generator = `<meta name="generator" content="ratelimitgen page"/>`
 
 // pageView is the page as the template reads it.
 type pageView struct {
