@@ -1,5 +1,5 @@
-// Package page writes a page about the limits of a file: one HTML file that shows for each limit what it means in words
-// and numbers, in drawings, and in a playground; and for two versions of the file, the old against the new.
+// Package page writes a page about the limits of a file: one HTML file that explains each limit in words, numbers and
+// drawings, and with a playground; and for two versions of the file, the old against the new.
 //
 // # The model
 //
