@@ -80,14 +80,26 @@ func (a *pageArgs) run(s streams, args []string) error {
 	if err := p.Write(&text); err != nil {
 		return err
 	}
-	if err := a.writeSVG(p); err != nil {
+	if err := a.write(s, text.Bytes()); err != nil {
 		return err
 	}
+	return a.writeSVG(p)
+}
+
+// write writes the page. It replaces no file but an earlier page.
+func (a *pageArgs) write(s streams, text []byte) error {
 	if a.output == standardInput {
-		_, err := s.data.Write(text.Bytes())
+		_, err := s.data.Write(text)
 		return err
 	}
-	return replaceFile(a.output, text.Bytes())
+	was, err := readOutput(a.output)
+	if err != nil {
+		return err
+	}
+	if was.exists && len(was.text) > 0 && !page.Is(was.text) {
+		return fmt.Errorf("%s exists, and is not a page of ratelimitgen: remove it, or name another file with -o", shown(a.output))
+	}
+	return replaceFile(a.output, text)
 }
 
 // page reads what the page is about.

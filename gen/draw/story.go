@@ -328,8 +328,8 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 	return p
 }
 
-// RuleOf returns the rule that a limit's pictures are drawn for: of a key in UTC with an anniversary on the last day of
-// January, if the limit has these per key.
+// RuleOf returns the rule that a limit's pictures are drawn for. If the limit has a zone and an anniversary per key, it is
+// that of a key in UTC with an anniversary on the last day of January.
 func RuleOf(p *runtime.Policy) runtime.Rule {
 	return newKey(p, &Story{}).rule
 }

@@ -19,7 +19,7 @@ import (
 type limit struct {
 	// old and new are the versions; one of them may be nil. Without a comparison, old is nil.
 	old, new *spec.Limit
-	// subject is the review of the change, nil if there is none.
+	// subject is the review of the change, or nil.
 	subject *review.Subject
 	// renamed has the old names of plans by the new ones.
 	renamed map[string]string
@@ -71,7 +71,7 @@ type limitView struct {
 	Words []string
 	Plans []planView
 	Tally string
-	// Play is the configuration of the playground, "" if there is none.
+	// Play is the configuration of the playground, or "".
 	Play string
 }
 

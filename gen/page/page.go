@@ -1,5 +1,5 @@
-// Package page writes a page about the limits of a file: one HTML file that shows for each limit what it means in words
-// and numbers, in drawings, and in a playground; and for two versions of the file, the old against the new.
+// Package page writes a page about the limits of a file: one HTML file that explains each limit in words, numbers and
+// drawings, and with a playground; and for two versions of the file, the old against the new.
 //
 // # The model
 //
@@ -69,9 +69,16 @@ func (p *Page) Write(w io.Writer) error {
 	if err := pageTemplate.Execute(&out, p.view()); err != nil {
 		return fmt.Errorf("cannot write the page: %w", err)
 	}
-	_, err := w.Write(out.Bytes())
+	// Azure Pipelines reads these characters as a command, wherever they are in a log.
+	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte("##["), []byte("#&#35;[")))
 	return err
 }
+
+// Is reports whether a text is a page.
+func Is(text []byte) bool { return bytes.Contains(text[:min(len(text), 2048)], []byte(generator)) }
+
+// generator is an element of every page.
+const generator = `<meta name="generator" content="ratelimitgen page"/>`
 
 // pageView is the page as the template reads it.
 type pageView struct {

@@ -84,7 +84,7 @@ func open(t *testing.T, html []byte, emulate ...chromedp.Action) *tab {
 	}))
 	t.Cleanup(server.Close)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -264,6 +264,46 @@ func TestReducedMotionStartsPaused(t *testing.T) {
 			assert.Equal(t, now, eval[float64](tab, `plays()[0].now`), "pause stops everything")
 		})
 	}
+}
+
+// A change of the plan, or of a number, keeps what was used.
+func TestPlaygroundKeepsWhatWasUsed(t *testing.T) {
+	tab := open(t, example(t, true), media("prefers-reduced-motion", "reduce"))
+	tab.run(chromedp.Evaluate(`document.querySelector("#limit-apiCalls details.try").open = true`, nil))
+	tab.until(`plays().length === 1`)
+	assert.Equal(t, []string{"free", "pro"}, eval[[]string](tab, `[...document.querySelectorAll("select option")].map(o => o.textContent)`), "enterprise is unlimited")
+	status := func() string { return eval[string](tab, `plays()[0].lanes.at(-1).status.textContent`) }
+	set := func(name, value string) {
+		t.Helper()
+		tab.run(chromedp.Evaluate(`(() => {
+			const label = [...plays()[0].controls.querySelectorAll("label")].find(l => l.firstChild.textContent === "`+name+`");
+			const input = label.querySelector("input, select");
+			input.value = "`+value+`";
+			input.dispatchEvent(new Event(input.tagName === "SELECT" ? "change" : "input"));
+		})()`, nil))
+	}
+	set("Tokens per request", "40")
+	tab.run(chromedp.Evaluate(`plays()[0].hit(1)`, nil))
+	assert.Equal(t, "60 of 100 tokens left. Allowed 1, denied 0. Full in 40s.", status())
+	set("Plan", "pro")
+	assert.Equal(t, "960 of 1,000 tokens left. Allowed 1, denied 0. Full in 4s.", status())
+	set("Capacity", "1500")
+	assert.Equal(t, "1,460 of 1,500 tokens left. Allowed 1, denied 0. Full in 4s.", status())
+	set("Rate", "60")
+	assert.Equal(t, "1,460 of 1,500 tokens left. Allowed 1, denied 0. Full in 40s.", status())
+	set("Plan", "free")
+	tab.run(chromedp.Evaluate(`plays()[0].hit(10); plays()[0].restart()`, nil))
+	assert.Equal(t, "100 of 100 tokens left. Allowed 0, denied 0. Full.", status())
+	assert.Empty(t, tab.problems)
+}
+
+// A calendar's windows begin when the Go code says: here after 31, 28, 31 and 30 days, less an hour in March.
+func TestPlaygroundOfCalendar(t *testing.T) {
+	tab := open(t, example(t, false), media("prefers-reduced-motion", "reduce"))
+	tab.run(chromedp.Evaluate(`document.querySelector("#limit-monthlyReports details.try").open = true`, nil))
+	tab.until(`plays().length === 1`)
+	hours := eval[[]float64](tab, `(() => { const r = plays()[0].lanes[0].rule, list = []; for (let at = 0; list.length < 4;) { const end = r.windowEnd(at); list.push((end - at) / 36e11); at = end; } return list; })()`)
+	assert.Equal(t, []float64{31 * 24, 28 * 24, 31*24 - 1, 30 * 24}, hours)
 }
 
 // On no width is there something beside the page.
