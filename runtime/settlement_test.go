@@ -54,6 +54,25 @@ func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 	require.False(t, ok, "reservations are settled by At")
 }
 
+// The tokens left of a lease say nothing about those of the key: the refund is that of a key that was full.
+func TestSettlementOfLeasedTokens(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
+	limit := limiter.Reservable(&runtime.Policy{
+		Name: "tokens", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 1000, MaxReserved: 1000,
+		Lease: runtime.Lease{Tokens: 100, For: time.Second},
+	}, runtime.Key{})
+	ds, err := limiter.All(t.Context(), limit.N(900))
+	require.NoError(t, err)
+	now = now.Add(20 * time.Second)
+	r, ok := ds.Settlement(0)
+	require.True(t, ok)
+	require.NoError(t, r.Settle(t.Context(), 100))
+	b, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 100+20+800-20, b.Remaining)
+}
+
 // A key with its own windows keeps them for its refund.
 func TestSettlementInTheWindowsOfTheKey(t *testing.T) {
 	for _, calendar := range []runtime.Calendar{

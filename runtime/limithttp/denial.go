@@ -210,6 +210,7 @@ const (
 
 // set sets the fields.
 func (l Legacy) set(h http.Header, all []quota, now time.Time) {
+	all = slices.DeleteFunc(slices.Clone(all), func(q quota) bool { return q.leased })
 	if l == LegacyNone || len(all) == 0 {
 		return
 	}

@@ -114,7 +114,7 @@ func ExampleClientIP() {
 	// nonsense 500
 }
 
-// What is left, for a client that wants to know before it sends a request.
+// The tokens left, for a client that decides whether to send a request.
 func ExampleBinder_Hints() {
 	limit := limits.New(&runtime.MemStore{})
 	h := limithttp.New(limit, limithttp.Options{})

@@ -34,10 +34,12 @@ type quota struct {
 	// partition is the parameter pk, missing if nil.
 	partition                       []byte
 	capacity, window, remain, reset int64
+	// leased means that remain is not known, because the process has taken the tokens from a lease.
+	leased bool
 }
 
 // quotas returns the items for the decisions of a call, in their order. If several items of the call have the same name and
-// partition, the one that has the least left stands for all.
+// partition, the fields have the one with the least left.
 func (b *Binder) quotas(ds runtime.Decisions) (all []quota) {
 	for i := range ds.Each {
 		d := &ds.Each[i]
@@ -57,8 +59,8 @@ func (b *Binder) quotas(ds runtime.Decisions) (all []quota) {
 	return all
 }
 
-// advertises reports whether a client is told the decision on an item: if it is of a limit that counts or blocks, by a store
-// that has answered, and on a key of its own.
+// advertises reports whether the fields have a decision: one of a limit that counts or blocks, by a store that has answered,
+// and on a key of its own.
 func (b *Binder) advertises(ds runtime.Decisions, i int) bool {
 	d := &ds.Each[i]
 	switch {
@@ -90,7 +92,7 @@ func quotaOf(d *runtime.Decision) quota {
 	if p.Mode == runtime.ModeBlock {
 		return quota{name: d.Limit}
 	}
-	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p)}
+	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p), leased: leased(d)}
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
@@ -101,6 +103,9 @@ func quotaOf(d *runtime.Decision) quota {
 	}
 	return q
 }
+
+// leased reports whether a decision may be answered from a lease, and has the rest of the lease as the tokens left.
+func leased(d *runtime.Decision) bool { return d.Policy.Lease.Tokens > 0 && d.Allowed }
 
 // windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds. A
 // token bucket has no window: it is the time in which an empty one fills up, so that quota and window have the ratio of rate
@@ -115,7 +120,8 @@ func windowOf(p *runtime.Policy) int64 {
 	return int64(p.Period / time.Second)
 }
 
-// resetOf returns the time that remain tokens are for, or if there are none, the time until there is one.
+// resetOf returns the time until the window ends or in which remain tokens accrue, and if remain is 0, the time until there is
+// a token.
 func resetOf(d *runtime.Decision, remain int64) int64 {
 	p := d.Policy
 	switch {
@@ -204,12 +210,17 @@ func addFields(h http.Header, all []quota) {
 	if len(all) == 0 {
 		return
 	}
-	policies, limits := make([]string, len(all)), make([]string, len(all))
+	var policies, limits []string
 	for i := range all {
-		policies[i], limits[i] = all[i].policy(), all[i].limit()
+		policies = append(policies, all[i].policy())
+		if !all[i].leased {
+			limits = append(limits, all[i].limit())
+		}
 	}
 	h.Add(policyField, strings.Join(policies, ", "))
-	h.Add(limitField, strings.Join(limits, ", "))
+	if len(limits) > 0 {
+		h.Add(limitField, strings.Join(limits, ", "))
+	}
 }
 
 // policy returns the item of RateLimit-Policy: "sendMessage";q=20;w=120.

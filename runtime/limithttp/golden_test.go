@@ -105,6 +105,10 @@ func goldenCases() []goldenCase {
 			p.Rate, p.Capacity, p.Period = 1, runtime.MaxTokens, runtime.MaxPeriod
 		}))},
 		{name: "token bucket: shards", limits: one(with(bucket(), func(p *runtime.Policy) { p.Shards = 2 }))},
+		{name: "token bucket: leases", limits: []*runtime.Policy{
+			with(bucket(), func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 10, For: time.Second} }), with(window(), same)}},
+		{name: "token bucket: leases, denied", requests: 21, options: limithttp.Options{Legacy: limithttp.LegacySeconds},
+			limits: one(with(bucket(), func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 10, For: time.Second} }))},
 		{name: "token bucket: in debt", requests: 1, limits: one(with(bucket(), same)), route: func(w *world, b *limithttp.Binder) http.Handler {
 			limit := w.limiter.Limit(with(bucket(), same), ada)
 			return b.Group(func(r *http.Request) (limithttp.Take, error) {

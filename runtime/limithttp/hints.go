@@ -9,7 +9,7 @@ import (
 )
 
 // Hint is the state of a limit for the key of a client, from which the client can calculate when its next request passes:
-// to disable a button, or to show what is left. Times are in seconds.
+// to disable a button, or to show the tokens left. Times are in seconds.
 //
 // Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has value
 // until resetAfter. The store decides in any case.
@@ -24,19 +24,19 @@ type Hint struct {
 	// Value is the number of tokens left with the fraction, negative if the key is in debt, and Remaining the whole ones.
 	Value     float64 `json:"value"`
 	Remaining int64   `json:"remaining"`
-	// FullAfter is how long it takes until the whole capacity is available, and ResetAfter until the current window ends: 0
-	// if there is none.
+	// FullAfter is how long it takes until the whole capacity is available, and ResetAfter until the current window ends, 0
+	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
 }
 
-// Hints returns a handler of GET requests that tells clients what is left of limits, without taking tokens. The function
+// Hints returns a handler of GET requests for the tokens left of limits. It takes none. The function
 // from returns the limits with the key of the client that asks: take it from the session or the address, and not from a
 // parameter of the request, which would show the counts of others. The items must be limits themselves, such as
 // limit.SendMessage(id), and not the results of N or Checked.
 //
-// The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field: those without a key, for
-// example, are left out.
+// The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field: those without a key, and
+// those with a lease, are left out.
 func (b *Binder) Hints(from func(*http.Request) ([]runtime.Item, error)) http.Handler {
 	route := b.All(func(r *http.Request) ([]runtime.Item, error) {
 		items, err := from(r)
@@ -75,7 +75,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds runtime.Decisions) {
 		Limits []Hint `json:"limits"`
 	}{Limits: []Hint{}}
 	for i := range ds.Each {
-		if b.advertises(ds, i) {
+		if b.advertises(ds, i) && !leased(&ds.Each[i]) {
 			response.Limits = append(response.Limits, hintOf(&ds.Each[i]))
 		}
 	}

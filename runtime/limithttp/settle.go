@@ -15,7 +15,7 @@ var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 
 // Settle corrects the count of a request's tokens to the number really used, for costs that are known only afterwards. The
 // context is that of the request that the handler of a [Route] got. Tokens that were not used are refunded, and those used
-// beyond what was taken are charged: see [runtime.Reservation.Settle], also for how large the refund of a token bucket is.
+// beyond the tokens taken are charged: see [runtime.Reservation.Settle], also for how large the refund of a token bucket is.
 //
 // Settle works even if ctx has ended, and once for each limit: later the error is [runtime.ErrNotReserved]. If the request
 // has taken from several limits, or from none, it is [ErrNotTaken]: use SettleLimit. Of routes inside of each other, the

@@ -2,6 +2,7 @@ package frameworks
 
 import (
 	"context"
+	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -192,6 +193,25 @@ func FuzzFields(f *testing.F) {
 			names = []string{name}
 		}
 		d := runtime.Decision{Limit: name, Policy: p, Allowed: true, Remaining: remaining, Value: float64(remaining)}
-		checkFields(t, fieldsOf([]runtime.Decision{d}, limithttp.Options{}), names, false)
+		h := fieldsOf([]runtime.Decision{d}, limithttp.Options{})
+		checkFields(t, h, names, false)
+		if len(names) == 0 {
+			return
+		}
+		require.Equal(t, secondsFor(capacity, p), parse(t, h, "RateLimit-Policy")[0].integer(t, "w", 1))
+		if left := min(remaining, capacity, maxInteger); left > 0 {
+			require.Equal(t, secondsFor(left, p), parse(t, h, "RateLimit")[0].integer(t, "t", 1))
+		}
 	})
+}
+
+// secondsFor is the time in which a token bucket grants some tokens, in whole seconds rounded up.
+func secondsFor(tokens int64, p *runtime.Policy) int64 {
+	needed := new(big.Int).Mul(big.NewInt(tokens), big.NewInt(int64(p.Period)))
+	granted := new(big.Int).Mul(big.NewInt(p.Rate), big.NewInt(int64(time.Second)))
+	needed.Add(needed, granted).Sub(needed, big.NewInt(1)).Div(needed, granted)
+	if !needed.IsInt64() || needed.Int64() > maxInteger {
+		return maxInteger
+	}
+	return max(1, needed.Int64())
 }

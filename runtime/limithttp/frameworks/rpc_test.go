@@ -146,7 +146,7 @@ func TestConnectDenyOfAnotherClient(t *testing.T) {
 	require.Equal(t, "application/problem+json", response.Header.Get("Content-Type"))
 }
 
-// checkGRPC calls the procedure with the client of grpc-go, and checks what it sees.
+// checkGRPC calls the procedure with the client of grpc-go, and checks the codes and details that it sees.
 func checkGRPC(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
