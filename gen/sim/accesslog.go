@@ -115,12 +115,14 @@ type accessLayout struct {
 	// indexes has for each value its field, counted from 0, and parts which word of it, counted from 1; 0 for all.
 	indexes, parts []int
 	least          int
-	names          []string
-	split          []logField
+	// timeAt is the field with the time, which shows whether a line has the form of the first one.
+	timeAt int
+	split  []logField
 }
 
 func newAccessLayout(m Mapping, names []string) (*accessLayout, error) {
-	l := &accessLayout{names: names}
+	isTime := func(name string) bool { return name == "time_local" || name == "start_time" }
+	l := &accessLayout{timeAt: slices.IndexFunc(names, isTime)}
 	for _, e := range m.entries {
 		index, word := slices.Index(names, e.name), 0
 		if n, err := strconv.Atoi(e.name); err == nil && n > 0 {
@@ -130,7 +132,8 @@ func newAccessLayout(m Mapping, names []string) (*accessLayout, error) {
 		}
 		if index < 0 {
 			known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
-			return nil, mappingErrorf("the access log has no field %s; %s, and numbers from 1", clip(e.name, 40), listed(append(known, requestNames...)))
+			known = append(known, requestNames...)
+			return nil, mappingErrorf("the access log has no field %s; %s, and numbers from 1", clip(e.name, 40), listed(known))
 		}
 		l.indexes, l.parts = append(l.indexes, index), append(l.parts, word)
 		l.least = max(l.least, index+1)
@@ -145,8 +148,8 @@ func (l *accessLayout) read(text []byte, values []value) (err error) {
 	if len(l.split) < l.least {
 		return faultf("the line has %s; it needs at least %d", words.Count(int64(len(l.split)), "field"), l.least)
 	}
-	if at := slices.IndexFunc(l.names, func(name string) bool { return name == "time_local" || name == "start_time" }); !l.split[min(at, len(l.split)-1)].bracket {
-		return faultf("field %d is not a time in brackets, as in the first line", at+1)
+	if !l.split[min(l.timeAt, len(l.split)-1)].bracket {
+		return faultf("field %d is not a time in brackets, as in the first line", l.timeAt+1)
 	}
 	for i, index := range l.indexes {
 		t := l.split[index]
