@@ -225,16 +225,16 @@ func TestReadyChecksOverrides(t *testing.T) {
 // Several processes number their entries without gaps and in the order in which they become visible: whoever reads the
 // entries after the last one that it knows misses none.
 func TestReadersMissNoOverride(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
+	onAll(t, func(t *testing.T, nodes []server) {
 		table := newTable()
-		first := s.storeIn(t, s.open(t), table, nil)
+		first := nodes[0].storeIn(t, nodes[0].open(t), table, nil)
 		require.NoError(t, first.Migrate(t.Context(), overridable()))
 		const writers, each = 4, 15
 		var all sync.WaitGroup
-		for range writers {
-			store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})
-			require.NoError(t, err)
-			t.Cleanup(func() { store.Close() })
+		for i := range writers {
+			s := nodes[i%len(nodes)]
+			store := s.join(t, s.open(t), table, nil)
+			require.Eventually(t, func() bool { return store.Ready(t.Context(), overridable()) == nil }, time.Minute, 10*time.Millisecond)
 			all.Go(func() {
 				for range each {
 					_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
