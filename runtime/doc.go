@@ -27,6 +27,10 @@
 //
 // An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this folder.
 //
+// A limit may have overrides: operators block single keys, or give them other numbers, while the program runs. An
+// [Override] and a [Block] are entries of a log in the store, of which each process holds those in force: see
+// [OverrideView].
+//
 // # Guarantees
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
@@ -40,11 +44,12 @@
 //     instant at which the request passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one for which Step returns an error.
 //   - A clock that goes back creates no tokens.
-//   - What was used stays used if the policy changes, by an edit or because a key gets another plan: a capacity that is
-//     raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may leave it with fewer
-//     than 0. Changes to and fro create nothing: over any number of windows, a key gets no more than the largest of the
-//     policies would have granted, provided that the windows of all begin at the same instants, as those of plans do. A fixed window that has ended does not count what was used beyond the capacity and
-//     MaxReserved of the policy in force, so that a lowered limit grants its next window; a larger policy counts it.
+//   - What was used stays used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a
+//     capacity that is raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may
+//     leave it with fewer than 0. Changes to and fro create nothing: over any number of windows, a key gets no more than
+//     the largest of the policies would have granted, provided that the windows of all begin at the same instants, as those
+//     of plans do. A fixed window that has ended does not count what was used beyond the capacity and MaxReserved of the
+//     policy in force, so that a lowered limit grants its next window; a larger policy counts it.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
 //     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
 //     allows, and [Decision.FailedLocal] marks those.

@@ -71,10 +71,10 @@ func dialectNames() (names []string) {
 func sqlCommand() command {
 	return command{
 		name:    "sql",
-		summary: "print the CREATE TABLE statement for the counts",
-		help: `Use it to keep your own migrations. Store.Migrate runs the same statement, and Store.Ready reports a
-table that differs from it. Pass the name of the table to the store as well: sqlstore.Options{Table:
-TABLE}.
+		summary: "print the CREATE TABLE statements for the counts and overrides",
+		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
+table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
+TABLE}. The second table is needed only if a limit has overrides. Its name is derived from TABLE.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs
@@ -104,6 +104,11 @@ func (a *sqlArgs) run(s streams, args []string) error {
 	if err != nil {
 		return usageError{err.Error()}
 	}
-	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n", a.dialect.value, ddl)
+	overrides, err := sqlstore.Dialects()[i].OverridesDDL(a.table)
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, for files with overrides only.\n%s;\n",
+		a.dialect.value, ddl, overrides)
 	return err
 }
