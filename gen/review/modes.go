@@ -18,6 +18,8 @@ var lets = map[runtime.Mode]int{
 	runtime.ModeEnforce: 1,
 	runtime.ModeShadow:  2,
 	runtime.ModeOff:     2,
+
+	runtime.ModeUnlimited: 2,
 }
 
 // letsThrough panics for an unknown mode instead of treating it like another one.

@@ -119,11 +119,11 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 		case id != "rate-changed" || p.old.Unlimited() && p.new.Unlimited():
 			continue
 		case p.new.Unlimited():
-			j.class(Loosened)
+			j.class(p.unlimitedLooseness(changes, Loosened)...)
 			j.note(Rule, "%s", p.new.Words()[0])
 			j.note(Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 		default:
-			j.class(Tightened)
+			j.class(p.unlimitedLooseness(changes, Tightened)...)
 			for _, sentence := range p.new.Words() {
 				j.note(Rule, "%s", sentence)
 			}
@@ -133,6 +133,15 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 		e.notes = append(e.notes, j.notes...)
 	}
 	return e
+}
+
+// unlimitedLooseness returns the class of a plan that becomes unlimited, or no longer is: otherwise, unless the edit also
+// changes the mode, which alone then decides what passes.
+func (p pair) unlimitedLooseness(changes []spec.Change, otherwise Class) []Class {
+	if slices.ContainsFunc(changes, func(c spec.Change) bool { return c.ID == "mode-changed" }) {
+		return p.modeLooseness()
+	}
+	return []Class{otherwise}
 }
 
 // examineByPlan judges the changes of a limit for each of its plans.
