@@ -84,6 +84,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 
 	// The series are those of the first scrape, whatever happens.
 	before := strings.Count(page, "\n")
+	require.Equal(t, 2*32+114, before-strings.Count(page, "\n#")-1, "as documented")
 	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(c))
 	for i := range 1000 {
 		_, err := limiter.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())
