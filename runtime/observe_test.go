@@ -411,7 +411,9 @@ func TestObservationsDoNotPrintTheKey(t *testing.T) {
 		require.NotContains(t, o.String()+o.Message()+fmt.Sprintf("%+v", o), canary)
 	}
 	require.Contains(t, seen[0].String(), "duplicate key (send,[key]), for good")
-	require.Equal(t, "send: Take 1: allowed", fmt.Sprintf("%+v", seen[2]))
+	for _, verb := range []string{"%v", "%+v", "%#v", "%d"} {
+		require.Equal(t, "send: Take 1: allowed", fmt.Sprintf(verb, seen[2]))
+	}
 }
 
 // secretive is a part of a key whose error has the key.

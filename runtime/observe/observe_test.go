@@ -84,6 +84,7 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 
 	// The series are those of the first scrape, whatever happens.
 	before := strings.Count(page, "\n")
+	require.Equal(t, 2*32+114, before-strings.Count(page, "\n#")-1, "as documented")
 	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(c))
 	for i := range 1000 {
 		_, err := limiter.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())
@@ -464,4 +465,22 @@ func TestMetricNames(t *testing.T) {
 		"ratelimitgen.denied_keys {key} ratelimitgen_denied_keys",
 		"ratelimitgen.store.duration s ratelimitgen_store_duration_seconds",
 	}, names)
+}
+
+// Wait takes leased tokens too, and is observed once.
+func TestWaitOnALeasedLimitIsObservedOnce(t *testing.T) {
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "limits.db"))
+	require.NoError(t, err)
+	defer store.Close()
+	p := bucket("leased", 100)
+	p.Lease = runtime.Lease{Tokens: 10, For: time.Minute}
+	counters, seen := observe.NewCounters(observe.Options{}), &bySource{counts: map[runtime.Source]int{}}
+	l := runtime.NewLimiter(store, runtime.Observe(counters), runtime.Observe(seen)).Limit(p, runtime.Key{})
+	for range 5 {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+	require.Equal(t, map[runtime.Source]int{runtime.SourceLease: 5}, seen.counts)
+	n := counters.Snapshot()[0]
+	require.EqualValues(t, 5, n.Requests[runtime.OutcomeAllowed])
+	require.EqualValues(t, 5, n.Tokens[runtime.OutcomeAllowed])
 }

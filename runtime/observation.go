@@ -1,0 +1,278 @@
+package runtime
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"time"
+	"unsafe"
+)
+
+// Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.
+//
+// All verbs are observed except Peek: Settle and Cancel as the Refund or Charge that corrects the count, if one is needed.
+// Wait is observed once, when it has the tokens or gives up, and not for each retry. A call of several limits, as of a
+// [Group], has one observation for each. A call that names no limit, such as an All of no items, has none. Blocks that a
+// store leases in the background are not observed; the requests that use their tokens are.
+type Observation struct {
+	// Limit is the name of the limit, "" if the policy is nil.
+	Limit string
+	// Policy is the policy by which it was decided; do not change it. It is nil if the caller passed none.
+	Policy *Policy
+	// Op is the operation.
+	Op Op
+	// Outcome is the result in a word.
+	Outcome Outcome
+	// Source is the origin of the decision.
+	Source Source
+	// InTx means that the request was part of a transaction of the caller, which may still be rolled back.
+	InTx bool
+	// Index is the position of the limit in its call, counted from 0, and Limits how many the call has.
+	Index, Limits int
+	// Count is the count of the request, and Taken the [Decision.Taken].
+	Count, Taken int64
+	// Remaining is the number of whole tokens left, at least 0. If Source is SourceLease, it is the rest of the block.
+	Remaining int64
+	// Delay and RetryAfter are those of the decision.
+	Delay, RetryAfter time.Duration
+	// Waited is how long a Wait has retried, 0 if it did not have to.
+	Waited time.Duration
+	// Duration is how long the call took in the store. It is 0 if it was answered from the memory of this process.
+	Duration time.Duration
+
+	err hiddenError
+	key hiddenKey
+}
+
+// Outcome is the result of a request in a word.
+type Outcome uint8
+
+const (
+	// OutcomeAllowed: the tokens were taken.
+	OutcomeAllowed Outcome = iota
+	// OutcomeDelayed: the tokens were taken, for use after the Delay or after Wait has waited for them.
+	OutcomeDelayed
+	// OutcomeDenied: there were too few tokens, or the policy's Mode is [ModeBlock]. Nothing was taken.
+	OutcomeDenied
+	// OutcomeDeniedByOther: the limit would have allowed the call, but another limit of it denied. Nothing was taken.
+	OutcomeDeniedByOther
+	// OutcomeShadowDenied: the request passes because of [ModeShadow], and [ModeEnforce] would have denied it.
+	OutcomeShadowDenied
+	// OutcomeShadowDelayed: as OutcomeShadowDenied, but ModeEnforce would have delayed it, or given fewer tokens.
+	OutcomeShadowDelayed
+	// OutcomeFailedOpen: the store has failed, and the request passes uncounted; see [Decision.FailedOpen].
+	OutcomeFailedOpen
+	// OutcomeFailedLocal: the store has failed, and the memory of this process has allowed the request; see
+	// [Decision.FailedLocal]. If it denies, the outcome is OutcomeDenied, and the Source is SourceMemory.
+	OutcomeFailedLocal
+	// OutcomeChecked: a Check has passed. One that has not is OutcomeDenied.
+	OutcomeChecked
+	// OutcomeCharged: a Charge, or a Settle for more than was reserved, has taken the tokens.
+	OutcomeCharged
+	// OutcomeRefunded: a Refund, a Cancel or a Settle has given tokens back, at most the Count.
+	OutcomeRefunded
+	// OutcomeReset: the key was reset.
+	OutcomeReset
+	// OutcomeCanceled: the caller's context ended before the decision.
+	OutcomeCanceled
+	// OutcomeInvalid: the request can never be decided, because its count, key or policy is invalid.
+	OutcomeInvalid
+	// OutcomeError: the store could not decide, and so the request fails.
+	OutcomeError
+
+	endOfOutcomes // every outcome before it has an entry in the table outcomes
+)
+
+// outcomes has an entry for every [Outcome]. If one is missing, the array is too short for its type and does not compile.
+var outcomes [endOfOutcomes]string = [...]string{
+	OutcomeAllowed:       "allowed",
+	OutcomeDelayed:       "delayed",
+	OutcomeDenied:        "denied",
+	OutcomeDeniedByOther: "denied_by_other",
+	OutcomeShadowDenied:  "shadow_denied",
+	OutcomeShadowDelayed: "shadow_delayed",
+	OutcomeFailedOpen:    "failed_open",
+	OutcomeFailedLocal:   "failed_local",
+	OutcomeChecked:       "checked",
+	OutcomeCharged:       "charged",
+	OutcomeRefunded:      "refunded",
+	OutcomeReset:         "reset",
+	OutcomeCanceled:      "canceled",
+	OutcomeInvalid:       "invalid",
+	OutcomeError:         "error",
+}
+
+// Outcomes returns every Outcome.
+func Outcomes() []Outcome {
+	all := make([]Outcome, endOfOutcomes)
+	for i := range all {
+		all[i] = Outcome(i)
+	}
+	return all
+}
+
+// String returns the outcome as metrics have it: "denied_by_other".
+func (o Outcome) String() string {
+	if o < endOfOutcomes {
+		return outcomes[o]
+	}
+	return fmt.Sprintf("Outcome(%d)", uint8(o))
+}
+
+// MarshalText implements [encoding.TextMarshaler]: it returns String.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// Source is the origin of a decision.
+type Source uint8
+
+const (
+	// SourceStore: the rows of the store, or it should have been, but the store has failed.
+	SourceStore Source = iota
+	// SourceLease: leased tokens in the memory of this process; see [Lease].
+	SourceLease
+	// SourceDenyCache: a denial in the memory of this process; see the DenyCache of [Policy].
+	SourceDenyCache
+	// SourceMemory: the memory of this process, because the store has failed and the policy's OnError is [FailLocal].
+	SourceMemory
+	// SourceNone: no counts were needed, because of the policy's Mode or an invalid request.
+	SourceNone
+
+	endOfSources // every source before it has an entry in the table sources
+)
+
+var sources [endOfSources]string = [...]string{
+	SourceStore: "store", SourceLease: "lease", SourceDenyCache: "deny cache", SourceMemory: "memory", SourceNone: "none",
+}
+
+// String returns the source in words: "deny cache".
+func (s Source) String() string {
+	if s < endOfSources {
+		return sources[s]
+	}
+	return fmt.Sprintf("Source(%d)", uint8(s))
+}
+
+// Tokens returns the number of tokens that the outcome is about: those taken if the request has passed, and otherwise those
+// requested, at most as many as the limit can give. It is 0 for a Check, and for requests that were not decided.
+func (o *Observation) Tokens() int64 {
+	switch o.Outcome {
+	case OutcomeChecked, OutcomeReset, OutcomeCanceled, OutcomeInvalid, OutcomeError:
+		return 0
+	case OutcomeCharged, OutcomeRefunded:
+		return o.Count
+	case OutcomeDenied, OutcomeDeniedByOther, OutcomeShadowDenied:
+		if o.Op == Check || o.Policy == nil {
+			return 0
+		}
+		return min(o.Count, o.Policy.Capacity+o.Policy.MaxReserved)
+	}
+	return o.Taken
+}
+
+// Near reports whether the request has passed and left less than a tenth of the capacity. It is false for leased tokens,
+// for which Remaining is not that of the key.
+func (o *Observation) Near() bool {
+	passed := o.Outcome == OutcomeAllowed || o.Outcome == OutcomeDelayed
+	return passed && o.Source == SourceStore && o.Policy != nil && 10*o.Remaining < o.Policy.Capacity
+}
+
+// Fingerprint returns the [Fingerprint] of the key. It is that of no parts for a limit without a key, and for a key that
+// is invalid.
+func (o *Observation) Fingerprint(secret []byte) string { return Fingerprint(secret, o.key.text()) }
+
+// KeyHash returns a hash of the key, which is faster than Fingerprint and holds within this process.
+func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(seed, o.key.text()) }
+
+// Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil if there is none. It may
+// contain the key, if a database or a MarshalText has put it there: print Message in its place.
+func (o *Observation) Err() error {
+	if o.err.at == nil {
+		return nil
+	}
+	return *(*error)(o.err.at)
+}
+
+// Message returns the text of Err without the key, or "" if there is no error.
+func (o *Observation) Message() string {
+	err := o.Err()
+	if err == nil {
+		return ""
+	}
+	return withoutKey(err.Error(), o.key.text())
+}
+
+// Fingerprint returns 12 hexadecimal digits that stand for a key in logs and metrics: the beginning of the HMAC-SHA-256 of
+// the key, as [Key.String] returns it, under a secret. With the secret, the key of a fingerprint can be found among the
+// stored keys. Without it, trying does not find it.
+func Fingerprint(secret []byte, key string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(key))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
+}
+
+// hiddenKey is the text of a key as an address: no printing by reflection shows the text.
+type hiddenKey struct {
+	data unsafe.Pointer
+	size int
+}
+
+func hide(key string) hiddenKey { return hiddenKey{unsafe.Pointer(unsafe.StringData(key)), len(key)} }
+
+func (k hiddenKey) text() string { return unsafe.String((*byte)(k.data), k.size) }
+
+// hiddenError is an error as an address, because the errors that it wraps may contain the key.
+type hiddenError struct{ at unsafe.Pointer }
+
+func hideError(err error) hiddenError { return hiddenError{unsafe.Pointer(&err)} }
+
+// withoutKey returns a text in which a key is replaced. A key of a few bytes is replaced only where it is a word, because it
+// occurs in others by chance.
+func withoutKey(text, key string) string {
+	if key == "" {
+		return text
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, key)
+		b.WriteString(before)
+		switch {
+		case !found:
+			return b.String()
+		case len(key) < 6 && (wordAt(before, len(before)-1) || wordAt(after, 0)):
+			b.WriteString(key)
+		default:
+			b.WriteString("[key]")
+		}
+		text = after
+	}
+}
+
+// wordAt reports whether the byte at i belongs to a word or a number.
+func wordAt(s string, i int) bool {
+	if i < 0 || i >= len(s) {
+		return false
+	}
+	c := s[i]
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
+}
+
+// String returns the observation in words, without the key: `sendMessage: Take 1: denied, retry after 6s`.
+func (o Observation) String() string {
+	text := fmt.Sprintf("%s: %v %d: %v", o.Limit, o.Op, o.Count, o.Outcome)
+	if o.RetryAfter > 0 && o.RetryAfter < Never {
+		text += fmt.Sprintf(", retry after %v", rough(o.RetryAfter))
+	}
+	if message := o.Message(); message != "" {
+		text += ": " + message
+	}
+	return text
+}
+
+// Format implements [fmt.Formatter]: every verb prints String, because some would print all fields of a struct.
+func (o Observation) Format(s fmt.State, _ rune) { fmt.Fprint(s, o.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], for JSON and loggers: it returns String.
+func (o Observation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
