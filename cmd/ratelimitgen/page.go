@@ -116,7 +116,7 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 	}
 	p := &page.Page{File: file}
 	if a.against != "" {
-		if p.Old, err = a.readOld(s); err != nil {
+		if p.Old, p.Remark, err = a.readOld(s, file); err != nil {
 			return nil, err
 		}
 	}
@@ -168,17 +168,23 @@ func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
 	}, nil
 }
 
-// readOld reads the file of -against, which may be in git.
-func (a *pageArgs) readOld(s streams) (*spec.File, error) {
+// readOld reads the file of -against, which may be in git, and returns a remark about it. If it does not exist at that
+// revision, the file is compared with the one that it was moved from, or with an empty one, as by diff.
+func (a *pageArgs) readOld(s streams, file *spec.File) (*spec.File, string, error) {
 	old, err := newSide("OLD", a.against)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	file, err := old.limits(s.err, a.color.color(s.err))
-	if err != nil {
-		return nil, err
+	before, err := old.limits(s.err, a.color.color(s.err))
+	if errors.Is(err, fs.ErrNotExist) && old.in != nil && old.root != "" {
+		if here, notHere := old.in.inWorkingTree(); notHere == nil && filepath.Clean(here) == filepath.Clean(a.limits) {
+			new := fileSide("NEW", a.limits)
+			new.root = old.root
+			before, remark := movedFrom(old, new, limitsFile{File: file})
+			return before.File, remark, nil
+		}
 	}
-	return file.File, nil
+	return before.File, "", err
 }
 
 func (a *pageArgs) writeSVG(p *page.Page) error {

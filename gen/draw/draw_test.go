@@ -214,7 +214,7 @@ func TestCurveIsTheLimiter(t *testing.T) {
 				}
 				want := step(at, runtime.Request{Op: runtime.Peek}).Value
 				scale := float64(p.Capacity) + min(float64(p.MaxReserved), 2*float64(p.Rate))
-				require.InDelta(t, want, run.tokensAt(at), scale/50, "%v of %+v", at, p)
+				require.InDelta(t, want, run.tokensAt(at), scale/2000, "%v of %+v", at, p)
 				checked++
 			}
 		}

@@ -119,6 +119,9 @@ const (
 	endOfOutcomes
 )
 
+// Outcomes returns every outcome.
+func Outcomes() []Outcome { return []Outcome{Allowed, Delayed, Denied, Shadowed} }
+
 // String returns the outcome in a word.
 func (o Outcome) String() string {
 	return [endOfOutcomes]string{"allowed", "delayed", "denied", "shadowed"}[o]
@@ -352,6 +355,3 @@ func Edges(p *runtime.Policy, name string, from int64, length time.Duration) []t
 	k := key{policy: p, rule: p.Rule(name), origin: from}
 	return k.edges(length)
 }
-
-// Outcomes returns every outcome.
-func Outcomes() []Outcome { return []Outcome{Allowed, Delayed, Denied, Shadowed} }

@@ -77,7 +77,7 @@ func (d *tokensDrawing) y(tokens float64) float64 {
 // axes draws the axes, the starts of windows and the names of the phases.
 func (d *tokensDrawing) axes(axisAt float64) {
 	var grid, edges strings.Builder
-	for _, v := range steps(d.low, d.high, 5) {
+	for _, v := range steps(d.low, d.high, 7) {
 		if d.bottom() == top {
 			break
 		}

@@ -111,9 +111,13 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Lines = s.Lines()
 	}
 	v.Words = sentences(shown)
-	for i, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+	limited := 0
+	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
 		// A key of a recording has one count, whatever its plan.
-		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && i > 0))
+		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && limited > 0))
+		if anyLimited(policiesOf(pair)) {
+			limited++
+		}
 	}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(v.Name)

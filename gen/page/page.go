@@ -41,6 +41,8 @@ type Page struct {
 	File *spec.File
 	// Old, if not nil, is the version that File is compared with.
 	Old *spec.File
+	// Remark is a sentence about the two files, such as that one was moved; "" for most pages.
+	Remark string
 	// Recording, if not nil, has requests to draw in place of the standard story.
 	Recording *Recording
 }
@@ -126,7 +128,7 @@ func (p *Page) view() *pageView {
 	if p.Old != nil {
 		v.Against = printable.Line(p.Old.Name)
 		r := review.Of(p.Old, p.File)
-		v.Remark = r.Remark
+		v.Remark = strings.TrimSpace(p.Remark + " " + r.Remark)
 		v.Changes = changes(r)
 	}
 	for i := range limits {

@@ -323,6 +323,24 @@ func (r *Recording) tokensAt(limit string, at int64) (tokens float64) {
 	return tokens
 }
 
+// The busiest key of a limit with plans is drawn once, whatever its plans.
+func TestRecordingOfPlans(t *testing.T) {
+	file := parse(t, "limits.yaml", "version: 1\nplans: [all, free, pro]\nlimits:\n  calls: {kind: token bucket, rate: {all: unlimited, free: 1, pro: 9}, period: 1m}\n")
+	limits := simLimits(file)
+	for _, of := range file.Limits[0].Plans {
+		limits[0].Plans = append(limits[0].Plans, sim.Plan{Name: of.Plan, Policy: &of.Policy})
+	}
+	r, faults := record(t, `{"at": 1893456000.0, "limit": "calls", "plan": "free"}
+{"at": 1893456001.0, "limit": "calls", "plan": "free"}
+{"at": 1893456002.0, "limit": "calls", "plan": "pro"}
+`, limits, nil)
+	assert.Empty(t, faults)
+	page := written(t, &Page{File: file, Recording: r})
+	requireSound(t, page)
+	assert.Equal(t, 1, strings.Count(page, "Tokens of the busiest key from 2029-12-31 23:59:5"))
+	requireText(t, page, "In the recording: 3 requests of 1 key; 2 allowed and 1 denied.")
+}
+
 func TestRecordingOfTwoVersions(t *testing.T) {
 	file := parse(t, "limits.yaml", recordedLimits)
 	old := parse(t, "old.yaml", strings.Replace(recordedLimits, "rate: 5,", "rate: 2,", 1))

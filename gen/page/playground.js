@@ -95,8 +95,16 @@ class Lane {
     return d;
   }
 
-  // advance adds the tokens up to now to the curve, with the jump at each start of a window.
+  // advance adds the tokens up to now to the curve, with the jump at each start of a window and at the end of each run of a
+  // precise one, and the bend at the time at which the key is full.
   advance(from, now) {
+    const ends = this.rule.precise ? (this.state.runs || []).map(run => run.at + this.rule.period) : [];
+    if (this.rule.firstUse && this.state.ts !== undefined) ends.push(this.state.ts + this.rule.period);
+    if (this.rule.kind === "token bucket") ends.push(from + this.rule.step(this.state, from, { op: "peek" })[1].fullAfter);
+    for (const end of ends.filter(end => from < end && end <= now)) {
+      this.sample(end - 1);
+      this.sample(end);
+    }
     if (this.rule.algorithm.windowed && !this.rule.precise && !this.rule.firstUse) {
       let edge = this.rule.windowEnd(from);
       for (let n = 0; edge <= now && n < 50; n++, edge = this.rule.windowEnd(edge)) {
