@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 
+	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	_ "modernc.org/sqlite"
 )
@@ -31,7 +32,7 @@ func openDatabase(ctx context.Context, path string) (*sql.DB, *sqlstore.Store, e
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	if err := errors.Join(store.Migrate(ctx), store.Ready(ctx)); err != nil {
+	if err := errors.Join(store.Migrate(ctx, limits.Policies()...), store.Ready(ctx, limits.Policies()...)); err != nil {
 		return nil, nil, errors.Join(err, store.Close(), db.Close())
 	}
 	return db, store, nil

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -215,9 +214,8 @@ type Sweeper interface {
 //
 //	go runtime.SweepEvery(ctx, store, time.Hour, nil, limits.Policies()...)
 //
-// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. If report is nil,
-// errors are logged with [log/slog]. The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about
-// an interval that is not positive.
+// After each sweep, report, if it is not nil, gets the number of rows deleted and the error, upon which the loop goes on.
+// The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
 func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
 	if interval <= 0 {
 		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
@@ -226,9 +224,6 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		if err := p.Validate(); err != nil {
 			return err
 		}
-	}
-	if report == nil {
-		report = logSweepError
 	}
 	timer := time.NewTimer(rand.N(interval))
 	defer timer.Stop()
@@ -243,15 +238,11 @@ func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, repo
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		report(deleted, err)
+		if report != nil {
+			report(deleted, err)
+		}
 		// From the beginning of this sweep, so that a slow one does not shift the next.
 		timer.Reset(interval - time.Since(begin))
-	}
-}
-
-func logSweepError(_ int, err error) {
-	if err != nil {
-		slog.Error("the counts of limits that are not used were not deleted", "error", err)
 	}
 }
 

@@ -1,11 +1,8 @@
 package runtime_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,17 +72,13 @@ func TestSweepEveryStartsAtDifferentTimes(t *testing.T) {
 	})
 }
 
-func TestSweepEveryWithoutReportLogsErrors(t *testing.T) {
+func TestSweepEveryGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		defer slog.SetDefault(slog.Default())
-		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 		store := &sweeps{err: errDown}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()
 		require.ErrorIs(t, runtime.SweepEvery(ctx, store, time.Hour, nil), context.DeadlineExceeded)
-		require.Greater(t, len(store.at), 1, "an error ends the loop")
-		require.Equal(t, len(store.at), strings.Count(log.String(), errDown.Error()), log.String())
+		require.Greater(t, len(store.at), 1)
 	})
 }
 

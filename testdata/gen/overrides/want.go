@@ -72,9 +72,9 @@ var ForGood = runtime.ForGood
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits runtime.Limiter
 
-// New returns the limits, with their counts in store.
-func New(store runtime.Store) *Limits {
-	return (*Limits)(runtime.NewLimiter(store))
+// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
+func New(store runtime.Store, options ...runtime.Option) *Limits {
+	return (*Limits)(runtime.NewLimiter(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
