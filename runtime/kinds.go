@@ -102,7 +102,8 @@ func (r *Rule) windowEnded(was, start int64) bool {
 }
 
 // lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
-// one is due to tokens that were charged, or used under another policy. It must not reach into the next window.
+// one is due to tokens that were charged, or used under another policy. It must not reach into the next window, of which
+// the rule grants all tokens.
 func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
 
 // mostCarried returns how many of the tokens used before a window can be missing at its start.
@@ -115,12 +116,10 @@ func (r *Rule) counted(s State) State {
 	return s
 }
 
-// hide returns s, as of the start of a window, with hidden tokens if the rule would count from a higher value than that of
-// s. These are all that s lacks, but for those beyond mostCarried: after an edit of the windows, less than a period may have
-// passed, and the tokens that have not accrued in it count as if they had been used in the new window.
+// hide returns s with the hidden tokens that make the rule count from a value, which is at least that of s.
 func (r *Rule) hide(s State, counted float64) State {
 	if counted > s.Value {
-		s.Prev = -(min(0, counted+r.mostCarried()) - s.Value) * r.prevUnit()
+		s.Prev = -(counted + r.mostCarried() - s.Value) * r.prevUnit()
 	}
 	return s
 }
@@ -205,17 +204,10 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 }
 
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
-	accrued := f.accrue(r, s, now)
+	accrued := r.counted(f.accrue(r, s, now))
 	// Before the next tokens are granted, a window ends.
-	if lowest := r.lowest(); !r.beginsAt(accrued.TS) {
-		accrued.Value = max(accrued.Value, lowest)
-	}
+	accrued.Value = max(accrued.Value, r.lowest())
 	lacking := need - r.tokens(accrued)
-	if need <= r.Capacity-r.mostCarried() {
-		// The next window has as many, whatever was used before.
-		lacking = min(lacking, r.Rate)
-		accrued.Value = need - lacking - r.Capacity
-	}
 	switch {
 	case r.calendar.exist():
 		return r.calendarDue(s, accrued, now, need), 1

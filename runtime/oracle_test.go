@@ -125,8 +125,7 @@ func (o *oracle) hide(ended, accrued *big.Rat) {
 	counted := least(rat(o.Capacity), plus(greatest(ended, rat(-o.MaxReserved)), accrued))
 	if counted.Cmp(o.value) > 0 {
 		o.value = greatest(o.value, rat(o.Capacity-2*runtime.MaxTokens))
-		missing, late := minus(rat(o.Capacity), o.value), minus(minus(rat(o.Capacity), counted), o.mostCarried())
-		o.hidden = minus(missing, greatest(rat(0), late))
+		o.hidden = plus(minus(counted, o.value), o.mostCarried())
 	}
 }
 

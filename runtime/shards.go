@@ -174,10 +174,7 @@ func (s shards) merge(whole *Rule, now int64) State {
 	if !sum.Exists {
 		return State{}
 	}
-	if counted > sum.Value {
-		sum.Prev = -(counted + whole.mostCarried() - sum.Value) * whole.prevUnit()
-	}
-	return sum
+	return whole.hide(sum, counted)
 }
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
@@ -192,9 +189,8 @@ func (s shards) spread(whole *Rule, now int64, m State, same bool) {
 		part.Prev = share(max(0, m.Prev), i, n)
 		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
 		if counts := part.Value; !same {
-			if part.Value -= share(counted.Value-m.Value, i, n); counts > part.Value {
-				part.Prev = -(counts + r.mostCarried() - part.Value) * r.prevUnit()
-			}
+			part.Value -= share(counted.Value-m.Value, i, n)
+			part = r.hide(part, counts)
 		} else if was := r.Kind.algorithm().accrue(r, s.states[i], now); m.Exists && r.hidden(was) > 0 {
 			part.Value -= r.counted(was).Value - was.Value
 			part.Prev = was.Prev

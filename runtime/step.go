@@ -106,11 +106,10 @@ type State struct {
 // and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
 // Then count is subtracted from value, and ts = max(ts, T). The formula is that of
 // https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
-// the capacity changes. A fixed window counts at most capacity + rule's Debt - rate of the tokens used before it: it grants
-// the rest of its rate however many are missing, as after an edit to a smaller capacity. The others remain in the row,
-// hidden. A policy with a larger capacity or Debt counts them, so that changes to and fro create no tokens, and no unused
-// tokens are carried over until they have been made up. For a sliding window, available is the rate less the estimated use
-// of the last period:
+// the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
+// smaller one, as after an edit to a smaller capacity, does not reach into the next window. The tokens by which it was
+// raised remain in the row, hidden: a policy with a larger capacity or Debt counts them, so that changes to and fro create
+// no tokens. For a sliding window, available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //

@@ -401,10 +401,10 @@ func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
 	require.NoError(t, err)
 	rule = small.Rule("")
 	for _, row := range []step{
-		{"0s", take(1), "no, retry after 1h0m0s; value -890, full after 90h0m0s"},
-		{"0s", reserve(1), "no, retry after 1h0m0s (due after 90h0m0s); value -890, full after 90h0m0s"},
+		{"0s", take(1), "no, retry after 1h0m0s; value -890, full after 2h0m0s"},
+		{"0s", reserve(1), "no, retry after 1h0m0s (due after 90h0m0s); value -890, full after 2h0m0s"},
 		// The window ends with 10 tokens used and 5 reserved at most, and the next one grants 10.
-		{"1h", take(5), "yes; value 0, full after 90h0m0s"},
+		{"1h", take(5), "yes; value 0, full after 1h0m0s"},
 	} {
 		at, err := time.ParseDuration(row.at)
 		require.NoError(t, err)
