@@ -72,23 +72,16 @@ func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
 	after := r.accrueTo(s, start)
 	if !r.windowEnded(s.TS, start) {
-		if -1 < s.Prev && s.Prev < 0 {
-			after.Prev = s.Prev
-		}
+		after.Prev = prevOf(hidden(s))
 		return after
 	}
 	ended := r.counted(s)
-	if r.hidden(s) == 0 && !(ended.Value < r.lowest()) {
+	if hidden(s) == 0 && !(ended.Value < r.lowest()) {
 		return after
 	}
 	ended.Value = max(ended.Value, r.lowest())
 	counted := r.accrueTo(ended, start).Value
-	switch {
-	case !r.beginsAt(s.TS) || !r.beginsAt(start):
-		// The row is that of other windows, as after an edit: of them, nothing is known that could be hidden.
-		after.Value = counted
-		return after
-	case counted > after.Value:
+	if counted > after.Value {
 		// No policy with a bound counts more, and new use must not be lost to rounding beside them.
 		after.Value = max(after.Value, -2*MaxTokens)
 	}
@@ -111,7 +104,7 @@ func (r *Rule) mostCarried() float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
 
 // counted returns s with the value from which the rule counts in the current window.
 func (r *Rule) counted(s State) State {
-	s.Value = min(0, s.Value+max(0, r.hidden(s)-r.mostCarried()))
+	s.Value = min(0, s.Value+max(0, hidden(s)-r.mostCarried()))
 	s.Prev = 0
 	return s
 }
@@ -119,7 +112,7 @@ func (r *Rule) counted(s State) State {
 // hide returns s with the hidden tokens that make the rule count from a value, which is at least that of s.
 func (r *Rule) hide(s State, counted float64) State {
 	if counted > s.Value {
-		s.Prev = -(counted + r.mostCarried() - s.Value) * r.prevUnit()
+		s.Prev = prevOf(counted + r.mostCarried() - s.Value)
 	}
 	return s
 }
@@ -127,26 +120,22 @@ func (r *Rule) hide(s State, counted float64) State {
 // hidden returns the tokens used before the current window that can be missing in it. A rule counts [Rule.mostCarried] of
 // them. The others are those that a window has ended with beyond [Rule.lowest] of one policy; they stay in the row, so that
 // another policy, of which more can be missing, grants no more than if all had been used under it. It is 0 if the
-// policies so far have counted all. A rule with other windows counts all, until its window ends.
-func (r *Rule) hidden(s State) float64 {
-	tokens := -s.Prev / r.prevUnit()
-	if 0x1p-30 < tokens && tokens < 0x1p60 && r.beginsAt(s.TS) {
-		return tokens
+// policies so far have counted all.
+func hidden(s State) float64 {
+	if -1 < s.Prev && s.Prev < 0 {
+		return -s.Prev / prevUnit
 	}
 	return 0
 }
 
-// prevUnit scales the hidden tokens of a fixed window to a Prev between -1 and 0, which no other kind stores, and which
-// differs between windows that begin at first use and others.
-func (r *Rule) prevUnit() float64 {
-	if r.FirstUse {
-		return 0x1p-200
-	}
-	return 0x1p-100
-}
+// prevUnit scales the hidden tokens of a fixed window to a Prev between -1 and 0, which no other kind stores.
+const prevUnit = 0x1p-100
 
-// beginsAt reports whether a window can begin at an instant.
-func (r *Rule) beginsAt(at int64) bool { return r.FirstUse || r.windowStart(at) == at }
+// prevOf returns the Prev for a number of hidden tokens.
+func prevOf(hidden float64) float64 {
+	// Not a negative zero: not all databases keep one.
+	return 0 - max(0, hidden)*prevUnit
+}
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
@@ -171,10 +160,8 @@ func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
 func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
 	s.Value = min(0, s.Value+count)
-	if most := r.mostCarried() - s.Value; r.hidden(s) > most {
-		// The key is full. Not a negative zero: not all databases keep one.
-		s.Prev = 0 - most*r.prevUnit()
-	}
+	// The key is full if the rule counts nothing more.
+	s.Prev = prevOf(min(hidden(s), r.mostCarried()-s.Value))
 	return s
 }
 

@@ -191,7 +191,7 @@ func (s shards) spread(whole *Rule, now int64, m State, same bool) {
 		if counts := part.Value; !same {
 			part.Value -= share(counted.Value-m.Value, i, n)
 			part = r.hide(part, counts)
-		} else if was := r.Kind.algorithm().accrue(r, s.states[i], now); m.Exists && r.hidden(was) > 0 {
+		} else if was := r.Kind.algorithm().accrue(r, s.states[i], now); m.Exists && hidden(was) > 0 {
 			part.Value -= r.counted(was).Value - was.Value
 			part.Prev = was.Prev
 		}

@@ -31,10 +31,6 @@ func judge(p pair, changes []spec.Change) judgement {
 	}
 	var j judgement
 	of(&j, p, changes)
-	if p.modesDiffer() && id != "mode-changed" {
-		// The modes alone decide which version lets more through.
-		j.classes = slices.DeleteFunc(j.classes, func(c Class) bool { return c == Loosened || c == Tightened })
-	}
 	return j
 }
 
