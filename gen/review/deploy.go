@@ -242,10 +242,7 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 			if twiceAWindow(was, is) {
 				most.Add(most, most)
 			}
-			if !windowsCoincide(old, next) {
-				most.Add(most, perPeriod(hiddenPerWindow(was, is, &old.Policy, i), was, is))
-				most.Add(most, perPeriod(hiddenPerWindow(is, was, &next.Policy, i), is, is))
-			} else {
+			if windowsCoincide(old, next) {
 				// A window grants no more than a key that was full at its start has.
 				most = smaller(most, new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
 			}
@@ -264,17 +261,6 @@ func longRunAlone(old, new *runtime.Policy) int64 {
 func perPeriod(tokens float64, of, in *runtime.Policy) *big.Rat {
 	rate := new(big.Rat).SetFloat64(tokens)
 	return rate.Mul(rate, big.NewRat(int64(in.Period), int64(of.Period)))
-}
-
-// hiddenPerWindow returns how many tokens used of the other version a shard may hide from it at the end of each window,
-// although no window of the other version has ended: those beyond its own capacity and the tokens that can be reserved of
-// it, or those that the other version does not carry into a window.
-func hiddenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
-	if !windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
-		return 0
-	}
-	beyond := shardCapacity(other, i) - shardCapacity(p, i) - shardShare(reserving, i, reserving.MaxReserved)
-	return max(0, beyond, shardRate(other, i)-shardRate(p, i))
 }
 
 // twiceAWindow reports whether two versions can see two windows of a calendar begin in the time of one: a start that is at
