@@ -236,15 +236,18 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 		return 0, false
 	default:
 		for i := range max(1, was.Shards, is.Shards) {
-			// What one version cannot grant for its capacity, the other may, up to the larger of the rates.
-			one, other := perPeriod(shardRate(was, i), was, is), perPeriod(shardRate(is, i), is, is)
+			one, other := perPeriod(shardGrant(was, i), was, is), perPeriod(shardGrant(is, i), is, is)
 			most := larger(one, other)
-			if twiceAWindow(was, is) {
-				most.Add(most, most)
-			}
+			forgotten := perPeriod(forgottenPerWindow(was, is, &old.Policy, i), was, is)
+			forgotten.Add(forgotten, perPeriod(forgottenPerWindow(is, was, &next.Policy, i), is, is))
 			if windowsCoincide(old, next) {
 				// A window grants no more than a key that was full at its start has.
-				most = smaller(most, new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
+				most = smaller(most.Add(most, forgotten), new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
+			} else {
+				// What one version cannot grant for its capacity, the other may, up to the larger of the rates.
+				rate := larger(perPeriod(shardRate(was, i), was, is), perPeriod(shardRate(is, i), is, is))
+				most = smaller(one.Add(one, other), rate)
+				most.Add(most, forgotten)
 			}
 			sum.Add(sum, most)
 		}
@@ -263,26 +266,13 @@ func perPeriod(tokens float64, of, in *runtime.Policy) *big.Rat {
 	return rate.Mul(rate, big.NewRat(int64(in.Period), int64(of.Period)))
 }
 
-// twiceAWindow reports whether two versions can see two windows of a calendar begin in the time of one: a start that is at
-// least half a period after the last one begins a window.
-func twiceAWindow(old, new *runtime.Policy) bool {
-	switch {
-	case !hasCalendar(old) && !hasCalendar(new) || old.Calendar == new.Calendar && !old.Calendar.PerKey():
-		return false
-	case !hasCalendar(old) || !hasCalendar(new) || old.Calendar.PerKey() || new.Calendar.PerKey():
-		return true
+// forgottenPerWindow returns how many tokens used of the other version a shard forgets at the end of each window: those
+// beyond its own capacity and the tokens that can be reserved of it.
+func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
+	if !windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
+		return 0
 	}
-	// Starts that are always close together are those of one window.
-	const near = 0.4
-	was, is := old.Rule(""), new.Rule("")
-	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
-	distance := int64(near * float64(min(was.Period, is.Period)))
-	for range 60 {
-		if at = was.WindowEnd(at); is.WindowEnd(at-distance) > at+distance {
-			return true
-		}
-	}
-	return was.Period != is.Period
+	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
 }
 
 func smaller(a, b *big.Rat) *big.Rat {
@@ -308,7 +298,10 @@ func windowsCoincide(old, new *spec.Limit) bool {
 	return old.Policy.Period == new.Policy.Period && g.step == int64(new.Policy.Period) && g.offset == 0
 }
 
-// shardRate returns how many tokens accrue in a shard in a period. It is 0 for a shard that the policy does not have.
+// shardGrant returns how many tokens a shard grants in a period in the long run, and shardRate how many accrue in it.
+// Both are 0 for a shard that the policy does not have.
+func shardGrant(p *runtime.Policy, i int) float64 { return shardShare(p, i, longRunRate(p)) }
+
 func shardRate(p *runtime.Policy, i int) float64 {
 	if longRunRate(p) == 0 {
 		return 0
