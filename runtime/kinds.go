@@ -63,29 +63,15 @@ type fixedWindow struct{}
 func (fixedWindow) problem(*Policy) string { return "" }
 
 func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
-	return r.tokens(r.counted(f.accrue(r, s, now))), allowance(r.Rate, r.Period)
+	return r.tokens(f.accrue(r, s, now)), allowance(r.Rate, r.Period)
 }
 
-// accrue returns a state whose Value has all tokens that were used, and whose Prev has those that the rule does not count
-// in the current window: see hidden.
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
-	after := r.accrueTo(s, start)
-	if !r.windowEnded(s.TS, start) {
-		after.Prev = prevOf(hidden(s))
-		return after
+	if r.windowEnded(s.TS, start) {
+		s.Value = max(s.Value, r.lowest())
 	}
-	ended := r.counted(s)
-	if hidden(s) == 0 && !(ended.Value < r.lowest()) {
-		return after
-	}
-	ended.Value = max(ended.Value, r.lowest())
-	counted := r.accrueTo(ended, start).Value
-	if counted > after.Value {
-		// No policy with a bound counts more, and new use must not be lost to rounding beside them.
-		after.Value = max(after.Value, -2*MaxTokens)
-	}
-	return r.hide(after, counted)
+	return r.accrueTo(s, start)
 }
 
 // windowEnded reports whether a window that began at one instant has ended when one begins at another. In a calendar, a
@@ -95,47 +81,9 @@ func (r *Rule) windowEnded(was, start int64) bool {
 }
 
 // lowest returns the smallest value with which a window can end: all tokens used, and all that can be reserved. A smaller
-// one is due to tokens that were charged, or used under another policy. It must not reach into the next window, of which
-// the rule grants all tokens.
+// one is due to tokens that were charged, or to an edit that has made the limit lower. It must not reach into the next
+// window, of which the new limit grants all tokens.
 func (r *Rule) lowest() float64 { return -(r.Capacity + r.Debt) }
-
-// mostCarried returns how many of the tokens used before a window can be missing at its start.
-func (r *Rule) mostCarried() float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
-
-// counted returns s with the value from which the rule counts in the current window.
-func (r *Rule) counted(s State) State {
-	s.Value = min(0, s.Value+max(0, hidden(s)-r.mostCarried()))
-	s.Prev = 0
-	return s
-}
-
-// hide returns s with the hidden tokens that make the rule count from a value, which is at least that of s.
-func (r *Rule) hide(s State, counted float64) State {
-	if counted > s.Value {
-		s.Prev = prevOf(counted + r.mostCarried() - s.Value)
-	}
-	return s
-}
-
-// hidden returns the tokens used before the current window that can be missing in it. A rule counts [Rule.mostCarried] of
-// them. The others are those that a window has ended with beyond [Rule.lowest] of one policy; they stay in the row, so that
-// another policy, of which more can be missing, grants no more than if all had been used under it. It is 0 if the
-// policies so far have counted all.
-func hidden(s State) float64 {
-	if -1 < s.Prev && s.Prev < 0 {
-		return -s.Prev / prevUnit
-	}
-	return 0
-}
-
-// prevUnit scales the hidden tokens of a fixed window to a Prev between -1 and 0, which no other kind stores.
-const prevUnit = 0x1p-100
-
-// prevOf returns the Prev for a number of hidden tokens.
-func prevOf(hidden float64) float64 {
-	// Not a negative zero: not all databases keep one.
-	return 0 - max(0, hidden)*prevUnit
-}
 
 // currentStart returns the start of the window of a key at the instant now. If windows start at first use and the last
 // one has ended, that is now: a request at this instant would start a window.
@@ -160,8 +108,6 @@ func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
 func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
 	s = f.accrue(r, s, now)
 	s.Value = min(0, s.Value+count)
-	// The key is full if the rule counts nothing more.
-	s.Prev = prevOf(min(hidden(s), r.mostCarried()-s.Value))
 	return s
 }
 
@@ -191,7 +137,7 @@ func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, mis
 }
 
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
-	accrued := r.counted(f.accrue(r, s, now))
+	accrued := f.accrue(r, s, now)
 	// Before the next tokens are granted, a window ends.
 	accrued.Value = max(accrued.Value, r.lowest())
 	lacking := need - r.tokens(accrued)

@@ -18,9 +18,7 @@ type oracle struct {
 
 	seen        bool
 	value, prev *big.Rat
-	// hidden is the tokens missing from before the window if not all of them count in it, or else 0.
-	hidden *big.Rat
-	ts     int64
+	ts          int64
 }
 
 // lastInstant is where the tests end: in the year 2128, many periods before the last nanosecond of an int64.
@@ -36,7 +34,7 @@ func (o *oracle) allowance(now int64) *big.Rat {
 }
 
 func newOracle(p runtime.Policy) *oracle {
-	return &oracle{Policy: p, phase: p.Rule("").Phase, value: rat(0), prev: rat(0), hidden: rat(0)}
+	return &oracle{Policy: p, phase: p.Rule("").Phase, value: rat(0), prev: rat(0)}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -47,13 +45,6 @@ func times(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
 
 func least(a, b *big.Rat) *big.Rat {
 	if a.Cmp(b) < 0 {
-		return a
-	}
-	return b
-}
-
-func greatest(a, b *big.Rat) *big.Rat {
-	if a.Cmp(b) > 0 {
 		return a
 	}
 	return b
@@ -97,7 +88,7 @@ func (o *oracle) at(now int64) *oracle {
 	next.seen = true
 	switch {
 	case !o.seen:
-		next.ts, next.value, next.prev, next.hidden = t, rat(o.Capacity), rat(0), rat(0)
+		next.ts, next.value, next.prev = t, rat(o.Capacity), rat(0)
 	case t <= o.ts:
 		next.value = least(rat(o.Capacity), o.value)
 	case o.Kind == runtime.SlidingWindow:
@@ -111,39 +102,27 @@ func (o *oracle) at(now int64) *oracle {
 			whole := new(big.Int).Div(new(big.Int).Add(new(big.Int).Lsh(periods.Num(), 1), periods.Denom()), new(big.Int).Lsh(periods.Denom(), 1))
 			periods = new(big.Rat).SetInt(whole)
 		}
-		next.ts, next.value = t, least(rat(o.Capacity), plus(o.value, times(periods, rat(o.Rate))))
-		if o.Kind == runtime.FixedWindow && o.MaxReserved != runtime.Unbounded && periods.Sign() > 0 {
-			next.hide(o.counted(), times(periods, rat(o.Rate)))
+		ended := o.value
+		if periods.Sign() > 0 {
+			ended = o.atWindowEnd()
 		}
+		next.ts, next.value = t, least(rat(o.Capacity), plus(ended, times(periods, rat(o.Rate))))
 	}
 	return &next
 }
 
-// hide sets the tokens that do not count in a new window. The one before has ended with some tokens, and accrued are new.
-func (o *oracle) hide(ended, accrued *big.Rat) {
-	o.hidden = rat(0)
-	counted := least(rat(o.Capacity), plus(greatest(ended, rat(-o.MaxReserved)), accrued))
-	if counted.Cmp(o.value) > 0 {
-		o.value = greatest(o.value, rat(o.Capacity-2*runtime.MaxTokens))
-		o.hidden = plus(minus(counted, o.value), o.mostCarried())
+// atWindowEnd returns the value with which a window ends: at least minus the tokens that can be reserved.
+func (o *oracle) atWindowEnd() *big.Rat {
+	if lowest := rat(-o.MaxReserved); o.Kind == runtime.FixedWindow && o.MaxReserved != runtime.Unbounded && o.value.Cmp(lowest) < 0 {
+		return lowest
 	}
+	return o.value
 }
-
-// counted returns the tokens of a row as of its instant, without those missing that do not count.
-func (o *oracle) counted() *big.Rat {
-	return least(rat(o.Capacity), plus(o.value, greatest(rat(0), minus(o.hidden, o.mostCarried()))))
-}
-
-// mostCarried returns how many tokens can be missing at the start of a window.
-func (o *oracle) mostCarried() *big.Rat { return rat(max(0, o.Capacity+o.MaxReserved-o.Rate)) }
 
 // available returns the tokens at the instant now.
 func (o *oracle) available(now int64) *big.Rat {
 	row := o.at(now)
-	switch {
-	case o.Kind == runtime.FixedWindow && o.MaxReserved != runtime.Unbounded:
-		return row.counted()
-	case o.Kind != runtime.SlidingWindow:
+	if o.Kind != runtime.SlidingWindow {
 		return row.value
 	}
 	weight := minus(rat(1), o.periods(max(0, now-row.ts)))
@@ -186,15 +165,13 @@ func (o *oracle) refund(count *big.Rat) {
 	o.value = least(rat(o.Capacity), sum)
 	rest := minus(sum, o.value)
 	o.prev = minus(o.prev, least(o.prev, rest))
-	o.hidden = least(o.hidden, plus(o.mostCarried(), minus(rat(o.Capacity), o.value)))
 }
 
 // follow makes the oracle's row that of s.
 func (o *oracle) follow(s runtime.State) {
 	o.seen, o.ts = s.Exists, s.TS
 	o.value = o.tokens(s)
-	o.prev.SetFloat64(max(0, s.Prev))
-	o.hidden = new(big.Rat).SetFloat64(0 - min(0, s.Prev)*0x1p100)
+	o.prev.SetFloat64(s.Prev)
 }
 
 // tokens returns the tokens of a stored row.

@@ -60,37 +60,3 @@ func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
 		})
 	}
 }
-
-// A window that is first seen under a smaller plan hides what was used beyond its capacity, and does not forget it.
-func TestChangeOfPlanBetweenWindowsKeepsWhatWasUsed(t *testing.T) {
-	large := runtime.Policy{
-		Name: "calls", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 100, Start: runtime.StartOffset(0),
-	}
-	small := large
-	small.Capacity = 10
-	policies := runtime.PlanPolicies{free: small, pro: large}
-	now := time.Unix(3600*300_000, 0)
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
-	for _, step := range []struct {
-		windows      int
-		plan         int
-		count, after int64
-	}{
-		{0, pro, 100, 0},
-		{1, free, 1, 9},
-		{0, pro, 1, 8},
-		{0, free, 0, 8},
-		{0, pro, 8, 0},
-		{1, free, 10, 0},
-		{0, pro, 0, 0},
-		{3, free, 1, 9},
-		{0, pro, 0, 29},
-	} {
-		now = now.Add(time.Duration(step.windows) * time.Hour)
-		limit := limiter.Limit(policies.For(step.plan, runtime.Key{}))
-		d, err := limit.AllowN(t.Context(), step.count)
-		require.NoError(t, err)
-		require.True(t, d.Allowed, "%+v: %v", step, d)
-		require.Equal(t, step.after, d.Remaining, "%+v", step)
-	}
-}

@@ -338,7 +338,7 @@ func (l *takeLog) open(r *Rule, head State, whole bool) bool {
 	size := int(l.rate) - 1
 	switch l.decode(head); {
 	case !head.Exists:
-	case head.Prev > -1:
+	case head.Prev >= 0:
 		l.adopt(r, head)
 	case l.slots == nil:
 		l.length, l.newest.tokens = 0, min(maxRun, l.used)
@@ -377,8 +377,8 @@ func (l *takeLog) decode(head State) {
 }
 
 // A head's Prev is -1 less the place of its runs: from the lowest bit on, start, length and size in ringBits each, and the
-// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is greater
-// than -1.
+// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is not
+// negative.
 const (
 	ringBits = 10
 	ringMask = 1<<ringBits - 1
@@ -515,7 +515,7 @@ func atLeast(tokens float64) int64 {
 // fullLog reports whether no token of a head counts any longer.
 func (r *Rule) fullLog(head State, now int64) bool {
 	l := takeLog{period: r.Period, rate: int64(r.Rate)}
-	if l.decode(head); head.Exists && head.Prev > -1 {
+	if l.decode(head); head.Exists && head.Prev >= 0 {
 		l.adopt(r, head)
 	}
 	return l.used == 0 || l.end(l.newest) <= now

@@ -406,7 +406,7 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
 	accrued := float64(float64(elapsed/u.Period)*u.Rate) + part
 	filled := float64(min(0, s.Value+accrued)+2*u.Capacity) - 2*u.Capacity
-	if s.Prev != 0 || s.Value < u.Lowest || u.Capacity+filled-(u.Count-u.Debt)+u.Allowance < 0 {
+	if s.Value < u.Lowest || u.Capacity+filled-(u.Count-u.Debt)+u.Allowance < 0 {
 		return s, false
 	}
 	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Exists: true}, true

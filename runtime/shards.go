@@ -74,7 +74,7 @@ func (s shards) canDecide(whole *Rule, n int) bool {
 
 // outOfDebt reports whether shard i exists and had no debt when it was written, but for a rounding.
 func (s shards) outOfDebt(i int) bool {
-	return s.states[i].Exists && s.rules[i].tokens(s.rules[i].counted(s.states[i])) >= -1e-6
+	return s.states[i].Exists && s.rules[i].tokens(s.states[i]) >= -1e-6
 }
 
 // stepFuller lets the fuller of two shards decide a request alone, if it allows it without debt. The fuller of two
@@ -111,13 +111,13 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 // stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.
 func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	holders := s.holders(whole)
-	before := holders.merge(whole, now)
+	before := holders.merge(now)
 	after, d, err := whole.Step(before, now, *q)
 	if err != nil {
 		return d, err
 	}
 	if after != before {
-		s.spread(whole, now, after, len(holders.states) == len(s.states))
+		s.spread(whole, after)
 		holders = s
 	}
 	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
@@ -156,16 +156,14 @@ func (s shards) holders(whole *Rule) shards {
 }
 
 // merge returns the state of a single row with the tokens of all shards at the instant now.
-func (s shards) merge(whole *Rule, now int64) State {
+func (s shards) merge(now int64) State {
 	var sum State
-	counted := 0.0
 	for i := range s.rules {
 		r := &s.rules[i]
 		state := r.Kind.algorithm().accrue(r, s.states[i], now)
 		sum.Exists = sum.Exists || s.states[i].Exists
 		sum.Value += state.Value
-		sum.Prev += max(0, state.Prev)
-		counted += r.counted(state).Value
+		sum.Prev += state.Prev
 		// If the clock has gone back for one shard, it has for all of them: the latest instant counts.
 		if i == 0 || state.TS > sum.TS {
 			sum.TS = state.TS
@@ -174,27 +172,17 @@ func (s shards) merge(whole *Rule, now int64) State {
 	if !sum.Exists {
 		return State{}
 	}
-	return whole.hide(sum, counted)
+	return sum
 }
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
-// token could not be taken from, nor could another one use that half. If same is set, m is the state of the same shards
-// after a request, and each keeps its hidden tokens: shares of those would differ from the shares of another policy's
-// capacity by up to a token.
-func (s shards) spread(whole *Rule, now int64, m State, same bool) {
-	counted := whole.counted(m)
-	tokens, n := whole.tokens(counted), len(s.states)
+// token could not be taken from, nor could another one use that half.
+func (s shards) spread(whole *Rule, m State) {
+	tokens, n := whole.tokens(m), len(s.states)
 	for i := range s.states {
-		r, part := &s.rules[i], m
-		part.Prev = share(max(0, m.Prev), i, n)
-		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
-		if counts := part.Value; !same {
-			part.Value -= share(counted.Value-m.Value, i, n)
-			part = r.hide(part, counts)
-		} else if was := r.Kind.algorithm().accrue(r, s.states[i], now); m.Exists && hidden(was) > 0 {
-			part.Value -= r.counted(was).Value - was.Value
-			part.Prev = was.Prev
-		}
+		part := m
+		part.Prev = share(m.Prev, i, n)
+		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - s.rules[i].Capacity
 		s.states[i] = part
 	}
 }
@@ -220,14 +208,14 @@ func (s shards) sum(now int64) float64 {
 func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) time.Duration {
 	low, high := now, addSaturating(now, int64(full))
 	narrow := func(at int64) {
-		if tokens, _ := whole.Kind.algorithm().available(whole, s.merge(whole, at), at); tokens >= need {
+		if tokens, _ := whole.Kind.algorithm().available(whole, s.merge(at), at); tokens >= need {
 			high = at
 		} else {
 			low = at
 		}
 	}
 	// If no shard is full before, the instant is that of a single row. Two probes confirm it, in place of some 50.
-	asOneRow := whole.when(s.merge(whole, now), now, need)
+	asOneRow := whole.when(s.merge(now), now, need)
 	for _, at := range []int64{asOneRow, asOneRow - 1} {
 		if low < at && at < high {
 			narrow(at)

@@ -87,9 +87,8 @@ type State struct {
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; for a precise one, a number of -1 or
-	// less that locates its other rows. For a [FixedWindow] it is -2^-100 times the tokens used before TS that can be
-	// missing in its window, if a policy has not counted all of them: see [Rule.Step]. Otherwise it is 0.
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; for a precise one, a negative number
+	// that locates its other rows; otherwise 0.
 	Prev float64
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
@@ -107,9 +106,8 @@ type State struct {
 // Then count is subtracted from value, and ts = max(ts, T). The formula is that of
 // https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
 // the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
-// smaller one, as after an edit to a smaller capacity, does not reach into the next window. The tokens by which it was
-// raised remain in the row, hidden: a policy with a larger capacity or Debt counts them, so that changes to and fro create
-// no tokens. For a sliding window, available is the rate less the estimated use of the last period:
+// smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
+// available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
@@ -336,10 +334,10 @@ func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
 //	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
 //	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
 //
-// which rounds to the precision of numbers near the capacity, the row is written if prev = 0, value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
+// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
 // value = filled - Count and ts = max(ts, T). A row that does not exist is inserted with value = -Count and ts = T. DIV and
 // MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
-// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest, or whose prev is not 0.
+// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
 type Upsert struct {
 	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
 	T int64
@@ -384,7 +382,7 @@ func (u *Upsert) Take(s State) (after State, taken bool) {
 	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
 	after = r.accrueTo(s, u.T)
 	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
-	if !(s.Prev == 0 && s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
+	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
 		return State{}, false
 	}
 	after.Value -= u.Count

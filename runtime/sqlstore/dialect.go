@@ -91,7 +91,7 @@ type Dialect struct {
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit, whose prev is 0. The value of a row is -Count and its ts
+	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count and its ts
 	// T; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period, which is an integer, :debt, :lowest
 	// and :allowance.
 	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0. In place of {rows}

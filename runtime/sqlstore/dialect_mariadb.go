@@ -45,7 +45,7 @@ VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
 const mariadbTake = `
 ON DUPLICATE KEY UPDATE
 	value = IF(@ratelimitgen_taken := (
-		{table}.prev = 0 AND {table}.value >= :lowest AND :capacity + ` + filledOnMariaDB + ` + (VALUES(value) + :debt) + :allowance >= 0
+		{table}.value >= :lowest AND :capacity + ` + filledOnMariaDB + ` + (VALUES(value) + :debt) + :allowance >= 0
 		IS TRUE),
 		` + filledOnMariaDB + ` + VALUES(value),
 		{table}.value),

@@ -194,7 +194,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnPostgres + ` + excluded.value,
 	ts    = GREATEST(r.ts, excluded.ts),
 	prev  = 0
-WHERE r.prev = 0 AND r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance >= 0
+WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance >= 0
 RETURNING {key}, value, ts, true
 `
 

@@ -116,7 +116,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnSQLite + ` + excluded.value,
 	ts    = max(r.ts, excluded.ts),
 	prev  = 0
-WHERE r.prev = 0 AND r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
+WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
 RETURNING {key}, value, ts, 1
 `,
 	CompareAndSwap: `

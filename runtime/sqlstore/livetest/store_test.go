@@ -50,18 +50,6 @@ func TestChangingPoliciesKeepWhatWasUsed(t *testing.T) {
 	})
 }
 
-// A thousand changes of plans over many windows grant what the largest of the plans would have.
-func TestFlipsOfPlansGrantWhatTheLargestGrants(t *testing.T) {
-	onEach(t, func(t *testing.T, s server) {
-		clock := storetest.NewClock()
-		store := s.store(t, s.open(t), clock.Now)
-		for seed := range uint64(6) {
-			granted, bound := agree.Flips(t, store, clock, seed, 1000)
-			t.Logf("seed %d: %d tokens granted of at most %d", seed, granted, bound)
-		}
-	})
-}
-
 // isolated returns the server with a default isolation level of its connections.
 func (s server) isolated(level string) server {
 	if s.protocol() == "mysql" {

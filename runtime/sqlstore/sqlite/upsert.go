@@ -48,7 +48,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ratelimitgen_value({record}),
 	ts    = max(ts, excluded.ts),
 	prev  = 0
-WHERE ratelimitgen_take({record}, excluded.{key}, value, ts, prev)
+WHERE ratelimitgen_take({record}, excluded.{key}, value, ts)
 `
 
 // Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
@@ -120,7 +120,7 @@ func (u *upserter) close() {
 //
 //   - ratelimitgen_fresh(record, place) and ratelimitgen_ts(record, place) return the value and the ts with which the row
 //     at a place is inserted,
-//   - ratelimitgen_take(record, key, value, ts, prev) decides whether the row of a key, which exists, is written, and
+//   - ratelimitgen_take(record, key, value, ts) decides whether the row of a key, which exists, is written, and
 //   - ratelimitgen_value(record) returns the value that is then written.
 type callRecord struct {
 	// rows are of one limit, in the order of their keys.
@@ -168,19 +168,18 @@ func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
 	return &c.rows[i], nil
 }
 
-// decide takes from the row of a key, which exists with these values.
-func (c *callRecord) decide(key, value, ts, prev driver.Value) (driver.Value, error) {
+// decide takes from the row of a key, which exists with this value and ts.
+func (c *callRecord) decide(key, value, ts driver.Value) (driver.Value, error) {
 	r, err := c.find(key)
 	if err != nil {
 		return nil, err
 	}
 	v, okValue := value.(float64)
 	t, okTS := ts.(int64)
-	p, okPrev := prev.(float64)
-	if !okValue || !okTS || !okPrev {
-		return nil, fmt.Errorf("the row of a rate limit has a value of %T, a ts of %T and a prev of %T", value, ts, prev)
+	if !okValue || !okTS {
+		return nil, fmt.Errorf("the row of a rate limit has a value of %T and a ts of %T", value, ts)
 	}
-	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Prev: p, Exists: true})
+	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Exists: true})
 	if r.After = after; taken {
 		return int64(1), nil
 	}
@@ -228,8 +227,8 @@ func init() {
 		}
 		return r.Upsert.T, nil
 	})
-	register("ratelimitgen_take", 5, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		return c.decide(args[0], args[1], args[2], args[3])
+	register("ratelimitgen_take", 4, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		return c.decide(args[0], args[1], args[2])
 	})
 	register("ratelimitgen_value", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
 		r, err := c.row(int64(c.last))

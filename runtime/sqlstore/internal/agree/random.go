@@ -85,11 +85,7 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	if p.Kind == runtime.SlidingWindow {
 		rule := p.Rule("")
 		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))
-	} else if d.IntN(4) == 0 {
-		// Tokens that a fixed window has hidden, or the rest of a limit that was a sliding window.
-		s.Prev = [...]float64{-0x1p-100, 1}[d.IntN(2)] * float64(d.Int64N(3*p.Capacity))
 	}
-	s.Prev += 0 // not all databases keep a negative zero
 	return s
 }
 

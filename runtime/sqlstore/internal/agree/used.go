@@ -86,78 +86,11 @@ func plansOf(d *rand.Rand, name string) []*runtime.Policy {
 	return plans
 }
 
-// Flips makes takes of one key under plans that change at random over many windows, and requires that they never grant
-// more than the largest of the plans could have alone. It returns how many tokens were granted, and that bound.
-func Flips(t *testing.T, store runtime.Store, clock *storetest.Clock, seed uint64, takes int) (granted, bound int64) {
-	d := rand.New(rand.NewPCG(seed, 77))
-	clock.Set(time.Unix(0, storetest.NewClock().Now().Truncate(24*time.Hour).UnixNano()))
-	began := clock.Now()
-	plans := flipsOf(d, fmt.Sprint("flips ", seed))
-	largest := plans[0]
-	for range takes {
-		p := plans[d.IntN(len(plans))]
-		q := runtime.Request{Policy: p, Key: "k", Count: 1 + d.Int64N(1+p.Capacity/4), Reserve: p.MaxReserved > 0 && d.IntN(2) == 0}
-		if q.Count <= p.Capacity {
-			answers, err := store.Do(context.Background(), []runtime.Call{{Requests: []runtime.Request{q}}})
-			require.NoError(t, err)
-			require.NoError(t, answers[0].Err)
-			granted += answers[0].Decisions[0].Taken
-		}
-		bound = largest.Capacity + largest.MaxReserved + int64(clock.Now().Sub(began)/largest.Period)*largest.Rate
-		if largest.Kind == runtime.TokenBucket {
-			bound = largest.Capacity + largest.MaxReserved + int64(clock.Now().Sub(began))*largest.Rate/int64(largest.Period)
-		}
-		require.LessOrEqual(t, granted, bound, "seed %d: %+v", seed, plans)
-		if d.IntN(4) == 0 {
-			clock.Add(time.Duration(d.IntN(5)) * step)
-		}
-		if d.IntN(60) == 0 {
-			clock.Add(time.Duration(d.IntN(5)) * time.Minute)
-		}
-	}
-	return granted, bound
-}
-
-// flipsOf returns plans whose tokens accrue at whole numbers per step, the first of which has the largest of all numbers.
-// Windows start at the hour.
-func flipsOf(d *rand.Rand, name string) []*runtime.Policy {
-	kinds := []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.FixedWindow}
-	base := runtime.Policy{Name: name, Kind: kinds[d.IntN(len(kinds))], Period: time.Minute}
-	base.Rate, base.MaxReserved = 12*(1+d.Int64N(4)), d.Int64N(2)*(4+d.Int64N(100))
-	base.Capacity = base.Rate + d.Int64N(200)
-	if base.Kind == runtime.FixedWindow {
-		base.Start = runtime.StartOffset(0)
-		if d.IntN(3) == 0 {
-			base.Shards = 1 + d.IntN(4)
-		}
-	}
-	plans := make([]*runtime.Policy, 2+d.IntN(3))
-	for i := range plans {
-		p := base
-		if i > 0 {
-			p.Rate = 12 * (1 + d.Int64N(p.Rate/12))
-			p.Capacity = 12 + d.Int64N(p.Capacity-11)
-			p.MaxReserved = max(d.Int64N(p.MaxReserved+1), min(p.MaxReserved, int64(p.Shards)))
-		}
-		plans[i] = &p
-	}
-	return plans
-}
-
 // reference has the tokens of a key that were used and have not accrued again, as of an instant. For a sliding window,
-// it has those used in the window that began at the instant, and in the window before. For a fixed window, hidden is the
-// part of those used before the window that a policy may have to count, if one has not counted all. All numbers are whole.
+// it has those used in the window that began at the instant, and in the window before. All numbers are whole.
 type reference struct {
-	used, before, hidden, at int64
+	used, before, at int64
 }
-
-// counted returns the used tokens that a policy counts.
-func (r *reference) counted(p *runtime.Policy) int64 {
-	return max(0, r.used-max(0, r.hidden-mostCarried(p)))
-}
-
-// mostCarried returns how many tokens can be missing at the start of a window.
-func mostCarried(p *runtime.Policy) int64 { return max(0, p.Capacity+p.MaxReserved-p.Rate) }
 
 // decide applies the formulas of [runtime.Rule.Step] in whole numbers.
 func (r *reference) decide(now int64, q runtime.Request) bool {
@@ -173,12 +106,7 @@ func (r *reference) decide(now int64, q runtime.Request) bool {
 		case runtime.TokenBucket:
 			next.used = max(0, r.used-(start-r.at)*p.Rate/period)
 		case runtime.FixedWindow:
-			accrued := (start - r.at) / period * p.Rate
-			next.used, next.hidden = max(0, r.used-accrued), 0
-			counted := max(0, min(r.counted(p), p.Capacity+p.MaxReserved)-accrued)
-			if counted < next.used {
-				next.hidden = next.used - counted + mostCarried(p)
-			}
+			next.used = max(0, min(r.used, p.Capacity+p.MaxReserved)-(start-r.at)/period*p.Rate)
 		case runtime.SlidingWindow:
 			next.used, next.before = 0, 0
 			if start-r.at == period {
@@ -188,7 +116,7 @@ func (r *reference) decide(now int64, q runtime.Request) bool {
 			panic("agree: the reference has no " + p.Kind.String() + ": add it to used.go")
 		}
 	}
-	room := p.Capacity - next.counted(p) - q.Count
+	room := p.Capacity - next.used - q.Count
 	if q.Reserve {
 		room += p.MaxReserved
 	}

@@ -16,15 +16,3 @@ func TestMemStoreKeepsWhatWasUsed(t *testing.T) {
 	require.Greater(t, allowed, 50_000)
 	require.Less(t, allowed, 250_000)
 }
-
-func TestFlipsOfPlansGrantWhatTheLargestGrants(t *testing.T) {
-	close := 0
-	for seed := range uint64(300) {
-		clock := storetest.NewClock()
-		granted, bound := agree.Flips(t, &runtime.MemStore{Clock: clock.Now}, clock, seed, 1000)
-		if 10*granted > 9*bound {
-			close++
-		}
-	}
-	require.Greater(t, close, 10, "takes that come near the bound")
-}
