@@ -46,10 +46,9 @@
 //   - A clock that goes back creates no tokens.
 //   - What was used stays used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a
 //     capacity that is raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may
-//     leave it with fewer than 0. Changes to and fro create nothing: over any number of windows, a key gets no more than
-//     the largest of the policies would have granted, provided that the windows of all begin at the same instants, as those
-//     of plans do. A fixed window that has ended does not count what was used beyond the capacity and MaxReserved of the
-//     policy in force, so that a lowered limit grants its next window; a larger policy counts it.
+//     leave it with fewer than 0. Changes to and fro create nothing, but for one case: a fixed window that ends under a
+//     policy forgets what was used beyond its capacity and MaxReserved, so that a lowered limit grants its next window.
+//     For the plans of a limits.yaml, ratelimitgen therefore requires that capacity + maxReserved - rate is the same.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
 //     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
 //     allows, and [Decision.FailedLocal] marks those.
