@@ -47,7 +47,7 @@ func hostileCalls() [][]string {
 		{"init", hostile + "/"}, {"generate", hostile}, {"generate", named, "-v"}, {"generate", "new.yaml", "-check"},
 		{"generate", "new.yaml", "-check", "-v", "-o", "limits" + hostile + ".go"}, {"generate", "new.yaml", "-o", hostile},
 		{"generate", "new.yaml", "-o", "limits.gen.go/" + hostile + ".go"}, {"generate", "new.yaml", "-package", hostile}, {"generate", "broken.yaml"},
-		{"sql", "-table", hostile}, {"sql", "-dialect", hostile}, {"version", hostile}, {"schema", "-of", hostile}, {"schema"},
+		{"sql", "-table", hostile}, {"sql", "-dialect", hostile}, {"sql", "-views", named}, {"sql", "-views", hostile}, {"sql", "-views", "broken.yaml"}, {"version", hostile}, {"schema", "-of", hostile}, {"schema"},
 		{"simulate", "-trace", hostile, "new.yaml"}, {"simulate", "-trace", "trace.jsonl", hostile}, {"simulate", "-traffic", "burst " + hostile, "new.yaml"},
 		{"simulate", "-trace", "trace.jsonl", "-limit", hostile, "new.yaml"}, {"simulate", "-trace", hostile + ".jsonl", "new.yaml"},
 		{"simulate", "-trace", "fault.jsonl", "-keep-going", "new.yaml"}, {"simulate", "-trace", "fault.jsonl", "new.yaml"},
