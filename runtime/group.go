@@ -242,21 +242,25 @@ func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
 		if err != nil || rs.Allowed {
 			return rs, err
 		}
-		if err := rs.sleepUntilRetry(ctx); err != nil {
+		if err := g.sleepUntilRetry(ctx, rs); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // sleepUntilRetry waits until the limits that have denied may pass.
-func (rs *Reservations) sleepUntilRetry(ctx context.Context) error {
+func (g Group) sleepUntilRetry(ctx context.Context, rs *Reservations) error {
+	requests, err := g.requests()
+	if err != nil {
+		return err
+	}
 	longest := time.Duration(0)
 	for _, d := range rs.Decisions.Each {
 		if !d.Allowed {
 			longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
 		}
 	}
-	return sleep(ctx, longest)
+	return g.limiter.sleepForRetry(ctx, longest, requests, rs.Each)
 }
 
 // queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
@@ -361,7 +365,7 @@ func (rs *Reservations) Cancel(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
-	answers, err := rs.limiter.store.Do(ctx, calls)
+	answers, err := rs.limiter.doAll(ctx, calls)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", rs.names(), err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Limiter connects limits with a [Store]. Generated code wraps one; for a limit written in Go, make one directly:
@@ -165,8 +164,9 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	if err != nil {
 		return Balance{}, err
 	}
-	capacity := h.policy.Capacity
-	if modes[h.policy.Mode].allows {
+	p := h.decidedBy(d)
+	capacity := p.Capacity
+	if modes[p.Mode].allows {
 		capacity = MaxTokens
 	}
 	return Balance{
@@ -211,7 +211,11 @@ func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
 	if !ok || ctx.Err() != nil {
 		return Decision{}, false
 	}
-	return s.TakeLocal(h.policy, h.key.text, q.Count)
+	p, _, ok := h.limiter.inForceNow(h.policy, h.key.text)
+	if !ok {
+		return Decision{}, false
+	}
+	return s.TakeLocal(p, h.key.text, q.Count)
 }
 
 // complete sets the policy and the key of a request.
@@ -247,9 +251,6 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
-	if answer, ok := c.withoutStore(); ok {
-		return answer.Decisions, answer.Err
-	}
 	bounded := ctx
 	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
 	// that the caller has to roll back anyway.
@@ -258,74 +259,29 @@ func (l *Limiter) do(ctx context.Context, calls []Call) ([]Decision, error) {
 		bounded, cancel = c.withTimeout(ctx)
 		defer cancel()
 	}
-	answers, err := l.store.Do(bounded, calls)
-	if err == nil {
-		return answers[0].Decisions, answers[0].Err
+	c, changed, err := l.overridden(bounded, c)
+	if changed {
+		calls = []Call{c}
+	}
+	unread := err != nil
+	if !unread {
+		if answer, ok := c.withoutStore(); ok {
+			return answer.Decisions, answer.Err
+		}
+		var answers []Answer
+		if answers, err = l.store.Do(bounded, calls); err == nil {
+			return answers[0].Decisions, answers[0].Err
+		}
 	}
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || c.failsClosed() || errors.Is(ctx.Err(), context.Canceled) {
+	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || errors.Is(ctx.Err(), context.Canceled) {
 		return nil, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	answer := l.decideWithout(c, err)
 	return answer.Decisions, answer.Err
-}
-
-// errTimeout is the cause with which the context of withTimeout ends.
-var errTimeout = errors.New("the store did not answer within the limit's timeout")
-
-// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes the
-// timeout from the caller's deadline.
-func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	shortest := time.Duration(0)
-	for i := range c.Requests {
-		q := &c.Requests[i]
-		if t := q.Policy.Timeout; q.decides() && q.usesRows() && t > 0 && (shortest == 0 || t < shortest) {
-			shortest = t
-		}
-	}
-	if shortest == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
-}
-
-// failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
-func (c Call) failsClosed() bool {
-	for i := range c.Requests {
-		if c.Requests[i].failsClosed() {
-			return true
-		}
-	}
-	return false
-}
-
-func (q *Request) failsClosed() bool {
-	return !q.decides() || q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow && q.usesRows()
-}
-
-// failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
-// store.
-func (c Call) failOpen(err error) Answer {
-	// A mistake in the call itself, such as a count beyond the capacity, remains an error: executing the call on empty
-	// rows finds it.
-	empty := NewBatch([]Call{c})
-	for !empty.Run(0, make([]State, len(empty.Rows()))) {
-	}
-	answer := empty.Answers()[0]
-	for i, q := range c.Requests[:len(answer.Decisions)] {
-		if !q.usesRows() {
-			continue
-		}
-		taken := answer.Decisions[i].Taken
-		if q.Op == Take {
-			taken = q.Count // also if it is a reservation that would have been due too late
-		}
-		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
-	}
-	return answer
 }
 
 // limitNames returns the names of the limits of an error, but never their keys, which may be personal.

@@ -71,8 +71,12 @@ type Policy struct {
 	// Durability is how much of the counts a crash of the database may lose. Its effect depends on the database: see
 	// package sqlstore.
 	Durability Durability
-	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise and Shards are used.
+	// Mode is what the limit does with its decisions. With [ModeUnlimited], only Name, Kind, Precise, Shards and Overrides
+	// are used.
 	Mode Mode
+	// Overrides is the most that operators can give single keys of the limit while the program runs: see [Override]. The
+	// zero OverrideBounds disables overrides and blocks.
+	Overrides OverrideBounds
 }
 
 // Reserves reports whether callers may take tokens before they have accrued.
@@ -133,6 +137,9 @@ func (p *Policy) problem() string {
 		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
 	}
 	if problem := p.shardProblem(); problem != "" {
+		return problem
+	}
+	if problem := p.Overrides.problem(p); problem != "" {
 		return problem
 	}
 	return p.leaseProblem()

@@ -24,7 +24,7 @@ func TestNegativeNumbersAreRefused(t *testing.T) {
 			switch {
 			case field.Kind() == reflect.Struct && field.Type() != reflect.TypeFor[runtime.Start]():
 				fields(field, name)
-			case field.CanInt():
+			case field.CanInt() && field.CanSet():
 				before := field.Int()
 				field.SetInt(-1)
 				require.ErrorIs(t, p.Validate(), runtime.ErrInvalidPolicy, "%s is -1: add a case to problem in runtime/policy.go", name)

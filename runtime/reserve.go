@@ -110,8 +110,9 @@ func (r *Reservation) Settle(ctx context.Context, used int64) error {
 // settle refunds rest tokens, or charges them if rest is negative.
 func (r *Reservation) settle(ctx context.Context, rest int64) error {
 	switch {
-	case r.Shadowed && r.TakenAt.IsZero():
-		// ModeShadow has let it pass uncounted, and its use is not counted either.
+	case r.Shadowed && r.TakenAt.IsZero(), r.Policy != nil && modes[r.Policy.Mode].allows:
+		// The mode has let it pass uncounted, and its use is not counted either, even if the mode was that of an override
+		// which has ended since.
 		return nil
 	case rest > 0:
 		return r.handle.refund(ctx, r.Decision, rest)
@@ -134,7 +135,7 @@ func (h Handle) refundRequest(d Decision, n int64) Request {
 	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Without reservations nothing of d can be due after its window. The Value of d must not be used then: if d comes
 	// from a lease, it is the rest of the lease.
-	if p := h.policy; p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
+	if p := h.decidedBy(d); p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
 		q.Missing = float64(p.Capacity) - d.Value
 	}
 	return q
@@ -214,7 +215,8 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 		if err != nil || d.Allowed {
 			return d, err
 		}
-		if err := sleep(ctx, jittered(ctx, d.RetryAfter, d.Jitter)); err != nil {
+		denied := []Request{{Policy: h.policy, Key: h.key.text}}
+		if err := h.limiter.sleepForRetry(ctx, jittered(ctx, d.RetryAfter, d.Jitter), denied, []Decision{d}); err != nil {
 			return Decision{}, h.wrap(err)
 		}
 	}

@@ -3,9 +3,10 @@ package runtime
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -197,89 +198,65 @@ type noTx struct{}
 
 func (noTx) Do(context.Context, []Call) ([]Answer, error) { return nil, ErrNoTx }
 
-// MemStore is a [Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
-// process ends. The zero MemStore is ready to use. It is the reference for all other stores.
-type MemStore struct {
-	// Clock returns the time; nil means time.Now.
-	Clock func() time.Time
+// ErrInUse: a limit cannot be forgotten, because one of the given policies has its name.
+var ErrInUse = errors.New("the limit is in use")
 
-	mu   sync.Mutex
-	rows map[Row]State
+// Sweeper is a store that can delete the rows of keys that are full.
+type Sweeper interface {
+	// Sweep deletes the rows of the policies that are not needed, and returns their number.
+	Sweep(ctx context.Context, policies ...*Policy) (deleted int, err error)
 }
 
-// Do implements [Store]. Its only error is that of ctx.
-func (m *MemStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval, so
+// that processes that were started together do not sweep together. It is for a goroutine of its own:
+//
+//	go runtime.SweepEvery(ctx, store, time.Hour, report, limits.Policies()...)
+//
+// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. If report is nil,
+// the first error ends the loop. The error is that one, the cause of ctx, or at once [ErrInvalidPolicy] or about an
+// interval that is not positive.
+func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
+	if interval <= 0 {
+		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	b := NewBatch(calls)
-	// All rows are locked by mu, so that the batch can go on with more rows at once.
-	for !b.Run(now, m.readLocked(b.Rows())) {
-	}
-	m.writeLocked(b.Changes())
-	return b.Answers(), nil
-}
-
-// Len returns the number of stored rows.
-func (m *MemStore) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.rows)
-}
-
-// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
-// number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
-// edit, a row is deleted only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy];
-// then nothing is deleted.
-func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	byName := map[string][]*Policy{}
 	for _, p := range policies {
 		if err := p.Validate(); err != nil {
-			return 0, err
-		}
-		byName[p.Name] = append(byName[p.Name], p)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, now := len(m.rows), m.now()
-	for row, s := range m.rows {
-		if Sweepable(byName[row.Name], row, s, now) {
-			delete(m.rows, row)
+			return err
 		}
 	}
-	return before - len(m.rows), nil
+	timer := time.NewTimer(rand.N(interval))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		begin := time.Now()
+		deleted, err := store.Sweep(ctx, policies...)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case report != nil:
+			report(deleted, err)
+		case err != nil:
+			return err
+		}
+		// From the beginning of this sweep, so that a slow one does not shift the next.
+		timer.Reset(interval - time.Since(begin))
+	}
 }
 
-func (m *MemStore) now() int64 {
-	if m.Clock == nil {
-		return time.Now().UnixNano()
+// CheckForget returns nil if the rows of a name can be deleted, and otherwise an error: [ErrInUse] if a policy has the
+// name, or that it is empty. Stores use it for their Forget.
+func CheckForget(name string, policies []*Policy) error {
+	if name == "" {
+		return errors.New("forget: the name of the limit is empty")
 	}
-	return m.Clock().UnixNano()
-}
-
-func (m *MemStore) readLocked(rows []Row) []State {
-	states := make([]State, len(rows))
-	for i, row := range rows {
-		states[i] = m.rows[row]
-	}
-	return states
-}
-
-func (m *MemStore) writeLocked(changes []Change) {
-	if m.rows == nil {
-		m.rows = map[Row]State{}
-	}
-	for _, c := range changes {
-		if c.State.Exists {
-			m.rows[c.Row] = c.State
-		} else {
-			delete(m.rows, c.Row)
+	for _, p := range policies {
+		if p != nil && p.Name == name {
+			return fmt.Errorf("forget limit %q: %w: remove it from limits.yaml first, or Reset its keys", name, ErrInUse)
 		}
 	}
+	return nil
 }

@@ -52,6 +52,10 @@ type Dialect struct {
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
 	// descriptions, "ts: bigint | int8", the one of Create's table first. It goes with Describe.
 	Parts string
+	// CreateOverrides creates the table of overrides if it does not exist, and OverridesParts are the parts that it must have,
+	// as with Create and Parts. The columns are those of Postgres's. The table must refuse a second row with an id, and rows
+	// that exceed the most that the limit declares. If they are empty, limits cannot have overrides.
+	CreateOverrides, OverridesParts string
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
@@ -148,7 +152,7 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write
 
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
-	{"SessionNeeds", "Session"}, {"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"},
+	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"}, {"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"},
 	{"CountPrepared", "TxOpen"}, {"TakeOne", "Take"}}
 
 // validate returns an error that names a field that is missing.
@@ -205,6 +209,12 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 // DDL returns the statement that creates a table, for programs with migrations of their own; ratelimitgen
 // sql prints it. The error is about the table's name.
 func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, table) }
+
+// OverridesDDL returns the statement that creates the table of overrides of a store whose counts are in the given table; see
+// [Store.Migrate]. The error is about the table's name.
+func (d Dialect) OverridesDDL(table string) (string, error) {
+	return d.Text(d.CreateOverrides, OverridesTable(table))
+}
 
 // quoted returns a name in quotes, part by part.
 func (d Dialect) quoted(name string) string {

@@ -33,6 +33,49 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) ENGINE = InnoDB
 `,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            BIGINT                                                  NOT NULL,
+	name          VARBINARY(255)                                          NOT NULL,
+	{key}         VARBINARY(255)                                          NOT NULL,
+	what          VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	plan          VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	rate          BIGINT                                                  NOT NULL,
+	capacity      BIGINT                                                  NOT NULL,
+	max_reserved  BIGINT                                                  NOT NULL,
+	most_rate     BIGINT                                                  NOT NULL,
+	most_capacity BIGINT                                                  NOT NULL,
+	most_reserved BIGINT                                                  NOT NULL,
+	may_lift      INT                                                     NOT NULL,
+	until_ns      BIGINT                                                  NOT NULL,
+	reason        VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+	author        VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	at_ns         BIGINT                                                  NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+) ENGINE = InnoDB
+`,
+	OverridesParts: `
+id: bigint | bigint(20)
+name: varbinary(255)
+key: varbinary(255)
+what: varchar(255) collate utf8mb4_bin
+plan: varchar(255) collate utf8mb4_bin
+rate: bigint | bigint(20)
+capacity: bigint | bigint(20)
+max_reserved: bigint | bigint(20)
+most_rate: bigint | bigint(20)
+most_capacity: bigint | bigint(20)
+most_reserved: bigint | bigint(20)
+may_lift: int | int(11) | bigint | bigint(20)
+until_ns: bigint | bigint(20)
+reason: varchar(1000) collate utf8mb4_bin
+author: varchar(255) collate utf8mb4_bin
+at_ns: bigint | bigint(20)
+primary key: id
+engine: InnoDB
+`,
 	Describe: describeOnMySQL + describeInsertIDOnMySQL,
 	Session: `
 SELECT 'autocommit', CAST(@@autocommit AS BINARY)

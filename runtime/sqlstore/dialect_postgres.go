@@ -44,6 +44,48 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) WITH (fillfactor = 50)
 `,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            BIGINT           NOT NULL,
+	name          TEXT COLLATE "C" NOT NULL,
+	{key}         TEXT COLLATE "C" NOT NULL,
+	what          TEXT             NOT NULL,
+	plan          TEXT             NOT NULL,
+	rate          BIGINT           NOT NULL,
+	capacity      BIGINT           NOT NULL,
+	max_reserved  BIGINT           NOT NULL,
+	most_rate     BIGINT           NOT NULL,
+	most_capacity BIGINT           NOT NULL,
+	most_reserved BIGINT           NOT NULL,
+	may_lift      INTEGER          NOT NULL,
+	until_ns      BIGINT           NOT NULL,
+	reason        TEXT             NOT NULL,
+	author        TEXT             NOT NULL,
+	at_ns         BIGINT           NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+)
+`,
+	OverridesParts: `
+id: bigint
+name: text | character varying | character varying(255)
+key: text | character varying | character varying(255)
+what: text | character varying | character varying(255)
+plan: text | character varying | character varying(255)
+rate: bigint
+capacity: bigint
+max_reserved: bigint
+most_rate: bigint
+most_capacity: bigint
+most_reserved: bigint
+may_lift: integer | bigint
+until_ns: bigint
+reason: text | character varying | character varying(1000)
+author: text | character varying | character varying(255)
+at_ns: bigint
+primary key: id
+`,
 	Describe: `
 SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
 	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || c.collname ELSE '' END

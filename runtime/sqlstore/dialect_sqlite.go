@@ -25,6 +25,48 @@ CREATE TABLE IF NOT EXISTS {table} (
 	PRIMARY KEY (name, {key}, shard)
 ) WITHOUT ROWID
 `,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            INTEGER NOT NULL,
+	name          TEXT    NOT NULL,
+	{key}         TEXT    NOT NULL,
+	what          TEXT    NOT NULL,
+	plan          TEXT    NOT NULL,
+	rate          INTEGER NOT NULL,
+	capacity      INTEGER NOT NULL,
+	max_reserved  INTEGER NOT NULL,
+	most_rate     INTEGER NOT NULL,
+	most_capacity INTEGER NOT NULL,
+	most_reserved INTEGER NOT NULL,
+	may_lift      INTEGER NOT NULL,
+	until_ns      INTEGER NOT NULL,
+	reason        TEXT    NOT NULL,
+	author        TEXT    NOT NULL,
+	at_ns         INTEGER NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+)
+`,
+	OverridesParts: `
+id: integer
+name: text
+key: text
+what: text
+plan: text
+rate: integer
+capacity: integer
+max_reserved: integer
+most_rate: integer
+most_capacity: integer
+most_reserved: integer
+may_lift: integer
+until_ns: integer
+reason: text
+author: text
+at_ns: integer
+primary key: id
+`,
 	Describe: `
 SELECT c.name, lower(c.type) || COALESCE((
 	SELECT ' collate ' || x.coll

@@ -21,6 +21,8 @@ var optional = map[string]string{
 	"Lanes":              "",
 	"Describe":           "",
 	"Parts":              "",
+	"CreateOverrides":    "",
+	"OverridesParts":     "",
 	"Session":            "sqlite",
 	"SessionNeeds":       "sqlite",
 	"ManyKeys":           "sqlite postgres",

@@ -13,44 +13,63 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Migrate creates the table if it does not exist. Several processes may do so at once.
-func (s *Store) Migrate(ctx context.Context) error {
-	tries := 0
+// Migrate creates the table if it does not exist. If one of the policies has overrides, it creates the table of overrides
+// too; pass the generated Policies. Several processes may do so at once.
+func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
 		create, err := s.dialect.DDL(s.table)
 		if err != nil {
 			return nil, err
 		}
-		return nil, retry(ctx, func() error {
-			// First, because an unsuitable database is easier to replace before it has the table.
-			if err := s.checkSession(ctx, s.db); err != nil {
-				return err
-			}
-			_, err := s.db.ExecContext(ctx, create)
-			if tries++; tries < 10 && createdMeanwhile(err) {
-				// The next attempt finds the table of the other process.
-				return &RetryTxError{err}
-			}
-			return err
-		})
+		return nil, s.createTable(ctx, create)
 	})
 	if err != nil && s.usable() == nil {
 		return fmt.Errorf("create table %q: %w", s.table, err)
 	}
+	if err != nil || !slices.ContainsFunc(policies, (*runtime.Policy).Overridable) {
+		return err
+	}
+	_, err = maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.createOverrides(ctx) })
 	return err
+}
+
+// createTable runs a CREATE TABLE IF NOT EXISTS.
+func (s *Store) createTable(ctx context.Context, create string) error {
+	tries := 0
+	return retry(ctx, func() error {
+		// First, because an unsuitable database is easier to replace before it has the table.
+		if err := s.checkSession(ctx, s.db); err != nil {
+			return err
+		}
+		_, err := s.db.ExecContext(ctx, create)
+		if tries++; tries < 10 && createdMeanwhile(err) {
+			// The next attempt finds the table of the other process.
+			return &RetryTxError{err}
+		}
+		return err
+	})
 }
 
 // Ready returns nil if the store can decide calls: the table exists, meets the dialect's requirements, and can be read and
 // written. It changes nothing. Call it when the program starts, so that a missing table or privilege is known before
 // the first request.
 //
+// If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides, and the
+// error names the overrides in force that this program does not understand: pass the generated Policies. Overrides of limits
+// that are not among the policies are no error, because the limit may have been removed from limits.yaml or belong to
+// another program; nor are numbers that are larger than limits.yaml allows by now, which are reduced to that.
+//
 // The error names the problem, such as a column of another type, a missing privilege or a server that
 // is a replica, and the remedy. On a Galera cluster, it is also about nodes whose clocks differ, as far as 10,000
 // rows show that: a row that another node has written, or this one before its clock was set back.
-func (s *Store) Ready(ctx context.Context) error {
+func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
 		return nil, s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.checkSetup(ctx) }) })
 	})
+	if err != nil || !s.usesOverrides(policies) {
+		return err
+	}
+	_, err = maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.checkOverrides(ctx, policies) })
 	return err
 }
 

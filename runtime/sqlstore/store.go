@@ -137,6 +137,12 @@ type Options struct {
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
 	// next one. The default is 1,000; 1 gives each call a transaction of its own.
 	Batch int
+	// OverridesEvery is how often the store reads what is new in the table of overrides, once a limit with overrides is in
+	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
+	OverridesEvery time.Duration
+	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
+	// sets it. Without it, Migrate creates the table.
+	AutoCreate bool
 	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
 	// package sqlite.
 	Upserter Upserter
@@ -163,17 +169,18 @@ type RowUpsert struct {
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
-	db       *sql.DB
-	dialect  Dialect
-	table    string
-	queries  queries
-	clock    func() time.Time
-	upserter Upserter
-	offset   clock
-	hints    *denialHints
-	leases   *lease.Store
-	denials  *denycache.Store
-	group    *group.Store
+	db        *sql.DB
+	dialect   Dialect
+	table     string
+	queries   queries
+	clock     func() time.Time
+	upserter  Upserter
+	offset    clock
+	hints     *denialHints
+	leases    *lease.Store
+	denials   *denycache.Store
+	group     *group.Store
+	overrides *overrides
 	// checked is set once the table has passed check.
 	checked atomic.Bool
 	aborts  atomic.Int32 // of type txAborts
@@ -207,6 +214,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = DefaultTable
 	}
+	general := dialect
 	dialect, err := dialect.forTable(o.Table)
 	if err != nil {
 		return nil, err
@@ -218,6 +226,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
 	}
+	s.overrides = s.newOverrides(general, o)
 	// Last, because the stages call back into the store.
 	s.connect(o)
 	return s, nil
@@ -269,6 +278,7 @@ func (s *Store) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout-2*grace)
 	defer cancel()
+	s.overrides.stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
 	s.gate.Lock()

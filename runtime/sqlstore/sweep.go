@@ -29,6 +29,12 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 			return 0, err
 		}
 	}
+	if slices.ContainsFunc(policies, (*runtime.Policy).Overridable) {
+		// A row that is full by its policy may not be by the numbers of an override.
+		if err := s.OverrideView().Refresh(ctx); err != nil {
+			return 0, err
+		}
+	}
 	for i, p := range policies {
 		hasName := func(o *runtime.Policy) bool { return o.Name == p.Name }
 		if slices.IndexFunc(policies, hasName) < i {
@@ -74,7 +80,7 @@ func (s sweeper) Sweep(ctx context.Context, policies ...*runtime.Policy) (delete
 // Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns
 // how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
 // error is [runtime.ErrInUse], and nothing is deleted. Rows are deleted page by page; if ctx has no deadline, each page
-// takes at most [Timeout]. Call it when no process has the limit any more: rows that are written meanwhile may stay.
+// takes at most [Timeout]. Its overrides stay in their table, which is a log. Call it when no process has the limit any more: rows that are written meanwhile may stay.
 func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
 	if err := runtime.CheckForget(name, policies); err != nil {
 		return 0, err
@@ -148,7 +154,7 @@ func (s *Store) sweepPage(ctx context.Context, same []*runtime.Policy, after run
 	}
 	done.last = page[len(page)-1].row
 	at := now()
-	sweepable := slices.DeleteFunc(page, func(r stored) bool { return !runtime.Sweepable(same, r.row, r.state, at) })
+	sweepable := slices.DeleteFunc(page, func(r stored) bool { return !s.overrides.view.Sweepable(same, r.row, r.state, at) })
 	done.deleted, err = s.deleteUnchanged(ctx, x, sweepable)
 	return done, err
 }

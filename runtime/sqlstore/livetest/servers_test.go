@@ -127,12 +127,14 @@ func (s server) store(t testing.TB, db *sql.DB, clock func() time.Time) *sqlstor
 // storeIn is store with the name of the table.
 func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() time.Time) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock})
+	store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock, AutoCreate: true})
 	require.NoError(t, err)
 	require.NoError(t, store.Migrate(context.Background()))
 	t.Cleanup(func() {
 		store.Close()
 		_, err := db.Exec("DROP TABLE " + table)
+		require.NoError(t, err)
+		_, err = db.Exec("DROP TABLE IF EXISTS " + sqlstore.OverridesTable(table))
 		require.NoError(t, err)
 	})
 	return store

@@ -67,7 +67,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // Open opens the database file at path, and creates it and its table if they do not exist. The directory must
-// exist. The path is never parsed as a URI. The path ":memory:" is a database in memory, which is lost
+// exist; the table of overrides is created when the first limit with overrides is used. The path is never parsed as a URI. The path ":memory:" is a database in memory, which is lost
 // when it is closed.
 func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{}) }
 
@@ -113,6 +113,7 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 // prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
+	o.AutoCreate = true
 	if s.Store, err = sqlstore.New(s.db, sqlstore.SQLite, o); err != nil {
 		return err
 	}
@@ -148,13 +149,13 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 }
 
 // Ready is [sqlstore.Store.Ready], and also checks the file: see Do.
-func (s *Store) Ready(ctx context.Context) error {
+func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	if s.guard != nil {
 		if err := s.guard.compareNow(); err != nil && !s.closed.Load() {
 			return err
 		}
 	}
-	return s.Store.Ready(ctx)
+	return s.Store.Ready(ctx, policies...)
 }
 
 // Close closes the database. Its counts stay in the file.

@@ -1,10 +1,68 @@
 package runtime
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 )
+
+// errTimeout is the cause with which the context of withTimeout ends.
+var errTimeout = errors.New("the store did not answer within the limit's timeout")
+
+// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes the
+// timeout from the caller's deadline.
+func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	shortest := time.Duration(0)
+	for i := range c.Requests {
+		q := &c.Requests[i]
+		if t := q.Policy.Timeout; q.decides() && q.usesRows() && t > 0 && (shortest == 0 || t < shortest) {
+			shortest = t
+		}
+	}
+	if shortest == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
+}
+
+// failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
+func (c Call) failsClosed() bool {
+	for i := range c.Requests {
+		if c.Requests[i].failsClosed() {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Request) failsClosed() bool {
+	return !q.decides() || q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow && q.usesRows()
+}
+
+// failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
+// store.
+func (c Call) failOpen(err error) Answer {
+	// A mistake in the call itself, such as a count beyond the capacity, remains an error: executing the call on empty
+	// rows finds it.
+	empty := NewBatch([]Call{c})
+	for !empty.Run(0, make([]State, len(empty.Rows()))) {
+	}
+	answer := empty.Answers()[0]
+	for i, q := range c.Requests[:len(answer.Decisions)] {
+		if !q.usesRows() {
+			continue
+		}
+		taken := answer.Decisions[i].Taken
+		if q.Op == Take {
+			taken = q.Count // also if it is a reservation that would have been due too late
+		}
+		answer.Decisions[i] = Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
+	}
+	return answer
+}
 
 // localMemory decides in place of a failing store, for limits with [FailLocal]: by the same rule, on counts of its own.
 // A key that it does not have is full. The zero localMemory is empty.

@@ -1,0 +1,346 @@
+package runtime
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MemStore is a [Store] in the memory of this process: for tests, and for limits whose counts may be lost when the
+// process ends. The zero MemStore is ready to use. It is the reference for all other stores.
+type MemStore struct {
+	// Clock returns the time; nil means time.Now.
+	Clock func() time.Time
+
+	mu   sync.Mutex
+	rows map[Row]State
+	// log has the overrides, and view those in force.
+	log  []OverrideEntry
+	view *OverrideView
+}
+
+// Do implements [Store]. Its only error is that of ctx.
+func (m *MemStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	b := NewBatch(calls)
+	// All rows are locked by mu, so that the batch can go on with more rows at once.
+	for !b.Run(now, m.readLocked(b.Rows())) {
+	}
+	m.writeLocked(b.Changes())
+	return b.Answers(), nil
+}
+
+// Len returns the number of stored rows.
+func (m *MemStore) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+// Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
+// number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
+// edit, a row is deleted only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy];
+// then nothing is deleted.
+func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	byName := map[string][]*Policy{}
+	for _, p := range policies {
+		if err := p.Validate(); err != nil {
+			return 0, err
+		}
+		byName[p.Name] = append(byName[p.Name], p)
+	}
+	view := m.OverrideView()
+	if slices.ContainsFunc(policies, (*Policy).Overridable) {
+		if err := view.Refresh(ctx); err != nil {
+			return 0, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, now := len(m.rows), m.now()
+	for row, s := range m.rows {
+		if view.Sweepable(byName[row.Name], row, s, now) {
+			delete(m.rows, row)
+		}
+	}
+	return before - len(m.rows), nil
+}
+
+func (m *MemStore) now() int64 {
+	if m.Clock == nil {
+		return time.Now().UnixNano()
+	}
+	return m.Clock().UnixNano()
+}
+
+func (m *MemStore) readLocked(rows []Row) []State {
+	states := make([]State, len(rows))
+	for i, row := range rows {
+		states[i] = m.rows[row]
+	}
+	return states
+}
+
+func (m *MemStore) writeLocked(changes []Change) {
+	if m.rows == nil {
+		m.rows = map[Row]State{}
+	}
+	for _, c := range changes {
+		if c.State.Exists {
+			m.rows[c.Row] = c.State
+		} else {
+			delete(m.rows, c.Row)
+		}
+	}
+}
+
+// SweepEvery sweeps the store once per interval, until ctx ends; see the function [SweepEvery].
+func (m *MemStore) SweepEvery(ctx context.Context, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
+	return SweepEvery(ctx, m, interval, report, policies...)
+}
+
+// AppendOverride implements [OverrideStore].
+func (m *MemStore) AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return OverrideEntry{}, err
+	}
+	if err := e.Validate(); err != nil {
+		return OverrideEntry{}, err
+	}
+	m.mu.Lock()
+	e.ID = int64(len(m.log)) + 1
+	m.log = append(m.log, e)
+	m.mu.Unlock()
+	return e, m.OverrideView().Refresh(ctx)
+}
+
+// OverridesSince implements [OverrideStore].
+func (m *MemStore) OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from := min(max(0, int(id)-1), len(m.log))
+	return slices.Clone(m.log[from:min(from+OverridePage, len(m.log))]), nil
+}
+
+// OverrideHistory implements [OverrideStore].
+func (m *MemStore) OverrideHistory(ctx context.Context, limit, key string) (entries []OverrideEntry, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.log {
+		if e.Limit == limit && e.Key == key {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// OverrideView implements [OverrideStore]. All entries are written by this process, so that each is in force at once.
+func (m *MemStore) OverrideView() *OverrideView {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.view == nil {
+		m.view = NewOverrideView(OverrideSource{Since: m.OverridesSince, Now: m.now})
+	}
+	return m.view
+}
+
+// Forget deletes all rows of a limit that no longer exists, and returns how many. Its overrides stay in the log. If one of the policies, which are those
+// in use, has that name, the error is [ErrInUse], and nothing is deleted.
+func (m *MemStore) Forget(ctx context.Context, name string, policies ...*Policy) (deleted int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := CheckForget(name, policies); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.rows)
+	for row := range m.rows {
+		if row.Name == name {
+			delete(m.rows, row)
+		}
+	}
+	return before - len(m.rows), nil
+}
+
+// ErrTxConflict is the error of [MemTx.Commit] if a key that was used in the transaction has changed outside of it: nothing
+// was taken, and the transaction must be run again from its beginning.
+var ErrTxConflict = errors.New("the transaction has conflicted with another request: run it again")
+
+// errNoSQL is the error of every statement in a [MemTx].
+var errNoSQL = errors.New("a runtime.MemTx has no database: run SQL statements in a transaction of one")
+
+// MemTx is a transaction of a [MemStore]. With it, code that takes tokens in its own transaction can be tested without a
+// database, if it takes a [Tx] and not an [sql.Tx]:
+//
+//	tx := store.Begin()
+//	err := limits.WithTx(tx).SendMessage(42).Require(ctx)
+//	err = tx.Commit() // or tx.Rollback()
+//
+// Tokens are taken if and only if Commit returns nil; until then only the transaction counts them. A MemTx locks nothing,
+// where a database makes other requests for the same keys wait: such requests make Commit return [ErrTxConflict]. SQL
+// statements in it are errors. It may be used by many goroutines at once.
+type MemTx struct {
+	store *MemStore
+
+	mu    sync.Mutex
+	ended bool
+	// read has the rows that were used, as they were in the store, and written those that have changed.
+	read, written map[Row]State
+}
+
+// Begin returns a transaction, which ends with Commit or Rollback.
+func (m *MemStore) Begin() *MemTx {
+	return &MemTx{store: m, read: map[Row]State{}, written: map[Row]State{}}
+}
+
+// WithTx implements [TxStore]. The transaction must be one of Begin, of this store: otherwise the error of all calls is
+// [ErrNoTx], or [ErrNilTx] for nil.
+func (m *MemStore) WithTx(tx Tx) Store { return memTxStore{m, tx} }
+
+// memTxStore is a [MemStore] in a transaction.
+type memTxStore struct {
+	store *MemStore
+	tx    Tx
+}
+
+// Do implements [Store].
+func (s memTxStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
+	t, ok := s.tx.(*MemTx)
+	switch {
+	case s.tx == nil || ok && t == nil:
+		return nil, ErrNilTx
+	case !ok || t.store != s.store:
+		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this MemStore has returned", ErrNoTx, s.tx)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return t.do(calls)
+}
+
+// AppendOverride implements [OverrideStore]. It returns an error: the log is not part of the transaction.
+func (s memTxStore) AppendOverride(context.Context, OverrideEntry) (OverrideEntry, error) {
+	return OverrideEntry{}, errOverridesInTx()
+}
+
+// OverridesSince implements [OverrideStore].
+func (s memTxStore) OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error) {
+	return s.store.OverridesSince(ctx, id)
+}
+
+// OverrideHistory implements [OverrideStore].
+func (s memTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error) {
+	return s.store.OverrideHistory(ctx, limit, key)
+}
+
+// OverrideView implements [OverrideStore].
+func (s memTxStore) OverrideView() *OverrideView { return s.store.OverrideView() }
+
+func (t *MemTx) do(calls []Call) ([]Answer, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil, sql.ErrTxDone
+	}
+	now, b := t.store.now(), NewBatch(calls)
+	for !b.Run(now, t.readLocked(b.Rows())) {
+	}
+	for _, c := range b.Changes() {
+		t.written[c.Row] = c.State
+	}
+	return b.Answers(), nil
+}
+
+// readLocked returns rows as the transaction has left them.
+func (t *MemTx) readLocked(rows []Row) []State {
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	states := make([]State, len(rows))
+	for i, row := range rows {
+		if _, ok := t.read[row]; !ok {
+			t.read[row] = t.store.rows[row]
+		}
+		states[i] = t.read[row]
+		if s, ok := t.written[row]; ok {
+			states[i] = s
+		}
+	}
+	return states
+}
+
+// Commit takes the tokens. The error is [ErrTxConflict], or [sql.ErrTxDone] if the transaction has ended already; then
+// nothing is taken.
+func (t *MemTx) Commit() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return sql.ErrTxDone
+	}
+	t.ended = true
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	for row, s := range t.read {
+		if t.store.rows[row] != s {
+			return ErrTxConflict
+		}
+	}
+	for row, s := range t.written {
+		t.store.writeLocked([]Change{{row, s}})
+	}
+	return nil
+}
+
+// Rollback ends the transaction and takes nothing. The error is [sql.ErrTxDone] if it has ended already.
+func (t *MemTx) Rollback() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return sql.ErrTxDone
+	}
+	t.ended = true
+	return nil
+}
+
+// ExecContext implements [Tx]. It returns an error, because there is no database.
+func (t *MemTx) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, errNoSQL
+}
+
+// QueryContext implements [Tx]. It returns an error, because there is no database.
+func (t *MemTx) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errNoSQL
+}
+
+// QueryRowContext implements [Tx]. The Scan of its result returns an error, because there is no database.
+func (t *MemTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	// Only a database can make an sql.Row.
+	db := sql.OpenDB(noDatabase{})
+	defer db.Close()
+	return db.QueryRowContext(ctx, query, args...)
+}
+
+// noDatabase is a database that cannot be reached.
+type noDatabase struct{}
+
+func (noDatabase) Connect(context.Context) (driver.Conn, error) { return nil, errNoSQL }
+func (noDatabase) Driver() driver.Driver                        { return nil }
