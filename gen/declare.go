@@ -2,6 +2,7 @@ package gen
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +24,19 @@ var typeAliases = []alias{
 	{"Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
 	{"ReserveItem", "ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0."},
 	{"LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
+}
+
+// overrideAliases and overrideErrors are declared if a limit has overrides.
+var overrideAliases = []alias{
+	{"Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode."},
+	{"Block", "Block denies all requests for a key, for a time."},
+	{"OverrideEnd", "OverrideEnd says why overrides are ended before their time."},
+	{"OverrideEntry", "OverrideEntry is an entry of the log of overrides."},
+}
+
+var overrideErrors = []alias{
+	{"ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author."},
+	{"ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end."},
 }
 
 var errorAliases = []alias{
@@ -55,7 +69,13 @@ func frame(file *jen.File, f *spec.File, o Options) {
 	file.Const().Id("_").Op("=").Qual(runtimePath, "GeneratedCodeVersion1")
 	file.Line()
 	comment(file, "The types of package runtime that callers use.")
-	file.Type().DefsFunc(func(g *jen.Group) { declareAliases(g, typeAliases) })
+	overridable := slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Overrides != nil })
+	file.Type().DefsFunc(func(g *jen.Group) {
+		declareAliases(g, typeAliases)
+		if overridable {
+			declareAliases(g, overrideAliases)
+		}
+	})
 	file.Line()
 	comment(file, "The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.")
 	file.Var().DefsFunc(func(g *jen.Group) {
@@ -63,7 +83,15 @@ func frame(file *jen.File, f *spec.File, o Options) {
 		if len(f.Plans) > 0 {
 			declareAliases(g, planErrors)
 		}
+		if overridable {
+			declareAliases(g, overrideErrors)
+		}
 	})
+	if overridable {
+		file.Line()
+		comment(file, "ForGood is the Until of an override or block that has no end.")
+		file.Var().Id("ForGood").Op("=").Qual(runtimePath, "ForGood")
+	}
 }
 
 func declareAliases(g *jen.Group, aliases []alias) {
@@ -185,21 +213,49 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	file.Func().Add(n.receiving()).Id(l.GoName).Params(n.parameters(l)...).Qual(runtimePath, handle.typ).Block(
 		jen.Return(n.limiter().Dot(handle.from).Call(n.handleArguments(l)...)),
 	)
+	declareWholeLimit(file, n, l)
 	file.Line()
 	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
+}
+
+// declareWholeLimit writes the method for the overrides of all keys of a limit, if it has keys and overrides.
+//
+//	func (l *Limits) SendMessageOverrides() runtime.Overriding {
+//		return l.limiter().WholeLimit(&policySendMessage)
+//	}
+func declareWholeLimit(file *jen.File, n names, l *spec.Limit) {
+	method := l.WholeLimitMethod()
+	if method == "" {
+		return
+	}
+	policy := jen.Op("&").Id(policyName(l))
+	if len(l.Plans) > 0 {
+		// All of them have the same name and bounds.
+		policy.Index(jen.Id(n.plans[l.Plans[0].Plan]))
+	}
+	file.Line()
+	comment(file, method+" blocks and overrides all keys of [Limits."+l.GoName+"] together. An override of a single key comes before that of\n"+
+		"all keys, and a block before both.")
+	file.Func().Add(n.receiving()).Id(method).Params().Qual(runtimePath, "Overriding").Block(
+		jen.Return(n.limiter().Dot("WholeLimit").Call(policy)),
+	)
 }
 
 // handle is a type of package runtime that has only the verbs of a limit, and the method of Limiter that returns it.
 type handle struct{ typ, from string }
 
 func handleOf(l *spec.Limit) handle {
+	of := handle{"Limit", "Limit"}
 	switch {
 	case l.Policy.Capacity == 0:
-		return handle{"ReserveOnlyLimit", "ReserveOnly"}
+		of = handle{"ReserveOnlyLimit", "ReserveOnly"}
 	case l.Policy.Reserves():
-		return handle{"ReservableLimit", "Reservable"}
+		of = handle{"ReservableLimit", "Reservable"}
 	}
-	return handle{"Limit", "Limit"}
+	if l.Overrides == nil {
+		return of
+	}
+	return handle{"Overridable" + of.typ, "Overridable" + strings.TrimPrefix(of.from, "Limit")}
 }
 
 // keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All

@@ -148,11 +148,15 @@ func (n names) policyVariable(l *spec.Limit) *jen.Statement {
 	if len(l.Plans) == 0 {
 		return policyLiteral(&l.Policy)
 	}
-	return jen.Qual(runtimePath, "PlanPolicies").CustomFunc(onePerLine, func(g *jen.Group) {
+	policies := jen.Qual(runtimePath, "PlanPolicies").CustomFunc(onePerLine, func(g *jen.Group) {
 		for _, of := range l.Plans {
 			g.Id(n.plans[of.Plan]).Op(":").Add(policyFields(&of.Policy))
 		}
 	})
+	if l.Overrides != nil {
+		policies.Dot("Overridable").Call(jen.Id("planNames"))
+	}
+	return policies
 }
 
 // policiesOf are the addresses of a limit's policies.

@@ -44,6 +44,9 @@ func policyFields(p *runtime.Policy) *jen.Statement {
 // type needs a case in [literal], and any other needs no code.
 func fields(g *jen.Group, of reflect.Value) {
 	for i := range of.NumField() {
+		if !of.Type().Field(i).IsExported() {
+			continue // which the runtime sets
+		}
 		name, value := of.Type().Field(i).Name, of.Field(i)
 		if !isDefault(name, value) && !(name == "Capacity" && unlimited(of)) {
 			g.Id(name).Op(":").Add(literal(name, value))
@@ -92,6 +95,8 @@ func literal(name string, value reflect.Value) *jen.Statement {
 		return constant("Durability", v)
 	case runtime.Mode:
 		return constant("Mode", v)
+	case runtime.OverrideBounds:
+		return jen.Qual(runtimePath, "OverrideBounds").ValuesFunc(func(g *jen.Group) { fields(g, value) })
 	case runtime.Lease:
 		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { fields(g, value) })
 	default:

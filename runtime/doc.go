@@ -25,6 +25,10 @@
 // passes as a whole or not at all. [Batch] is the part that all stores share, and [MemStore] the smallest store, with
 // transactions for tests. The store of package sqlstore keeps the counts in an SQL database.
 //
+// A limit may have overrides: operators block single keys, or give them other numbers, while the program runs. An
+// [Override] and a [Block] are entries of a log in the store, of which each process holds those in force: see
+// [OverrideView].
+//
 // # Guarantees
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
@@ -38,7 +42,7 @@
 //     instant at which the request passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one for which Step returns an error.
 //   - A clock that goes back creates no tokens.
-//   - What was used stays used if the policy changes, by an edit or because a key gets another plan: a capacity that is
+//   - What was used stays used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a capacity that is
 //     raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may leave it with fewer
 //     than 0. Changes to and fro create nothing within a window. A fixed window that ends forgets what was used beyond the
 //     capacity and MaxReserved of the policy in force, so that a lowered limit grants its next window.

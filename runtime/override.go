@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -132,9 +133,9 @@ func (e *OverrideEntry) Validate() error {
 		return fmt.Errorf("%w: it exceeds the most that the limit declares", ErrInvalidOverride)
 	case e.Limit == "" || e.What == "":
 		return fmt.Errorf("%w: the entry has no limit, or does nothing", ErrInvalidOverride)
-	case e.Reason == "" || len(e.Reason) > MaxReason || !printable(e.Reason):
+	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > MaxReason || !printable(e.Reason):
 		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxReason)
-	case e.Author == "" || len(e.Author) > MaxKey || !printable(e.Author):
+	case strings.TrimSpace(e.Author) == "" || len(e.Author) > MaxKey || !printable(e.Author):
 		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxKey)
 	case e.Until.IsZero():
 		return fmt.Errorf("%w: Until is not set: say when it ends, or ForGood", ErrInvalidOverride)

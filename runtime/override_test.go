@@ -155,6 +155,7 @@ func TestInvalidOverrideIsNotWritten(t *testing.T) {
 		{runtime.Override{Rate: 5, Until: o.now, Reason: "r", Author: "a"}, "is not after the present"},
 		{runtime.Override{Rate: 5, Until: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "r", Author: "a"}, "set ForGood"},
 		{runtime.Override{Rate: 5, Until: until, Author: "a"}, "needs a reason"},
+		{runtime.Override{Rate: 5, Until: until, Reason: " ", Author: "a"}, "needs a reason"},
 		{runtime.Override{Rate: 5, Until: until, Reason: "r"}, "needs an author"},
 		{runtime.Override{Rate: 5, Until: until, Reason: "r\x00", Author: "a"}, "control characters"},
 		{runtime.Override{Until: until, Reason: "r", Author: "a"}, "changes nothing"},

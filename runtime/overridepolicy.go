@@ -18,6 +18,17 @@ type OverrideBounds struct {
 	base  *Policy
 }
 
+// String returns the bounds in words, without what only this process has.
+func (b OverrideBounds) String() string {
+	switch {
+	case b.Rate == 0:
+		return "no overrides"
+	case b.Unlimited:
+		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
+	}
+	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
+}
+
 // planSet is the plans of a limit.
 type planSet struct {
 	names    PlanNames

@@ -161,8 +161,9 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
 // both a [*LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
-// If no retry would pass, because the policy's Mode is [ModeBlock], it returns a [*LimitedError] at once. If the context
-// ends while WaitN waits, the tokens are refunded, and the error is the context's.
+// If no retry would pass, because the policy's Mode is [ModeBlock] or an override blocks the key, it returns a
+// [*LimitedError] at once. While it retries, it also does so when an override of the key begins or ends; tokens that are
+// reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
 	d, err := h.tryWait(ctx, n)

@@ -73,14 +73,14 @@ func sqlCommand() command {
 	return command{
 		name:    "sql",
 		args:    "[LIMITS]",
-		summary: "print the CREATE TABLE statement for the counts, or views of the present",
-		help: `Use it to keep your own migrations. Store.Migrate runs the same statement, and Store.Ready reports a
-table that differs from it. Pass the name of the table to the store as well: sqlstore.Options{Table:
-TABLE}.
+		summary: "print the CREATE TABLE statements, or views of the present",
+		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
+table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
+TABLE}. The second table is needed only if a limit has overrides. Its name is derived from TABLE.
 
 With -views, it prints CREATE VIEW statements for the limits in LIMITS (default limits.yaml) instead. The
 view TABLE_now has the tokens left, the capacity, and when it is full, of every key that has rows, as of
-now: the table itself is as of the last write.
+now: the table itself is as of the last write. Overrides are not in the view.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs
@@ -114,7 +114,12 @@ func (a *sqlArgs) run(s streams, args []string) error {
 	if err != nil {
 		return usageError{err.Error()}
 	}
-	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n", a.dialect.value, ddl)
+	overrides, err := a.sqlDialect().OverridesDDL(a.table)
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, for files with overrides only.\n%s;\n",
+		a.dialect.value, ddl, overrides)
 	return err
 }
 

@@ -40,6 +40,14 @@ type (
 	ReserveItem = runtime.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
+	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
+	Override = runtime.Override
+	// Block denies all requests for a key, for a time.
+	Block = runtime.Block
+	// OverrideEnd says why overrides are ended before their time.
+	OverrideEnd = runtime.OverrideEnd
+	// OverrideEntry is an entry of the log of overrides.
+	OverrideEntry = runtime.OverrideEntry
 )
 
 // The errors to test for with [errors.Is]. Other errors mean that the request could not be decided.
@@ -54,7 +62,14 @@ var (
 	ErrNotReserved = runtime.ErrNotReserved
 	// ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan.
 	ErrInvalidPlan = runtime.ErrInvalidPlan
+	// ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author.
+	ErrInvalidOverride = runtime.ErrInvalidOverride
+	// ErrNoOverride is returned if there is no override or block to end.
+	ErrNoOverride = runtime.ErrNoOverride
 )
+
+// ForGood is the Until of an override or block that has no end.
+var ForGood = runtime.ForGood
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
 type Limits runtime.Limiter
@@ -405,31 +420,42 @@ var policyExportData = runtime.Policy{
 //   - free: Token bucket: 60 per minute, at most 100 at once. Worst case: 160 in any minute.
 //   - pro: Token bucket: 600 per minute, at most 1,000 at once. Worst case: 1,600 in any minute.
 //   - enterprise: Unlimited: every request is allowed, and none is counted.
-func (l *Limits) APICalls(org uint64, plan Plan) runtime.Limit {
-	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
+//
+// Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
+func (l *Limits) APICalls(org uint64, plan Plan) runtime.OverridableLimit {
+	return l.limiter().Overridable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
+}
+
+// APICallsOverrides blocks and overrides all keys of [Limits.APICalls] together. An override of a single key comes before that of
+// all keys, and a block before both.
+func (l *Limits) APICallsOverrides() runtime.Overriding {
+	return l.limiter().WholeLimit(&policiesAPICalls[PlanFree])
 }
 
 var policiesAPICalls = runtime.PlanPolicies{
 	PlanFree: {
-		Name:     "apiCalls",
-		Kind:     runtime.TokenBucket,
-		Rate:     60,
-		Period:   time.Minute,
-		Capacity: 100,
+		Name:      "apiCalls",
+		Kind:      runtime.TokenBucket,
+		Rate:      60,
+		Period:    time.Minute,
+		Capacity:  100,
+		Overrides: runtime.OverrideBounds{Rate: 5000, Capacity: 10_000},
 	},
 	PlanPro: {
-		Name:     "apiCalls",
-		Kind:     runtime.TokenBucket,
-		Rate:     600,
-		Period:   time.Minute,
-		Capacity: 1000,
+		Name:      "apiCalls",
+		Kind:      runtime.TokenBucket,
+		Rate:      600,
+		Period:    time.Minute,
+		Capacity:  1000,
+		Overrides: runtime.OverrideBounds{Rate: 5000, Capacity: 10_000},
 	},
 	PlanEnterprise: {
-		Name: "apiCalls",
-		Kind: runtime.TokenBucket,
-		Mode: runtime.ModeUnlimited,
+		Name:      "apiCalls",
+		Kind:      runtime.TokenBucket,
+		Mode:      runtime.ModeUnlimited,
+		Overrides: runtime.OverrideBounds{Rate: 5000, Capacity: 10_000},
 	},
-}
+}.Overridable(planNames)
 
 // Complete is what one completion costs.
 //

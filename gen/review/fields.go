@@ -40,6 +40,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"deny-cache-changed":     judgeDenyCache,
 	"lease-changed":          judgeLease,
 	"durability-changed":     judgeDurability,
+	"overrides-changed":      judgeOverrides,
 	"go-name-changed":        judgeGoName,
 
 	"group-added":           judgeGroupAdded,
@@ -347,6 +348,48 @@ var strictness = map[runtime.Durability]int{
 // postgresLoses is how much time a crash of Postgres can lose with synchronous_commit = off: three times
 // wal_writer_delay, which is 200ms by default.
 const postgresLoses = 600 * time.Millisecond
+
+// judgeOverrides compares what operators can give, which has no effect by itself: the rule is compared without it.
+func judgeOverrides(j *judgement, p pair, _ []spec.Change) {
+	was, is := p.old.Policy.Overrides, p.new.Policy.Overrides
+	switch {
+	case was.Rate == 0:
+		j.class(Loosened)
+		j.note(Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(p.new))
+		j.note(Calls, "%s now has the methods Override, Block, Unblock, EndOverride and Overrides, and returns another type.", p.new.GoName)
+		j.note(Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
+		return
+	case is.Rate == 0:
+		j.class(Loosened, Tightened, Breaking)
+		j.note(Calls, "%s no longer has the methods Override, Block, Unblock, EndOverride and Overrides: code that calls them no longer compiles.", p.new.GoName)
+		j.note(Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end.")
+		return
+	}
+	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {
+		j.class(Loosened)
+	}
+	if is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || !is.Unlimited && was.Unlimited {
+		j.class(Tightened)
+		j.note(Deploy, "Overrides in force that give more are reduced to these numbers with the deploy, and those that lift the limit have no effect.")
+	}
+	j.note(Rule, "%s", mostInWords(p.new))
+}
+
+// mostInWords says what overrides of a limit can give at most.
+func mostInWords(l *spec.Limit) string {
+	b := l.Policy.Overrides
+	if b.Unlimited {
+		return "They can give any rate, and lift the limit for a key."
+	}
+	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), spec.PeriodOf(&l.Policy), words.Number(b.Capacity))
+	switch {
+	case b.MaxReserved == runtime.Unbounded:
+		text += ", and any number of reserved tokens"
+	case b.MaxReserved > 0:
+		text += ", and " + words.Count(b.MaxReserved, "reserved token")
+	}
+	return text + "."
+}
 
 func judgeDurability(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.Durability, p.new.Policy.Durability

@@ -35,32 +35,36 @@ func TestEveryChangeIsJudged(t *testing.T) {
 
 // edits has for each field of a limit an edit that changes only this field.
 var edits = map[string][2]string{
-	"Policy.Name":                 {"send: {goName: Send, kind: token bucket, rate: 60, period: 1m}", "post: {goName: Send, kind: token bucket, rate: 60, period: 1m}"},
-	"Policy.Kind":                 {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: fixed window, rate: 60, period: 1m}"},
-	"Policy.Rate":                 {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 30, period: 1m, capacity: 60}"},
-	"Policy.Period":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 2m}"},
-	"Policy.Capacity":             {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, capacity: 30}"},
-	"Policy.MaxReserved":          {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 30}"},
-	"Policy.Start":                {"send: {kind: fixed window, rate: 60, period: 1d, start: 0s}", "send: {kind: fixed window, rate: 60, period: 1d, start: 6h}"},
-	"Policy.Shards":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, shards: 2}"},
-	"Policy.Timeout":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
-	"Policy.OnError":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, onError: open}"},
-	"Policy.Jitter":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, jitter: 10s}"},
-	"Policy.DenyCache":            {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
-	"Policy.Lease.Tokens":         {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
-	"Policy.Lease.For":            {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},
-	"Policy.Mode":                 {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
-	"Policy.Durability":           {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
-	"Plans":                       {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
-	"GoName":                      {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
-	"Key":                         {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID}"},
-	"Policy.Precise":              {"send: {kind: sliding window, rate: 60, period: 1m}", "send: {kind: sliding window, rate: 60, period: 1m, precise: true}"},
-	"Policy.Calendar.Zone":        calendarEdit("period: month, zone: UTC", "period: month, zone: Europe/Berlin"),
-	"Policy.Calendar.From.Year":   calendarEdit("period: 2 years, zone: UTC, start: 2024-04-06", "period: 2 years, zone: UTC, start: 2025-04-06"),
-	"Policy.Calendar.From.Month":  calendarEdit("period: year, zone: UTC, start: april 6th", "period: year, zone: UTC, start: may 6th"),
-	"Policy.Calendar.From.Day":    calendarEdit("period: month, zone: UTC, start: 15th", "period: month, zone: UTC, start: 16th"),
-	"Policy.Calendar.Anniversary": calendarEdit("period: month, zone: UTC", "period: month, zone: UTC, start: anniversary"),
-	"Policy.Calendar.At":          calendarEdit("period: day, zone: UTC", "period: day, zone: UTC, start: 06:00"),
+	"Policy.Name":                  {"send: {goName: Send, kind: token bucket, rate: 60, period: 1m}", "post: {goName: Send, kind: token bucket, rate: 60, period: 1m}"},
+	"Policy.Kind":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: fixed window, rate: 60, period: 1m}"},
+	"Policy.Rate":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 30, period: 1m, capacity: 60}"},
+	"Policy.Period":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 2m}"},
+	"Policy.Capacity":              {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, capacity: 30}"},
+	"Policy.MaxReserved":           {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 30}"},
+	"Policy.Start":                 {"send: {kind: fixed window, rate: 60, period: 1d, start: 0s}", "send: {kind: fixed window, rate: 60, period: 1d, start: 6h}"},
+	"Policy.Shards":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, shards: 2}"},
+	"Policy.Timeout":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, timeout: 1s}"},
+	"Policy.OnError":               {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, onError: open}"},
+	"Policy.Jitter":                {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, jitter: 10s}"},
+	"Policy.DenyCache":             {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, denyCache: 1s}"},
+	"Policy.Lease.Tokens":          {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 9, for: 1s}}"},
+	"Policy.Lease.For":             {"send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 1s}}", "send: {kind: token bucket, rate: 60, period: 1m, lease: {tokens: 5, for: 2s}}"},
+	"Policy.Overrides.Rate":        {"send: {kind: token bucket, rate: 60, period: 1m, overrides: {capacity: 90}}", "send: {kind: token bucket, rate: 60, period: 1m, overrides: {rate: 80, capacity: 90}}"},
+	"Policy.Overrides.Capacity":    {"send: {kind: token bucket, rate: 60, period: 1m, overrides: {}}", "send: {kind: token bucket, rate: 60, period: 1m, overrides: {capacity: 90}}"},
+	"Policy.Overrides.MaxReserved": {"send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 5, overrides: {}}", "send: {kind: token bucket, rate: 60, period: 1m, maxReserved: 5, overrides: {maxReserved: 50}}"},
+	"Policy.Overrides.Unlimited":   {"send: {kind: token bucket, rate: 60, period: 1m, overrides: {rate: 1_000_000_000_000_000}}", "send: {kind: token bucket, rate: 60, period: 1m, overrides: {rate: unlimited}}"},
+	"Policy.Mode":                  {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, mode: shadow}"},
+	"Policy.Durability":            {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, durability: full}"},
+	"Plans":                        {"send: {kind: token bucket, rate: {free: 60, pro: 100}, period: 1m}\nplans: [free, pro]", "send: {kind: token bucket, rate: {free: 60, pro: 200}, period: 1m}\nplans: [free, pro]"},
+	"GoName":                       {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, goName: Post}"},
+	"Key":                          {"send: {kind: token bucket, rate: 60, period: 1m}", "send: {kind: token bucket, rate: 60, period: 1m, key: userID}"},
+	"Policy.Precise":               {"send: {kind: sliding window, rate: 60, period: 1m}", "send: {kind: sliding window, rate: 60, period: 1m, precise: true}"},
+	"Policy.Calendar.Zone":         calendarEdit("period: month, zone: UTC", "period: month, zone: Europe/Berlin"),
+	"Policy.Calendar.From.Year":    calendarEdit("period: 2 years, zone: UTC, start: 2024-04-06", "period: 2 years, zone: UTC, start: 2025-04-06"),
+	"Policy.Calendar.From.Month":   calendarEdit("period: year, zone: UTC, start: april 6th", "period: year, zone: UTC, start: may 6th"),
+	"Policy.Calendar.From.Day":     calendarEdit("period: month, zone: UTC, start: 15th", "period: month, zone: UTC, start: 16th"),
+	"Policy.Calendar.Anniversary":  calendarEdit("period: month, zone: UTC", "period: month, zone: UTC, start: anniversary"),
+	"Policy.Calendar.At":           calendarEdit("period: day, zone: UTC", "period: day, zone: UTC, start: 06:00"),
 }
 
 func calendarEdit(old, new string) [2]string {
@@ -72,6 +76,7 @@ func calendarEdit(old, new string) [2]string {
 var notJudged = map[string]string{
 	"Doc":                        "its change is cosmetic: the review prints both texts, and they have no other effect",
 	"UnlimitedRate":              "of an element of Plans, which is compared",
+	"Overrides":                  "the numbers that are given: Policy.Overrides has the effective ones, which are judged",
 	"Plan":                       "of an element of Plans, which is compared",
 	"Pos":                        "a position in the file, which is not compared",
 	"Given":                      "positions in the file, which are not compared",
@@ -117,6 +122,9 @@ func fieldValues(limit *spec.Limit) map[string]any {
 	add = func(name string, value reflect.Value) {
 		for i := range value.NumField() {
 			field, inner := value.Type().Field(i), value.Field(i)
+			if !field.IsExported() {
+				continue // which the runtime sets
+			}
 			if inner.Kind() == reflect.Struct && inner.NumField() > 0 && inner.Type().Field(0).IsExported() && field.Name != "Pos" {
 				add(name+field.Name+".", inner)
 				continue

@@ -20,7 +20,7 @@
 // A store picks two shards of a sharded limit at random for each request, and estimates the remaining tokens from them.
 // Sim picks them by the number of the request among those of its key, and sums up all shards: its decisions are one
 // possible run. The settings that concern one process, a failing store or the times of retries (DenyCache, Lease, OnError,
-// Timeout, Jitter) have no effect; reports name the limits with DenyCache or Lease.
+// Timeout, Jitter) and Overrides have no effect; reports name the limits with DenyCache, Lease or Overrides.
 package sim
 
 import (

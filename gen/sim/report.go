@@ -275,6 +275,9 @@ func unreplayed(p *runtime.Policy) string {
 	if p.DenyCache > 0 {
 		list = append(list, "denyCache of "+roundedDuration(p.DenyCache))
 	}
+	if p.Overridable() {
+		list = append(list, "overrides")
+	}
 	return words.List(list, "and")
 }
 
@@ -285,6 +288,9 @@ func inProduction(policies ...*runtime.Policy) (sentences string) {
 	}
 	if slices.ContainsFunc(policies, func(p *runtime.Policy) bool { return p.DenyCache > 0 }) {
 		sentences += " In production, a process may repeat a denial from its memory for as long as denyCache."
+	}
+	if slices.ContainsFunc(policies, (*runtime.Policy).Overridable) {
+		sentences += " In production, operators may have blocked keys or given them other numbers."
 	}
 	return sentences
 }

@@ -262,6 +262,12 @@ var (
 		Old:     valid,
 		New:     limitOf(bucket, "durability: relaxed"),
 	})
+	overridesChanged = changeKind(ChangeKind{
+		ID:      "overrides-changed",
+		Summary: "Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
+		Old:     valid,
+		New:     limitOf(bucket, "overrides: {rate: 50}"),
+	})
 	goNameChanged = changeKind(ChangeKind{
 		ID:      "go-name-changed",
 		Summary: "The method has another name, so its callers must change.",

@@ -29,6 +29,9 @@ func TestExamplesOfFieldsAreValid(t *testing.T) {
 	for _, f := range leaseFields {
 		assert.True(t, f.takes(f.example), f.name)
 	}
+	for _, f := range overrideFields {
+		assert.True(t, f.takes(f.example), f.name)
+	}
 	for _, f := range groupFields {
 		parsed, ds := Parse("limits.yaml", []byte(valid+"  suspended: {kind: fixed window, rate: 1, period: 1h}\ngroups:\n  post:\n    takes: [sendMessage]\n    "+f.name+": "+f.example+"\n"))
 		if f.name == "takes" {
@@ -64,7 +67,7 @@ func TestReferenceCellsAreShort(t *testing.T) {
 func TestFieldNamesAreUnique(t *testing.T) {
 	of := map[string]string{}
 	for _, f := range Fields() {
-		if f.Of == "a group" && slices.Contains(names(limitFields), f.Name) {
+		if (f.Of == "a group" || f.Of == "overrides") && slices.Contains(names(limitFields), f.Name) {
 			continue // explain FIELD prints both pages, and they have the same meaning
 		}
 		assert.Empty(t, of[f.Name], f.Name)
@@ -83,7 +86,7 @@ func TestFieldNamesAreUnique(t *testing.T) {
 }
 
 func TestCorpusHasEveryField(t *testing.T) {
-	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields), names(groupFields)) {
+	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields), names(overrideFields), names(groupFields)) {
 		assert.True(t, givenInGood(t, name), "no valid file has %s: add it to testdata/spec/good/every-field.yaml", name)
 		assert.True(t, wrongInBad(t, name), "no file has a wrong %s: add one to testdata/spec/bad, then go test ./gen/spec -run BadFiles -update", name)
 	}
@@ -178,6 +181,46 @@ func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
 		sets = append(sets, f.sets)
 	}
 	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/spec/fields.go must set each field of runtime.Lease")
+}
+
+func TestEveryOverrideFieldIsSetByAField(t *testing.T) {
+	for _, f := range overrideFields {
+		parsed := one(t, "kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 10", "overrides: {"+f.name+": "+f.example+"}")
+		assert.False(t, reflect.ValueOf(*parsed.Overrides).FieldByName(f.sets).IsZero(), f.name)
+		assert.Equal(t, reflect.ValueOf(*parsed.Overrides).FieldByName(f.sets).Int(), reflect.ValueOf(parsed.Policy.Overrides).FieldByName(f.sets).Int())
+	}
+	// Unlimited is a word for the rate.
+	assert.True(t, one(t, "kind: token bucket", "rate: 10", "period: 1m", "overrides: {rate: unlimited}").Policy.Overrides.Unlimited)
+}
+
+func TestBoundsOfOverridesFollowTheLimit(t *testing.T) {
+	const bucket, sliding = "kind: token bucket", "kind: sliding window"
+	for _, row := range []struct {
+		kind, overrides string
+		lines           []string
+		want            runtime.OverrideBounds
+	}{
+		{bucket, "{}", nil, runtime.OverrideBounds{Rate: 10, Capacity: 10}},
+		{bucket, "{}", []string{"capacity: 20", "maxReserved: 5"}, runtime.OverrideBounds{Rate: 10, Capacity: 20, MaxReserved: 5}},
+		{bucket, "{rate: 50}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 50}},
+		{bucket, "{rate: 50}", []string{"capacity: 20"}, runtime.OverrideBounds{Rate: 50, Capacity: 20}},
+		{bucket, "{rate: 50, capacity: 30}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 30}},
+		{bucket, "{maxReserved: unbounded}", []string{"maxReserved: 5"}, runtime.OverrideBounds{Rate: 10, Capacity: 10, MaxReserved: runtime.Unbounded}},
+		{bucket, "{rate: unlimited}", nil, runtime.OverrideBounds{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true}},
+		{bucket, "{rate: 50}", []string{"capacity: 0", "maxReserved: 5"}, runtime.OverrideBounds{Rate: 50, MaxReserved: 5}},
+		{sliding, "{rate: 50}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 50}},
+		{sliding, "{rate: unlimited}", []string{"precise: true"}, runtime.OverrideBounds{Rate: runtime.MaxPreciseRate, Capacity: runtime.MaxPreciseRate, Unlimited: true}},
+	} {
+		limit := one(t, append([]string{row.kind, "rate: 10", "period: 1m", "overrides: " + row.overrides}, row.lines...)...)
+		assert.Equal(t, row.want, limit.Policy.Overrides, "%s %v", row.overrides, row.lines)
+		assert.NoError(t, limit.Policy.Validate())
+	}
+	file, ds := Parse("limits.yaml", []byte(planned("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 30}", "overrides: {rate: 100}")))
+	require.Empty(t, ds)
+	for _, of := range append(file.Limits[0].Plans, file.Limits[0]) {
+		assert.Equal(t, runtime.OverrideBounds{Rate: 100, Capacity: 30}, of.Policy.Overrides)
+		assert.NoError(t, of.Policy.Validate())
+	}
 }
 
 func TestEveryPolicyFieldIsInWords(t *testing.T) {

@@ -38,6 +38,9 @@ type Limit struct {
 	Plan string
 	// UnlimitedRate is set for a plan with the rate unlimited. The Policy is unlimited then, unless the mode is block.
 	UnlimitedRate bool
+	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
+	// limit without overrides. The effective numbers are in Policy.
+	Overrides *runtime.OverrideBounds
 	// GoName is the name of the generated method: "SendMessage" for sendMessage.
 	GoName string
 	// Doc is the author's text, without trailing white space; it may have several lines.
@@ -190,6 +193,7 @@ func (p *parser) limits(file *File, e entry) bool {
 	}
 	// Last, because every limit has its goName only after it was parsed.
 	p.sameGoNames(entries, file.Limits)
+	p.sameOverrideMethods(entries, file.Limits)
 	return true
 }
 
@@ -248,6 +252,9 @@ func (p *parser) oneLimit(e entry) *Limit {
 		p.reservedGoName(e.named, limit.GoName)
 	}
 	p.settlePlans(limit, given, entries, len(p.found) == before)
+	if len(p.found) == before {
+		p.settleOverrides(limit, given)
+	}
 	return limit
 }
 

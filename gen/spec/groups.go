@@ -270,6 +270,12 @@ func (p *parser) sameGroupName(e entry, g *Group) {
 	for _, l := range p.file.Limits {
 		report("limit", l.Policy.Name, l.GoName, l.Pos)
 	}
+	for _, l := range p.file.Limits {
+		if method := l.WholeLimitMethod(); method == g.GoName {
+			p.report(e.named, sameGoName, "set goName on one of them",
+				"the group %s has the Go method %s, which the overrides of %s need", quote(g.Name), clip(method), quote(l.Policy.Name))
+		}
+	}
 	for _, other := range p.file.Groups {
 		report("group", other.Name, other.GoName, other.Pos)
 	}

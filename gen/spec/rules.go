@@ -297,6 +297,12 @@ var (
 		Wrong:   limitOf(bucket, "lease: {tokens: 20, for: 200ms}"),
 		Right:   limitOf(bucket, "lease: {tokens: 10, for: 200ms}"),
 	})
+	badOverrides = rule(Rule{
+		ID:      "bad-overrides",
+		Summary: "The most that overrides can give is at least what the limit gives, and they give only numbers that the limit has.",
+		Wrong:   limitOf(bucket, "overrides: {rate: 5}"),
+		Right:   limitOf(bucket, "overrides: {rate: 50}"),
+	})
 	badDurability = rule(Rule{
 		ID:      "bad-durability",
 		Summary: "The durability is relaxed or full.",

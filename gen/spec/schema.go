@@ -232,11 +232,12 @@ func alternatives(schema object, types []string) (list []any) {
 // Field describes a field of limits.yaml in plain text.
 type Field struct {
 	Name string
-	// Of is the owner of the field: "the file", "a limit", "a lease" or "a group".
+	// Of is the owner of the field: "the file", "a limit", "a lease", "overrides" or "a group".
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
-	// Sets is the field of [runtime.Policy] that holds the value, or for a lease of [runtime.Lease]; "" if neither does.
+	// Sets is the field of [runtime.Policy] that holds the value, or for a lease of [runtime.Lease] and for overrides
+	// of [runtime.OverrideBounds]; "" if none does.
 	Sets     string
 	Required bool
 	// Example is the field with a valid value.
@@ -245,7 +246,8 @@ type Field struct {
 
 // Fields returns every field, in the order of [Reference].
 func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields), fieldsIn("a group", groupFields))
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
+		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
 }
 
 func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
@@ -258,7 +260,7 @@ func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
 	return list
 }
 
-// Reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease and a group,
+// Reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease, overrides and a group,
 // and below each table the explanations that do not fit into it.
 func Reference() string {
 	var out strings.Builder
@@ -267,6 +269,8 @@ func Reference() string {
 	writeTable(&out, "A limit", limitFields)
 	out.WriteString("\n")
 	writeTable(&out, "A lease", leaseFields)
+	out.WriteString("\n")
+	writeTable(&out, "Overrides", overrideFields)
 	out.WriteString("\n")
 	writeTable(&out, "A group", groupFields)
 	return out.String()

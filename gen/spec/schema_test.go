@@ -19,7 +19,7 @@ import (
 // values that are not constants.
 var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
-	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badDoc,
+	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badOverrides, badDoc,
 	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer,
 	unknownLimit, unboundKeyPart, parameterType, cannotPass, takenAndChecked,
 }

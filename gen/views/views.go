@@ -116,6 +116,9 @@ func (v *views) policy(l *spec.Limit) {
 		v.windows = append(v.windows, runsOf(p)...)
 	}
 	about := fmt.Sprintf("-- %s: %s.\n", title, strings.TrimSuffix(strings.Join(strings.Fields(strings.Join(l.Words(), " ")), " "), "."))
+	if p.Overridable() {
+		about += "-- Its blocks and overrides are not in the view.\n"
+	}
 	v.selects = append(v.selects, about+v.words.fill(v.words.keys(p, l.Plan)))
 }
 

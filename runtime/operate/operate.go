@@ -3,7 +3,7 @@
 //
 //	func main() {
 //		ctx := context.Background()
-//		store, err := sqlite.Open(ctx, "limits.db")
+//		store, err := sqlite.Open("limits.db")
 //		if err != nil {
 //			log.Fatal(err)
 //		}

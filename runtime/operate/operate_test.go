@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -160,6 +161,28 @@ func TestStoreWithoutLog(t *testing.T) {
 		assert.Contains(t, out.String(), "the store", args)
 	}
 	assert.Zero(t, mem.Len())
+}
+
+// The same on a database: what is written there is read by another store.
+func TestOnSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	run := func(args string) string {
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		defer store.Close()
+		var out bytes.Buffer
+		assert.Equal(t, operate.OK, operate.Main(t.Context(), catalog(t), store, words(args), &out), "%s: %s", args, &out)
+		return out.String()
+	}
+	run("take password eve -n 2 -reason 'too many links' -author alice")
+	run("take llmTokens acme m -n 40000 -reason abuse -author alice")
+	run("block sendMessage 42 -for 1h -reason spam -author bob")
+	assert.Contains(t, run("show password eve"), "1 of 3 left")
+	assert.Contains(t, run("log password eve"), "taken 2  alice  too many links")
+	assert.Contains(t, run("show sendMessage 42"), "in force for this key: block, until ")
+	assert.Regexp(t, `(?s)llmTokens .*password +- +eve +1 +3`, run("top"))
+	run("reset llmTokens acme m -reason 'it was us' -author bob")
+	assert.NotContains(t, run("top"), "llmTokens")
 }
 
 // failing is a store whose log cannot be written.

@@ -39,6 +39,14 @@
 // it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the
 // driver's error.
 //
+// # Overrides
+//
+// Limits with overrides need a second table, see [OverridesTable], which Migrate creates if it gets their policies. It is
+// a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
+// of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
+// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived. Do
+// not delete the newest rows: a process that finds fewer rows than it has read reads all of them again.
+//
 // # Durability
 //
 // By default the settings of the database apply: on a server, counts are usually on its disk before a call returns;

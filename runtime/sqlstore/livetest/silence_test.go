@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -161,6 +162,8 @@ type proxy struct {
 	// One read in odds ends the connection instead of being forwarded; 0 is none.
 	odds int
 	cuts atomic.Int64
+	// requests counts what clients have sent, one for each round trip, and overrides those about a table of overrides.
+	requests, overrides atomic.Int64
 	// delay is the latency that each read gets.
 	delay time.Duration
 	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
@@ -234,6 +237,12 @@ func (p *proxy) pass(to, from net.Conn, number int64) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
+		if to.RemoteAddr().String() == p.target {
+			p.requests.Add(1)
+			if bytes.Contains(buffer[:n], []byte("_overrides")) {
+				p.overrides.Add(1)
+			}
+		}
 		if number <= p.silent.Load() {
 			<-p.ended
 			return

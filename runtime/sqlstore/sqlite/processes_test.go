@@ -31,7 +31,8 @@ const (
 func TestMain(m *testing.M) {
 	roles := map[string]func(*runtime.Limiter) error{
 		"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
-		"open": func(*runtime.Limiter) error { return nil },
+		"decideOverridden": decideOverridden,
+		"open":             func(*runtime.Limiter) error { return nil },
 	}
 	role, ok := roles[os.Getenv(envRole)]
 	if !ok {

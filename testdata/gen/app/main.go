@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 
 	"example.com/app/groups"
 	"example.com/app/kinds"
+	"example.com/app/overrides"
 	"example.com/app/plans"
 )
 
@@ -27,6 +29,7 @@ func main() {
 	withoutStore(ctx)
 	grouped(groups.New(&runtime.MemStore{Clock: func() time.Time { return now }}), ctx)
 	byPlan(&runtime.MemStore{Clock: store.Clock}, ctx)
+	overridden(overrides.New(&runtime.MemStore{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)
@@ -181,4 +184,50 @@ func byPlanTogether(limits *plans.Limits, ctx context.Context) {
 	}
 	after, _ := limits.SignUp("zoe").Peek(ctx)
 	fmt.Println(before == after, none.Require(ctx, 1))
+}
+
+func overridden(limits *overrides.Limits, ctx context.Context, until time.Time) {
+	message := limits.SendMessage(42)
+	fmt.Println(message.AllowN(ctx, 20))
+	e, err := message.Override(ctx, overrides.Override{Capacity: 100, Until: until, Reason: "a large import", Author: "ops"})
+	fmt.Println(e.ID, e.What, e.Key, err)
+	fmt.Println(message.AllowN(ctx, 50))
+	_, err = message.Override(ctx, overrides.Override{Rate: 5001, Until: until, Reason: "more", Author: "ops"})
+	fmt.Println(errors.Is(err, overrides.ErrInvalidOverride), err)
+
+	// All keys together.
+	_, err = limits.SendMessageOverrides().Block(ctx, overrides.Block{Until: overrides.ForGood, Reason: "maintenance", Author: "ops"})
+	fmt.Println(message.Require(ctx), err)
+	_, err = limits.SendMessageOverrides().Unblock(ctx, overrides.OverrideEnd{Reason: "done", Author: "ops"})
+	fmt.Println(message.Require(ctx), err)
+
+	login := limits.Login("ann@example.com")
+	e, err = login.Block(ctx, overrides.Block{Until: until, Reason: "abuse", Author: "ops"})
+	fmt.Println(strings.Contains(e.Key, "ann"), err)
+	fmt.Println(login.Allow(ctx))
+	_, err = limits.SignUp().Override(ctx, overrides.Override{Mode: runtime.ModeOff, Until: until, Reason: "a fair", Author: "ops"})
+	fmt.Println(err)
+	fmt.Println(limits.SignUp().AllowN(ctx, 1_000_000))
+
+	_, err = limits.Exports().ReserveN(ctx, 10)
+	fmt.Println(errors.Is(err, overrides.ErrExceedsCapacity))
+	_, err = limits.Exports().Override(ctx, overrides.Override{MaxReserved: 100, Until: until, Reason: "a migration", Author: "ops"})
+	r, reserveErr := limits.Exports().ReserveN(ctx, 10)
+	fmt.Println(r.Decision, errors.Join(err, reserveErr))
+
+	_, err = limits.APICalls(7, overrides.PlanFree).Override(ctx, overrides.Override{Plan: overrides.PlanPro, Until: until, Reason: "a trial", Author: "ops"})
+	fmt.Println(err)
+	fmt.Println(limits.APICalls(7, overrides.PlanFree).AllowN(ctx, 60))
+	var zero overrides.Plan
+	_, err = limits.APICalls(7, overrides.PlanFree).Override(ctx, overrides.Override{Plan: zero, Until: until, Reason: "a trial", Author: "ops"})
+	fmt.Println(errors.Is(err, overrides.ErrInvalidPlan), err)
+
+	fmt.Println(limits.Publish(42).Allow(ctx))
+	history, err := message.Overrides(ctx)
+	fmt.Println(len(history), history[0].Reason, err)
+	_, err = message.EndOverride(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
+	fmt.Println(err)
+	fmt.Println(message.Allow(ctx))
+	_, err = message.EndOverride(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
+	fmt.Println(errors.Is(err, overrides.ErrNoOverride), err)
 }

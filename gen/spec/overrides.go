@@ -1,0 +1,243 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// overrideFields are the fields of the overrides of a limit. A number of 0 is not given.
+var overrideFields = []field[runtime.OverrideBounds]{
+	{
+		name: "rate", synonyms: []string{"limit"},
+		about:   "The largest rate that operators can give a key, at least that of every plan. With `unlimited`, they can give any, and lift the limit for a key.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unlimited),
+		absent:  "the limit's `rate`, the largest of all plans",
+		example: "5_000",
+		schema:  mostRateSchema,
+		sets:    "Rate",
+		read:    (*parser).mostRate,
+	},
+	{
+		name: "capacity", synonyms: []string{"burst", "max"},
+		about:   "The largest capacity that operators can give a key.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
+		absent:  "the limit's `capacity`; if that is its `rate`, the largest rate",
+		example: "10_000",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		sets:    "Capacity",
+		read:    readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+	},
+	{
+		name:    "maxReserved",
+		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unboundedWord),
+		absent:  "the limit's `maxReserved`",
+		example: "100",
+		schema:  mostReservedSchema,
+		sets:    "MaxReserved",
+		read:    (*parser).mostReserved,
+	},
+}
+
+var mostRateSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unlimited + ")$",
+	"defaultSnippets": []any{object{"label": unlimited, "body": unlimited}},
+}
+
+var mostReservedSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+	"defaultSnippets": []any{object{"label": unboundedWord, "body": unboundedWord}},
+}
+
+const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for blocks and numbers within those of the limit"
+
+// overrides reads what the file gives. settleOverrides completes it.
+func (p *parser) overrides(limit *Limit, e entry) bool {
+	entries, ok := p.entries(e.value, e.at, "overrides", overridesHelp)
+	if !ok {
+		return false
+	}
+	before := len(p.found)
+	defer func(limit string) { p.limit = limit }(p.limit)
+	p.limit += ": overrides"
+	limit.Overrides = new(runtime.OverrideBounds)
+	readFields(p, overrideFields, limit.Overrides, entries, e.named, p.complete(e.value))
+	return len(p.found) == before
+}
+
+func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+	switch {
+	case isUnlimited(e.value):
+		b.Unlimited, b.Rate = true, runtime.MaxTokens
+		return true
+	case e.value.Kind == yaml.ScalarNode && meansUnlimited(e.value):
+		p.report(e.at, notWhole, "", "%s must be a whole number or %s, not %s", e.name, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
+		p.meant(unlimited)
+		return false
+	}
+	b.Rate, ok = p.number(e, 1, runtime.MaxTokens)
+	return ok
+}
+
+func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
+	var of Limit
+	if !p.maxReserved(&of, e) {
+		return false
+	}
+	if b.MaxReserved = of.Policy.MaxReserved; b.MaxReserved == 0 {
+		p.report(e.at, outOfRange, "leave it out", "%s must be at least 1", e.name)
+		return false
+	}
+	return true
+}
+
+// settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
+func (p *parser) settleOverrides(limit *Limit, given map[string]entry) {
+	e, ok := given["overrides"]
+	if !ok || limit.Overrides == nil {
+		return
+	}
+	own, follows := largestNumbers(limit)
+	most := *limit.Overrides
+	for _, part := range []struct {
+		name       string
+		own        int64
+		into       *int64
+		applicable bool
+		otherwise  string
+	}{
+		{"rate", own.Rate, &most.Rate, true, ""},
+		{"capacity", own.Capacity, &most.Capacity, limit.Policy.Kind.Linear(), "a sliding window has no capacity of its own"},
+		{"maxReserved", own.MaxReserved, &most.MaxReserved, limit.Policy.Kind.Linear(), "a sliding window has no reservations"},
+	} {
+		switch {
+		case *part.into == 0:
+			*part.into = part.own
+		case !part.applicable:
+			p.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
+			return
+		case part.own == 0:
+			p.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
+			return
+		case *part.into < part.own:
+			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
+			if at, ok := given[part.name]; ok {
+				p.note(at.at, part.name+" is given here")
+			}
+			return
+		}
+	}
+	if most.Unlimited && limit.Policy.Precise {
+		most.Rate = runtime.MaxPreciseRate
+	}
+	if limit.Policy.Precise && most.Rate > runtime.MaxPreciseRate {
+		p.reportOverride(e, "rate", "give at most "+words.Number(runtime.MaxPreciseRate), "a precise limit has a rate of at most %s", words.Number(runtime.MaxPreciseRate))
+		return
+	}
+	if !limit.Policy.Kind.Linear() || follows && limit.Overrides.Capacity == 0 {
+		most.Capacity = most.Rate
+	}
+	limit.Policy.Overrides = most
+	for _, of := range limit.Plans {
+		of.Policy.Overrides = most
+	}
+}
+
+func (p *parser) reportOverride(e entry, part, help, message string, args ...any) {
+	defer func(limit string) { p.limit = limit }(p.limit)
+	p.limit += ": overrides"
+	p.report(p.part(e, part).at, badOverrides, help, message, args...)
+}
+
+// largestNumbers returns the largest numbers of all plans, and whether the capacity is the rate in each of them.
+func largestNumbers(l *Limit) (largest runtime.OverrideBounds, follows bool) {
+	follows = true
+	for _, of := range l.Each() {
+		if of.Policy.Mode == runtime.ModeUnlimited {
+			continue
+		}
+		largest.Rate = max(largest.Rate, of.Policy.Rate)
+		largest.Capacity = max(largest.Capacity, of.Policy.Capacity)
+		largest.MaxReserved = max(largest.MaxReserved, of.Policy.MaxReserved)
+		follows = follows && of.Policy.Capacity == of.Policy.Rate
+	}
+	return largest, follows
+}
+
+// effectiveOverrides is empty without overrides. It has the numbers that are given: others follow those of the limit.
+func effectiveOverrides(l *Limit) string {
+	b := l.Overrides
+	if b == nil {
+		return ""
+	}
+	var parts []string
+	switch {
+	case b.Unlimited:
+		parts = append(parts, "rate: "+unlimited)
+	case b.Rate > 0:
+		parts = append(parts, "rate: "+strconv.FormatInt(b.Rate, 10))
+	}
+	if b.Capacity > 0 {
+		parts = append(parts, "capacity: "+strconv.FormatInt(b.Capacity, 10))
+	}
+	if b.MaxReserved > 0 {
+		parts = append(parts, "maxReserved: "+unboundedOr(b.MaxReserved, strconv.FormatInt(b.MaxReserved, 10)))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func unboundedOr(n int64, text string) string {
+	if n == runtime.Unbounded {
+		return unboundedWord
+	}
+	return text
+}
+
+func overridesWords(l *Limit) []string {
+	b := l.Policy.Overrides
+	if b.Rate == 0 {
+		return nil
+	}
+	if b.Unlimited {
+		return []string{"Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy."}
+	}
+	numbers := []string{"rate " + words.Number(b.Rate)}
+	if l.Policy.Kind.Linear() && b.Capacity > 0 {
+		numbers = append(numbers, "capacity "+words.Number(b.Capacity))
+	}
+	if b.MaxReserved > 0 {
+		numbers = append(numbers, "maxReserved "+unboundedOr(b.MaxReserved, words.Number(b.MaxReserved)))
+	}
+	return []string{"Operators can block a key, or give it other numbers up to " + words.List(numbers, "and") + ", for a time, without a deploy."}
+}
+
+// WholeLimitMethod returns the name of the generated method for the overrides of all keys: "SendMessageOverrides". It is
+// empty for a limit without overrides, and for one with a single count, whose own method serves.
+func (l *Limit) WholeLimitMethod() string {
+	if l.Overrides == nil || len(l.Key) == 0 {
+		return ""
+	}
+	return l.GoName + "Overrides"
+}
+
+// sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
+func (p *parser) sameOverrideMethods(entries []entry, limits []*Limit) {
+	for i, limit := range limits {
+		at := slices.IndexFunc(limits, func(of *Limit) bool { return of.WholeLimitMethod() == limit.GoName })
+		// A name that is no identifier has a diagnostic already.
+		if at < 0 || entries[i].again || limit.GoName == "" {
+			continue
+		}
+		p.report(entries[i].named, sameGoName, "set goName on one of them",
+			"%s has the Go method %s, which the overrides of %s need", quote(entries[i].name), clip(limit.GoName), quote(entries[at].name))
+		p.note(entries[at].named, "the limit with overrides is here")
+	}
+}

@@ -1,0 +1,298 @@
+package livetest
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// overridable grants 10 tokens in ten years, or as many as an override says.
+func overridable() *runtime.Policy {
+	return &runtime.Policy{
+		Name: "overridable", Kind: runtime.TokenBucket, Rate: 10, Period: runtime.MaxPeriod, Capacity: 10,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 100, Unlimited: true},
+	}
+}
+
+// overrideEnv is the environment variable that makes this program decide by overrides of another process.
+const overrideEnv = "RATELIMITGEN_TEST_OVERRIDE"
+
+// countsAt is where a process finds the counts.
+type countsAt struct{ Driver, DSN, Dialect, Table string }
+
+// decideOverridden is the main function of a process: for each line that it reads, it prints a decision.
+func decideOverridden(text string) error {
+	var at countsAt
+	if err := json.Unmarshal([]byte(text), &at); err != nil {
+		return err
+	}
+	db, err := sql.Open(at.Driver, at.DSN)
+	if err != nil {
+		return err
+	}
+	for _, d := range sqlstore.Dialects() {
+		if d.Name != at.Dialect {
+			continue
+		}
+		store, err := sqlstore.New(db, d, sqlstore.Options{Table: at.Table, OverridesEvery: 50 * time.Millisecond})
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			d, err := limit.Check(context.Background())
+			if err != nil {
+				return err
+			}
+			fmt.Println(d.Allowed, d.Policy.Capacity)
+		}
+		return lines.Err()
+	}
+	return fmt.Errorf("no dialect %q", at.Dialect)
+}
+
+// decider is such a process.
+type decider struct {
+	t   *testing.T
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func newDecider(t *testing.T, s server, table string) decider {
+	text, err := json.Marshal(countsAt{s.driver, s.dsn, s.dialect.Name, table})
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), overrideEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		assert.NoError(t, cmd.Wait())
+	})
+	return decider{t, in, bufio.NewScanner(out)}
+}
+
+// decides returns the decision of the process.
+func (d decider) decides() string {
+	d.t.Helper()
+	_, err := fmt.Fprintln(d.in)
+	require.NoError(d.t, err)
+	require.True(d.t, d.out.Scan())
+	return d.out.Text()
+}
+
+// until repeats decides until it is want.
+func (d decider) until(want string) (at time.Time) {
+	d.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for got := ""; got != want; got = d.decides() {
+		require.True(d.t, time.Now().Before(deadline), "the process still decides %s, not %s", got, want)
+	}
+	return time.Now()
+}
+
+// One process writes overrides, and another one decides by them, and by their ends without anybody running.
+func TestOtherProcessesDecideByAnOverride(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, table := s.open(t), newTable()
+		store := s.storeIn(t, db, table, nil)
+		require.NoError(t, store.Migrate(t.Context(), overridable()))
+		limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		other := newDecider(t, s, table)
+		require.Equal(t, "true 10", other.decides())
+
+		_, err := limit.Override(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		other.until("true 50")
+		ends := time.Now().Add(2 * time.Second)
+		_, err = limit.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		other.until("false 10") // a block is of the limit itself
+		// The override is still in force when the block has ended. The server's clock is this machine's.
+		require.NoError(t, store.Close())
+		assert.WithinRange(t, other.until("true 50"), ends.Add(-100*time.Millisecond), ends.Add(10*time.Second))
+	})
+}
+
+// Whoever writes to the table, an override cannot exceed what its limit declares, and needs a reason and an author.
+func TestTableRefusesOverridesBeyondTheMost(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, table := s.open(t), newTable()
+		store := s.storeIn(t, db, table, nil)
+		require.NoError(t, store.Migrate(t.Context(), overridable()))
+		row := map[string]any{
+			"id": 1, "name": "overridable", "key": "a", "what": "numbers", "plan": "", "rate": 10, "capacity": 10, "max_reserved": 0,
+			"most_rate": 100, "most_capacity": 100, "most_reserved": 0, "may_lift": 0, "until_ns": 1, "reason": "r", "author": "a", "at_ns": 1,
+		}
+		insert := func(edits map[string]any) error {
+			var columns, values []string
+			for name, value := range row {
+				if edited, ok := edits[name]; ok {
+					value = edited
+				}
+				columns = append(columns, s.dialect.Quote+name+s.dialect.Quote)
+				switch v := value.(type) {
+				case nil:
+					values = append(values, "NULL")
+				case string:
+					values = append(values, "'"+v+"'")
+				default:
+					values = append(values, fmt.Sprint(v))
+				}
+			}
+			_, err := db.Exec("INSERT INTO " + sqlstore.OverridesTable(table) + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")")
+			return err
+		}
+		for _, edits := range []map[string]any{
+			{"rate": 101}, {"rate": -1}, {"capacity": 101}, {"max_reserved": 1}, {"what": "off"}, {"what": "unlimited"}, {"what": "shadow"},
+			{"reason": ""}, {"author": ""}, {"until_ns": 0}, {"until_ns": nil}, {"reason": nil}, {"id": 0},
+		} {
+			assert.Error(t, insert(edits), "%v", edits)
+		}
+		require.NoError(t, insert(nil))
+		assert.Error(t, insert(nil), "an id is given once")
+		require.NoError(t, insert(map[string]any{"id": 2, "what": "off", "may_lift": 1}))
+	})
+}
+
+// Ready reports a missing or different table, and names the entries that the program does not understand.
+func TestReadyChecksOverrides(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db, table := s.open(t), newTable()
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			store.Close()
+			_, err := db.Exec("DROP TABLE IF EXISTS " + table + ", " + sqlstore.OverridesTable(table))
+			require.NoError(t, err)
+		})
+		plain := overridable()
+		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
+		ctx, p := t.Context(), overridable()
+		require.NoError(t, store.Migrate(ctx, plain))
+		require.NoError(t, store.Ready(ctx, plain), "without overrides, there is no such table")
+		err = store.Ready(ctx, plain, p)
+		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides need: call Migrate with the policies", sqlstore.OverridesTable(table)))
+		_, err = runtime.NewLimiter(store).Overridable(p, runtime.Key{}).Allow(ctx)
+		require.ErrorContains(t, err, "there is no table")
+		require.NoError(t, store.Migrate(ctx, plain, p))
+		require.NoError(t, store.Ready(ctx, plain, p))
+
+		append := func(e runtime.OverrideEntry) {
+			e.Until, e.Reason, e.Author, e.At, e.Most = runtime.ForGood, "r", "a", time.Now(), p.Overrides
+			_, err := store.AppendOverride(ctx, e)
+			require.NoError(t, err)
+		}
+		append(runtime.OverrideEntry{Limit: "overridable", Key: "a", What: "slower"})
+		append(runtime.OverrideEntry{Limit: "overridable", Key: "b", What: runtime.OverridePlan, Plan: "gold"})
+		append(runtime.OverrideEntry{Limit: "removed", Key: "b", What: runtime.OverridePlan, Plan: "gold"})
+		err = store.Ready(ctx, plain, p)
+		require.ErrorContains(t, err, `limit "overridable": unknown override: entry 1 of the log of overrides has the kind "slower"`)
+		require.ErrorContains(t, err, "entry 2 of the log of overrides: invalid plan")
+		require.NotContains(t, err.Error(), "entry 3", "a limit that has left the file must not stop its successor")
+		for _, key := range []string{"a", "b"} {
+			_, err := runtime.NewLimiter(store).Overridable(p, runtime.KeyOf(runtime.String(key))).EndOverride(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
+			require.NoError(t, err)
+		}
+		require.NoError(t, store.Ready(ctx, plain, p))
+		_, err = db.Exec("ALTER TABLE " + sqlstore.OverridesTable(table) + " DROP COLUMN at_ns")
+		require.NoError(t, err)
+		require.Error(t, store.Ready(ctx, p))
+	})
+}
+
+// Several processes number their entries without gaps and in the order in which they become visible: whoever reads the
+// entries after the last one that it knows misses none.
+func TestReadersMissNoOverride(t *testing.T) {
+	onAll(t, func(t *testing.T, nodes []server) {
+		table := newTable()
+		first := nodes[0].storeIn(t, nodes[0].open(t), table, nil)
+		require.NoError(t, first.Migrate(t.Context(), overridable()))
+		const writers, each = 4, 15
+		var all sync.WaitGroup
+		for i := range writers {
+			s := nodes[i%len(nodes)]
+			store := s.join(t, s.open(t), table, nil)
+			require.Eventually(t, func() bool { return store.Ready(t.Context(), overridable()) == nil }, time.Minute, 10*time.Millisecond)
+			all.Go(func() {
+				for range each {
+					_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+						Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+					})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		next := int64(1)
+		for next <= writers*each && !t.Failed() {
+			entries, err := first.OverridesSince(t.Context(), next)
+			require.NoError(t, err)
+			for _, e := range entries {
+				require.Equal(t, next, e.ID)
+				next++
+			}
+		}
+		all.Wait()
+	})
+}
+
+// An override adds no round trip to a decision, and a limit without overrides sends no statement about them.
+func TestOverridesAddNoStatement(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		through, p := s.through(t, 0)
+		db := through.open(t)
+		db.SetMaxOpenConns(1)
+		table := newTable()
+		require.NoError(t, s.store(t, s.open(t), nil).Ready(t.Context()))
+		store := s.storeIn(t, s.open(t), table, nil)
+		require.NoError(t, store.Migrate(t.Context(), overridable()))
+		counted, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, OverridesEvery: time.Hour})
+		require.NoError(t, err)
+		t.Cleanup(func() { counted.Close() })
+		plain := overridable()
+		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
+		limiter := runtime.NewLimiter(counted)
+		take := func(p *runtime.Policy) {
+			d, err := limiter.Limit(p, runtime.KeyOf(runtime.String("a"))).Check(t.Context())
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+		}
+		roundTrips := func(policy *runtime.Policy) int64 {
+			take(policy) // prepares
+			before := p.requests.Load()
+			for range 10 {
+				take(policy)
+			}
+			return p.requests.Load() - before
+		}
+		without := roundTrips(plain)
+		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
+		require.Equal(t, without, roundTrips(overridable()))
+		require.Positive(t, p.overrides.Load())
+		_, err = runtime.NewLimiter(counted).Overridable(overridable(), runtime.KeyOf(runtime.String("a"))).
+			Override(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		require.Equal(t, without, roundTrips(overridable()))
+	})
+}

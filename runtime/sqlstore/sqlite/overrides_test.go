@@ -1,0 +1,168 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+// overridable grants 10 tokens in ten years, or as many as an override says.
+func overridable() *runtime.Policy {
+	p := once("overridable", runtime.TokenBucket, 10, 0)
+	p.Overrides = runtime.OverrideBounds{Rate: 100, Capacity: 100, Unlimited: true}
+	return p
+}
+
+// decideOverridden is a process that prints a decision for each line that it reads.
+func decideOverridden(l *runtime.Limiter) error {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		d, err := l.Limit(overridable(), runtime.KeyOf(runtime.String("a"))).Check(context.Background())
+		if err != nil {
+			return err
+		}
+		fmt.Println(d.Allowed, d.Policy.Capacity)
+	}
+	return lines.Err()
+}
+
+// Another process decides by an override within the 5 seconds of the default, and by its end when no other process runs.
+func TestOtherProcessDecidesByAnOverride(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store, err := sqlite.Open(path)
+	require.NoError(t, err)
+	cmd := process("decideOverridden", path)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		assert.NoError(t, cmd.Wait())
+	})
+	answers := bufio.NewScanner(out)
+	decides := func() string {
+		_, err := fmt.Fprintln(in)
+		require.NoError(t, err)
+		require.True(t, answers.Scan())
+		return answers.Text()
+	}
+	require.Equal(t, "true 10", decides())
+
+	limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+	begin := time.Now()
+	ends := begin.Add(runtime.DefaultOverridesEvery + 2*time.Second)
+	_, err = limit.Override(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"})
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	for decides() != "true 50" {
+		require.Less(t, time.Since(begin), runtime.DefaultOverridesEvery+time.Second)
+	}
+	for decides() != "true 10" {
+		require.Less(t, time.Since(ends), time.Second)
+	}
+	require.False(t, time.Now().Before(ends))
+}
+
+func TestOverridesTableIsCreatedWhenItIsNeeded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store, err := sqlite.Open(path)
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close(); store.Close() })
+	tables := func() (n int) {
+		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM sqlite_master WHERE name = 'rate_limit_overrides'").Scan(&n))
+		return n
+	}
+	limiter := runtime.NewLimiter(store)
+	plain := once("plain", runtime.TokenBucket, 10, 0)
+	_, err = limiter.Limit(plain, runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, store.Ready(t.Context(), plain))
+	require.Zero(t, tables())
+	_, err = limiter.Limit(overridable(), runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, tables())
+	require.NoError(t, store.Ready(t.Context(), plain, overridable()))
+
+	const insert = "INSERT INTO rate_limit_overrides VALUES (?, 'overridable', 'a', ?, '', ?, ?, ?, 100, 100, 0, ?, ?, ?, ?, 1)"
+	for _, row := range [][]any{
+		{1, "numbers", 101, 0, 0, 0, 1, "r", "a"},
+		{1, "numbers", -1, 0, 0, 0, 1, "r", "a"},
+		{1, "numbers", 0, 101, 0, 0, 1, "r", "a"},
+		{1, "numbers", 0, 0, 1, 0, 1, "r", "a"},
+		{1, "off", 0, 0, 0, 0, 1, "r", "a"},
+		{1, "numbers", 1, 0, 0, 0, 0, "r", "a"},
+		{1, "numbers", 1, 0, 0, 0, 1, "", "a"},
+		{1, "numbers", 1, 0, 0, 0, 1, "r", ""},
+		{0, "numbers", 1, 0, 0, 0, 1, "r", "a"},
+	} {
+		_, err := db.Exec(insert, row...)
+		assert.ErrorContains(t, err, "CHECK constraint failed", "%v", row)
+	}
+	_, err = db.Exec(insert, 1, "slower", 0, 0, 0, 0, int64(1)<<62, "r", "a")
+	require.NoError(t, err)
+	require.ErrorContains(t, store.Ready(t.Context(), overridable()), `entry 1 of the log of overrides has the kind "slower"`)
+}
+
+// A transaction of the caller may hold the only connection when the overrides are first read.
+func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	own, err := sqlite.Open(path)
+	require.NoError(t, err)
+	_, err = runtime.NewLimiter(own).Overridable(overridable(), runtime.KeyOf(runtime.String("a"))).
+		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
+	require.NoError(t, err)
+	require.NoError(t, own.Close())
+
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate")
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close(); db.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.NoError(t, sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
+		d, err := runtime.NewLimiter(store).WithTx(tx).Limit(overridable(), runtime.KeyOf(runtime.String("a"))).Allow(ctx)
+		assert.False(t, d.Allowed)
+		return err
+	}))
+}
+
+func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
+	store, err := sqlite.Open(":memory:")
+	require.NoError(t, err)
+	limit := func(s runtime.Store) runtime.OverridableLimit {
+		return runtime.NewLimiter(s).Overridable(overridable(), runtime.Key{})
+	}
+	_, err = limit(store).Allow(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
+	_, err = limit(store).Block(t.Context(), block)
+	require.ErrorIs(t, err, sqlstore.ErrClosed)
+	_, err = limit(new(sqlstore.Store)).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	_, err = limit(new(sqlstore.Store)).Block(t.Context(), block)
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	_, err = new(sqlstore.Store).Sweep(t.Context(), overridable())
+	require.ErrorIs(t, err, runtime.ErrNoStore)
+	require.ErrorIs(t, new(sqlstore.Store).Ready(t.Context(), overridable()), runtime.ErrNoStore)
+	require.ErrorIs(t, new(sqlstore.Store).Migrate(t.Context(), overridable()), runtime.ErrNoStore)
+}
