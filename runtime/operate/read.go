@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,23 +33,18 @@ func (c *call) top() error {
 	if c.flags.n > 0 {
 		n = int(min(c.flags.n, 10_000))
 	}
-	var busiest []busy
+	var busiest []BusyKey
 	for i := range limits {
-		l := &limits[i]
-		all, err := c.policies(l)
+		// For the error if there is no such plan.
+		if _, err := c.policies(&limits[i]); err != nil {
+			return err
+		}
+		of, _, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.plan, n, 0)
 		if err != nil {
 			return err
 		}
-		// By the smallest plan that counts, unless one was given: the table does not have the plan of a key.
-		counted := slices.DeleteFunc(all, func(o named) bool {
-			return o.policy.Mode == runtime.ModeUnlimited || o.policy.Mode == runtime.ModeOff
-		})
-		if len(counted) == 0 {
-			continue
-		}
-		by := slices.MinFunc(counted, func(a, b named) int { return cmp.Compare(a.policy.Rate, b.policy.Rate) })
-		if busiest, err = c.scan(lister, by, busiest, n); err != nil {
-			return err
+		for _, b := range of {
+			busiest = insert(busiest, b, n)
 		}
 	}
 	if len(busiest) == 0 {
@@ -58,8 +54,8 @@ func (c *call) top() error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\n")
 	for _, b := range busiest {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", b.by.policy.Name, cmp.Or(b.by.plan, "-"), printable(cmp.Or(b.key, "-")),
-			tokens(b.decision.Value), b.by.policy.Capacity, fullIn(b.by.policy, b.decision))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), printable(cmp.Or(b.Key, "-")),
+			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision))
 	}
 	return table.Flush()
 }
@@ -72,59 +68,108 @@ func fullIn(p *runtime.Policy, d runtime.Decision) string {
 	return d.FullAfter.Round(time.Millisecond).String()
 }
 
-// busy is a key that lacks tokens.
-type busy struct {
-	by       named
-	key      string
-	decision runtime.Decision
+// BusyKey is a key that lacks tokens.
+type BusyKey struct {
+	// Policy is that by which it was read, and Plan its plan.
+	Policy *runtime.Policy
+	Plan   string
+	// Key is the key as it is stored.
+	Key string
+	// Decision has the tokens left.
+	Decision runtime.Decision
 }
 
 // used is the part of the capacity that the key lacks; more than 1 in debt.
-func (b *busy) used() float64 {
-	return 1 - b.decision.Value/float64(max(1, b.by.policy.Capacity))
+func (b *BusyKey) used() float64 {
+	return 1 - b.Decision.Value/float64(max(1, b.Policy.Capacity))
 }
 
-// scan reads the rows of a limit page by page, and returns the n busiest keys of them and of those before.
-func (c *call) scan(lister runtime.RowLister, by named, busiest []busy, n int) ([]busy, error) {
-	after := runtime.Row{Name: by.policy.Name, Shard: -1}
-	var ofKey []runtime.StoredRow
-	var at int64
-	judge := func() error {
-		if len(ofKey) == 0 {
-			return nil
+// Busiest returns the n keys of a limit that have used the largest part of its capacity, those that have used most first.
+// It reads all rows of the limit page by page, or at most the given number of pages if that is not 0; more reports whether
+// there are others. A limit that depends on the plan is read by the smallest one that counts, or by the given one, because
+// the table does not have the plan of a key. Limits that count nothing have no busy keys.
+func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (_ []BusyKey, more bool, err error) {
+	s := scan{n: n}
+	for i, p := range l.Policies {
+		of := ""
+		if len(l.Policies) > 1 {
+			of = catalog.Plans[i]
 		}
-		d, err := by.policy.PeekRows(ofKey, at)
+		counts := p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
+		if counts && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
+			s.policy, s.plan = p, of
+		}
+	}
+	if s.policy == nil {
+		return nil, false, nil
+	}
+	after := runtime.Row{Name: l.Name, Shard: -1}
+	for page := 0; ; page++ {
+		if pages > 0 && page == pages {
+			err := s.judge()
+			return s.busiest, true, err
+		}
+		rows, now, err := lister.Rows(ctx, after, runtime.RowPage)
 		if err != nil {
+			return nil, false, err
+		}
+		if s.at = now; len(rows) == 0 {
+			err := s.judge()
+			return s.busiest, false, err
+		}
+		for _, row := range rows {
+			if err := s.add(row); err != nil {
+				return nil, false, err
+			}
+		}
+		after = rows[len(rows)-1].Row
+	}
+}
+
+// scan collects the busiest keys of a limit, row by row.
+type scan struct {
+	policy  *runtime.Policy
+	plan    string
+	n       int
+	at      int64
+	ofKey   []runtime.StoredRow
+	busiest []BusyKey
+}
+
+// add adds a row, after judging the key before if it is of another one.
+func (s *scan) add(row runtime.StoredRow) error {
+	if len(s.ofKey) > 0 && s.ofKey[0].Row.Key != row.Row.Key {
+		if err := s.judge(); err != nil {
 			return err
 		}
-		if b := (busy{by, ofKey[0].Row.Key, d}); d.Value < float64(by.policy.Capacity) {
-			i, _ := slices.BinarySearchFunc(busiest, b, func(o, b busy) int { return cmp.Compare(b.used(), o.used()) })
-			busiest = slices.Insert(busiest, i, b)
-			busiest = busiest[:min(n, len(busiest))]
-		}
-		ofKey = ofKey[:0]
+	}
+	if row.State.Exists {
+		s.ofKey = append(s.ofKey, row)
+	}
+	return nil
+}
+
+// judge compares the key whose rows were added with the busiest.
+func (s *scan) judge() error {
+	if len(s.ofKey) == 0 {
 		return nil
 	}
-	for {
-		page, now, err := lister.Rows(c.ctx, after, runtime.RowPage)
-		if err != nil {
-			return nil, err
-		}
-		if at = now; len(page) == 0 {
-			return busiest, judge()
-		}
-		for _, row := range page {
-			if len(ofKey) > 0 && ofKey[0].Row.Key != row.Row.Key {
-				if err := judge(); err != nil {
-					return nil, err
-				}
-			}
-			if row.State.Exists {
-				ofKey = append(ofKey, row)
-			}
-		}
-		after = page[len(page)-1].Row
+	d, err := s.policy.PeekRows(s.ofKey, s.at)
+	if err != nil {
+		return err
 	}
+	if b := (BusyKey{s.policy, s.plan, s.ofKey[0].Row.Key, d}); d.Value < float64(s.policy.Capacity) {
+		s.busiest = insert(s.busiest, b, s.n)
+	}
+	s.ofKey = s.ofKey[:0]
+	return nil
+}
+
+// insert inserts a key in the order of what was used, and keeps the first n.
+func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
+	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.used(), o.used()) })
+	busiest = slices.Insert(busiest, i, b)
+	return busiest[:min(n, len(busiest))]
 }
 
 // show prints the tokens of a key by each plan, what is in force for it, and its log.
@@ -233,7 +278,7 @@ func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, 
 			if e.Key == "" {
 				whom = "the whole limit"
 			}
-			fmt.Fprintf(c.out, "in force for %s: %s\n", whom, printable(describe(e)))
+			fmt.Fprintf(c.out, "in force for %s: %s\n", whom, printable(Describe(e)))
 		}
 	}
 	return nil
@@ -243,13 +288,13 @@ func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, 
 func (c *call) printEntries(entries []runtime.OverrideEntry) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable(describe(e)), printable(e.Author), printable(e.Reason))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable(Describe(e)), printable(e.Author), printable(e.Reason))
 	}
 	return table.Flush()
 }
 
-// describe returns what an entry does, in words.
-func describe(e runtime.OverrideEntry) string {
+// Describe returns what an entry of the log does, in words.
+func Describe(e runtime.OverrideEntry) string {
 	var words []string
 	switch e.What {
 	case runtime.OverrideGranted, runtime.OverrideTaken:

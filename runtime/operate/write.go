@@ -147,7 +147,7 @@ func (c *call) record(do func(o runtime.Overriding) (runtime.OverrideEntry, erro
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s, %s: %s (entry %d of the log)\n", l.Name, whom, printable(describe(entry)), entry.ID)
+	_, err = fmt.Fprintf(c.out, "%s, %s: %s (entry %d of the log)\n", l.Name, whom, printable(Describe(entry)), entry.ID)
 	return err
 }
 
