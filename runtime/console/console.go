@@ -8,7 +8,7 @@
 //	}))))
 //
 // The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
-// links only encrypted. Without [Options.AllowChanges], the page is read-only.
+// links only encrypted. Lists are by the numbers of limits.yaml, and the page of a key by what is in force for it. Without [Options.AllowChanges], the page is read-only.
 package console
 
 import (
@@ -173,7 +173,7 @@ var changes = map[string][]string{
 	"reset":    {"zone", "since"},
 	"block":    {"for"},
 	"unblock":  {},
-	"override": {"rate", "capacity", "to-plan", "for"},
+	"override": {"rate", "capacity", "to-plan", "mode", "for"},
 	"end":      {},
 }
 

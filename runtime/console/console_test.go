@@ -107,6 +107,18 @@ func TestListsAndShowsKeys(t *testing.T) {
 	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
 }
 
+// The drawing is by what is in force, as the words are.
+func TestDrawsByTheOverride(t *testing.T) {
+	server, _ := site(t, console.Options{AllowChanges: allow})
+	at, id := keyOf(t, server, "send")
+	_, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"override"},
+		"rate": {"50"}, "capacity": {"80"}, "for": {"1h"}, "reason": {"launch"}})
+	assert.Contains(t, text, "55 of 80 left")
+	assert.Contains(t, text, `from 55 to 80 of 80"`)
+	_, again := get(t, at)
+	assert.Equal(t, text, again, "the redirect leads to the page of the key")
+}
+
 func TestFindsAKeyByItsParts(t *testing.T) {
 	server, _ := site(t, console.Options{})
 	code, text, at := post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"daily"}, "part": {"7"}})

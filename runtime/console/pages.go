@@ -23,10 +23,9 @@ const (
 
 // page is the data of every page.
 type page struct {
-	Title   string
-	Problem string
-	Limits  []listed
-	Key     *keyPage
+	Title, Problem string
+	Limits         []listed
+	Key            *keyPage
 }
 
 // listed is a limit with its busy keys.
@@ -157,6 +156,10 @@ func (c *console) states(r *http.Request, k *keyPage, key string) error {
 			return err
 		}
 		s.Words = b.String()
+		// A check of no tokens is decided by the policy that is in force.
+		if d, err := limits.Limit(p, stored).CheckN(r.Context(), 0); err == nil && d.Policy != nil {
+			p = d.Policy
+		}
 		if counted := p.Mode != runtime.ModeOff && p.Mode != runtime.ModeUnlimited; counted && len(rows) > 0 {
 			points, err := future(p, rows, at)
 			if err != nil {
@@ -281,7 +284,9 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"form":  func(k *keyPage, verb string, fields ...string) form { return form{k, verb, fields} },
 }).Parse(`{{define "form"}}<form method="post" action="change" class="{{.Verb}}"><input type="hidden" name="limit" value="{{.Key.Limit.Name}}">
 <input type="hidden" name="id" value="{{.Key.ID}}"><input type="hidden" name="verb" value="{{.Verb}}">
-{{range .Fields}}<label>{{.}} <input name="{{.}}" size="8"{{if eq . "n"}} required{{end}}{{if eq . "for"}} required placeholder="24h"{{end}}></label>{{end}}
+{{range .Fields}}<label>{{if eq . "n"}}tokens{{else}}{{.}}{{end}} <input name="{{.}}" size="8"{{if eq . "n"}} required{{end}}{{if eq . "for"}} required placeholder="24h"{{end}}></label>{{end}}
+{{if eq .Verb "override"}}{{if .Key.Plans}}<label>plan <select name="to-plan"><option value="">as it is</option>{{range .Key.Plans}}<option>{{.}}</option>{{end}}</select></label>{{end}}
+<label>mode <select name="mode"><option value="">enforce</option><option>unlimited</option><option>off</option><option>shadow</option></select></label>{{end}}
 {{if .NeedsPlan}}<label>plan <select name="plan">{{range .Key.Plans}}<option>{{.}}</option>{{end}}</select></label>{{end}}
 {{if .Key.Calendar}}<label>time zone <input name="zone" size="14"></label><label>anniversary <input name="since" size="10"></label>{{end}}
 <label>reason <input name="reason" required size="30"></label><button>{{.Verb}}</button></form>{{end}}<!DOCTYPE html>
