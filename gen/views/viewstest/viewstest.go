@@ -199,12 +199,16 @@ func literal(f float64) string { return strconv.FormatFloat(f, 'e', -1, 64) }
 // history returns the rows after some requests under an earlier version of a limit, and some under this one.
 func (s *suite) history(p *runtime.Policy, key string) (states []runtime.State) {
 	if s.IntN(2) == 0 {
-		states = s.requests(s.earlier(p), key, nil, 1+s.IntN(30), 5)
+		periods := 5
+		if p.Precise {
+			periods = 1 // so that the log is long
+		}
+		states = s.requests(s.earlier(p), key, nil, 1+s.IntN(40), periods)
 	}
-	return s.requests(p, key, states, s.IntN(12)*s.IntN(2)+1, 2)
+	return s.requests(p, key, states, s.IntN(12)*s.IntN(2), 2)
 }
 
-// earlier returns a limit with other numbers. Its windows are the same.
+// earlier returns a limit with other numbers. Its windows have the same length, and those of a calendar another start.
 func (s *suite) earlier(p *runtime.Policy) *runtime.Policy {
 	old := *p
 	old.Rate = max(1, int64(float64(p.Rate)*(0.2+3*s.Float64())))
@@ -217,6 +221,13 @@ func (s *suite) earlier(p *runtime.Policy) *runtime.Policy {
 	if p.Precise {
 		old.Precise = s.IntN(3) > 0
 		old.Rate = min(old.Rate, runtime.MaxPreciseRate)
+	}
+	if p.Calendar.Unit != 0 {
+		old.Calendar.At = time.Duration(s.IntN(24)) * time.Hour
+		old.Calendar.From = runtime.Date{Year: 2024, Month: time.Month(1 + s.IntN(12)), Day: 1 + s.IntN(28)}
+		if p.Calendar.Anniversary {
+			old.Calendar.From = runtime.Date{}
+		}
 	}
 	if p.Shards > 1 {
 		old.Shards = 1 + s.IntN(2*p.Shards)
@@ -247,6 +258,9 @@ func (s *suite) requests(p *runtime.Policy, key string, states []runtime.State, 
 			now -= s.Int64N(int64(p.Period)) // the clock goes back
 		}
 		q := runtime.Request{Policy: p, Key: key, Count: 1 + s.Int64N(max(1, p.Capacity))/(1+s.Int64N(6))}
+		if p.Precise && s.IntN(4) > 0 {
+			q.Count = 1
+		}
 		switch s.IntN(12) {
 		case 0:
 			q.Op = runtime.Refund
