@@ -119,6 +119,7 @@ func newSource(f *spec.File, o Options) *jen.File {
 		declareGroup(file, names, group)
 	}
 	declarePolicies(file, names, f.Limits)
+	declareCatalog(file, names, f)
 	return file
 }
 

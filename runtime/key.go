@@ -230,6 +230,14 @@ func KeyOf(parts ...Part) Key {
 	return Key{text: shorten(b.String())}
 }
 
+// StoredKey returns the key with a text that [Key.String] has returned, such as one from a row. The error is [ErrInvalidKey].
+func StoredKey(text string) (Key, error) {
+	if len(text) > MaxKey || !printable(text) {
+		return Key{}, fmt.Errorf("%w: %q is not in the form that Key.String returns", ErrInvalidKey, text)
+	}
+	return Key{text: text}, nil
+}
+
 // String returns the key as it is stored: its parts, joined with "|". The bytes "|" and "%", control characters and
 // invalid UTF-8 are written as %XX, and an empty part as "%". A key of more than [MaxKey] bytes is cut off, and "%~" and
 // the SHA-256 of the whole key are appended.

@@ -88,6 +88,11 @@ const (
 	OverrideUnblock = "unblock"
 	// OverrideNone ends whatever is in force.
 	OverrideNone = "none"
+	// OverrideGranted, OverrideTaken and OverrideReset record that an operator has given tokens to the key, taken some, or
+	// made it full: the Rate is how many. They put nothing in force.
+	OverrideGranted = "granted"
+	OverrideTaken   = "taken"
+	OverrideReset   = "reset"
 )
 
 // OverrideEntry is an entry of the log of overrides.

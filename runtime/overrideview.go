@@ -434,6 +434,10 @@ func (s *overrideSnapshot) clone() *overrideSnapshot {
 // add puts an entry in force.
 func (s *overrideSnapshot) add(e OverrideEntry, known *overrideSnapshot) {
 	s.last = e
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+		return
+	}
 	l := s.limits[e.Limit]
 	if l == nil {
 		l = &limitOverrides{keys: map[string]keyOverrides{}}

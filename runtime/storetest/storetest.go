@@ -23,7 +23,7 @@ type Open func(t *testing.T, clock func() time.Time) runtime.Store
 func Run(t *testing.T, open Open) {
 	t.Run("Kinds", validKinds)
 	for _, group := range [][]clause{takes(), zeroes(), operations(), changes(), together(), batches(), keys(), cancelled(),
-		sharded(), concurrent(), logs(), leases(), denials(), modes(), calendars(), overrides()} {
+		sharded(), concurrent(), logs(), leases(), denials(), modes(), calendars(), overrides(), rows()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				// An empty store and a new clock for each clause, so that a failure does not depend on other clauses.

@@ -143,3 +143,27 @@ func Policies() []*runtime.Policy {
 		&policyLLMTokens,
 	}
 }
+
+// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
+func Catalog() *runtime.Catalog {
+	return &runtime.Catalog{
+		Limits: []runtime.CatalogLimit{
+			{
+				Name:     "freeTrialSignUp",
+				Doc:      "bounds sign-ups to the free trial across the whole app.",
+				Policies: []*runtime.Policy{&policyFreeTrialSignUp},
+			},
+			{
+				Name:     "sendMessage",
+				Doc:      "bounds how fast one user can post.",
+				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+				Policies: []*runtime.Policy{&policySendMessage},
+			},
+			{
+				Name:     "llmTokens",
+				Key:      []runtime.CatalogKey{{Name: "team", Type: "string"}, {Name: "model", Type: "string"}},
+				Policies: []*runtime.Policy{&policyLLMTokens},
+			},
+		},
+	}
+}

@@ -400,3 +400,47 @@ func Policies() []*runtime.Policy {
 		&policyPlain,
 	}
 }
+
+// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
+func Catalog() *runtime.Catalog {
+	return &runtime.Catalog{
+		Limits: []runtime.CatalogLimit{
+			{
+				Name:     "sendMessage",
+				Doc:      "bounds how fast one user can post.",
+				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+				Policies: []*runtime.Policy{&policySendMessage},
+			},
+			{
+				Name:     "login",
+				Key:      []runtime.CatalogKey{{Name: "email", Type: "hashed string"}},
+				Policies: []*runtime.Policy{&policyLogin},
+			},
+			{
+				Name:     "signUp",
+				Policies: []*runtime.Policy{&policySignUp},
+			},
+			{
+				Name:     "exports",
+				Policies: []*runtime.Policy{&policyExports},
+			},
+			{
+				Name:     "apiCalls",
+				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+				Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanPro]},
+			},
+			{
+				Name:     "plain",
+				Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+				Policies: []*runtime.Policy{&policyPlain},
+			},
+		},
+		Plans: []string{"free", "pro"},
+		Groups: []runtime.CatalogGroup{
+			{
+				Name:  "publish",
+				Takes: []string{"sendMessage", "plain"},
+			},
+		},
+	}
+}

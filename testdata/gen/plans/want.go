@@ -664,3 +664,63 @@ func Policies() []*runtime.Policy {
 		&policiesRenewed[PlanEnterprise],
 	}
 }
+
+// Catalog returns the limits as data, for programs that do not know their methods, such as package operate.
+func Catalog() *runtime.Catalog {
+	return &runtime.Catalog{
+		Limits: []runtime.CatalogLimit{
+			{
+				Name:     "apiCalls",
+				Doc:      "bounds the calls of one organization.",
+				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+				Policies: []*runtime.Policy{&policiesAPICalls[PlanFree], &policiesAPICalls[PlanProYearly], &policiesAPICalls[PlanEnterprise]},
+			},
+			{
+				Name:     "monthly",
+				Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}, {Name: "runtime", Type: "string"}, {Name: "policiesMonthly", Type: "string"}},
+				Policies: []*runtime.Policy{&policiesMonthly[PlanFree], &policiesMonthly[PlanProYearly], &policiesMonthly[PlanEnterprise]},
+			},
+			{
+				Name:     "exports",
+				Doc:      "spaces out exports.\n\nDeprecated: use apiCalls.",
+				Policies: []*runtime.Policy{&policiesExports[PlanFree], &policiesExports[PlanProYearly], &policiesExports[PlanEnterprise]},
+			},
+			{
+				Name:     "search",
+				Policies: []*runtime.Policy{&policiesSearch[PlanFree], &policiesSearch[PlanProYearly], &policiesSearch[PlanEnterprise]},
+			},
+			{
+				Name:     "signUp",
+				Key:      []runtime.CatalogKey{{Name: "plan", Type: "string"}},
+				Policies: []*runtime.Policy{&policySignUp},
+			},
+			{
+				Name:     "renewed",
+				Key:      []runtime.CatalogKey{{Name: "org", Type: "int64"}},
+				Policies: []*runtime.Policy{&policiesRenewed[PlanFree], &policiesRenewed[PlanProYearly], &policiesRenewed[PlanEnterprise]},
+			},
+		},
+		Plans: []string{"free", "pro-yearly", "Enterprise"},
+		Groups: []runtime.CatalogGroup{
+			{
+				Name:   "export",
+				Doc:    "is what one export costs.",
+				Takes:  []string{"apiCalls", "signUp"},
+				Checks: []string{"search"},
+			},
+			{
+				Name:   "renew",
+				Takes:  []string{"signUp"},
+				Checks: []string{"renewed"},
+			},
+			{
+				Name:  "exportAll",
+				Takes: []string{"exports", "apiCalls"},
+			},
+			{
+				Name:  "register",
+				Takes: []string{"signUp"},
+			},
+		},
+	}
+}

@@ -1,0 +1,91 @@
+package gen
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// declareCatalog writes the function that describes the limits as data.
+//
+//	func Catalog() *runtime.Catalog {
+//		return &runtime.Catalog{
+//			Limits: []runtime.CatalogLimit{
+//				{
+//					Name:     "sendMessage",
+//					Doc:      "bounds how fast one user can post.",
+//					Key:      []runtime.CatalogKey{{Name: "userID", Type: "int64"}},
+//					Policies: []*runtime.Policy{&policySendMessage},
+//				},
+//			},
+//			Plans: []string{"free", "pro"},
+//		}
+//	}
+func declareCatalog(file *jen.File, n names, f *spec.File) {
+	file.Line()
+	comment(file, "Catalog returns the limits as data, for programs that do not know their methods, such as package operate.")
+	file.Func().Id("Catalog").Params().Op("*").Qual(runtimePath, "Catalog").Block(
+		jen.Return(jen.Op("&").Qual(runtimePath, "Catalog").CustomFunc(onePerLine, func(g *jen.Group) {
+			g.Id("Limits").Op(":").Index().Qual(runtimePath, "CatalogLimit").CustomFunc(onePerLine, func(g *jen.Group) {
+				for _, l := range f.Limits {
+					g.CustomFunc(onePerLine, func(g *jen.Group) { n.catalogLimit(g, l) })
+				}
+			})
+			if len(f.Plans) > 0 {
+				g.Id("Plans").Op(":").Index().String().ValuesFunc(func(g *jen.Group) {
+					for _, plan := range f.Plans {
+						g.Lit(plan.Name)
+					}
+				})
+			}
+			if len(f.Groups) > 0 {
+				g.Id("Groups").Op(":").Index().Qual(runtimePath, "CatalogGroup").CustomFunc(onePerLine, func(g *jen.Group) {
+					for _, of := range f.Groups {
+						g.CustomFunc(onePerLine, func(g *jen.Group) { catalogGroup(g, of) })
+					}
+				})
+			}
+		})),
+	)
+}
+
+func (n names) catalogLimit(g *jen.Group, l *spec.Limit) {
+	g.Id("Name").Op(":").Lit(l.Policy.Name)
+	if l.Doc != "" {
+		g.Id("Doc").Op(":").Lit(l.Doc)
+	}
+	if len(l.Key) > 0 {
+		g.Id("Key").Op(":").Index().Qual(runtimePath, "CatalogKey").ValuesFunc(func(g *jen.Group) {
+			for _, part := range l.Key {
+				g.Values(jen.Id("Name").Op(":").Lit(part.Name), jen.Id("Type").Op(":").Lit(part.Type))
+			}
+		})
+	}
+	g.Id("Policies").Op(":").Index().Op("*").Qual(runtimePath, "Policy").Values(n.policiesOf(l)...)
+}
+
+func catalogGroup(g *jen.Group, of *spec.Group) {
+	g.Id("Name").Op(":").Lit(of.Name)
+	if of.Doc != "" {
+		g.Id("Doc").Op(":").Lit(of.Doc)
+	}
+	for _, members := range []struct {
+		field string
+		names []string
+	}{{"Takes", memberNames(of.Takes)}, {"Checks", memberNames(of.Checks)}} {
+		if len(members.names) > 0 {
+			g.Id(members.field).Op(":").Index().String().ValuesFunc(func(g *jen.Group) {
+				for _, name := range members.names {
+					g.Lit(name)
+				}
+			})
+		}
+	}
+}
+
+func memberNames(members []spec.Member) (names []string) {
+	for _, m := range members {
+		names = append(names, m.Limit.Policy.Name)
+	}
+	return names
+}

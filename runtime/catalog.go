@@ -1,0 +1,134 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Catalog describes the limits of a limits.yaml to programs that do not know its generated methods, such as package
+// operate. The generated function Catalog returns one.
+type Catalog struct {
+	// Limits are in the order of the file.
+	Limits []CatalogLimit
+	// Plans are the names of the plans.
+	Plans []string
+	// Groups are in the order of the file.
+	Groups []CatalogGroup
+}
+
+// CatalogLimit is a limit of a [Catalog].
+type CatalogLimit struct {
+	// Name is that in the file.
+	Name string
+	// Doc is the text of the author.
+	Doc string
+	// Key has the parts of the key in their order.
+	Key []CatalogKey
+	// Policies has the policy of the limit or, if it depends on the plan, one for each of Plans.
+	Policies []*Policy
+}
+
+// CatalogKey is a part of the key of a limit.
+type CatalogKey struct {
+	// Name is that of the parameter of the generated method.
+	Name string
+	// Type is the type as it is written in limits.yaml: "int64", "hashed string" or "netip.Addr/64".
+	Type string
+}
+
+// CatalogGroup is a group of a [Catalog].
+type CatalogGroup struct {
+	// Name is that in the file, and Doc the text of the author.
+	Name, Doc string
+	// Takes and Checks are names of limits.
+	Takes, Checks []string
+}
+
+// Limit returns the limit with a name, or false if there is none.
+func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
+	for _, l := range c.Limits {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return CatalogLimit{}, false
+}
+
+// ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a type
+// of your own is the text that its MarshalText returns. The error is [ErrInvalidKey] and names the part.
+func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
+	if len(parts) != len(l.Key) {
+		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+	}
+	parsed := make([]Part, len(parts))
+	for i, of := range l.Key {
+		part, err := of.parse(parts[i])
+		if err != nil {
+			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, of.Name, l.Name, of.Type, parts[i], err)
+		}
+		parsed[i] = part
+	}
+	if len(parsed) == 0 {
+		return Key{}, nil
+	}
+	key := KeyOf(parsed...)
+	return key, key.err
+}
+
+// keyWords lists the parts, as "userID int64".
+func (l *CatalogLimit) keyWords() string {
+	words := make([]string, len(l.Key))
+	for i, k := range l.Key {
+		words[i] = k.Name + " " + k.Type
+	}
+	if len(words) == 0 {
+		return "shared, without parts"
+	}
+	return strings.Join(words, ", ")
+}
+
+var addrPrefixType = regexp.MustCompile(`^netip\.Addr/([0-9]+)$`)
+
+// parse returns a part of the key.
+func (k CatalogKey) parse(text string) (Part, error) {
+	switch k.Type {
+	case "hashed string":
+		return Hashed(text), nil
+	case "bool":
+		// Only what is stored: strconv also accepts "1" and "T".
+		if text != "true" && text != "false" {
+			return Part{}, errors.New("write true or false")
+		}
+		return String(text), nil
+	case "int", "int64":
+		n, err := strconv.ParseInt(text, 10, 64)
+		return Int64(n), numberError(err)
+	case "uint64":
+		n, err := strconv.ParseUint(text, 10, 64)
+		return Uint64(n), numberError(err)
+	case "netip.Addr":
+		a, err := netip.ParseAddr(text)
+		return Addr(a), err
+	}
+	if bits := addrPrefixType.FindStringSubmatch(k.Type); bits != nil {
+		n, err := strconv.Atoi(bits[1])
+		if err != nil {
+			return Part{}, err
+		}
+		a, err := netip.ParseAddr(text)
+		return AddrPrefix(a, n), err
+	}
+	return String(text), nil
+}
+
+// numberError returns the reason alone, because the caller quotes the text.
+func numberError(err error) error {
+	if number := new(strconv.NumError); errors.As(err, &number) {
+		return number.Err
+	}
+	return err
+}

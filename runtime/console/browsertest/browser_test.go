@@ -1,0 +1,152 @@
+// Package browsertest drives the console in Chromium.
+package browsertest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+)
+
+const (
+	hostileKey = `<img src=x onerror="document.title='pwned'">`
+	hostileDoc = `bounds posts. <script>document.title='pwned'</script>`
+)
+
+// browser returns a tab of a new Chromium, with a new profile.
+func browser(t *testing.T) context.Context {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1000, 1200))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// site is a console in which everybody may change everything, with one key in debt.
+func site(t *testing.T, allowed bool) (at string, store *runtime.MemStore) {
+	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
+	catalog := &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "send", Doc: hostileDoc, Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{send}}}}
+	start := time.Now()
+	store = &runtime.MemStore{Clock: func() time.Time { return start }}
+	_, err := runtime.NewLimiter(store).Limit(send, runtime.KeyOf(runtime.String(hostileKey))).Charge(t.Context(), 25)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true,
+		AllowChanges: func(*http.Request) (string, bool) { return "alice", allowed }})))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + "/ops/limits/", store
+}
+
+func run(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	require.NoError(t, chromedp.Run(ctx, actions...))
+}
+
+func entries(t *testing.T, store *runtime.MemStore) []runtime.OverrideEntry {
+	all, err := store.OverridesSince(t.Context(), 1)
+	require.NoError(t, err)
+	return all
+}
+
+// An operator lists, searches, and changes a key: with scripts, and without.
+func TestOperator(t *testing.T) {
+	for name, disabled := range map[string]bool{"with scripts": false, "without scripts": true} {
+		t.Run(name, func(t *testing.T) {
+			at, store := site(t, true)
+			ctx := browser(t)
+			var list, key, title, after, overridden string
+			run(t, ctx, emulation.SetScriptExecutionDisabled(disabled),
+				chromedp.Navigate(at), chromedp.Text("body", &list, chromedp.ByQuery), chromedp.Title(&title),
+				chromedp.SendKeys(`input[name=part]`, hostileKey, chromedp.ByQuery), chromedp.Click(`form[action=find] button`, chromedp.ByQuery),
+				chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.Text("body", &key, chromedp.ByQuery))
+			assert.Contains(t, list, hostileDoc)
+			assert.Contains(t, list, hostileKey)
+			assert.Equal(t, "Rate limits", title)
+			assert.Contains(t, key, "0 of 20 left, full after 2m30s")
+			run(t, ctx,
+				chromedp.SendKeys(`form.override input[name=rate]`, "50", chromedp.ByQuery), chromedp.SendKeys(`form.override input[name=for]`, "1h", chromedp.ByQuery),
+				chromedp.SendKeys(`form.override input[name=reason]`, "launch", chromedp.ByQuery), chromedp.Click(`form.override button`, chromedp.ByQuery),
+				chromedp.WaitVisible(`//strong[text()="In force:"]`), chromedp.Text("body", &overridden, chromedp.ByQuery),
+				chromedp.SendKeys(`form.reset input[name=reason]`, "it was us", chromedp.ByQuery), chromedp.Click(`form.reset button`, chromedp.ByQuery),
+				chromedp.WaitVisible(`//td[text()="it was us"]`), chromedp.Text("body", &after, chromedp.ByQuery), chromedp.Title(&title))
+			assert.Contains(t, overridden, "rate 50, until")
+			assert.Contains(t, after, "20 of 20 left")
+			assert.NotEqual(t, "pwned", title)
+			log := entries(t, store)
+			require.Len(t, log, 2)
+			assert.Equal(t, []string{"numbers", "launch", "alice"}, []string{log[0].What, log[0].Reason, log[0].Author})
+			assert.Equal(t, []string{"reset", "it was us", "alice"}, []string{log[1].What, log[1].Reason, log[1].Author})
+		})
+	}
+}
+
+// Chromium does not send a form without a reason, and without the leave of the program there are no forms.
+func TestForbidden(t *testing.T) {
+	at, store := site(t, true)
+	ctx := browser(t)
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
+		chromedp.Click(`form.reset button`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset input:invalid`, chromedp.ByQuery))
+	assert.Empty(t, entries(t, store))
+
+	at, _ = site(t, false)
+	var text string
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.OuterHTML("body", &text, chromedp.ByQuery))
+	assert.NotContains(t, text, `action="change"`)
+}
+
+// A page of another site posts the form with an id that is right.
+func TestCrossSite(t *testing.T) {
+	at, store := site(t, true)
+	ctx := browser(t)
+	var id string
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
+		chromedp.Value(`form.reset input[name=id]`, &id, chromedp.ByQuery))
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(`<!DOCTYPE html><form method="post" action="` + at + `change"><input name="limit" value="send"><input name="verb" value="reset">
+			<input name="reason" value="r"><input name="id" value="` + id + `"><button>Win</button></form>`))
+	}))
+	defer evil.Close()
+	var text string
+	run(t, ctx, chromedp.Navigate(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)), chromedp.Click(`button`, chromedp.ByQuery),
+		chromedp.WaitVisible(`//*[contains(text(), "cross-origin")]`), chromedp.Text("body", &text, chromedp.ByQuery))
+	assert.Contains(t, text, "cross-origin request")
+	assert.Empty(t, entries(t, store))
+}
+
+// With the environment variable CONSOLE_SHOTS, pictures of the pages are written to that directory.
+func TestLightAndDark(t *testing.T) {
+	at, _ := site(t, true)
+	ctx := browser(t)
+	backs := map[string]string{}
+	for _, scheme := range []string{"light", "dark"} {
+		var back string
+		var list, key []byte
+		run(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+			chromedp.Navigate(at), chromedp.FullScreenshot(&list, 90), chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back),
+			chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.FullScreenshot(&key, 100))
+		backs[scheme] = back
+		if dir := os.Getenv("CONSOLE_SHOTS"); dir != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, scheme+".png"), key, 0o644))
+		}
+	}
+	assert.Equal(t, map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}, backs, "the style of the page is not in force")
+}

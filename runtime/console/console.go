@@ -1,0 +1,217 @@
+// Package console is a web page for operators: which keys of the limits are busy, the state of one key with a drawing and
+// its log, and, if the program grants it, the writes of package operate. It is an [http.Handler] to mount where the program
+// wants it, behind its own login:
+//
+//	mux.Handle("/limits/", http.StripPrefix("/limits", login(console.New(console.Options{
+//		Catalog: limits.Catalog(),
+//		Store:   store,
+//	}))))
+//
+// The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
+// links only encrypted. Lists are by the numbers of limits.yaml, and the page of a key by what is in force for it. Without [Options.AllowChanges], the page is read-only.
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+)
+
+// Options are what the console shows. Catalog and Store are required.
+type Options struct {
+	// Catalog is that of the generated package.
+	Catalog *runtime.Catalog
+	// Store has the counts. Lists need a [runtime.RowLister], and logs and writes a [runtime.OverrideStore].
+	Store runtime.Store
+	// AllowChanges reports whether the request may change counts and overrides, and the author for the log. If it is nil,
+	// nothing can be changed.
+	AllowChanges func(*http.Request) (author string, ok bool)
+	// ShowKeys shows keys as they are stored, not as fingerprints.
+	ShowKeys bool
+	// Secret is that of fingerprints and links. If it is empty, New makes a random one, so that links end with the process.
+	Secret []byte
+}
+
+// New returns the console. It must be mounted with [http.StripPrefix] at a path that ends with a slash. It panics without a
+// catalog or a store.
+func New(o Options) http.Handler {
+	if o.Catalog == nil || o.Store == nil {
+		panic("console: Catalog and Store are required")
+	}
+	if len(o.Secret) == 0 {
+		o.Secret = make([]byte, 32)
+		rand.Read(o.Secret)
+	}
+	c := &console{Options: o, aead: newAEAD(o.Secret)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.index)
+	mux.HandleFunc("GET /limit", c.limit)
+	mux.HandleFunc("POST /find", c.find)
+	mux.HandleFunc("GET /key", c.key)
+	mux.HandleFunc("POST /change", c.change)
+	return secured(http.NewCrossOriginProtection().Handler(mux))
+}
+
+type console struct {
+	Options
+	aead cipher.AEAD
+}
+
+// secured sets the headers that keep other sites and caches away from the pages.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func newAEAD(secret []byte) cipher.AEAD {
+	key := derived(secret, "links")
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the key has 32 bytes
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err)
+	}
+	return aead
+}
+
+// derived returns an HMAC-SHA-256 of texts that are separated by a zero byte, which no key contains.
+func derived(secret []byte, texts ...string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(strings.Join(texts, "\x00")))
+	return mac.Sum(nil)
+}
+
+// seal encrypts a key for a link. The same key of a limit gets the same text, so that links can be kept.
+func (c *console) seal(limit, key string) string {
+	nonce := derived(c.Secret, "nonce", limit, key)[:c.aead.NonceSize()]
+	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nonce, nonce, []byte(key), []byte(limit)))
+}
+
+// open decrypts a key.
+func (c *console) open(limit, sealed string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(sealed)
+	if n := c.aead.NonceSize(); err == nil && len(text) >= n {
+		if key, err := c.aead.Open(nil, text[:n], text[n:], []byte(limit)); err == nil {
+			return string(key), nil
+		}
+	}
+	return "", errors.New("the link is not one of this console, or was made by an earlier process")
+}
+
+// shown is a key as it is shown.
+func (c *console) shown(limit, key string) string {
+	switch {
+	case key == "":
+		return "(shared)"
+	case c.ShowKeys:
+		return key
+	}
+	return hex.EncodeToString(derived(c.Secret, "fingerprint", limit, key)[:6])
+}
+
+// author returns who may change something.
+func (c *console) author(r *http.Request) (string, bool) {
+	if c.AllowChanges == nil {
+		return "", false
+	}
+	author, ok := c.AllowChanges(r)
+	return author, ok && author != ""
+}
+
+// find redirects to the page of the key whose parts are in the form. The form is posted, so that no key is in a URL.
+func (c *console) find(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	l, ok := c.Catalog.Limit(r.PostFormValue("limit"))
+	if !ok {
+		c.problem(w, http.StatusNotFound, "There is no such limit.")
+		return
+	}
+	key, err := l.ParseKey(r.PostForm["part"])
+	if err != nil {
+		c.problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	redirect(w, c.link(l.Name, key.String()))
+}
+
+// link is the relative address of the page of a key.
+func (c *console) link(limit, key string) string {
+	return "key?" + url.Values{"limit": {limit}, "id": {c.seal(limit, key)}}.Encode()
+}
+
+// redirect answers with a relative address. [http.Redirect] would make it one without the prefix of the mount.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// changes has the fields of the form of each change: names of flags of package operate.
+var changes = map[string][]string{
+	"grant":    {"n", "plan", "zone", "since"},
+	"take":     {"n", "plan", "zone", "since"},
+	"reset":    {"zone", "since"},
+	"block":    {"for"},
+	"unblock":  {},
+	"override": {"rate", "capacity", "to-plan", "mode", "for"},
+	"end":      {},
+}
+
+// change executes a write by the command line of package operate, which validates and logs it.
+func (c *console) change(w http.ResponseWriter, r *http.Request) {
+	author, ok := c.author(r)
+	if !ok {
+		c.problem(w, http.StatusForbidden, "You may not change anything here.")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	limit, verb := r.PostFormValue("limit"), r.PostFormValue("verb")
+	fields, known := changes[verb]
+	key, err := c.open(limit, r.PostFormValue("id"))
+	if !known || err != nil {
+		c.problem(w, http.StatusBadRequest, cmp.Or(errorText(err), "There is no such change."))
+		return
+	}
+	args := []string{verb, "-reason", r.PostFormValue("reason"), "-author", author, "-stored", key}
+	for _, name := range fields {
+		if value := strings.TrimSpace(r.PostFormValue(name)); value != "" {
+			args = append(args, "-"+name, value)
+		}
+	}
+	var out bytes.Buffer
+	switch operate.Main(r.Context(), c.Catalog, c.Store, append(args, "--", limit), &out) {
+	case operate.OK:
+		redirect(w, c.link(limit, key))
+	case operate.Usage:
+		c.problem(w, http.StatusBadRequest, out.String())
+	default:
+		c.problem(w, http.StatusInternalServerError, out.String())
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

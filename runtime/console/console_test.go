@@ -1,0 +1,207 @@
+package console_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+)
+
+var start = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+
+const canary = "eve@example.com<b>"
+
+// site is a console with a key of each of two limits that has used tokens.
+func site(t *testing.T, o console.Options) (*httptest.Server, *runtime.MemStore) {
+	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
+	daily := &runtime.Policy{Name: "daily", Kind: runtime.FixedWindow, Rate: 5, Period: 24 * time.Hour, Capacity: 5, Shards: 2}
+	o.Catalog = &runtime.Catalog{Limits: []runtime.CatalogLimit{
+		{Name: "send", Doc: "bounds <script>alert(1)</script>", Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{send}},
+		{Name: "daily", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{daily}},
+	}}
+	store := &runtime.MemStore{Clock: func() time.Time { return start }}
+	o.Store = store
+	limits := runtime.NewLimiter(store)
+	_, err := limits.Limit(send, runtime.KeyOf(runtime.String(canary))).Charge(t.Context(), 25)
+	require.NoError(t, err)
+	_, err = limits.Limit(daily, runtime.KeyOf(runtime.Int64(7))).AllowN(t.Context(), 3)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(o)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server, store
+}
+
+func allow(*http.Request) (string, bool) { return "alice", true }
+
+// get returns the code and the text of a page.
+func get(t *testing.T, at string) (int, string) {
+	r, err := http.Get(at)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return r.StatusCode, string(text)
+}
+
+// post posts a form, and returns the code, the text and the final address.
+func post(t *testing.T, at string, form url.Values, header ...string) (int, string, string) {
+	request, err := http.NewRequest(http.MethodPost, at, strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	r, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return r.StatusCode, string(text), r.Request.URL.String()
+}
+
+var linkToKey = regexp.MustCompile(`href="(key\?[^"]+)"`)
+
+// keyOf returns the address of the page of the busiest key of a limit, and the id in it.
+func keyOf(t *testing.T, server *httptest.Server, limit string) (at, id string) {
+	_, text := get(t, server.URL+"/ops/limits/limit?name="+limit)
+	m := linkToKey.FindStringSubmatch(text)
+	require.NotNil(t, m, text)
+	at = server.URL + "/ops/limits/" + strings.ReplaceAll(m[1], "&amp;", "&")
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	return at, u.Query().Get("id")
+}
+
+func logOf(t *testing.T, store *runtime.MemStore) []runtime.OverrideEntry {
+	entries, err := store.OverridesSince(context.Background(), 1)
+	require.NoError(t, err)
+	return entries
+}
+
+func TestListsAndShowsKeys(t *testing.T) {
+	server, _ := site(t, console.Options{})
+	code, text := get(t, server.URL+"/ops/limits/")
+	assert.Equal(t, http.StatusOK, code)
+	for _, want := range []string{"send", "daily", "-5", "2m30s"} {
+		assert.Contains(t, text, want)
+	}
+	at, _ := keyOf(t, server, "send")
+	code, text = get(t, at)
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, "0 of 20 left, full after 2m30s")
+	assert.Contains(t, text, `<svg role="img"`)
+	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
+}
+
+// The drawing is by what is in force, as the words are.
+func TestDrawsByTheOverride(t *testing.T) {
+	server, _ := site(t, console.Options{AllowChanges: allow})
+	at, id := keyOf(t, server, "send")
+	_, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"override"},
+		"rate": {"50"}, "capacity": {"80"}, "for": {"1h"}, "reason": {"launch"}})
+	assert.Contains(t, text, "55 of 80 left")
+	assert.Contains(t, text, `from 55 to 80 of 80"`)
+	_, again := get(t, at)
+	assert.Equal(t, text, again, "the redirect leads to the page of the key")
+}
+
+func TestFindsAKeyByItsParts(t *testing.T) {
+	server, _ := site(t, console.Options{})
+	code, text, at := post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"daily"}, "part": {"7"}})
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, "2 of 5 left")
+	assert.Contains(t, at, "/ops/limits/key?")
+	code, text, _ = post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"daily"}, "part": {"seven"}})
+	assert.Equal(t, http.StatusBadRequest, code)
+	assert.Contains(t, text, "is of the type int64")
+}
+
+// No page, link or error has a key unless ShowKeys is set, and then as text.
+func TestKeysAreFingerprints(t *testing.T) {
+	for _, show := range []bool{false, true} {
+		server, _ := site(t, console.Options{ShowKeys: show, AllowChanges: allow})
+		at, _ := keyOf(t, server, "send")
+		assert.NotContains(t, at, "eve")
+		for _, page := range []string{server.URL + "/ops/limits/", at} {
+			_, text := get(t, page)
+			assert.Equal(t, show, strings.Contains(text, "eve@example.com&lt;b&gt;"), page)
+			assert.NotContains(t, text, canary)
+			assert.NotContains(t, text, "<script")
+			assert.NotRegexp(t, `(src|href)="(https?:)?//`, text, "assets of others")
+		}
+	}
+}
+
+func TestChangesNeedLeave(t *testing.T) {
+	for name, o := range map[string]console.Options{"no function": {}, "refused": {AllowChanges: func(*http.Request) (string, bool) { return "eve", false }},
+		"no author": {AllowChanges: func(*http.Request) (string, bool) { return "", true }}} {
+		server, store := site(t, o)
+		_, id := keyOf(t, server, "send")
+		code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}})
+		assert.Equal(t, http.StatusForbidden, code, name)
+		assert.Empty(t, logOf(t, store))
+	}
+}
+
+func TestChangesOfOtherSitesAreRefused(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow})
+	_, id := keyOf(t, server, "send")
+	form := url.Values{"limit": {"send"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}}
+	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
+		code, _, _ := post(t, server.URL+"/ops/limits/change", form, header...)
+		assert.Equal(t, http.StatusForbidden, code, header)
+	}
+	code, _ := get(t, server.URL+"/ops/limits/change?"+form.Encode())
+	assert.Equal(t, http.StatusMethodNotAllowed, code)
+	assert.Empty(t, logOf(t, store))
+}
+
+func TestChanges(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow})
+	_, id := keyOf(t, server, "send")
+	for _, row := range []struct {
+		form     url.Values
+		code     int
+		contains string
+		entries  int
+	}{
+		{url.Values{"verb": {"reset"}}, 400, "say why with -reason", 0},
+		{url.Values{"verb": {"grant"}, "n": {"10"}, "reason": {"our <outage>"}}, 200, "our &lt;outage&gt;", 1},
+		{url.Values{"verb": {"take"}, "n": {"x"}, "reason": {"r"}}, 400, "invalid value", 1},
+		{url.Values{"verb": {"take"}, "n": {"2"}, "reason": {"-author"}}, 200, "taken 2", 2},
+		{url.Values{"verb": {"override"}, "rate": {"50"}, "capacity": {"80"}, "for": {"1h"}, "reason": {"launch"}}, 200, "rate 50, capacity 80, until", 3},
+		{url.Values{"verb": {"override"}, "rate": {"5000"}, "for": {"1h"}, "reason": {"launch"}}, 400, "more than 100", 3},
+		{url.Values{"verb": {"end"}, "reason": {"over"}}, 200, "ended", 4},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}}, 200, "In force:", 5},
+		{url.Values{"verb": {"unblock"}, "reason": {"no spam"}}, 200, "unblocked", 6},
+		{url.Values{"verb": {"reset"}, "reason": {"it was us"}}, 200, "20 of 20 left", 7},
+		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "no such change", 7},
+	} {
+		row.form.Set("limit", "send")
+		row.form.Set("id", id)
+		code, text, _ := post(t, server.URL+"/ops/limits/change", row.form)
+		assert.Equal(t, row.code, code, "%v", row.form)
+		assert.Contains(t, text, row.contains, "%v", row.form)
+		require.Len(t, logOf(t, store), row.entries, "%v", row.form)
+	}
+	for _, e := range logOf(t, store) {
+		assert.Equal(t, "alice", e.Author)
+	}
+	// The id of one limit is not one of another.
+	code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"daily"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}})
+	assert.Equal(t, http.StatusBadRequest, code)
+}

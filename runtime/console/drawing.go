@@ -1,0 +1,68 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// point is the tokens of a key some time from now.
+type point struct {
+	After  time.Duration
+	Tokens float64
+}
+
+// future returns the tokens of a key from now until it is full, if nothing more is taken.
+func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, error) {
+	now, err := p.PeekRows(rows, at)
+	if err != nil {
+		return nil, err
+	}
+	span := max(now.FullAfter, time.Duration(p.Period)/4)
+	const steps = 60
+	var points []point
+	for i := range steps + 1 {
+		after := time.Duration(float64(span) * 1.1 * float64(i) / steps)
+		d, err := p.PeekRows(rows, at+int64(after))
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, point{after, d.Value})
+	}
+	return points, nil
+}
+
+// drawing is the points as SVG. It has no ids, and its colors are those of the page's style.
+func drawing(points []point, capacity int64) template.HTML {
+	const width, height, left, bottom = 640.0, 200.0, 70.0, 24.0
+	low, high := 0.0, float64(max(1, capacity))
+	for _, p := range points {
+		low = min(low, p.Tokens)
+	}
+	last := points[len(points)-1].After
+	x := func(after time.Duration) float64 { return left + (width-left-10)*float64(after)/float64(max(1, last)) }
+	y := func(tokens float64) float64 { return 10 + (height-bottom-10)*(high-tokens)/(high-low) }
+	var path strings.Builder
+	for i, p := range points {
+		command := "L"
+		if i == 0 {
+			command = "M"
+		}
+		fmt.Fprintf(&path, "%s%.1f %.1f", command, x(p.After), y(p.Tokens))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg role="img" viewBox="0 0 %.0f %.0f" aria-label="Tokens from now on, if nothing more is taken: from %.6g to %.6g of %d">`,
+		width, height, points[0].Tokens, points[len(points)-1].Tokens, capacity)
+	for _, tokens := range []float64{high, 0} {
+		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%.0f</text>`,
+			left, y(tokens), width-10, y(tokens), left-6, y(tokens)+4, tokens)
+	}
+	fmt.Fprintf(&b, `<path class="line" d="%s"/><circle class="now" cx="%.1f" cy="%.1f" r="5"/>`, path.String(), x(0), y(points[0].Tokens))
+	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">now</text><text x="%.0f" y="%.0f" text-anchor="end">in %v</text></svg>`,
+		left, height-4, width-10, height-4, last.Round(time.Second))
+	// Everything in it is a number.
+	return template.HTML(b.String())
+}

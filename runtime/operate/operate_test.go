@@ -1,0 +1,204 @@
+package operate_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+var update = flag.Bool("update", false, "write the transcripts anew")
+
+// start is the time of the transcripts, which does not pass.
+var start = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+
+func catalog(t *testing.T) *runtime.Catalog {
+	bounds := runtime.OverrideBounds{Rate: 100, Capacity: 200, Unlimited: true}
+	policies := []*runtime.Policy{
+		{Name: "sendMessage", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, Overrides: bounds},
+		{Name: "signUp", Kind: runtime.FixedWindow, Rate: 100, Period: time.Hour, Capacity: 100, Start: runtime.StartOffset(0)},
+		{Name: "search", Kind: runtime.SlidingWindow, Rate: 5, Period: time.Minute, Capacity: 5, Start: runtime.StartOffset(0)},
+		{Name: "smsCode", Kind: runtime.FixedWindow, Rate: 3, Period: 10 * time.Minute, Capacity: 3, Start: runtime.StartFirstUse()},
+		{Name: "llmTokens", Kind: runtime.TokenBucket, Rate: 40_000, Period: time.Minute, Capacity: 40_000, Shards: 4},
+		{Name: "password", Kind: runtime.SlidingWindow, Rate: 3, Period: time.Hour, Capacity: 3, Precise: true},
+		{Name: "digest", Kind: runtime.FixedWindow, Rate: 2, Period: 24 * time.Hour, Capacity: 2,
+			Calendar: runtime.Calendar{Unit: runtime.Day, ZonePerKey: true}},
+		{Name: "paused", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Mode: runtime.ModeOff},
+	}
+	names := runtime.PlanNames{1: "free", 2: "pro", 3: "enterprise"}
+	plans := runtime.PlanPolicies{
+		1: {Name: "apiCalls", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 100, Overrides: bounds},
+		2: {Name: "apiCalls", Kind: runtime.TokenBucket, Rate: 100, Period: time.Minute, Capacity: 200, Overrides: bounds},
+		3: {Name: "apiCalls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: bounds},
+	}.Overridable(names)
+	keys := map[string][]runtime.CatalogKey{
+		"sendMessage": {{Name: "userID", Type: "int64"}},
+		"search":      {{Name: "addr", Type: "netip.Addr/64"}},
+		"smsCode":     {{Name: "number", Type: "hashed string"}, {Name: "resend", Type: "bool"}},
+		"llmTokens":   {{Name: "team", Type: "string"}, {Name: "model", Type: "example.com/ids.Model"}},
+		"password":    {{Name: "user", Type: "string"}},
+		"digest":      {{Name: "user", Type: "uint64"}},
+		"paused":      {{Name: "user", Type: "string"}},
+		"apiCalls":    {{Name: "org", Type: "uint64"}},
+	}
+	c := &runtime.Catalog{Plans: []string{"free", "pro", "enterprise"}}
+	for _, p := range policies {
+		c.Limits = append(c.Limits, runtime.CatalogLimit{Name: p.Name, Key: keys[p.Name], Policies: []*runtime.Policy{p}})
+	}
+	c.Limits = append(c.Limits, runtime.CatalogLimit{Name: "apiCalls", Key: keys["apiCalls"], Policies: []*runtime.Policy{&plans[1], &plans[2], &plans[3]}})
+	for _, l := range c.Limits {
+		for _, p := range l.Policies {
+			require.NoError(t, p.Validate())
+		}
+	}
+	return c
+}
+
+// image is everything that a store holds.
+func image(t *testing.T, c *runtime.Catalog, store *runtime.MemStore) (rows, entries string) {
+	var b strings.Builder
+	for _, l := range c.Limits {
+		page, _, err := store.Rows(context.Background(), runtime.Row{Name: l.Name, Shard: -1}, runtime.RowPage)
+		require.NoError(t, err)
+		fmt.Fprintln(&b, page)
+	}
+	log, err := store.OverridesSince(context.Background(), 1)
+	require.NoError(t, err)
+	return b.String(), fmt.Sprint(log)
+}
+
+// writing are the commands that write.
+var writing = map[string]bool{"grant": true, "take": true, "reset": true, "block": true, "unblock": true, "override": true, "end": true}
+
+// Each line of a transcript that begins with $ is a command, and what follows is its output and exit code. A command that
+// fails must write nothing, and one that writes must leave one entry in the log, with its reason and author.
+func TestTranscripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+			var got strings.Builder
+			for line := range strings.Lines(string(text)) {
+				switch command, isCommand := strings.CutPrefix(line, "$ "); {
+				case isCommand:
+					got.WriteString(line)
+					transcribe(t, c, store, words(command), &got)
+				case strings.HasPrefix(line, "# ") || line == "\n":
+					got.WriteString(line)
+				}
+			}
+			if *update {
+				require.NoError(t, os.WriteFile(path, []byte(got.String()), 0o644))
+			}
+			assert.Equal(t, string(text), got.String(), "after an intended change, run go test ./runtime/operate -update")
+		})
+	}
+}
+
+func transcribe(t *testing.T, c *runtime.Catalog, store *runtime.MemStore, args []string, got *strings.Builder) {
+	rows, log := image(t, c, store)
+	before, _ := store.OverridesSince(context.Background(), 1)
+	var out bytes.Buffer
+	code := operate.Main(context.Background(), c, store, args, &out)
+	for line := range strings.Lines(out.String()) {
+		got.WriteString("| " + strings.TrimRight(line, " \n") + "\n")
+	}
+	if code != operate.OK {
+		fmt.Fprintf(got, "exit %d\n", code)
+	}
+	nowRows, nowLog := image(t, c, store)
+	if code != operate.OK || len(args) == 0 || !writing[args[0]] {
+		assert.Equal(t, rows, nowRows, "%v has changed counts", args)
+		assert.Equal(t, log, nowLog, "%v has written to the log", args)
+		return
+	}
+	after, err := store.OverridesSince(context.Background(), 1)
+	require.NoError(t, err)
+	require.Len(t, after, len(before)+1, "%v must leave one entry", args)
+	last := after[len(after)-1]
+	assert.Contains(t, args, last.Reason)
+	assert.Contains(t, args, last.Author)
+	assert.Equal(t, args[1], last.Limit)
+	assert.Equal(t, start, last.At)
+}
+
+// words splits a line at spaces, and keeps what is in single quotes together. Escapes are those of Go.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(strings.TrimSuffix(line, "\n"), "'") {
+		if i%2 == 1 {
+			all = append(all, strings.NewReplacer(`\e`, "\x1b", `\n`, "\n").Replace(part))
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
+}
+
+// A store without a log or without lists is refused before anything is changed.
+func TestStoreWithoutLog(t *testing.T) {
+	c, mem := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	store := struct{ runtime.Store }{mem}
+	for _, args := range []string{"take sendMessage 1 -n 5 -reason r -author a", "reset sendMessage 1 -reason r -author a",
+		"block sendMessage 1 -for 1h -reason r -author a", "log sendMessage 1", "top"} {
+		var out bytes.Buffer
+		assert.Equal(t, operate.Failed, operate.Main(t.Context(), c, store, strings.Fields(args), &out), args)
+		assert.Contains(t, out.String(), "the store", args)
+	}
+	assert.Zero(t, mem.Len())
+}
+
+// The same on a database: what is written there is read by another store.
+func TestOnSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	run := func(args string) string {
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		defer store.Close()
+		var out bytes.Buffer
+		assert.Equal(t, operate.OK, operate.Main(t.Context(), catalog(t), store, words(args), &out), "%s: %s", args, &out)
+		return out.String()
+	}
+	run("take password eve -n 2 -reason 'too many links' -author alice")
+	run("take llmTokens acme m -n 40000 -reason abuse -author alice")
+	run("block sendMessage 42 -for 1h -reason spam -author bob")
+	assert.Contains(t, run("show password eve"), "1 of 3 left")
+	assert.Contains(t, run("log password eve"), "taken 2  alice  too many links")
+	assert.Contains(t, run("show sendMessage 42"), "in force for this key: block, until ")
+	assert.Regexp(t, `(?s)llmTokens .*password +- +eve +1 +3`, run("top"))
+	run("reset llmTokens acme m -reason 'it was us' -author bob")
+	assert.NotContains(t, run("top"), "llmTokens")
+}
+
+// failing is a store whose log cannot be written.
+type failing struct{ *runtime.MemStore }
+
+func (failing) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+	return runtime.OverrideEntry{}, fmt.Errorf("the disk is full")
+}
+
+func TestNothingChangesWithoutEntry(t *testing.T) {
+	mem := &runtime.MemStore{Clock: func() time.Time { return start }}
+	for _, args := range []string{"take sendMessage 1 -n 5", "grant sendMessage 1 -n 5", "reset sendMessage 1", "block sendMessage 1 -for 1h"} {
+		var out bytes.Buffer
+		code := operate.Main(t.Context(), catalog(t), failing{mem}, append(strings.Fields(args), "-reason", "r", "-author", "a"), &out)
+		assert.Equal(t, operate.Failed, code)
+		assert.Contains(t, out.String(), "the disk is full")
+	}
+	assert.Zero(t, mem.Len())
+}

@@ -1,0 +1,327 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// top prints the keys that have the smallest part of their tokens left, of one limit or of all.
+func (c *call) top() error {
+	limits := c.catalog.Limits
+	if len(c.args) > 0 {
+		l, err := c.limit()
+		if err != nil {
+			return err
+		}
+		if limits = []runtime.CatalogLimit{*l}; len(c.args) > 1 {
+			return usagef("top takes one limit, and no key: use show")
+		}
+	}
+	lister, ok := c.store.(runtime.RowLister)
+	if !ok {
+		return errors.New("the store cannot list its rows")
+	}
+	n := 10
+	if c.flags.n > 0 {
+		n = int(min(c.flags.n, 10_000))
+	}
+	var busiest []BusyKey
+	for i := range limits {
+		// For the error if there is no such plan.
+		if _, err := c.policies(&limits[i]); err != nil {
+			return err
+		}
+		of, _, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.plan, n, 0)
+		if err != nil {
+			return err
+		}
+		for _, b := range of {
+			busiest = insert(busiest, b, n)
+		}
+	}
+	if len(busiest) == 0 {
+		_, err := fmt.Fprintln(c.out, "No key has used any tokens.")
+		return err
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\n")
+	for _, b := range busiest {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), printable(cmp.Or(b.Key, "-")),
+			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision))
+	}
+	return table.Flush()
+}
+
+// fullIn is when a key is full. The table does not have the windows of a key with a calendar of its own.
+func fullIn(p *runtime.Policy, d runtime.Decision) string {
+	if p.Calendar.PerKey() {
+		return "-"
+	}
+	return d.FullAfter.Round(time.Millisecond).String()
+}
+
+// BusyKey is a key that lacks tokens.
+type BusyKey struct {
+	// Policy is that by which it was read, and Plan its plan.
+	Policy *runtime.Policy
+	Plan   string
+	// Key is the key as it is stored.
+	Key string
+	// Decision has the tokens left.
+	Decision runtime.Decision
+}
+
+// used is the part of the capacity that the key lacks; more than 1 in debt.
+func (b *BusyKey) used() float64 {
+	return 1 - b.Decision.Value/float64(max(1, b.Policy.Capacity))
+}
+
+// Busiest returns the n keys of a limit that have used the largest part of its capacity, those that have used most first.
+// It reads all rows of the limit page by page, or at most the given number of pages if that is not 0; more reports whether
+// there are others. A limit that depends on the plan is read by the smallest one that counts, or by the given one, because
+// the table does not have the plan of a key. Limits that count nothing have no busy keys.
+func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (_ []BusyKey, more bool, err error) {
+	s := scan{n: n}
+	for i, p := range l.Policies {
+		of := ""
+		if len(l.Policies) > 1 {
+			of = catalog.Plans[i]
+		}
+		counts := p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
+		if counts && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
+			s.policy, s.plan = p, of
+		}
+	}
+	if s.policy == nil {
+		return nil, false, nil
+	}
+	after := runtime.Row{Name: l.Name, Shard: -1}
+	for page := 0; ; page++ {
+		if pages > 0 && page == pages {
+			err := s.judge()
+			return s.busiest, true, err
+		}
+		rows, now, err := lister.Rows(ctx, after, runtime.RowPage)
+		if err != nil {
+			return nil, false, err
+		}
+		if s.at = now; len(rows) == 0 {
+			err := s.judge()
+			return s.busiest, false, err
+		}
+		for _, row := range rows {
+			if err := s.add(row); err != nil {
+				return nil, false, err
+			}
+		}
+		after = rows[len(rows)-1].Row
+	}
+}
+
+// scan collects the busiest keys of a limit, row by row.
+type scan struct {
+	policy  *runtime.Policy
+	plan    string
+	n       int
+	at      int64
+	ofKey   []runtime.StoredRow
+	busiest []BusyKey
+}
+
+// add adds a row, after judging the key before if it is of another one.
+func (s *scan) add(row runtime.StoredRow) error {
+	if len(s.ofKey) > 0 && s.ofKey[0].Row.Key != row.Row.Key {
+		if err := s.judge(); err != nil {
+			return err
+		}
+	}
+	if row.State.Exists {
+		s.ofKey = append(s.ofKey, row)
+	}
+	return nil
+}
+
+// judge compares the key whose rows were added with the busiest.
+func (s *scan) judge() error {
+	if len(s.ofKey) == 0 {
+		return nil
+	}
+	d, err := s.policy.PeekRows(s.ofKey, s.at)
+	if err != nil {
+		return err
+	}
+	if b := (BusyKey{s.policy, s.plan, s.ofKey[0].Row.Key, d}); d.Value < float64(s.policy.Capacity) {
+		s.busiest = insert(s.busiest, b, s.n)
+	}
+	s.ofKey = s.ofKey[:0]
+	return nil
+}
+
+// insert inserts a key in the order of what was used, and keeps the first n.
+func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
+	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.used(), o.used()) })
+	busiest = slices.Insert(busiest, i, b)
+	return busiest[:min(n, len(busiest))]
+}
+
+// show prints the tokens of a key by each plan, what is in force for it, and its log.
+func (c *call) show() error {
+	l, err := c.limit()
+	if err != nil {
+		return err
+	}
+	key, err := c.key(l)
+	if err != nil {
+		return err
+	}
+	all, err := c.policies(l)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%s, key %s\n", l.Name, printable(cmp.Or(key.String(), "(shared)")))
+	for _, of := range all {
+		b, err := c.limits.Limit(of.policy, key).Peek(c.ctx)
+		if err != nil {
+			return err
+		}
+		line := b.String()
+		if b.Value < 0 {
+			line += fmt.Sprintf(", %s in debt", tokens(-b.Value))
+		}
+		if b.ResetAfter > 0 {
+			line += fmt.Sprintf(", window ends in %v", b.ResetAfter.Round(time.Millisecond))
+		}
+		if of.policy.Mode != runtime.ModeEnforce && of.policy.Mode != runtime.ModeUnlimited {
+			line += fmt.Sprintf(", mode %v", of.policy.Mode)
+		}
+		if of.plan != "" {
+			line = of.plan + ": " + line
+		}
+		fmt.Fprintf(c.out, "  %s\n", line)
+	}
+	return c.printLog(l, key.String())
+}
+
+// log prints the log of a key, or of the whole limit.
+func (c *call) log() error {
+	l, err := c.limit()
+	if err != nil {
+		return err
+	}
+	// The log of the whole limit has an empty key.
+	key := runtime.Key{}
+	if whole := c.flags.whole || len(c.args) == 1 && !c.flags.given["stored"]; !whole {
+		if key, err = c.key(l); err != nil {
+			return err
+		}
+	} else if len(c.args) > 1 || c.flags.given["stored"] {
+		return usagef("give a key or -whole, not both")
+	}
+	log, ok := c.store.(runtime.OverrideStore)
+	if !ok {
+		return runtime.ErrNoOverrides
+	}
+	entries, err := log.OverrideHistory(c.ctx, l.Name, key.String())
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		fmt.Fprintln(c.out, "The log has no entries.")
+	}
+	return c.printEntries(entries)
+}
+
+// printLog prints what is in force for a key, and the log of the key and of the whole limit, as far as the store has them.
+func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
+	log, ok := c.store.(runtime.OverrideStore)
+	if !ok {
+		return nil
+	}
+	for i, of := range []string{key, ""} {
+		entries, err := log.OverrideHistory(c.ctx, l.Name, of)
+		if err != nil {
+			// Without the table nothing was ever logged, and the tokens above are right.
+			_, err = fmt.Fprintf(c.out, "log: %s\n", printable(err.Error()))
+			return err
+		}
+		if i == 1 && key == "" || len(entries) == 0 {
+			continue
+		}
+		fmt.Fprintln(c.out, []string{"log:", "log of the whole limit:"}[i])
+		if err := c.printEntries(entries); err != nil {
+			return err
+		}
+	}
+	return c.printInForce(log, l, key)
+}
+
+// printInForce prints the blocks and overrides that apply to a key.
+func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, key string) error {
+	if !l.Policies[0].Overridable() {
+		return nil
+	}
+	view := log.OverrideView()
+	if err := view.Refresh(c.ctx); err != nil {
+		return err
+	}
+	for _, e := range view.InForce() {
+		if e.Limit == l.Name && (e.Key == key || e.Key == "") {
+			whom := "this key"
+			if e.Key == "" {
+				whom = "the whole limit"
+			}
+			fmt.Fprintf(c.out, "in force for %s: %s\n", whom, printable(Describe(e)))
+		}
+	}
+	return nil
+}
+
+// printEntries prints entries of the log, the oldest first.
+func (c *call) printEntries(entries []runtime.OverrideEntry) error {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, e := range entries {
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable(Describe(e)), printable(e.Author), printable(e.Reason))
+	}
+	return table.Flush()
+}
+
+// Describe returns what an entry of the log does, in words.
+func Describe(e runtime.OverrideEntry) string {
+	var words []string
+	switch e.What {
+	case runtime.OverrideGranted, runtime.OverrideTaken:
+		return fmt.Sprintf("%s %d", e.What, e.Rate)
+	case runtime.OverrideNone:
+		return "ended"
+	case runtime.OverrideUnblock:
+		return "unblocked"
+	case runtime.OverrideReset:
+		return e.What
+	case runtime.OverridePlan:
+		words = append(words, "plan "+e.Plan)
+	case runtime.OverrideNumbers:
+	default:
+		words = append(words, e.What)
+	}
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"rate", e.Rate}, {"capacity", e.Capacity}, {"maxReserved", e.MaxReserved}} {
+		if n.n != 0 {
+			words = append(words, fmt.Sprintf("%s %d", n.name, n.n))
+		}
+	}
+	until := "for good"
+	if !e.Until.Equal(runtime.ForGood) {
+		until = "until " + moment(e.Until)
+	}
+	return strings.Join(append(words, until), ", ")
+}

@@ -1,0 +1,65 @@
+package operate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// printable returns a text of others, such as a key or a reason, without characters that control a terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// suggestion returns the word nearest to one that is misspelled, as ` (did you mean "word"?)`, or "".
+func suggestion(written string, words []string) string {
+	best, least := "", 3
+	for _, word := range words {
+		if d := distance(strings.ToLower(written), strings.ToLower(word)); d < least && d < len(word) {
+			best, least = word, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// distance is the number of letters to insert, delete or replace to turn one text into another.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// moment returns an instant as it is printed: in UTC, to the second.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// tokens returns a number of tokens with at most two digits after the point.
+func tokens(n float64) string {
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(n, 'f', 2, 64), "0"), ".")
+}

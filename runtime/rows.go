@@ -1,0 +1,80 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// StoredRow is a row of a store.
+type StoredRow struct {
+	Row   Row
+	State State
+}
+
+// RowLister is a [Store] that can list its rows, for operators.
+type RowLister interface {
+	Store
+	// Rows returns the rows of a limit after a row, in the order of [Row.Compare]: at most limit of them, and at most
+	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The first
+	// page is that after the row with the name of the limit and Shard -1. The instant is that of the store's clock, in
+	// nanoseconds since 1970 UTC.
+	Rows(ctx context.Context, after Row, limit int) (rows []StoredRow, at int64, err error)
+}
+
+// RowPage is the most rows that [RowLister.Rows] returns at once.
+const RowPage = 500
+
+// Rows implements [RowLister]. It sorts all rows of the limit.
+func (m *MemStore) Rows(ctx context.Context, after Row, limit int) ([]StoredRow, int64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := slices.SortedFunc(maps.Keys(m.rows), Row.Compare)
+	var rows []StoredRow
+	for _, row := range names {
+		if len(rows) < min(limit, RowPage) && row.Name == after.Name && row.Compare(after) > 0 {
+			rows = append(rows, StoredRow{row, m.rows[row]})
+		}
+	}
+	return rows, m.now(), nil
+}
+
+// PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
+// in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of the
+// last write, without what has accrued since. The error is [ErrInvalidPolicy].
+func (p *Policy) PeekRows(rows []StoredRow, at int64) (Decision, error) {
+	if err := p.Validate(); err != nil {
+		return Decision{}, err
+	}
+	if len(rows) == 0 {
+		return Decision{}, fmt.Errorf("%w: no rows", ErrInvalidCall)
+	}
+	key, peek := rows[0].Row.Key, Request{Op: Peek}
+	last := slices.MaxFunc(rows, func(a, b StoredRow) int { return cmp.Compare(a.Row.Shard, b.Row.Shard) }).Row.Shard
+	states := make([]State, max(last+1, p.Shards, 1))
+	for _, r := range rows {
+		if r.Row.Shard >= 0 {
+			states[r.Row.Shard] = r.State
+		}
+	}
+	if p.Calendar.PerKey() {
+		for _, s := range states {
+			at = min(at, s.TS)
+		}
+	}
+	switch rule := p.Rule(key); {
+	case p.Precise:
+		_, d, err := rule.StepLog(states, at, peek)
+		return d, err
+	case p.Shards > 1:
+		return p.StepShards(states[:p.Shards], key, at, peek, 0)
+	default:
+		_, d, err := rule.Step(states[0], at, peek)
+		return d, err
+	}
+}
