@@ -93,6 +93,10 @@ func TestRoutes(t *testing.T) {
 	assert.Contains(t, metrics, `ratelimitgen_requests_total{limit="sendMessage",outcome="denied"} 1`)
 	assert.NotContains(t, metrics, "bob")
 
+	page := do("GET", "/debug/limits/").Body.String()
+	assert.Contains(t, page, "sendMessage")
+	assert.NotContains(t, page, "bob")
+
 	require.NoError(t, store.Close())
 	w = do("GET", "/orgs/1/report")
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a store that fails never allows")

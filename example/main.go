@@ -21,6 +21,7 @@ import (
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/console"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
@@ -100,7 +101,7 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	return <-finished // Serve returns before the last request has been answered
 }
 
-// handler returns the server's handler, with what operators need: metrics, and a log of denials.
+// handler returns the server's handler, with what operators need: metrics, a log of denials, and a page.
 func handler(db *sql.DB, store runtime.Store) http.Handler {
 	counters := observe.NewCounters(observe.Options{Policies: limits.Policies()})
 	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(observe.NewLog(slog.Default(), observe.LogOptions{})))
@@ -113,5 +114,16 @@ func handler(db *sql.DB, store runtime.Store) http.Handler {
 	}
 	mux := s.routes()
 	mux.Handle("GET /metrics", counters)
+	mux.Handle("/debug/limits/", http.StripPrefix("/debug/limits", console.New(console.Options{
+		Catalog:      limits.Catalog(),
+		Store:        store,
+		AllowChanges: operator,
+	})))
 	return mux
+}
+
+// operator returns who may change counts by the console: in place of a login, whoever is at this machine.
+func operator(r *http.Request) (author string, ok bool) {
+	addr, err := limithttp.ClientIP{Direct: true}.Of(r)
+	return "operator", err == nil && addr.IsLoopback()
 }

@@ -22,6 +22,8 @@ func usage(url string) string {
   curl -i '%[1]s/orgs/1/report'
   curl -i -X POST '%[1]s/completions?team=blue&model=large&prompt=hello'
   curl '%[1]s/metrics'
+
+and open %[1]s/debug/limits/ in a browser
 `, url)
 }
 
