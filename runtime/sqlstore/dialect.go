@@ -39,8 +39,8 @@ type Dialect struct {
 	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
 	// the database's default.
 	Isolation sql.IsolationLevel
-	// Lanes is how many transactions of one process are useful at once: 1, or 0, for a database that has one writer
-	// at a time.
+	// Lanes is how many transactions of one process are useful at once, if enough calls wait: 1, or 0, for a database that
+	// has one writer at a time.
 	Lanes int
 
 	// Create creates the table if it does not exist. Required.

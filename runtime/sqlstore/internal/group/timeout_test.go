@@ -75,7 +75,7 @@ func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
 	}
 }
 
-func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
+func TestQueueGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -83,7 +83,6 @@ func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 			_, err := s.Do(ctx, take("silent", 1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}))
-		// 20 keys use both lanes, and with them the lane of the silent key.
 		require.Less(t, took(func() {
 			for i := range 20 {
 				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))
@@ -91,6 +90,19 @@ func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 				require.True(t, answers[0].Allowed())
 			}
 		}), time.Second)
+	})
+}
+
+func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		go s.Do(context.Background(), take("silent", 1))
+		synctest.Wait()
+		require.LessOrEqual(t, took(func() {
+			answers, err := s.Do(context.Background(), take("other", 1))
+			require.NoError(t, err)
+			require.True(t, answers[0].Allowed())
+		}), 25*time.Millisecond)
+		time.Sleep(group.Timeout)
 	})
 }
 
