@@ -94,7 +94,8 @@ type Dialect struct {
 	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
 	// takes by TakeInsertID or by other statements.
 	Take string
-	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts and 1 if it has written the row. If
+	// it is empty, Take is used for one row too.
 	TakeOne string
 	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
 	// number of affected rows and the id of the last insert:

@@ -55,6 +55,23 @@ func upsertReturning(ctx context.Context, in session, t part) error {
 	return rows.Err()
 }
 
+// upsertOneReturning runs the dialect's TakeOne.
+func upsertOneReturning(ctx context.Context, in session, t part) error {
+	arity, v := t.bind()
+	rows, err := in.query(ctx, takeOne, arity, v)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	after := &t.rows[0].After
+	if rows.Next() {
+		if err := rows.Scan(&after.Value, &after.TS, &after.Exists); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // find returns the index of a row.
 func (t part) find(row runtime.Row, expected int) (int, bool) {
 	// Databases mostly return rows in the order in which they got them.
@@ -94,7 +111,7 @@ func (t part) bind() (arity, *values) {
 	u := t.rows[0].Upsert
 	v[paramCapacity], v[paramTwice], v[paramRate], v[paramPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
 	v[paramDebt], v[paramLowest], v[paramAllowance] = u.Debt, u.Lowest, u.Allowance
-	v[paramName], v[paramDurability] = t.rows[0].Row.Name, int(t.policy.Durability)
+	v[paramDurability] = int(t.policy.Durability)
 	return arity, v
 }
 
