@@ -36,6 +36,14 @@ FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE P
 ` + mariadbTake + `
 RETURNING {key}, value, ts, @ratelimitgen_taken
 `
+	// Each column of a JSON_TABLE costs a tenth of the statement.
+	d.TakeKeys = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT :name, k, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0
+FROM JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
+` + mariadbTake + `
+RETURNING {key}, value, ts, @ratelimitgen_taken
+`
 	d.TakeOne = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)

@@ -26,6 +26,7 @@ const (
 	deleteRows
 	deleteUnchanged
 	takeRows
+	takeKeys
 	takeOne
 	takeInsertID
 	swapRow
@@ -56,6 +57,7 @@ func newQueries(d Dialect, table string) (all queries, err error) {
 		deleteRows:      {d.Delete, d.Delete},
 		deleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
 		takeRows:        {d.Take, d.Take},
+		takeKeys:        {manyRows: d.TakeKeys},
 		takeOne:         {oneRow: d.TakeOne},
 		takeInsertID:    {oneRow: d.TakeInsertID},
 		swapRow:         {oneRow: d.CompareAndSwap},
@@ -381,6 +383,9 @@ func appendTake(b []byte, r *stored) []byte {
 	b = strconv.AppendInt(b, r.state.TS, 10)
 	return append(b, ']')
 }
+
+// appendKey appends the key of a row.
+func appendKey(b []byte, r *stored) []byte { return appendString(b, r.row.Key) }
 
 // appendID appends the columns name, key and shard of a row as a JSON list.
 func appendID(b []byte, r *stored) []byte {

@@ -98,6 +98,8 @@ func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStr
 		return nil
 	case single != nil && s.dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !s.takeDurably):
 		return upsertOneReturning
+	case s.dialect.TakeKeys != "":
+		return upsertKeysReturning
 	case s.dialect.Take != "":
 		return upsertReturning
 	case single != nil && s.dialect.TakeInsertID != "":

@@ -33,8 +33,31 @@ func (s *Store) upsertByDriver(ctx context.Context, _ session, t part) error {
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func upsertReturning(ctx context.Context, in session, t part) error {
+	return t.takeReturning(ctx, in, takeRows)
+}
+
+// upsertKeysReturning runs the dialect's TakeKeys.
+func upsertKeysReturning(ctx context.Context, in session, t part) error {
+	if len(t.rows) == 1 || !t.uniform() {
+		return upsertReturning(ctx, in, t)
+	}
+	return t.takeReturning(ctx, in, takeKeys)
+}
+
+// uniform reports whether the upserts of all rows are the same.
+func (t part) uniform() bool {
+	for i := range t.rows {
+		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
+			return false
+		}
+	}
+	return true
+}
+
+// takeReturning runs a statement that selects the rows that it has written.
+func (t part) takeReturning(ctx context.Context, in session, by statement) error {
 	arity, v := t.bind()
-	rows, err := in.query(ctx, takeRows, arity, v)
+	rows, err := in.query(ctx, by, arity, v)
 	if err != nil {
 		return err
 	}
