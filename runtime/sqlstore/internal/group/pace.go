@@ -38,6 +38,12 @@ func (p *pace) enough(inFlight int) int {
 	if shortest == 0 || p.current > 0 && p.current < shortest {
 		shortest = p.current
 	}
+	return Enough(shortest, inFlight)
+}
+
+// Enough returns how many calls that wait are worth another flight, if flights take this long or longer and this number
+// of them are under way.
+func Enough(shortest time.Duration, inFlight int) int {
 	if shortest <= cheap {
 		return most
 	}
