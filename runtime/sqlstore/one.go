@@ -17,8 +17,7 @@ func (b backend) inline(ctx context.Context, calls []runtime.Call) (answers []ru
 		return nil, false, nil
 	}
 	defer s.open.Done()
-	answers = make([]runtime.Answer, 1)
-	ok, err = s.decideInline(ctx, x, calls, answers)
+	answers, ok, err = s.decideInline(ctx, x, calls)
 	if err == nil || ctx.Err() == nil && (retryable(err) || outdated(err) || volumeFull(err)) {
 		// After these errors, which mean that nothing was done, the call is decided again.
 		return answers, ok && err == nil, nil
@@ -26,18 +25,19 @@ func (b backend) inline(ctx context.Context, calls []runtime.Call) (answers []ru
 	return answers, true, s.explain(ctx, err)
 }
 
-func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) (ok bool, err error) {
+func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	now, err := s.now(ctx, s.db)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if t := newOneTake(calls, now()); t != nil {
-		ok, err = s.takeOne(ctx, x, t, answers)
+		if ok, err = s.takeOne(ctx, x, t); ok || err != nil {
+			return t.answers[:], ok, err
+		}
 	}
-	if ok || err != nil {
-		return ok, err
-	}
-	return s.compareAndSwap(ctx, x, calls, answers)
+	answers = make([]runtime.Answer, 1)
+	ok, err = s.compareAndSwap(ctx, x, calls, answers)
+	return answers, ok, err
 }
 
 // honorsContext reports whether a driver's statements return soon after their context has ended. COMMIT need not: see
@@ -55,6 +55,7 @@ type oneTake struct {
 	all      [1]request
 	rows     [1]RowUpsert
 	decision [1]runtime.Decision
+	answers  [1]runtime.Answer
 }
 
 // newOneTake returns nil if calls are not a single take that an upsert can decide.
@@ -74,7 +75,7 @@ func newOneTake(calls []runtime.Call, now int64) *oneTake {
 }
 
 // takeOne runs a take, and returns false if it has taken nothing, or probably would not.
-func (s *Store) takeOne(ctx context.Context, x *executor, t *oneTake, answers []runtime.Answer) (taken bool, err error) {
+func (s *Store) takeOne(ctx context.Context, x *executor, t *oneTake) (taken bool, err error) {
 	row := &t.rows[0]
 	upsert := s.upsertStrategy(t.of.policy, &row.Row)
 	if upsert == nil {
@@ -88,6 +89,6 @@ func (s *Store) takeOne(ctx context.Context, x *executor, t *oneTake, answers []
 		s.hints.allowed(row.Row)
 	}
 	t.decision[0] = t.of.taken(row.After, t.now, t.all[0])
-	answers[0] = runtime.Answer{Decisions: t.decision[:], At: t.now}
+	t.answers[0] = runtime.Answer{Decisions: t.decision[:], At: t.now}
 	return true, nil
 }

@@ -92,7 +92,7 @@ func (s *Store) upsertStrategyOf(p *plan) upsertStrategy {
 func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStrategy {
 	switch {
 	case s.upserter != nil:
-		return s.upsertByDriver
+		return s.byDriver
 	case single != nil && s.hints.expect(*single):
 		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
 		return nil

@@ -171,6 +171,8 @@ type Store struct {
 	queries  queries
 	clock    func() time.Time
 	upserter Upserter
+	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
+	byDriver upsertStrategy
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 
@@ -223,6 +225,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
 	}
+	s.byDriver = s.upsertByDriver
 	s.takeDurably = slices.Contains(queries[takeRows][manyRows].params, paramDurability)
 	// Last, because the stages call back into the store.
 	s.connect(o)

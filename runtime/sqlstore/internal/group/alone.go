@@ -49,7 +49,8 @@ func (q *queue) runAlone(f *flight, calls []runtime.Call) (answers []runtime.Ans
 	answers, ok, err = q.inline(loneContext{f.ctx, ctx}, calls)
 	if err != nil && f.ctx.Err() != nil {
 		if ctx.Err() != nil {
-			return answers, ok, fmt.Errorf("%s: %w: %w", phaseInFlight, ctx.Err(), err)
+			// The caller's context has not been canceled just because the statement was.
+			return answers, ok, fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
 		}
 		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
 	}
