@@ -24,12 +24,12 @@ func (q *queue) enterAlone(ctx context.Context, calls []runtime.Call, key uint64
 	}
 	f := q.lone
 	if f == nil || f.ctx.Err() != nil {
-		f = &flight{}
+		f = &flight{keys: new(keySet)}
 		f.ctx, f.cancel = context.WithCancel(context.Background())
 		q.lone = f
 	}
-	f.lone, f.late = ctx, false
-	f.keys = keySet{}
+	f.lone, f.late, f.lost = ctx, false, false
+	*f.keys = keySet{}
 	f.keys.add(key)
 	now := time.Now()
 	f.began, f.deadline = now, now.Add(Timeout/2)

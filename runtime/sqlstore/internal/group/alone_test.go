@@ -159,7 +159,7 @@ func TestCallsGoAroundALoneCallThatDoesNotReturn(t *testing.T) {
 				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))
 				require.NoError(t, err)
 				require.True(t, answers[0].Allowed())
-			}), soon)
+			}), aMoment)
 			time.Sleep(100 * time.Millisecond)
 		}
 		close(backend.release)

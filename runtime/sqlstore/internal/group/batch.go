@@ -14,7 +14,8 @@ import (
 type batch struct {
 	calls   []runtime.Call
 	callers []caller
-	keys    keySet
+	// keys are those of the calls, or nil if there is one lane.
+	keys *keySet
 	// remaining is how many callers have not left.
 	remaining int
 	// created is when the first caller joined.
@@ -53,7 +54,9 @@ func (b *batch) joinLocked(ctx context.Context, calls []runtime.Call, key uint64
 	from := len(b.calls)
 	b.calls = append(b.calls, calls...)
 	b.callers = append(b.callers, caller{ctx: ctx, from: from, to: len(b.calls)})
-	b.keys.add(key)
+	if b.keys != nil {
+		b.keys.add(key)
+	}
 	b.remaining++
 	return len(b.callers) - 1
 }

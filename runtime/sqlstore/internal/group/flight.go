@@ -15,9 +15,11 @@ type flight struct {
 	first [1]*batch
 	// calls are those of the batches, one batch after the other.
 	calls []runtime.Call
-	// keys are those of calls, and after are the batches that wait because they have one of these keys.
-	keys  keySet
+	// keys are those of calls, or nil, and after are the batches that wait because they have one of these keys.
+	keys  *keySet
 	after []*batch
+	// lost: the flight has taken so long that no call waits for its keys any more.
+	lost bool
 
 	began  time.Time
 	ctx    context.Context
@@ -54,7 +56,9 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 	f.calls, f.keys = f.batches[0].calls, f.batches[0].keys
 	for _, b := range f.batches[1:] {
 		f.calls = append(f.calls, b.calls...)
-		f.keys.addAll(&b.keys)
+		if f.keys != nil {
+			f.keys.addAll(b.keys)
+		}
 	}
 	return f
 }

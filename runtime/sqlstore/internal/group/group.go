@@ -26,7 +26,9 @@
 //
 // The context of a batch ends after half of [Timeout], or shortly after its last caller has left. If the backend does
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
-// the abandoned batch: its callers have got an error, and their tokens may be taken.
+// the abandoned batch: its callers have got an error, and their tokens may be taken. Calls wait for a batch for a moment
+// only: after 25 ms calls for other keys go around it, and after a quarter of a second, or four times of what batches
+// take, those for its keys.
 //
 // With a single lane the next batch waits until the backend has returned, so batches are never reordered; only their
 // callers stop waiting. A single lane is for a database with one writer, in the same process.

@@ -220,6 +220,10 @@ func TestCallsForAKeyInFlightShareTheNextBatch(t *testing.T) {
 func TestBatchesThatDoNotFitWaitForTheirKeys(t *testing.T) {
 	bubble(t, group.Options{Lanes: 4, Batch: 40}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
+		_, err := s.Do(t.Context(), take("measures the pace", 1))
+		require.NoError(t, err)
+		synctest.Wait()
+		backend.batches = nil
 		begin := time.Now()
 		for range 1 + 4*40 {
 			start(&all, func() {

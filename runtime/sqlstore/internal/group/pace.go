@@ -20,6 +20,8 @@ const (
 	cheap = 200 * time.Microsecond
 	// window is how many flights a window has.
 	window = 256
+	// maxPatience leaves a call most of [Timeout] for another connection.
+	maxPatience = Timeout / 5
 )
 
 // add adds the time of a flight.
@@ -32,14 +34,19 @@ func (p *pace) add(took time.Duration) {
 	}
 }
 
-// enough returns how many calls that wait are worth another flight.
-func (p *pace) enough(inFlight int) int {
-	shortest := p.last
-	if shortest == 0 || p.current > 0 && p.current < shortest {
-		shortest = p.current
+// shortest returns the shortest time of a flight lately, or 0 if there was none.
+func (p *pace) shortest() time.Duration {
+	if p.last == 0 || p.current > 0 && p.current < p.last {
+		return p.current
 	}
-	return Enough(shortest, inFlight)
+	return p.last
 }
+
+// enough returns how many calls that wait are worth another flight.
+func (p *pace) enough(inFlight int) int { return Enough(p.shortest(), inFlight) }
+
+// patience is how long calls wait for a flight that has one of their keys.
+func (p *pace) patience() time.Duration { return min(max(linger, 4*p.shortest()), maxPatience) }
 
 // Enough returns how many calls that wait are worth another flight, if flights take this long or longer and this number
 // of them are under way.

@@ -105,6 +105,9 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64) (b 
 		b = (*list)[n-1]
 	} else {
 		b = newBatch(q.lastSize)
+		if q.lanes > 1 {
+			b.keys = new(keySet)
+		}
 		*list = append(*list, b)
 	}
 	i = b.joinLocked(ctx, calls, key)
@@ -115,7 +118,8 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64) (b 
 func (q *queue) listLocked(key uint64) *[]*batch {
 	if q.lanes > 1 {
 		for _, f := range q.flights {
-			if f.keys.has(key) {
+			if !f.lost && f.keys.has(key) {
+				q.watchLocked(f.began.Add(q.pace.patience()))
 				return &f.after
 			}
 		}
@@ -141,7 +145,7 @@ func (q *queue) nextLocked() *flight {
 		}
 		q.flights = append(q.flights, f)
 		for _, b := range rest {
-			if q.lanes > 1 && b.keys.meets(&f.keys) {
+			if q.lanes > 1 && b.keys.meets(f.keys) {
 				f.after = append(f.after, b)
 			} else {
 				q.waiting = append(q.waiting, b)
@@ -198,7 +202,9 @@ func (q *queue) finish(f *flight) (next *flight) {
 	if !q.endLocked(f) {
 		return nil
 	}
-	q.pace.add(time.Since(f.began))
+	if q.lanes > 1 {
+		q.pace.add(time.Since(f.began))
+	}
 	next = q.nextLocked()
 	q.goOnLocked()
 	return next

@@ -93,6 +93,31 @@ func TestQueueGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// aMoment is how long a call waits for a silent connection if its key has the hash of one in flight. All others wait for a
+// tenth of that.
+const aMoment = 250 * time.Millisecond
+
+// The second call is for the same key, so that it waits, but only for a moment.
+func TestCallForAKeyOnASilentConnectionWaitsForAMoment(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		go s.Do(context.Background(), take("silent", 1))
+		synctest.Wait()
+		begin := time.Now()
+		go s.Do(context.Background(), take("silent", 1))
+		time.Sleep(aMoment - time.Millisecond)
+		backend.mu.Lock()
+		require.Len(t, backend.begun, 1)
+		backend.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		backend.mu.Lock()
+		require.Len(t, backend.begun, 2)
+		backend.mu.Unlock()
+		require.Equal(t, aMoment, time.Since(begin))
+		time.Sleep(2 * group.Timeout)
+	})
+}
+
 func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
 		go s.Do(context.Background(), take("silent", 1))
@@ -101,7 +126,7 @@ func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 			answers, err := s.Do(context.Background(), take("other", 1))
 			require.NoError(t, err)
 			require.True(t, answers[0].Allowed())
-		}), 25*time.Millisecond)
+		}), aMoment)
 		time.Sleep(group.Timeout)
 	})
 }
@@ -120,7 +145,7 @@ func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
 		all.Wait()
 		backend.mu.Lock()
 		defer backend.mu.Unlock()
-		require.Len(t, backend.begun, 2, "one after the other, each for half of the timeout")
+		require.Len(t, backend.begun, 4, "each after a moment, as soon as a lane is free")
 	})
 }
 

@@ -56,6 +56,12 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		f.late = true
 		f.deadline = earlier(f.deadline, now.Add(glance))
 	}
+	if q.lanes > 1 && !f.lost && !now.Before(f.began.Add(q.pace.patience())) {
+		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
+		f.lost = true
+		q.waiting = append(q.waiting, f.after...)
+		f.after = nil
+	}
 	switch {
 	case now.Before(f.deadline):
 	case f.ctx.Err() == nil:
@@ -72,6 +78,9 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	next := f.deadline
 	if f.lone != nil && !f.late && f.lone.Done() != nil {
 		next = earlier(next, now.Add(glance))
+	}
+	if len(f.after) > 0 {
+		next = earlier(next, f.began.Add(q.pace.patience()))
 	}
 	q.watchLocked(next)
 }
