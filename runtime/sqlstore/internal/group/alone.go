@@ -12,16 +12,8 @@ import (
 // go to the backend. It must return soon after ctx has ended.
 type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
 
-// enterAlone returns the flight of a lone caller, or nil if others wait or are in flight.
-func (q *queue) enterAlone(ctx context.Context, calls []runtime.Call, key uint64) *flight {
-	if q.inline == nil || len(calls) != 1 {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.flights) > 0 || q.idle != nil {
-		return nil
-	}
+// beginAloneLocked begins the flight of a lone caller.
+func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
 	f := q.lone
 	if f == nil || f.ctx.Err() != nil {
 		f = &flight{keys: new(keySet)}

@@ -52,12 +52,13 @@ func newQueue(backend runtime.Store, o Options) *queue {
 // call of its own.
 func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	key := q.keyOf(calls)
-	if f := q.enterAlone(ctx, calls, key); f != nil {
+	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1)
+	if b == nil && f != nil {
 		if answers, ok, err := q.runAlone(f, calls); ok {
 			return answers, err
 		}
+		b, i, f = q.enter(ctx, calls, key, false)
 	}
-	b, i, f := q.enter(ctx, calls, key)
 	if b == nil {
 		return doSingle(ctx, q.backend, calls)
 	}
@@ -92,12 +93,15 @@ func (q *queue) close() (idle <-chan struct{}) {
 }
 
 // enter adds calls to a batch, of which they are the ith caller, and returns the flight that the caller must run, or nil.
-// If the queue takes no calls, b is nil.
-func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64) (b *batch, i int, f *flight) {
+// If b is nil, the caller is alone and runs the flight itself, or the queue takes no calls.
+func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inline bool) (b *batch, i int, f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.idle != nil {
+	switch {
+	case q.idle != nil:
 		return nil, 0, nil
+	case inline && len(q.flights) == 0:
+		return nil, 0, q.beginAloneLocked(ctx, key)
 	}
 	list := q.listLocked(key)
 	// The calls of one caller stay in one batch, even if they are more than maxCalls.
