@@ -25,6 +25,7 @@ func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
 	f.keys.add(key)
 	now := time.Now()
 	f.began, f.deadline = now, now.Add(Timeout/2)
+	f.patience = now.Add(q.pace.patience())
 	q.flights = append(q.flights, f)
 	if ctx.Done() == nil {
 		q.watchLocked(f.deadline)

@@ -18,8 +18,9 @@ type flight struct {
 	// keys are those of calls, or nil, and after are the batches that wait because they have one of these keys.
 	keys  *keySet
 	after []*batch
-	// lost: the flight has taken so long that no call waits for its keys any more.
-	lost bool
+	// patience is until when calls wait for the keys. lost: they wait no longer.
+	patience time.Time
+	lost     bool
 
 	began  time.Time
 	ctx    context.Context

@@ -123,7 +123,7 @@ func (q *queue) listLocked(key uint64) *[]*batch {
 	if q.lanes > 1 {
 		for _, f := range q.flights {
 			if !f.lost && f.keys.has(key) {
-				q.watchLocked(f.began.Add(q.pace.patience()))
+				q.watchLocked(f.patience)
 				return &f.after
 			}
 		}
@@ -147,6 +147,7 @@ func (q *queue) nextLocked() *flight {
 			q.waiting = rest
 			continue
 		}
+		f.patience = f.began.Add(q.pace.patience())
 		q.flights = append(q.flights, f)
 		for _, b := range rest {
 			if q.lanes > 1 && b.keys.meets(f.keys) {

@@ -56,7 +56,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		f.late = true
 		f.deadline = earlier(f.deadline, now.Add(glance))
 	}
-	if q.lanes > 1 && !f.lost && !now.Before(f.began.Add(q.pace.patience())) {
+	if q.lanes > 1 && !f.lost && !now.Before(f.patience) {
 		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
 		f.lost = true
 		q.waiting = append(q.waiting, f.after...)
@@ -80,7 +80,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		next = earlier(next, now.Add(glance))
 	}
 	if len(f.after) > 0 {
-		next = earlier(next, f.began.Add(q.pace.patience()))
+		next = earlier(next, f.patience)
 	}
 	q.watchLocked(next)
 }
