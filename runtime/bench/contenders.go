@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +62,41 @@ const (
 	xTimeRate     = "x/time/rate"
 )
 
+// roundTrip is that of a network in one data centre, which a proxy adds for contenders whose names have the suffix.
+const (
+	roundTrip = 500 * time.Microsecond
+	farAway   = ", 0.5 ms away"
+)
+
+// far opens a contender behind a proxy that adds a round trip.
+func far(of server, open opener) opener {
+	return func(ctx context.Context, s *site, l limit) (*instance, error) {
+		address, err := s.servers.address(of)
+		if err != nil {
+			return nil, err
+		}
+		p, err := newProxy(address)
+		if err != nil {
+			return nil, err
+		}
+		p.delay = roundTrip / 2
+		moved := *s
+		if moved.servers, err = s.servers.through(of, p.address()); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		o, err := open(ctx, &moved, l)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		closed := o.close
+		o.close = func() {
+			closed()
+			closeAndLog(p)
+		}
+		return o, nil
+	}
+}
+
 // largeBlocks makes the calls to the database as rare as with 100 tokens for a limit of some thousand per second. The
 // contenders decide much faster than that.
 var largeBlocks = runtime.Lease{Tokens: 1_000_000, For: time.Minute}
@@ -76,16 +113,22 @@ var contenders = []contender{
 	{"Postgres, deny cache", postgres, ours, oursOn(postgres, variant{denyCache: time.Second})},
 	{oursLeased, postgres, mostlyMemory, oursOn(postgres, variant{lease: largeBlocks})},
 	{floorPostgres, postgres, floor, bareUpsert(postgres)},
+	{oursPostgres + farAway, postgres, ours, far(postgres, oursOn(postgres, variant{}))},
+	{floorPostgres + farAway, postgres, floor, far(postgres, bareUpsert(postgres))},
 	{naivePostgres, postgres, naive, selectForUpdate(postgres)},
 
 	{oursMariaDB, mariadb, ours, oursOn(mariadb, variant{})},
 	{"MariaDB, no group commit", mariadb, ours, oursOn(mariadb, variant{batch: 1})},
 	{floorMariaDB, mariadb, floor, bareUpsert(mariadb)},
+	{oursMariaDB + farAway, mariadb, ours, far(mariadb, oursOn(mariadb, variant{}))},
+	{floorMariaDB + farAway, mariadb, floor, far(mariadb, bareUpsert(mariadb))},
 	{"MariaDB: SELECT FOR UPDATE", mariadb, naive, selectForUpdate(mariadb)},
 
 	{oursMySQL, mysqlDB, ours, oursOn(mysqlDB, variant{})},
 	{"MySQL, no group commit", mysqlDB, ours, oursOn(mysqlDB, variant{batch: 1})},
 	{floorMySQL, mysqlDB, floor, bareUpsert(mysqlDB)},
+	{oursMySQL + farAway, mysqlDB, ours, far(mysqlDB, oursOn(mysqlDB, variant{}))},
+	{floorMySQL + farAway, mysqlDB, floor, far(mysqlDB, bareUpsert(mysqlDB))},
 
 	{redisRate, redisDB, peer, openRedisRate},
 	{"throttled", redisDB, peer, openThrottled},
@@ -146,6 +189,8 @@ type instance struct {
 	pid     func(ctx context.Context) (int, error)
 	// close deletes the counts, and closes the connections.
 	close func()
+	// meter measures the processor time of the contender in a race. It is nil if that cannot be measured.
+	meter splitMeter
 }
 
 var names atomic.Int64
@@ -189,6 +234,9 @@ func (r *report) openAll(ctx context.Context, s *site, l limit, names []string) 
 			r.skip(c.name, err)
 			continue
 		}
+		if o.meter, err = s.meterOf(ctx, c.server); err != nil {
+			logf("%s: no CPU times: %v", c.name, err)
+		}
 		open[c.name] = o
 	}
 	return open
@@ -218,6 +266,11 @@ func (f field) close() {
 }
 
 func allNames() []string { return namesOf(func(contender) bool { return true }) }
+
+// nearNames returns the names of the contenders without a proxy.
+func nearNames() []string {
+	return namesOf(func(c contender) bool { return !strings.HasSuffix(c.name, farAway) })
+}
 
 // namesOf returns the names of the contenders for which a condition holds, in their order.
 func namesOf(is func(contender) bool) (names []string) {

@@ -108,6 +108,9 @@ func (c closer) Close() error { c(); return nil }
 
 // takeTimes makes up to n calls for one key, and returns how many it made.
 func takeTimes(ctx context.Context, take takeFunc, n int) (calls float64, err error) {
+	// As in a round.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	key := keyOf(0)
 	start := time.Now()
 	for i := range n {
@@ -134,6 +137,8 @@ type proxy struct {
 	listener net.Listener
 	target   string
 	trips    atomic.Int64
+	// delay is how long each read waits before it is forwarded.
+	delay time.Duration
 }
 
 // newProxy returns a proxy for the server at an address. The error says that the server cannot be reached.
@@ -178,8 +183,8 @@ func (p *proxy) connect(client net.Conn) {
 	}
 	var sending atomic.Bool
 	// A request that arrives in several reads is one round trip, and so are pipelined requests.
-	go forward(client, server, func() { sending.Store(false) })
-	forward(server, client, func() {
+	go p.forward(client, server, func() { sending.Store(false) })
+	p.forward(server, client, func() {
 		if !sending.Swap(true) {
 			p.trips.Add(1)
 		}
@@ -187,7 +192,7 @@ func (p *proxy) connect(client net.Conn) {
 }
 
 // forward copies from one connection to another, and calls before each time before it writes.
-func forward(to, from net.Conn, before func()) {
+func (p *proxy) forward(to, from net.Conn, before func()) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 1<<16)
@@ -196,6 +201,9 @@ func forward(to, from net.Conn, before func()) {
 		if n > 0 {
 			// After the write, the answer could come before the request is counted.
 			before()
+			if p.delay > 0 {
+				time.Sleep(p.delay)
+			}
 		}
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return

@@ -128,7 +128,7 @@ func growthOf(ctx context.Context, s *site, p plan, c contender) (growth, error)
 			}
 			// In alternating order, so that neither table always has the warmer caches.
 			i = (i + turn) % len(tables)
-			r, err := measure(tables[i].take, loads[i], p.pace)
+			r, err := measure(tables[i].take, loads[i], p.pace, nil)
 			if err != nil {
 				return growth{}, err
 			}

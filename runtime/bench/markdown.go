@@ -35,19 +35,24 @@ func (m machine) String() string {
 
 // cellTable is the results of every contender under every load.
 func (r *report) cellTable() string {
-	rows := [][]string{{"callers", "keys", "contender", "decisions/s", "p50", "p99", "failed"}}
+	rows := [][]string{{"callers", "keys", "contender", "decisions/s", "p50", "p99", "failed", "own CPU, µs", "database CPU, µs"}}
 	for _, c := range r.Cells {
 		keys := digits(c.Keys)
 		if c.Denied {
 			keys += ", exhausted"
 		}
+		own, database := "", ""
+		if c.HasCPU {
+			own, database = micros(c.Own), micros(c.Server)
+		}
 		rows = append(rows, []string{
 			digits(c.Callers), keys, c.Contender, digits(int(c.PerSecond)), brief(c.P50), brief(c.P99), percent(c.Failed),
+			own, database,
 		})
 	}
 	for _, c := range contenders {
 		if why := r.NotRun[c.name]; why != "" {
-			rows = append(rows, []string{"", "", c.name, "not run: " + why, "", "", ""})
+			rows = append(rows, []string{"", "", c.name, "not run: " + why, "", "", "", "", ""})
 		}
 	}
 	return markdownTable(rows)

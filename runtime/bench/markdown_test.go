@@ -23,7 +23,7 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 			"postgres": {line: line{100e-6, 9e-6}, CPU: &line{60e-6, 8e-6}},
 		},
 		Cells: []cell{
-			{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P50: 1_234_567, P99: 34_999, Failed: 0.125},
+			{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P50: 1_234_567, P99: 34_999, Failed: 0.125, HasCPU: true, Own: 12.34e-6},
 			{Contender: xTimeRate, Callers: 1, Keys: 1, Denied: true, PerSecond: 7e6, P50: 141, P99: 200},
 		},
 		Tallies: map[string]*tally{
@@ -43,11 +43,11 @@ Redis 7, save "".
 | this | at least 4 | 5.12 | reached |
 | that | at most 1 |  | not run: why |
 
-| callers | keys | contender | decisions/s | p50 | p99 | failed |
-| --- | --- | --- | --- | --- | --- | --- |
-| 64 | 1,000 | SQLite | 60,123 | 1.23ms | 35µs | 12.5% |
-| 1 | 1, exhausted | x/time/rate | 7,000,000 | 141ns | 200ns |  |
-|  |  | redis_rate | not run: dial tcp: a\|b |  |  |  |
+| callers | keys | contender | decisions/s | p50 | p99 | failed | own CPU, µs | database CPU, µs |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| 64 | 1,000 | SQLite | 60,123 | 1.23ms | 35µs | 12.5% | 12.3 | 0.0 |
+| 1 | 1, exhausted | x/time/rate | 7,000,000 | 141ns | 200ns |  |  |  |
+|  |  | redis_rate | not run: dial tcp: a\|b |  |  |  |  |  |
 
 | contender | round trips | allocations | bytes per idle key |
 | --- | --- | --- | --- |

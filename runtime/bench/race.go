@@ -74,6 +74,11 @@ type cell struct {
 	Error string `json:"error,omitempty"`
 	// Turns are the decisions per second of each turn.
 	Turns []float64 `json:"turns"`
+	// Own and Server are the processor times of a decision, in seconds: that of this process, and of the database's
+	// processes. HasCPU means that both were measured.
+	Own    float64 `json:"own,omitempty"`
+	Server float64 `json:"server,omitempty"`
+	HasCPU bool    `json:"hasCPU,omitempty"`
 }
 
 // run runs the heat with the open contenders, and returns the errors of those that could not go on.
@@ -87,7 +92,7 @@ func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[
 			if !ok || out[name] != nil || ctx.Err() != nil {
 				continue
 			}
-			r, err := measure(o.take, l, p.paceOf(name))
+			r, err := measure(o.take, l, p.paceOf(name), o.meter)
 			rounds[name], out[name] = append(rounds[name], r), err
 		}
 	}
@@ -106,12 +111,21 @@ func newCell(name string, l load, rounds []round) cell {
 	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys), Denied: !l.allowed}
 	var p50, p99 []time.Duration
 	var failed []float64
+	var used split
+	decisions := 0
 	for _, r := range rounds {
+		used.own, used.server = used.own+r.used.own, used.server+r.used.server
+		decisions += r.decisions
+		c.HasCPU = r.metered
 		c.Turns = append(c.Turns, r.perSecond)
 		p50, p99, failed = append(p50, r.p50), append(p99, r.p99), append(failed, r.failed)
 		if r.err != nil {
 			c.Error = r.err.Error()
 		}
+	}
+	if c.HasCPU {
+		// Over all rounds, because the kernel counts in ticks.
+		c.Own, c.Server = used.own.Seconds()/float64(decisions), used.server.Seconds()/float64(decisions)
 	}
 	c.PerSecond, c.P50, c.P99, c.Failed = median(c.Turns), median(p50), median(p99), median(failed)
 	return c
@@ -141,16 +155,24 @@ type round struct {
 	// failed is the fraction of calls that returned an error. They are not decisions. err is the error of one of them.
 	failed float64
 	err    error
+	// decisions took the processor time used, if metered.
+	decisions int
+	used      split
+	metered   bool
 }
 
 // samplesInAll bounds the memory for latencies. Each caller keeps its last ones.
 const samplesInAll = 1 << 20
 
-func measure(take takeFunc, l load, p pace) (round, error) {
+// measure runs a round. If meter is nil, processor time is not measured.
+func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 	callers := make([]*caller, l.callers)
 	for i := range callers {
+		// As every HTTP request has one: a context that can be canceled costs more.
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		callers[i] = &caller{
-			load: l, take: take, stride: p.stride,
+			load: l, take: take, stride: p.stride, ctx: ctx,
 			// The same seeds for every contender, so that all get the same sequence of keys.
 			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
@@ -164,8 +186,17 @@ func measure(take takeFunc, l load, p pace) (round, error) {
 		c.began, c.from, c.to = began, p.leadIn, p.leadIn+p.length
 		all.Go(c.run)
 	}
+	var before split
+	if meter != nil {
+		time.Sleep(p.leadIn)
+		before = meter()
+	}
 	all.Wait()
-	return sum(callers, p.length)
+	r, err := sum(callers, p.length)
+	if meter != nil {
+		r.used, r.metered = meter().minus(before), true
+	}
+	return r, err
 }
 
 // sum combines the results of the callers.
@@ -188,7 +219,8 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 		return round{}, errors.Join(errors.New("no call was answered in time"), r.err)
 	}
 	slices.Sort(samples)
-	r.perSecond = float64(calls-failed) / length.Seconds()
+	r.decisions = calls - failed
+	r.perSecond = float64(r.decisions) / length.Seconds()
 	r.failed = float64(failed) / float64(calls)
 	r.p50, r.p99 = percentile(samples, 50), percentile(samples, 99)
 	return r, nil
@@ -200,6 +232,7 @@ type caller struct {
 	take   takeFunc
 	stride int
 	random *rand.Rand
+	ctx    context.Context
 	// began is when the round began. Calls that end between from and to are measured.
 	began    time.Time
 	from, to time.Duration
@@ -212,15 +245,14 @@ type caller struct {
 
 // run calls until the round is over. It does not allocate, because the garbage collector would slow the contender.
 func (c *caller) run() {
-	ctx := context.Background()
 	for {
 		failed := 0
 		for range c.stride - 1 {
-			failed += c.once(ctx)
+			failed += c.once(c.ctx)
 		}
 		// One clock for all callers, read relative to the same instant, so that rounds end together.
 		start := time.Since(c.began)
-		failed += c.once(ctx)
+		failed += c.once(c.ctx)
 		end := time.Since(c.began)
 		if end >= c.to {
 			return

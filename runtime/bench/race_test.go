@@ -16,7 +16,7 @@ var tenth = pace{leadIn: 100 * time.Millisecond, length: 100 * time.Millisecond,
 
 // measureInBubble runs a round with fake time, which passes only while the contender sleeps.
 func measureInBubble(t *testing.T, take takeFunc, l load, p pace) (r round, err error) {
-	synctest.Test(t, func(*testing.T) { r, err = measure(take, l, p) })
+	synctest.Test(t, func(*testing.T) { r, err = measure(take, l, p, nil) })
 	return r, err
 }
 
@@ -32,7 +32,25 @@ func slow(_ context.Context, key string) (bool, error) {
 func TestRoundCountsCallsThatEndInIt(t *testing.T) {
 	r, err := measureInBubble(t, slow, load{3, keysOf(1, 1), true}, tenth)
 	require.NoError(t, err)
-	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond}, r)
+	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond, decisions: 300}, r)
+}
+
+func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		// This process works half of the time, and the server twice as much.
+		meter := func() split {
+			took := time.Since(begin)
+			return split{took / 2, 2 * took}
+		}
+		r, err := measure(slow, load{3, keysOf(1, 1), true}, tenth, meter)
+		require.NoError(t, err)
+		require.True(t, r.metered)
+		require.Equal(t, split{50 * time.Millisecond, 200 * time.Millisecond}, r.used)
+		c := newCell("", load{}, []round{r, r})
+		require.InDelta(t, 50e-3/300, c.Own, 1e-9)
+		require.InDelta(t, 200e-3/300, c.Server, 1e-9)
+	})
 }
 
 func TestRoundUsesEveryKey(t *testing.T) {
@@ -47,7 +65,7 @@ func TestRoundTimesOneCallPerStride(t *testing.T) {
 	p.stride = 10
 	r, err := measureInBubble(t, slow, load{1, keysOf(1, 1), true}, p)
 	require.NoError(t, err)
-	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond}, r)
+	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond, decisions: 100}, r)
 }
 
 func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {

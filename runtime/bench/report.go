@@ -125,7 +125,9 @@ func (r *report) judge() {
 	for _, q := range ratios {
 		r.Verdicts = append(r.Verdicts, q.judge(r))
 	}
-	r.Verdicts = append(r.Verdicts, allocationAim.judge(r))
+	for _, a := range allocationAims {
+		r.Verdicts = append(r.Verdicts, a.judge(r))
+	}
 	for _, name := range growthContenders {
 		r.Verdicts = append(r.Verdicts, r.judgeGrowth(name))
 	}
@@ -151,7 +153,13 @@ var (
 		{oursSQLite, "statements of a decision", 1, 0.01, trips},
 		{oursMySQL, "round trips of a decision", 1, 0.01, trips},
 	}
-	allocationAim = countAim{oursLeased, "allocations of a decision", 0, 0.01, allocations}
+	allocationAims = []countAim{
+		{oursLeased, "allocations of a decision", 0, 0.01, allocations},
+		{oursSQLite, "allocations of a decision", 15, 0.5, allocations},
+		{oursPostgres, "allocations of a decision", 30, 0.5, allocations},
+		{oursMariaDB, "allocations of a decision", 30, 0.5, allocations},
+		{oursMySQL, "allocations of a decision", 20, 0.5, allocations},
+	}
 	// A key in memory needs at least the bytes of its text, so less than a byte means that none is kept.
 	memoryAims = []countAim{
 		{oursSQLite, "bytes of memory per idle key", 0, 0.99, bytesPerKey},
@@ -193,29 +201,42 @@ func (r *report) judgeGrowth(name string) verdict {
 	return v.notRun(r.NotRun[name])
 }
 
-// ratio is an aim: decisions per second of ours divided by those of theirs, under one load.
+// ratio is an aim under one load: decisions per second of ours divided by those of theirs or, for cpu, processor time of
+// theirs for a decision divided by that of ours.
 type ratio struct {
 	ours, theirs  string
 	callers, keys int
 	atLeast       float64
+	cpu           bool
 }
 
 // ratios are the aims. Both sides of a ratio run in one heat.
 var ratios = []ratio{
-	{oursSQLite, redisRate, 64, 1000, 4},
-	{oursSQLite, redisRate, 512, 1, 30},
-	{oursPostgres, redisRate, 512, 10_000, 3},
-	{oursPostgres, naivePostgres, 64, 1, 40},
-	{oursSQLite, floorSQLite, 1, 1000, 0.9},
-	{oursPostgres, floorPostgres, 1, 1000, 0.9},
-	{oursMariaDB, floorMariaDB, 1, 1000, 0.9},
-	{oursMySQL, floorMySQL, 1, 1000, 0.9},
-	{oursLeased, xTimeRate, 1, 1000, 0.5},
-	{oursLeased, xTimeRate, 64, 1000, 0.5},
+	{oursSQLite, floorSQLite, 1, 1000, 1, true},
+	{oursPostgres, floorPostgres, 1, 1000, 0.85, true},
+	{oursMariaDB, floorMariaDB, 1, 1000, 0.85, true},
+	{oursMySQL, floorMySQL, 1, 1000, 0.9, true},
+	{oursPostgres, floorPostgres, 4, 1000, 1, false},
+	{oursMariaDB, floorMariaDB, 4, 1000, 1, false},
+	{oursMySQL, floorMySQL, 4, 1000, 1, false},
+	{oursPostgres + farAway, floorPostgres + farAway, 4, 1000, 1, false},
+	{oursMariaDB + farAway, floorMariaDB + farAway, 4, 1000, 1, false},
+	{oursMySQL + farAway, floorMySQL + farAway, 4, 1000, 1, false},
+	{oursPostgres, floorPostgres, 16, 1000, 1.8, false},
+	{oursPostgres, naivePostgres, 64, 1, 40, false},
+	{oursSQLite, redisRate, 64, 1000, 2, false},
+	{oursSQLite, redisRate, 512, 1, 20, false},
+	{oursPostgres, redisRate, 512, 10_000, 2.5, false},
+	{oursLeased, xTimeRate, 1, 1000, 0.5, false},
+	{oursLeased, xTimeRate, 64, 1000, 0.5, false},
 }
 
 func (q ratio) String() string {
-	return fmt.Sprintf("%s against %s, %s", q.ours, q.theirs, loadName(q.callers, q.keys))
+	what := fmt.Sprintf("%s against %s, %s", q.ours, q.theirs, loadName(q.callers, q.keys))
+	if q.cpu {
+		what += ", CPU"
+	}
+	return what
 }
 
 func loadName(callers, keys int) string {
@@ -230,6 +251,13 @@ func (q ratio) judge(r *report) verdict {
 		return v.notRun(r.reasonNotRun(q.ours))
 	case theirs == nil:
 		return v.notRun(r.reasonNotRun(q.theirs))
+	}
+	if q.cpu {
+		if !ours.HasCPU || !theirs.HasCPU {
+			return v.notRun("processor time was not measured")
+		}
+		figure := (theirs.Own + theirs.Server) / (ours.Own + ours.Server)
+		return v.is(figure, figure >= q.atLeast)
 	}
 	// The median over the turns, because both sides of a turn ran shortly after each other.
 	figure := median(quotients(ours.Turns, theirs.Turns))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ func ran(name string, q ratio, turns ...float64) cell {
 }
 
 func TestRatioIsTheMedianOfTheTurns(t *testing.T) {
-	q := ratio{oursSQLite, redisRate, 64, 1000, 4}
-	other := ratio{oursSQLite, redisRate, 64, 1, 4}
+	q := ratio{oursSQLite, redisRate, 64, 1000, 4, false}
+	other := ratio{oursSQLite, redisRate, 64, 1, 4, false}
 	for _, c := range []struct {
 		what   string
 		report report
@@ -51,6 +52,19 @@ func TestRatioIsTheMedianOfTheTurns(t *testing.T) {
 		}
 	}
 	require.Equal(t, "SQLite against redis_rate, 64 callers, 1,000 keys", q.String())
+}
+
+func TestRatioOfProcessorTimes(t *testing.T) {
+	q := ratio{oursSQLite, floorSQLite, 1, 1000, 1, true}
+	ours, theirs := ran(oursSQLite, q, 100), ran(floorSQLite, q, 1)
+	v := q.judge(&report{Cells: []cell{ours, theirs}})
+	require.Equal(t, "not run: processor time was not measured", v.String())
+	ours.HasCPU, ours.Own = true, 20e-6
+	theirs.HasCPU, theirs.Own, theirs.Server = true, 10e-6, 5e-6
+	v = q.judge(&report{Cells: []cell{ours, theirs}})
+	require.Equal(t, "not reached", v.String())
+	require.InDelta(t, 0.75, *v.Figure, 1e-9)
+	require.Equal(t, "SQLite against SQLite: bare upsert, 1 caller, 1,000 keys, CPU", q.String())
 }
 
 func TestCountsAreJudgedWithNoise(t *testing.T) {
@@ -91,7 +105,7 @@ func TestAimsNameContendersThatRun(t *testing.T) {
 	for _, d := range costed {
 		require.Contains(t, names, d.contender)
 	}
-	for _, a := range append(append([]countAim{allocationAim}, tripAims...), memoryAims...) {
+	for _, a := range slices.Concat(allocationAims, tripAims, memoryAims) {
 		require.Contains(t, names, a.contender)
 	}
 }

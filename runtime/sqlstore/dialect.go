@@ -39,8 +39,8 @@ type Dialect struct {
 	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
 	// the database's default.
 	Isolation sql.IsolationLevel
-	// Lanes is how many transactions of one process are useful at once: 1, or 0, for a database that has one writer
-	// at a time.
+	// Lanes is how many transactions of one process are useful at once, if enough calls wait: 1, or 0, for a database that
+	// has one writer at a time.
 	Lanes int
 
 	// Create creates the table if it does not exist. Required.
@@ -98,7 +98,11 @@ type Dialect struct {
 	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
 	// takes by TakeInsertID or by other statements.
 	Take string
-	// TakeOne is Take for one row. If it is empty, Take is used for one row too.
+	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. If it is
+	// empty, Take is used for them too.
+	TakeKeys string
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts and 1 if it has written the row. If
+	// it is empty, Take is used for one row too.
 	TakeOne string
 	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
 	// number of affected rows and the id of the last insert:
@@ -152,8 +156,8 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write
 
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
-	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"}, {"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"},
-	{"CountPrepared", "TxOpen"}, {"TakeOne", "Take"}}
+	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
+	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Take"}, {"TakeOne", "Take"}}
 
 // validate returns an error that names a field that is missing.
 func (d Dialect) validate() error {
@@ -290,6 +294,7 @@ const (
 	paramRows
 	paramIDs
 	paramTakes
+	paramOnly
 	paramCapacity
 	paramTwice
 	paramRate
@@ -312,7 +317,7 @@ const (
 )
 
 var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
 	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
@@ -357,6 +362,7 @@ var rowEncodings = [paramTotal]func([]stored) string{
 	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
 	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
 	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
+	paramOnly:    func(rows []stored) string { return asJSON(rows, appendKey) },
 	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
 	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
 	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),

@@ -18,7 +18,7 @@ var MySQL = mysqlDialect
 var mysqlDialect = Dialect{
 	Name:  "mysql",
 	Quote: "`",
-	// As on Postgres, more lanes would send smaller statements.
+	// As on Postgres.
 	Lanes:     2,
 	Prepare:   true,
 	Isolation: sql.LevelReadCommitted,

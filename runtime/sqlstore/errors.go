@@ -188,8 +188,12 @@ func retry(ctx context.Context, transaction func() error) error {
 // do not do so again.
 func pause(ctx context.Context, attempt int) error {
 	// 1 ms << 10 is more than maxPause already, and a larger shift would overflow.
-	longest := min(maxPause, time.Millisecond<<min(attempt, 10))
-	timer := time.NewTimer(rand.N(longest))
+	return sleep(ctx, rand.N(min(maxPause, time.Millisecond<<min(attempt, 10))))
+}
+
+// sleep waits, and returns the error of ctx if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

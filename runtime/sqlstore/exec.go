@@ -26,6 +26,8 @@ const (
 	deleteRows
 	deleteUnchanged
 	takeRows
+	takeKeys
+	takeOne
 	takeInsertID
 	swapRow
 	readPage
@@ -54,7 +56,9 @@ func newQueries(d Dialect, table string) (all queries, err error) {
 		writeRows:       {d.Write, d.Write},
 		deleteRows:      {d.Delete, d.Delete},
 		deleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
-		takeRows:        {cmp.Or(d.TakeOne, d.Take), d.Take},
+		takeRows:        {d.Take, d.Take},
+		takeKeys:        {manyRows: d.TakeKeys},
+		takeOne:         {oneRow: d.TakeOne},
 		takeInsertID:    {oneRow: d.TakeInsertID},
 		swapRow:         {oneRow: d.CompareAndSwap},
 		readPage:        {oneRow: d.Page},
@@ -85,6 +89,9 @@ type executor struct {
 	mu       sync.Mutex
 	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
+	// inline means that statements may run in the goroutine of a caller: they return soon after their context has ended, or
+	// run in this process.
+	inline bool
 	// resends means that a statement outside of a transaction may be executed twice.
 	resends bool
 	// splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
@@ -105,6 +112,7 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
 		return nil, err
 	}
+	x.inline = s.upserter != nil || honorsContext(s.db)
 	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
 	if !x.resends && s.dialect.RepeatsStatements != "" {
@@ -375,6 +383,9 @@ func appendTake(b []byte, r *stored) []byte {
 	b = strconv.AppendInt(b, r.state.TS, 10)
 	return append(b, ']')
 }
+
+// appendKey appends the key of a row.
+func appendKey(b []byte, r *stored) []byte { return appendString(b, r.row.Key) }
 
 // appendID appends the columns name, key and shard of a row as a JSON list.
 func appendID(b []byte, r *stored) []byte {

@@ -29,7 +29,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 		return err
 	}
 	p := newPlan(calls, now())
-	if upsert := s.upsertStrategy(p); upsert != nil {
+	if upsert := s.upsertStrategyOf(p); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
 			for r := (retrier{}); ; {
@@ -79,18 +79,30 @@ func (s *Store) prepareRetrying(ctx context.Context) (x *executor, err error) {
 	return x, err
 }
 
-// upsertStrategy returns the strategy for the rows of a plan, or nil if the dialect has none or the statement would
-// probably take nothing.
-func (s *Store) upsertStrategy(p *plan) upsertStrategy {
+// upsertStrategyOf returns the strategy for the rows of a plan, or nil.
+func (s *Store) upsertStrategyOf(p *plan) upsertStrategy {
+	if p.single() {
+		return s.upsertStrategy(p.requests[0].policy, &p.rows[0].Row)
+	}
+	return s.upsertStrategy(nil, nil)
+}
+
+// upsertStrategy returns the strategy for a batch, or nil if the dialect has none or the statement would probably take
+// nothing. If the batch is about a single row, that is the row, and its policy.
+func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStrategy {
 	switch {
 	case s.upserter != nil:
-		return s.upsertByDriver
-	case p.single() && s.hints.expect(p.rows[0].Row):
+		return s.byDriver
+	case single != nil && s.hints.expect(*single):
 		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
 		return nil
+	case single != nil && s.dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !s.takeDurably):
+		return upsertOneReturning
+	case s.dialect.TakeKeys != "":
+		return upsertKeysReturning
 	case s.dialect.Take != "":
 		return upsertReturning
-	case s.dialect.TakeInsertID != "" && p.single():
+	case single != nil && s.dialect.TakeInsertID != "":
 		return upsertInsertID
 	}
 	return nil
@@ -256,6 +268,13 @@ func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 	return r.rule.Upsert(now, sum)
 }
 
+// taken returns the decision for a request that has left the row in a state.
+func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.Decision {
+	d := r.policy.Mode.Applied(r.rule.Taken(after, now, *q.Request))
+	d.Limit, d.Policy = r.policy.Name, q.Policy
+	return d
+}
+
 // adds reports whether a request can be added to the others. Several reservations cannot, because the debt of
 // each has its own bound.
 func (r *rowRequests) adds(q request) bool {
@@ -312,8 +331,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 		// Backwards from the state after all of them: each decision reports the state after its own request.
 		for _, q := range slices.Backward(r.all) {
 			d := decisions[q.call : q.call+1 : q.call+1]
-			d[0] = r.policy.Mode.Applied(r.rule.Taken(s, p.now, *q.Request))
-			d[0].Limit, d[0].Policy = r.policy.Name, q.Policy
+			d[0] = r.taken(s, p.now, q)
 			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
 			s.Value += float64(q.Count)
 		}

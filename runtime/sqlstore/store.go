@@ -11,7 +11,8 @@
 // # The model
 //
 // A [Store] is a database, a [Dialect] and a table. A call passes through leases, the deny cache and group commit, in
-// which calls that arrive while a transaction is in flight share the next one. The remaining calls are a batch for the database.
+// which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
+// goroutine of its caller. The remaining calls are a batch for the database.
 // The batch is decided in the same way on every database, by the first of three strategies that applies:
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
@@ -68,10 +69,10 @@
 //
 // # When the database does not respond
 //
-// A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest. A transaction is given
-// up after half of [Timeout], or a quarter of a second after the last of its callers has left; the next one uses another
-// connection. [Store.Do] lists the drivers that close the connection then, and the settings that the others need. Calls
-// in a transaction of the caller have only the caller's context.
+// A call returns when its context ends, at its limit's timeout, and after [Timeout] at the latest; [Store.Do] has the
+// details. A transaction is given up after half of [Timeout], or a quarter of a second after the last of its callers has
+// left; the next one uses another connection. [Store.Do] lists the drivers that close the connection then, and the
+// settings that the others need. Calls in a transaction of the caller have only the caller's context.
 //
 // The preparation at the first use continues after the context of the call that began it, so a timeout of a few round
 // trips is enough.
@@ -112,6 +113,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,12 +179,17 @@ type RowUpsert struct {
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
-	db        *sql.DB
-	dialect   Dialect
-	table     string
-	queries   queries
-	clock     func() time.Time
-	upserter  Upserter
+	db       *sql.DB
+	dialect  Dialect
+	table    string
+	queries  queries
+	clock    func() time.Time
+	upserter Upserter
+	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
+	byDriver upsertStrategy
+	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
+	takeDurably bool
+
 	offset    clock
 	hints     *denialHints
 	leases    *lease.Store
@@ -235,6 +242,8 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
 	}
 	s.overrides = s.newOverrides(general, o)
+	s.byDriver = s.upsertByDriver
+	s.takeDurably = slices.Contains(queries[takeRows][manyRows].params, paramDurability)
 	// Last, because the stages call back into the store.
 	s.connect(o)
 	return s, nil

@@ -14,7 +14,9 @@ import (
 //	strategy          round trips  stays because
 //	upsertByDriver    1 (SQLite)   52,000 decisions/s, 0.86 of a bare upsert; RETURNING costs half as much again in
 //	                               SQLite, and 64 callers are a third faster than with a statement per row
-//	upsertReturning   1            Postgres 5,370/s and MariaDB 5,520/s against 2,685 and 2,170 for the benchmark's
+//	upsertReturning,
+//	upsertOneReturning,
+//	upsertKeysReturning 1          Postgres 5,370/s and MariaDB 5,520/s against 2,685 and 2,170 for the benchmark's
 //	                               SELECT FOR UPDATE, a transaction of four statements
 //	upsertInsertID    1 (MySQL)    2,650/s, 0.96 of MySQL's bare upsert; MySQL has no RETURNING
 //	compareAndSwap    1 or 2       sliding windows, other methods and denials without a transaction: an exhausted key on
@@ -33,8 +35,31 @@ func (s *Store) upsertByDriver(ctx context.Context, _ session, t part) error {
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func upsertReturning(ctx context.Context, in session, t part) error {
+	return t.takeReturning(ctx, in, takeRows)
+}
+
+// upsertKeysReturning runs the dialect's TakeKeys.
+func upsertKeysReturning(ctx context.Context, in session, t part) error {
+	if len(t.rows) == 1 || !t.uniform() {
+		return upsertReturning(ctx, in, t)
+	}
+	return t.takeReturning(ctx, in, takeKeys)
+}
+
+// uniform reports whether the upserts of all rows are the same.
+func (t part) uniform() bool {
+	for i := range t.rows {
+		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
+			return false
+		}
+	}
+	return true
+}
+
+// takeReturning runs a statement that selects the rows that it has written.
+func (t part) takeReturning(ctx context.Context, in session, by statement) error {
 	arity, v := t.bind()
-	rows, err := in.query(ctx, takeRows, arity, v)
+	rows, err := in.query(ctx, by, arity, v)
 	if err != nil {
 		return err
 	}
@@ -55,6 +80,22 @@ func upsertReturning(ctx context.Context, in session, t part) error {
 	return rows.Err()
 }
 
+// upsertOneReturning runs the dialect's TakeOne.
+func upsertOneReturning(ctx context.Context, in session, t part) error {
+	rows, err := in.query(ctx, takeOne, oneRow, t.bindOne())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	after := &t.rows[0].After
+	if rows.Next() {
+		if err := rows.Scan(&after.Value, &after.TS, &after.Exists); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // find returns the index of a row.
 func (t part) find(row runtime.Row, expected int) (int, bool) {
 	// Databases mostly return rows in the order in which they got them.
@@ -66,8 +107,7 @@ func (t part) find(row runtime.Row, expected int) (int, bool) {
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
 func upsertInsertID(ctx context.Context, in session, t part) error {
-	arity, v := t.bind()
-	result, err := in.exec(ctx, takeInsertID, arity, v)
+	result, err := in.exec(ctx, takeInsertID, oneRow, t.bindOne())
 	if err != nil {
 		return err
 	}
@@ -91,11 +131,25 @@ func (t part) bind() (arity, *values) {
 		rows[i] = stored{r.Row, runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T}}
 	}
 	arity, v := bind(rows)
-	u := t.rows[0].Upsert
+	t.bindUpsert(v)
+	return arity, v
+}
+
+// bindOne is bind for a statement that only takes from one row.
+func (t part) bindOne() *values {
+	r, v := &t.rows[0], new(values)
+	v[paramName], v[paramKey], v[paramShard] = r.Row.Name, r.Row.Key, r.Row.Shard
+	v[paramValue], v[paramTS], v[paramPrev] = -r.Upsert.Count, r.Upsert.T, 0.0
+	t.bindUpsert(v)
+	return v
+}
+
+// bindUpsert sets the values that are the same for all rows.
+func (t part) bindUpsert(v *values) {
+	u := &t.rows[0].Upsert
 	v[paramCapacity], v[paramTwice], v[paramRate], v[paramPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
 	v[paramDebt], v[paramLowest], v[paramAllowance] = u.Debt, u.Lowest, u.Allowance
-	v[paramName], v[paramDurability] = t.rows[0].Row.Name, int(t.policy.Durability)
-	return arity, v
+	v[paramDurability] = int(t.policy.Durability)
 }
 
 // compareAndSwap decides calls about one row without a transaction: it reads the row, decides in Go, and writes the row

@@ -15,7 +15,8 @@ const sweepPage = 500
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
 // many it deleted. It reads the table page by page, and deletes those of a page by one statement; rows that are used
-// meanwhile stay. If ctx has no deadline, each page takes at most [Timeout].
+// meanwhile stay. After each page it pauses for as long as the page took, so that calls are not slowed much. If ctx has no
+// deadline, each page takes at most [Timeout].
 // Run it now and then, from any one process. Rows of other policies stay.
 //
 // The policies must be those of every process that uses the table: the store does not know that another process
@@ -85,18 +86,11 @@ func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if err := runtime.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
-	last := runtime.Row{Name: name, Shard: -1}
-	for {
-		page, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return s.forgetPage(ctx, last) })
-		deleted += page.deleted
-		if err != nil {
-			return deleted, fmt.Errorf("forget limit %q: %w", name, err)
-		}
-		if page.empty {
-			return deleted, nil
-		}
-		last = page.last
+	deleted, err = s.eachPage(ctx, name, s.forgetPage)
+	if err != nil {
+		err = fmt.Errorf("forget limit %q: %w", name, err)
 	}
+	return deleted, err
 }
 
 // forgetPage deletes the page of rows after a row.
@@ -117,16 +111,30 @@ func (s *Store) forgetPage(ctx context.Context, after runtime.Row) (done swept, 
 
 // sweep sweeps the rows of policies with one name.
 func (s *Store) sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
+	return s.eachPage(ctx, same[0].Name, func(ctx context.Context, after runtime.Row) (swept, error) {
+		return s.sweepPage(ctx, same, after)
+	})
+}
+
+// eachPage calls do for one page of a limit's rows after the other, and returns how many rows it deleted.
+func (s *Store) eachPage(
+	ctx context.Context, name string, do func(ctx context.Context, after runtime.Row) (swept, error),
+) (deleted int, err error) {
 	// Before the first row that can exist: shards count from 0.
-	last := runtime.Row{Name: same[0].Name, Shard: -1}
+	last := runtime.Row{Name: name, Shard: -1}
 	for {
+		began := time.Now()
 		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
-		swept, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return s.sweepPage(ctx, same, last) })
-		deleted += swept.deleted
-		if err != nil || swept.empty {
+		page, err := maintain(ctx, s, func(ctx context.Context) (swept, error) { return do(ctx, last) })
+		deleted += page.deleted
+		if err != nil || page.empty {
 			return deleted, err
 		}
-		last = swept.last
+		last = page.last
+		// Half of the time is for calls, which need the same disk and, with one writer, the same connection.
+		if err := sleep(ctx, time.Since(began)); err != nil {
+			return deleted, err
+		}
 	}
 }
 

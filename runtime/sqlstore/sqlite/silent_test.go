@@ -32,6 +32,8 @@ type wire struct {
 	healed chan struct{}
 
 	mu sync.Mutex
+	// waited is how long steps have taken, together.
+	waited time.Duration
 	// silentAt is the step at which the next connection falls silent.
 	silentAt string
 	silent   int
@@ -110,6 +112,9 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 	}
 	select {
 	case <-answer:
+		c.wire.mu.Lock()
+		defer c.wire.mu.Unlock()
+		c.wire.waited += c.wire.roundTrip
 	case <-c.wire.healed:
 	case <-ended:
 		c.lost = true

@@ -1,8 +1,10 @@
 package sqlite_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -156,4 +158,38 @@ func TestSweepEveryEndsWhenTheStoreIsClosed(t *testing.T) {
 	}, p)
 	require.ErrorIs(t, err, sqlstore.ErrClosed)
 	assert.True(t, closed)
+}
+
+// Half of the time is for calls. Sweep and Forget go through the pages alike.
+func TestSweepPausesAfterEachPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{roundTrip: 10 * time.Millisecond, obeys: true}
+		store := wired(t, w, 0)
+		p := &runtime.Policy{Name: "swept", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Second, Capacity: 1000}
+		var calls []runtime.Call
+		for i := range 1200 {
+			q := runtime.Request{Count: 1, Policy: p, Key: runtime.KeyOf(runtime.Int(i)).String()}
+			calls = append(calls, runtime.Call{Requests: []runtime.Request{q}})
+		}
+		_, err := store.Do(t.Context(), calls)
+		require.NoError(t, err)
+		_, err = store.Forget(t.Context(), "prepares the statements", p)
+		require.NoError(t, err)
+
+		begin, before := time.Now(), w.waited
+		deleted, err := store.Forget(t.Context(), p.Name)
+		require.NoError(t, err)
+		require.Equal(t, 1200, deleted)
+		busy := w.waited - before
+		require.GreaterOrEqual(t, busy, 7*w.roundTrip, "three pages are read and deleted, and a fourth is empty")
+		require.Equal(t, 2*busy-w.roundTrip, time.Since(begin), "no pause after the empty page")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		_, err = store.Do(t.Context(), calls)
+		require.NoError(t, err)
+		_, err = store.Sweep(ctx, p)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "a pause ends with the context")
+		require.NoError(t, store.Close())
+	})
 }

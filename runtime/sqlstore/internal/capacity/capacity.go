@@ -2,8 +2,8 @@
 //
 // # The model
 //
-// Several hosts use one database, over a network. Each host has lanes with one statement in flight at a time (see package
-// group). A statement takes tokens from a number of rows. It costs the database's processor a fixed time and a time for
+// Several hosts use one database, over a network. Each host has one statement in flight, and as many as it has lanes if
+// enough calls wait (see package group). A statement takes tokens from a number of rows. It costs the database's processor a fixed time and a time for
 // each row, and then waits until its commit is on disk. Commits that wait together share a flush. The rows of a statement
 // stay locked until it has committed, so only one statement on a row is in flight at a time.
 //
@@ -14,6 +14,9 @@ package capacity
 
 import (
 	"math"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // Costs are the costs of a statement, in seconds.
@@ -49,7 +52,8 @@ type Plan struct {
 	Costs
 	// Cores is how many statements the database runs at once.
 	Cores int
-	// Hosts is the number of hosts, and Lanes that of each host's lanes. A statement has at most Batch calls.
+	// Hosts is the number of hosts, and Lanes the most statements that each has in flight. A statement has at most Batch
+	// calls.
 	Hosts, Lanes, Batch int
 	// Callers is how many callers wait for a decision on each host at any time.
 	Callers int
@@ -60,24 +64,36 @@ type Plan struct {
 // busy returns the processor time of a statement with this number of rows, in seconds.
 func (p Plan) busy(rows float64) float64 { return p.Fixed + p.PerRow*rows }
 
-// lanes returns how many lanes are in use, over all hosts: a hot key has one on each host.
-func (p Plan) lanes() float64 {
-	if p.Hot {
-		return float64(p.Hosts)
+// lanes returns how many statements are in flight at most, over all hosts.
+func (p Plan) lanes() float64 { return float64(p.Hosts * p.inFlight()) }
+
+// inFlight returns how many statements a host has in flight. Statements for a hot key wait for each other.
+func (p Plan) inFlight() int {
+	n := min(p.Lanes, p.Callers)
+	for ; n > 1; n-- {
+		if !p.Hot && p.waiting(n) >= float64(p.enough(n-1, p.waiting(n))) {
+			break
+		}
 	}
-	return float64(p.Hosts * min(p.Lanes, p.Callers))
+	return n
 }
 
-// calls returns how many calls a statement answers: those that joined its lane while the statement before was in flight,
-// up to a batch.
-func (p Plan) calls() float64 {
-	lanes := p.lanes() / float64(p.Hosts)
-	perLane := float64(p.Callers) / lanes
-	// A caller that has been answered calls again at once, in any of the host's lanes. Those that come from the lane itself
-	// all join the next statement. Those from another lane come at some time in between, so half of them wait on average.
-	// The queue of a lane therefore has 1/2 + 1/(2*lanes) calls for each call in flight.
-	return math.Max(1, math.Min(float64(p.Batch), perLane/(1.5+0.5/lanes)))
+// waiting returns how many calls of a host wait while a number of statements are in flight. When a statement ends, its
+// callers call again and wait, and those that have waited are the next statement. With one statement in flight, half of the
+// callers wait. With more, the statements are not of the same size, and the large ones take longer.
+func (p Plan) waiting(inFlight int) float64 {
+	groups := 0.8 + 1.2*float64(inFlight)
+	return math.Max(1, math.Min(float64(p.Batch), float64(p.Callers)/groups))
 }
+
+// enough returns how many calls that wait are worth another statement, while each host has some with this number of calls.
+func (p Plan) enough(inFlight int, calls float64) int {
+	shortest := math.Max(p.RoundTrip+p.busy(calls)+p.Commit, float64(p.Hosts*inFlight)*p.busy(calls)/float64(p.Cores))
+	return group.Enough(time.Duration(shortest*float64(time.Second)), inFlight)
+}
+
+// calls returns how many calls a statement answers.
+func (p Plan) calls() float64 { return p.waiting(p.inFlight()) }
 
 // rows returns how many rows a statement writes.
 func (p Plan) rows() float64 {

@@ -7,8 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 var update = flag.Bool("update", false, "write the tables into CAPACITY.md")
@@ -176,6 +179,9 @@ func TestTextOfThePageFollowsFromItsTables(t *testing.T) {
 		require.Equal(t, hosts == 100, hot.Sharded(64) > row, "and never with ten or fewer")
 		require.Less(t, row, plan(Relaxed, hosts, 64, true).Decisions(), "relaxed statements do not wait for the disk")
 		require.Less(t, many.Databases(4), 4*many.Decisions(), "smaller statements")
+	}
+	for micros, enough := range map[time.Duration]int{200: 32, 300: 14, 800: 2} {
+		require.Equal(t, enough, group.Enough(micros*time.Microsecond, 1), "the calls that are worth a second statement")
 	}
 	two, most := plan(Postgres, 3, 64, true), plan(Postgres, 100, 64, true)
 	require.InEpsilon(t, most.Decisions(), two.Decisions(), 0.01, "more hosts than two or three add nothing")

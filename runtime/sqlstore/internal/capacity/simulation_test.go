@@ -2,8 +2,12 @@ package capacity
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // simulation is a discrete event simulation of a plan, in which every statement is an event. It is deterministic.
@@ -17,7 +21,7 @@ type simulation struct {
 	events events
 	nextID int
 
-	lanes    []*lane
+	hosts    []*host
 	busyNow  int
 	waiting  []func()
 	flushing bool
@@ -28,10 +32,46 @@ type simulation struct {
 	decided, statements int
 }
 
-// lane is a queue of a host, with one statement in flight at a time.
-type lane struct {
-	host, callers int
-	inFlight      bool
+// host is the queue of a host: how many calls wait, and the statements in flight.
+type host struct {
+	waiting  int
+	inFlight []*flight
+	// shortest and last are the shortest times of a statement in this window and the one before, and ended counts those
+	// of this window.
+	shortest, last float64
+	ended          int
+}
+
+// flight is a statement in flight, and after is how many calls wait because they seem to have one of its keys.
+type flight struct{ calls, after int }
+
+// hashes is how many hashes of keys a host distinguishes.
+const hashes = 2048
+
+// window is how many statements a window has.
+const window = 256
+
+// add adds the time of a statement.
+func (h *host) add(seconds float64) {
+	h.shortest = min(h.shortest, seconds)
+	if h.ended++; h.ended == window {
+		h.last, h.shortest, h.ended = h.shortest, math.Inf(1), 0
+	}
+}
+
+// ready reports whether enough calls wait for another statement.
+func (h *host) ready(p Plan) bool {
+	switch {
+	case h.waiting == 0 || len(h.inFlight) == p.Lanes || p.Hot && len(h.inFlight) > 0:
+		return false
+	case len(h.inFlight) == 0:
+		return true
+	}
+	shortest := min(h.shortest, h.last)
+	if math.IsInf(shortest, 1) {
+		shortest = 0
+	}
+	return h.waiting >= group.Enough(time.Duration(shortest*float64(time.Second)), len(h.inFlight))
 }
 
 // event is something that happens at a time. Events at the same time happen in the order of their ids.
@@ -60,14 +100,12 @@ func (e *events) Pop() any {
 // decisions per second. The first fifth of the time is not counted, because all queues are empty at the start.
 func simulate(p Plan, shards int, seconds float64) (statements, decisions float64) {
 	s := &simulation{Plan: p, shards: shards, random: rand.New(rand.NewPCG(1, 2)), locked: map[int][]func(){}}
-	for host := range p.Hosts {
-		for range p.Lanes {
-			s.lanes = append(s.lanes, &lane{host: host})
-		}
+	for range p.Hosts {
+		s.hosts = append(s.hosts, &host{shortest: math.Inf(1), last: math.Inf(1)})
 	}
-	for host := range p.Hosts {
+	for _, h := range s.hosts {
 		for range p.Callers {
-			s.after(s.random.Float64()*(p.RoundTrip+p.Commit), func() { s.call(host) })
+			s.after(s.random.Float64()*(p.RoundTrip+p.Commit), func() { s.call(h) })
 		}
 	}
 	warm := seconds / 5
@@ -86,31 +124,37 @@ func (s *simulation) after(seconds float64, do func()) {
 	heap.Push(&s.events, event{s.now + seconds, s.nextID, do})
 }
 
-// call adds a waiting caller to a lane of a host.
-func (s *simulation) call(host int) {
-	l := s.lanes[host*s.Lanes]
-	if !s.Hot {
-		l = s.lanes[host*s.Lanes+s.random.IntN(s.Lanes)]
+// call adds a waiting caller to a host.
+func (s *simulation) call(h *host) {
+	for _, f := range h.inFlight {
+		if s.random.IntN(hashes) < f.calls {
+			f.after++
+			return
+		}
 	}
-	l.callers++
-	s.send(l)
+	h.waiting++
+	s.send(h)
 }
 
-// send sends a batch of the callers that wait in a lane, unless a statement is in flight.
-func (s *simulation) send(l *lane) {
-	if l.inFlight || l.callers == 0 {
+// send sends a statement for the callers of a host that wait, if it is time for one.
+func (s *simulation) send(h *host) {
+	if !h.ready(s.Plan) {
 		return
 	}
-	calls := min(l.callers, s.Batch)
-	l.callers -= calls
-	l.inFlight = true
+	calls := min(h.waiting, s.Batch)
+	h.waiting -= calls
+	f := &flight{calls: calls}
+	h.inFlight = append(h.inFlight, f)
+	began := s.now
 	s.transact(calls, func() {
 		s.statements++
 		s.decided += calls
-		l.inFlight = false
-		s.send(l)
+		h.inFlight = slices.DeleteFunc(h.inFlight, func(o *flight) bool { return o == f })
+		h.waiting += f.after
+		h.add(s.now - began)
+		s.send(h)
 		for range calls {
-			s.call(l.host)
+			s.call(h)
 		}
 	})
 }

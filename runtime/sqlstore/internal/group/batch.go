@@ -10,18 +10,18 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// batch is the calls of several callers, made as one call of the backend.
+// batch is the calls of several callers that wait for the same flight.
 type batch struct {
 	calls   []runtime.Call
 	callers []caller
-	// remaining is how many callers have not left. At 0, the batch is canceled.
+	// keys are those of the calls, or nil if there is one lane.
+	keys *keySet
+	// remaining is how many callers have not left.
 	remaining int
-	// ctx is nil until the batch begins.
-	ctx    context.Context
-	cancel context.CancelFunc
-	// created is when the first caller joined. deadline is when the context is canceled and, after that, when the batch
-	// is abandoned.
-	created, deadline time.Time
+	// created is when the first caller joined.
+	created time.Time
+	// in is nil until the batch begins.
+	in *flight
 
 	// ended is set by the goroutine that sets answers and err, and then closes done.
 	ended   atomic.Bool
@@ -49,48 +49,21 @@ func newBatch(capacity int) *batch {
 	}
 }
 
-// doSingle makes a batch of its own for the calls of one caller.
-func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) ([]runtime.Answer, error) {
-	// No lane has this batch, so joinLocked and beginLocked need no lock.
-	b := newBatch(1)
-	i := b.joinLocked(ctx, calls)
-	b.beginLocked(b.created)
-	// Some drivers do not return when their context ends, so the caller must be able to return without them.
-	go b.run(backend)
-	var timeout <-chan time.Time
-	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
-		// Only where it is needed, because the timer costs more than everything else here.
-		timer := time.NewTimer(Timeout)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	var err error
-	select {
-	case <-b.done:
-		return b.answersOf(i)
-	case <-ctx.Done():
-		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
-	case <-timeout:
-		err = errTimeout
-	}
-	time.AfterFunc(linger, b.cancel)
-	return nil, err
-}
-
 // joinLocked adds the calls of a caller, and returns the caller's index.
-func (b *batch) joinLocked(ctx context.Context, calls []runtime.Call) (i int) {
+func (b *batch) joinLocked(ctx context.Context, calls []runtime.Call, key uint64) (i int) {
 	from := len(b.calls)
 	b.calls = append(b.calls, calls...)
 	b.callers = append(b.callers, caller{ctx: ctx, from: from, to: len(b.calls)})
+	if b.keys != nil {
+		b.keys.add(key)
+	}
 	b.remaining++
 	return len(b.callers) - 1
 }
 
-// beginLocked sets the context of the batch and drops the calls of late callers. It returns false if no calls are left,
-// or the batch has waited for too long.
-func (b *batch) beginLocked(now time.Time) bool {
-	b.deadline = earlier(now.Add(Timeout/2), b.created.Add(Timeout))
-	var live context.Context
+// beginLocked drops the calls of late callers, and returns the context of one of the others: nil if there are none, or
+// the batch has waited for too long. The batch has then ended.
+func (b *batch) beginLocked(now time.Time) (live context.Context) {
 	late := false
 	for i := range b.callers {
 		c := &b.callers[i]
@@ -100,16 +73,14 @@ func (b *batch) beginLocked(now time.Time) bool {
 		}
 		late = late || c.late
 	}
-	if live == nil || !now.Before(b.deadline) {
+	if live == nil || !now.Before(b.created.Add(Timeout)) {
 		b.end(nil, errTimeout)
-		return false
+		return nil
 	}
-	// The batch has the values of one of its callers, but must not end with that caller.
-	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(live))
 	if late {
 		b.dropLate()
 	}
-	return true
+	return live
 }
 
 func (b *batch) dropLate() {
@@ -124,16 +95,6 @@ func (b *batch) dropLate() {
 		}
 	}
 	b.calls = kept
-}
-
-// run calls the backend and ends the batch. It returns false if the batch was abandoned meanwhile.
-func (b *batch) run(backend runtime.Store) bool {
-	defer b.cancel()
-	answers, err := backend.Do(b.ctx, b.calls)
-	if err != nil && b.ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", errTimeout, err)
-	}
-	return b.end(answers, err)
 }
 
 // end sets the result of the batch and wakes its callers. It returns false if the batch has a result already.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,19 +133,107 @@ func TestBatchIsBoundedButKeepsCallsOfACallerTogether(t *testing.T) {
 	})
 }
 
-func TestLanesRunConcurrently(t *testing.T) {
-	bubble(t, group.Options{Lanes: 8}, func(t *testing.T, s *group.Store, backend *slow) {
+func TestAnotherBatchBeginsWhenEnoughCallsWait(t *testing.T) {
+	bubble(t, group.Options{Lanes: 3}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		begin := time.Now()
+		call := func(i int) func() {
+			return func() {
+				_, err := s.Do(t.Context(), take(fmt.Sprint(i), 1))
+				require.NoError(t, err)
+			}
+		}
+		start(&all, call(0))
+		for i := range 31 {
+			start(&all, call(i+1))
+		}
+		require.Len(t, backend.batches, 1, "31 calls are not enough")
+		for i := range 100 {
+			start(&all, call(i+32))
+		}
+		backend.mu.Lock()
+		require.Len(t, backend.batches, 3, "at most as many as there are lanes")
+		backend.mu.Unlock()
+		all.Wait()
+		require.Equal(t, 2*time.Second, time.Since(begin))
+		seen := map[string]bool{}
+		for _, batch := range backend.batches {
+			for _, key := range batch {
+				require.False(t, seen[key], key)
+				seen[key] = true
+			}
+		}
+		require.Len(t, seen, 132)
+	})
+}
+
+// A database that takes a second for a call is far away, and not busy.
+func TestFewerCallsAreEnoughWhereBatchesTakeLong(t *testing.T) {
+	bubble(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *slow) {
+		var all sync.WaitGroup
+		call := func() {
+			_, err := s.Do(t.Context(), take(fmt.Sprint(rand.Uint64()), 1))
+			require.NoError(t, err)
+		}
+		start(&all, call)
+		all.Wait()
+		begin := time.Now()
+		start(&all, call, call)
+		all.Wait()
+		// The second one waits only if the hashes of both keys are the same.
+		require.LessOrEqual(t, time.Since(begin), 2*time.Second)
+		require.Len(t, backend.batches, 3)
+	})
+}
+
+func TestCallsForAKeyInFlightShareTheNextBatch(t *testing.T) {
+	bubble(t, group.Options{Lanes: 4}, func(t *testing.T, s *group.Store, backend *slow) {
+		var all sync.WaitGroup
+		for range 485 {
+			start(&all, func() {
+				_, err := s.Do(t.Context(), take("hot", 1))
+				require.NoError(t, err)
+			})
+		}
+		require.Len(t, backend.batches, 1)
 		for i := range 100 {
 			start(&all, func() {
 				_, err := s.Do(t.Context(), take(fmt.Sprint(i), 1))
 				require.NoError(t, err)
 			})
 		}
+		backend.mu.Lock()
+		require.Greater(t, len(backend.batches), 1, "calls for other keys need not wait")
+		backend.mu.Unlock()
 		all.Wait()
-		require.Equal(t, 2*time.Second, time.Since(begin))
-		require.Len(t, backend.batches, 16, "in each of 8 lanes a single call, and a batch of all others")
+		hot := 0
+		for _, batch := range backend.batches {
+			if slices.Contains(batch, "hot") {
+				hot++
+			}
+		}
+		require.Equal(t, 2, hot)
+	})
+}
+
+// Batches that do not fit wait for the one that has some of their keys.
+func TestBatchesThatDoNotFitWaitForTheirKeys(t *testing.T) {
+	bubble(t, group.Options{Lanes: 4, Batch: 40}, func(t *testing.T, s *group.Store, backend *slow) {
+		var all sync.WaitGroup
+		_, err := s.Do(t.Context(), take("measures the pace", 1))
+		require.NoError(t, err)
+		synctest.Wait()
+		backend.batches = nil
+		begin := time.Now()
+		for range 1 + 4*40 {
+			start(&all, func() {
+				_, err := s.Do(t.Context(), take("hot", 1))
+				require.NoError(t, err)
+			})
+		}
+		all.Wait()
+		require.Len(t, backend.batches, 5)
+		require.Equal(t, 5*time.Second, time.Since(begin), "one after the other")
 	})
 }
 

@@ -75,7 +75,7 @@ func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
 	}
 }
 
-func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
+func TestQueueGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -83,7 +83,6 @@ func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 			_, err := s.Do(ctx, take("silent", 1))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}))
-		// 20 keys use both lanes, and with them the lane of the silent key.
 		require.Less(t, took(func() {
 			for i := range 20 {
 				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))
@@ -91,6 +90,44 @@ func TestLaneGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
 				require.True(t, answers[0].Allowed())
 			}
 		}), time.Second)
+	})
+}
+
+// aMoment is how long a call waits for a silent connection if its key has the hash of one in flight. All others wait for a
+// tenth of that.
+const aMoment = 250 * time.Millisecond
+
+// The second call is for the same key, so that it waits, but only for a moment.
+func TestCallForAKeyOnASilentConnectionWaitsForAMoment(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		go s.Do(context.Background(), take("silent", 1))
+		synctest.Wait()
+		begin := time.Now()
+		go s.Do(context.Background(), take("silent", 1))
+		time.Sleep(aMoment - time.Millisecond)
+		backend.mu.Lock()
+		require.Len(t, backend.begun, 1)
+		backend.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		backend.mu.Lock()
+		require.Len(t, backend.begun, 2)
+		backend.mu.Unlock()
+		require.Equal(t, aMoment, time.Since(begin))
+		time.Sleep(2 * group.Timeout)
+	})
+}
+
+func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
+	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+		go s.Do(context.Background(), take("silent", 1))
+		synctest.Wait()
+		require.LessOrEqual(t, took(func() {
+			answers, err := s.Do(context.Background(), take("other", 1))
+			require.NoError(t, err)
+			require.True(t, answers[0].Allowed())
+		}), aMoment)
+		time.Sleep(group.Timeout)
 	})
 }
 
@@ -108,7 +145,7 @@ func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
 		all.Wait()
 		backend.mu.Lock()
 		defer backend.mu.Unlock()
-		require.Len(t, backend.begun, 2, "one after the other, each for half of the timeout")
+		require.Len(t, backend.begun, 4, "each after a moment, as soon as a lane is free")
 	})
 }
 

@@ -1,0 +1,73 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// InlineFunc calls the backend in the goroutine of a lone caller. If ok is false, it has done nothing, and the calls must
+// go to the backend. It must return soon after ctx has ended.
+type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
+
+// beginAloneLocked begins the flight of a lone caller.
+func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
+	f := q.lone
+	if f == nil || f.ctx.Err() != nil {
+		f = &flight{keys: new(keySet)}
+		f.ctx, f.cancel = context.WithCancel(context.Background())
+		q.lone = f
+	}
+	f.lone, f.late, f.lost = ctx, false, false
+	*f.keys = keySet{}
+	f.keys.add(key)
+	now := time.Now()
+	f.began, f.deadline = now, now.Add(Timeout/2)
+	f.patience = now.Add(q.pace.patience())
+	q.flights = append(q.flights, f)
+	if ctx.Done() == nil {
+		q.watchLocked(f.deadline)
+	} else {
+		q.watchLocked(now.Add(glance))
+	}
+	return f
+}
+
+// runAlone runs the flight of a lone caller. If ok is false, nothing was done.
+func (q *queue) runAlone(f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
+	ctx := f.lone
+	defer q.finishAlone(f)
+	answers, ok, err = q.inline(loneContext{f.ctx, ctx}, calls)
+	if err != nil && f.ctx.Err() != nil {
+		if ctx.Err() != nil {
+			// The caller's context has not been canceled just because the statement was.
+			return answers, ok, fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
+		}
+		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return answers, ok, err
+}
+
+func (q *queue) finishAlone(f *flight) {
+	if next := q.finish(f); next != nil {
+		go q.run(next)
+	}
+}
+
+// loneContext is the context of a lone caller's statement. It ends when the watchdog cancels it, and not with the caller's
+// context, whose values it has. All lone callers share one that can be canceled, so that a call makes none.
+type loneContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements [context.Context].
+func (c loneContext) Value(key any) any {
+	// First, because package context finds the context that can be canceled by a key of its own.
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}

@@ -1,0 +1,202 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
+)
+
+// inlineOf returns an [group.InlineFunc] that calls a store.
+func inlineOf(s runtime.Store) group.InlineFunc {
+	return func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
+		answers, err := s.Do(ctx, calls)
+		return answers, true, err
+	}
+}
+
+// alone runs a test of a group over a slow backend, which takes a second also for lone callers.
+func alone(t *testing.T, lanes int, test func(t *testing.T, s *group.Store, backend *slow)) {
+	backend := &slow{}
+	synctest.Test(t, func(t *testing.T) {
+		test(t, group.New(backend, group.Options{Lanes: lanes, Inline: inlineOf(backend)}), backend)
+	})
+}
+
+func TestStoreWithInline(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
+			store := &runtime.MemStore{Clock: clock}
+			return group.New(store, group.Options{Lanes: lanes, Inline: inlineOf(store)})
+		})
+	}
+}
+
+func TestLoneCallRunsInTheGoroutineOfItsCaller(t *testing.T) {
+	store := &runtime.MemStore{}
+	stack := make([]byte, 1<<14)
+	s := group.New(nil, group.Options{Lanes: 2, Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
+		stack = stack[:goruntime.Stack(stack, false)]
+		answers, err := store.Do(ctx, calls)
+		return answers, true, err
+	}})
+	answers, err := s.Do(t.Context(), take("", 1))
+	require.NoError(t, err)
+	require.True(t, answers[0].Allowed())
+	require.Contains(t, string(stack), "TestLoneCallRunsInTheGoroutineOfItsCaller(")
+}
+
+func TestCallThatInlineDeclinesGoesToTheBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		declined := 0
+		inline := func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
+			declined++
+			return nil, false, nil
+		}
+		s := group.New(&runtime.MemStore{}, group.Options{Inline: inline})
+		for i := range 3 {
+			answers, err := s.Do(t.Context(), take("", 1))
+			require.NoError(t, err)
+			require.True(t, answers[0].Allowed())
+			require.Equal(t, i+1, declined)
+			synctest.Wait()
+		}
+	})
+}
+
+func TestCallsDuringALoneCallShareABatch(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		alone(t, lanes, func(t *testing.T, s *group.Store, backend *slow) {
+			var all sync.WaitGroup
+			for _, key := range []string{"a", "a", "a", "a"} {
+				start(&all, func() {
+					answers, err := s.Do(t.Context(), take(key, 1))
+					require.NoError(t, err)
+					require.True(t, answers[0].Allowed())
+				})
+			}
+			all.Wait()
+			require.Equal(t, [][]string{{"a"}, {"a", "a", "a"}}, backend.batches)
+			_, err := s.Do(t.Context(), append(take("a", 1), take("b", 1)...))
+			require.NoError(t, err, "several calls are a batch")
+		})
+	}
+}
+
+// soon is how long a canceled lone caller waits at most, if its statement ends with the context.
+const soon = 50 * time.Millisecond
+
+func TestCanceledLoneCallReturnsSoon(t *testing.T) {
+	alone(t, 2, func(t *testing.T, s *group.Store, backend *slow) {
+		for i := range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*111*time.Millisecond)
+			defer cancel()
+			begin := time.Now()
+			_, err := s.Do(ctx, take("", 1))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "waiting for the database: ")
+			require.LessOrEqual(t, time.Since(begin), time.Duration(i+1)*111*time.Millisecond+soon)
+		}
+		require.Len(t, backend.batches, 3)
+		answers, err := s.Do(t.Context(), take("", 10))
+		require.NoError(t, err)
+		require.True(t, answers[0].Allowed(), "the statements were aborted")
+	})
+}
+
+// A statement that ends a moment after the caller's context has taken: then the caller gets the answer.
+func TestLoneCallThatWasAnsweredIsNotCanceled(t *testing.T) {
+	alone(t, 2, func(t *testing.T, s *group.Store, _ *slow) {
+		ctx, cancel := context.WithTimeout(t.Context(), 990*time.Millisecond)
+		defer cancel()
+		answers, err := s.Do(ctx, take("", 1))
+		require.NoError(t, err)
+		require.True(t, answers[0].Allowed())
+		require.Error(t, ctx.Err())
+	})
+}
+
+func TestSilentLoneCallEndsAfterTimeout(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			backend := &silent{obeys: true, release: make(chan struct{})}
+			s := group.New(backend, group.Options{Lanes: lanes, Inline: inlineOf(backend)})
+			for range 2 {
+				require.LessOrEqual(t, took(func() {
+					_, err := s.Do(context.Background(), take("silent", 1))
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}), group.Timeout)
+			}
+		})
+	}
+}
+
+// The statement of a lone caller does not return, although its context has ended. No other call waits for it.
+func TestCallsGoAroundALoneCallThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &silent{release: make(chan struct{})}
+		s := group.New(backend, group.Options{Lanes: 2, Inline: inlineOf(backend)})
+		var all sync.WaitGroup
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Do(ctx, take("silent", 1))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+		synctest.Wait()
+		for i := range 20 {
+			require.LessOrEqual(t, took(func() {
+				answers, err := s.Do(context.Background(), take(fmt.Sprint(i), 1))
+				require.NoError(t, err)
+				require.True(t, answers[0].Allowed())
+			}), aMoment)
+			time.Sleep(100 * time.Millisecond)
+		}
+		close(backend.release)
+		all.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, s.Shutdown(ctx))
+	})
+}
+
+func TestShutdownWaitsForALoneCall(t *testing.T) {
+	alone(t, 1, func(t *testing.T, s *group.Store, _ *slow) {
+		var all sync.WaitGroup
+		start(&all, func() {
+			_, err := s.Do(t.Context(), take("", 1))
+			require.NoError(t, err)
+		})
+		require.Equal(t, time.Second, took(func() { require.NoError(t, s.Shutdown(t.Context())) }))
+		all.Wait()
+	})
+}
+
+type valueKey struct{}
+
+func TestLoneCallHasTheValuesOfItsContext(t *testing.T) {
+	s := group.New(nil, group.Options{Inline: func(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, bool, error) {
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		require.Equal(t, "a value", child.Value(valueKey{}))
+		require.Nil(t, child.Value("another key"))
+		require.NoError(t, child.Err(), "it does not end with the caller's context")
+		return make([]runtime.Answer, 1), true, nil
+	}})
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "a value"))
+	defer cancel()
+	for range 2 {
+		_, err := s.Do(ctx, take("", 1))
+		require.NoError(t, err)
+	}
+}

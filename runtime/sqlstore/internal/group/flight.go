@@ -1,0 +1,141 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// flight is a call of the backend: for some batches, which it answers, or for a lone caller in its own goroutine.
+type flight struct {
+	batches []*batch
+	// first is the memory of batches if there is one.
+	first [1]*batch
+	// calls are those of the batches, one batch after the other.
+	calls []runtime.Call
+	// keys are those of calls, or nil, and after are the batches that wait because they have one of these keys.
+	keys  *keySet
+	after []*batch
+	// patience is until when calls wait for the keys. lost: they wait no longer.
+	patience time.Time
+	lost     bool
+
+	began  time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+	// deadline is when the context is canceled and, after that, when the flight is abandoned.
+	deadline time.Time
+	// remaining is how many callers have not left. At 0, the flight is canceled.
+	remaining int
+	// lone is the context of the lone caller, or nil. late: the watchdog has seen that it has ended.
+	lone context.Context
+	late bool
+}
+
+// newFlightLocked begins batches. It returns nil if none of them has a caller left.
+func newFlightLocked(batches []*batch, now time.Time) *flight {
+	f := &flight{began: now, deadline: now.Add(Timeout / 2)}
+	f.batches = f.first[:0]
+	var live context.Context
+	for _, b := range batches {
+		ctx := b.beginLocked(now)
+		if ctx == nil {
+			continue
+		}
+		live, b.in = ctx, f
+		f.batches = append(f.batches, b)
+		f.deadline = earlier(f.deadline, b.created.Add(Timeout))
+		f.remaining += b.remaining
+	}
+	if live == nil {
+		return nil
+	}
+	// The flight has the values of one of its callers, but must not end with that caller.
+	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(live))
+	f.calls, f.keys = f.batches[0].calls, f.batches[0].keys
+	for _, b := range f.batches[1:] {
+		f.calls = append(f.calls, b.calls...)
+		if f.keys != nil {
+			f.keys.addAll(b.keys)
+		}
+	}
+	return f
+}
+
+// run calls the backend and ends the batches. It returns false if the flight was abandoned meanwhile.
+func (f *flight) run(backend runtime.Store) bool {
+	defer f.cancel()
+	answers, err := backend.Do(f.ctx, f.calls)
+	if err != nil && f.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return f.end(answers, err)
+}
+
+// end ends the batches. It returns false if they have a result already.
+func (f *flight) end(answers []runtime.Answer, err error) bool {
+	ended := false
+	for _, b := range f.batches {
+		// Without an error there are as many answers as calls, with one there may be fewer.
+		n := min(len(b.calls), len(answers))
+		ended = b.end(answers[:n:n], err)
+		answers = answers[n:]
+	}
+	return ended
+}
+
+// doSingle makes a flight of its own for the calls of one caller.
+func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) ([]runtime.Answer, error) {
+	// No queue has this batch, so nothing needs a lock.
+	b := newBatch(1)
+	i := b.joinLocked(ctx, calls, 0)
+	f := newFlightLocked([]*batch{b}, b.created)
+	if f == nil {
+		return b.answersOf(i)
+	}
+	// Some drivers do not return when their context ends, so the caller must be able to return without them.
+	go f.run(backend)
+	var timeout <-chan time.Time
+	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
+		// Only where it is needed, because the timer costs more than everything else here.
+		timer := time.NewTimer(Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var err error
+	select {
+	case <-b.done:
+		return b.answersOf(i)
+	case <-ctx.Done():
+		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
+	case <-timeout:
+		err = errTimeout
+	}
+	time.AfterFunc(linger, f.cancel)
+	return nil, err
+}
+
+// keySet is a set of keys, by their hashes. It may report keys that are not in it.
+type keySet [32]uint64
+
+func (s *keySet) add(hash uint64) { s[hash/64%uint64(len(s))] |= 1 << (hash % 64) }
+
+func (s *keySet) has(hash uint64) bool { return s[hash/64%uint64(len(s))]&(1<<(hash%64)) != 0 }
+
+func (s *keySet) addAll(o *keySet) {
+	for i, word := range o {
+		s[i] |= word
+	}
+}
+
+// meets reports whether the sets have a key in common.
+func (s *keySet) meets(o *keySet) bool {
+	for i, word := range o {
+		if s[i]&word != 0 {
+			return true
+		}
+	}
+	return false
+}

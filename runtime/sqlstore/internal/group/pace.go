@@ -1,0 +1,61 @@
+package group
+
+import "time"
+
+// pace is how long flights take, which decides how many calls that wait are worth another one.
+//
+// Another flight lets them wait half as long, and costs the database a statement. Beyond [most] calls that is little for
+// each call, because a statement costs as much as a dozen rows. Fewer calls are worth one if flights take long without
+// working, as over a network: the database is then idle for most of the time, and the calls wait for long.
+type pace struct {
+	// current and last are the shortest times of a flight in this window and in the one before, or 0. The shortest is one
+	// that has not waited for the processor: a busy database must not get smaller statements.
+	current, last time.Duration
+	flights       int
+}
+
+const (
+	most = 32
+	// cheap is how long a flight takes that hardly waits: about the work of a small statement.
+	cheap = 200 * time.Microsecond
+	// window is how many flights a window has.
+	window = 256
+	// maxPatience leaves a call most of [Timeout] for another connection.
+	maxPatience = Timeout / 5
+)
+
+// add adds the time of a flight.
+func (p *pace) add(took time.Duration) {
+	if p.current == 0 || took < p.current {
+		p.current = took
+	}
+	if p.flights++; p.flights == window {
+		p.last, p.current, p.flights = p.current, 0, 0
+	}
+}
+
+// shortest returns the shortest time of a flight lately, or 0 if there was none.
+func (p *pace) shortest() time.Duration {
+	if p.last == 0 || p.current > 0 && p.current < p.last {
+		return p.current
+	}
+	return p.last
+}
+
+// enough returns how many calls that wait are worth another flight.
+func (p *pace) enough(inFlight int) int { return Enough(p.shortest(), inFlight) }
+
+// patience is how long calls wait for a flight that has one of their keys.
+func (p *pace) patience() time.Duration { return min(max(linger, 4*p.shortest()), maxPatience) }
+
+// Enough returns how many calls that wait are worth another flight, if flights take this long or longer and this number
+// of them are under way.
+func Enough(shortest time.Duration, inFlight int) int {
+	if shortest <= cheap {
+		return most
+	}
+	// With the part of a flight that works, both the price of another one and the time that calls wait for the database
+	// fall, so this is its square.
+	working := float64(cheap) / float64(shortest)
+	return max(1, int(min(most, most*working*working*float64(inFlight))))
+}

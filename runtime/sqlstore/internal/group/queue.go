@@ -1,0 +1,280 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// queue is the calls that wait, and the flights.
+type queue struct {
+	backend  runtime.Store
+	inline   InlineFunc
+	lanes    int
+	maxCalls int
+	seed     maphash.Seed
+
+	mu sync.Mutex
+	// waiting holds the batches to come, in their order. Calls join the last one, or the last one that waits after the
+	// flight that has their key.
+	waiting []*batch
+	// flights are at most lanes. With one lane, a flight ends only when the backend has returned, even if it was
+	// abandoned.
+	flights []*flight
+	// lone is the flight of lone callers, which one uses after the other.
+	lone *flight
+	pace pace
+	// watchdog fires when a flight may have exceeded its time, which is at watched, or zero. It keeps running from one
+	// flight to the next, because stopping and starting it costs more than letting it fire in vain now and then.
+	watchdog *time.Timer
+	watched  time.Time
+	// lastSize is how many calls the last batch had: the room that the next one begins with.
+	lastSize int
+	// idle is nil until close. It is closed when nothing is in flight any more, and closed is then set.
+	idle   chan struct{}
+	closed bool
+}
+
+func newQueue(backend runtime.Store, o Options) *queue {
+	q := &queue{backend: backend, inline: o.Inline, lanes: max(1, o.Lanes), maxCalls: o.Batch, seed: maphash.MakeSeed()}
+	q.watchdog = time.AfterFunc(time.Hour, q.check)
+	q.watchdog.Stop()
+	return q
+}
+
+// do returns the backend's answers to calls, in a batch if others wait too. Once the queue is closed, each do is a backend
+// call of its own.
+func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	key := q.keyOf(calls)
+	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1)
+	if b == nil && f != nil {
+		if answers, ok, err := q.runAlone(f, calls); ok {
+			return answers, err
+		}
+		b, i, f = q.enter(ctx, calls, key, false)
+	}
+	if b == nil {
+		return doSingle(ctx, q.backend, calls)
+	}
+	if f != nil {
+		go q.run(f)
+	}
+	if !b.wait(ctx) {
+		if phase := q.leave(b, i); phase != "" {
+			return nil, fmt.Errorf("%s: %w", phase, ctx.Err())
+		}
+	}
+	return b.answersOf(i)
+}
+
+// keyOf returns the hash of the first key of calls. Other keys only make a statement wait for another one's rows.
+func (q *queue) keyOf(calls []runtime.Call) uint64 {
+	if q.lanes == 1 || len(calls[0].Requests) == 0 {
+		return 0
+	}
+	return maphash.String(q.seed, calls[0].Requests[0].Key)
+}
+
+// close closes the queue to new calls. The channel is closed when nothing is in flight.
+func (q *queue) close() (idle <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle == nil {
+		q.idle = make(chan struct{})
+		q.goOnLocked()
+	}
+	return q.idle
+}
+
+// enter adds calls to a batch, of which they are the ith caller, and returns the flight that the caller must run, or nil.
+// If b is nil, the caller is alone and runs the flight itself, or the queue takes no calls.
+func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inline bool) (b *batch, i int, f *flight) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.idle != nil:
+		return nil, 0, nil
+	case inline && len(q.flights) == 0:
+		return nil, 0, q.beginAloneLocked(ctx, key)
+	}
+	list := q.listLocked(key)
+	// The calls of one caller stay in one batch, even if they are more than maxCalls.
+	if n := len(*list); n > 0 && len((*list)[n-1].calls)+len(calls) <= q.maxCalls {
+		b = (*list)[n-1]
+	} else {
+		b = newBatch(q.lastSize)
+		if q.lanes > 1 {
+			b.keys = new(keySet)
+		}
+		*list = append(*list, b)
+	}
+	i = b.joinLocked(ctx, calls, key)
+	return b, i, q.nextLocked()
+}
+
+// listLocked returns the list that calls with a key wait in.
+func (q *queue) listLocked(key uint64) *[]*batch {
+	if q.lanes > 1 {
+		for _, f := range q.flights {
+			if !f.lost && f.keys.has(key) {
+				q.watchLocked(f.patience)
+				return &f.after
+			}
+		}
+	}
+	return &q.waiting
+}
+
+// nextLocked begins the next flight, if there is one to begin, and returns it.
+func (q *queue) nextLocked() *flight {
+	for q.readyLocked() {
+		n, size := 0, 0
+		for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].calls) <= q.maxCalls) {
+			size += len(q.waiting[n].calls)
+			n++
+		}
+		q.lastSize = size
+		f := newFlightLocked(q.waiting[:n], time.Now())
+		rest := slices.Clone(q.waiting[n:])
+		q.waiting = nil
+		if f == nil {
+			q.waiting = rest
+			continue
+		}
+		f.patience = f.began.Add(q.pace.patience())
+		q.flights = append(q.flights, f)
+		for _, b := range rest {
+			if q.lanes > 1 && b.keys.meets(f.keys) {
+				f.after = append(f.after, b)
+			} else {
+				q.waiting = append(q.waiting, b)
+			}
+		}
+		q.watchLocked(f.deadline)
+		return f
+	}
+	return nil
+}
+
+// readyLocked reports whether another flight is to begin.
+func (q *queue) readyLocked() bool {
+	n := len(q.flights)
+	switch {
+	case len(q.waiting) == 0 || n >= q.lanes:
+		return false
+	case n == 0 || q.callsWaiting() >= q.pace.enough(n):
+		return true
+	}
+	// The connection of a flight that takes so long may be silent. Other calls need not wait for it.
+	overdue := q.flights[n-1].began.Add(glance)
+	if time.Now().Before(overdue) {
+		q.watchLocked(overdue)
+		return false
+	}
+	return true
+}
+
+func (q *queue) callsWaiting() (n int) {
+	for _, b := range q.waiting {
+		n += len(b.calls)
+	}
+	return n
+}
+
+// endLocked ends a flight, so that the batches that waited for its keys may begin. It returns false if the flight has
+// ended before.
+func (q *queue) endLocked(f *flight) bool {
+	i := slices.Index(q.flights, f)
+	if i < 0 {
+		return false
+	}
+	q.flights = slices.Delete(q.flights, i, i+1)
+	q.waiting = append(q.waiting, f.after...)
+	f.after = nil
+	return true
+}
+
+// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run.
+func (q *queue) finish(f *flight) (next *flight) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.endLocked(f) {
+		return nil
+	}
+	if q.lanes > 1 {
+		q.pace.add(time.Since(f.began))
+	}
+	next = q.nextLocked()
+	q.goOnLocked()
+	return next
+}
+
+// goOnLocked runs further flights, if enough calls wait, after a flight has ended.
+func (q *queue) goOnLocked() {
+	for f := q.nextLocked(); f != nil; f = q.nextLocked() {
+		go q.run(f)
+	}
+	if q.idle != nil && len(q.flights) == 0 && !q.closed {
+		q.closed = true
+		close(q.idle)
+	}
+}
+
+// run runs a flight, and those that come after it, in a goroutine that ends when there is none.
+func (q *queue) run(f *flight) {
+	for ; f != nil; f = q.finish(f) {
+		f.run(q.backend)
+		// Callers that have their answers often call again at once: yielding lets them join the next batch.
+		goruntime.Gosched()
+	}
+}
+
+// What a call waits for when its context ends.
+const (
+	phaseQueued   = "waiting for earlier calls"
+	phaseInFlight = "waiting for the database"
+)
+
+// leave removes the ith caller from a batch because its context has ended, and returns what the caller waited for: ""
+// if the batch has been answered meanwhile.
+func (q *queue) leave(b *batch, i int) (phase string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b.answered() {
+		return ""
+	}
+	b.remaining--
+	f := b.in
+	if f == nil {
+		if b.remaining == 0 {
+			q.removeLocked(func(o *batch) bool { return o == b })
+		}
+		return phaseQueued
+	}
+	switch f.remaining--; {
+	case f.remaining > 0:
+	case q.lanes == 1:
+		f.cancel()
+	default:
+		f.deadline = earlier(f.deadline, time.Now().Add(linger))
+		q.watchLocked(f.deadline)
+	}
+	if b.callers[i].late {
+		return phaseQueued
+	}
+	return phaseInFlight
+}
+
+// removeLocked removes batches that have not begun.
+func (q *queue) removeLocked(which func(*batch) bool) {
+	q.waiting = slices.DeleteFunc(q.waiting, which)
+	for _, f := range q.flights {
+		f.after = slices.DeleteFunc(f.after, which)
+	}
+}

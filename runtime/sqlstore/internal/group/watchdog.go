@@ -1,0 +1,93 @@
+package group
+
+import (
+	"time"
+)
+
+// linger is how long a flight that all callers have left may go on. Most answers that are late are a little late, and
+// drivers abort a statement by closing its connection. Without linger, connections would be closed and opened all the
+// time, and with a timeout shorter than it takes to open one, no call would ever succeed.
+const linger = 250 * time.Millisecond
+
+// grace is how long the backend has to return after the context of a flight has ended.
+const grace = 50 * time.Millisecond
+
+// glance is how often the context of a lone caller is checked, and how long its statement may go on after that. After that
+// time, too, calls no longer wait for a flight if there is another lane.
+const glance = 25 * time.Millisecond
+
+// watchLocked makes the watchdog fire at a time, or earlier.
+func (q *queue) watchLocked(at time.Time) {
+	if q.watched.IsZero() || at.Before(q.watched) {
+		q.watched = at
+		q.watchdog.Reset(time.Until(at))
+	}
+}
+
+// check runs when the watchdog fires. It ends the flights that have exceeded their time.
+func (q *queue) check() { q.expire(time.Now()) }
+
+// expire fails the batches that have exceeded their time, and sets the watchdog for the others.
+func (q *queue) expire(now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.watched = time.Time{}
+	for i := len(q.flights) - 1; i >= 0; i-- {
+		q.expireFlightLocked(q.flights[i], now)
+	}
+	q.removeLocked(func(b *batch) bool {
+		return !now.Before(b.created.Add(Timeout)) && b.end(nil, errTimeout)
+	})
+	q.goOnLocked()
+	for _, f := range q.flights {
+		for _, b := range f.after {
+			q.watchLocked(b.created.Add(Timeout))
+		}
+	}
+	for _, b := range q.waiting {
+		q.watchLocked(b.created.Add(Timeout))
+	}
+}
+
+// expireFlightLocked cancels or abandons a flight that has exceeded its time. After it was abandoned, the queue goes on
+// while the backend still runs it, unless there is only one lane.
+func (q *queue) expireFlightLocked(f *flight, now time.Time) {
+	if f.lone != nil && !f.late && f.lone.Err() != nil {
+		f.late = true
+		f.deadline = earlier(f.deadline, now.Add(glance))
+	}
+	if q.lanes > 1 && !f.lost && !now.Before(f.patience) {
+		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
+		f.lost = true
+		q.waiting = append(q.waiting, f.after...)
+		f.after = nil
+	}
+	switch {
+	case now.Before(f.deadline):
+	case f.ctx.Err() == nil:
+		// Most drivers return soon after their context has ended, with an error that says more than a timeout.
+		f.cancel()
+		f.deadline = now.Add(grace)
+	default:
+		f.end(nil, errTimeout)
+		if q.lanes > 1 {
+			q.endLocked(f)
+		}
+		return
+	}
+	next := f.deadline
+	if f.lone != nil && !f.late && f.lone.Done() != nil {
+		next = earlier(next, now.Add(glance))
+	}
+	if len(f.after) > 0 {
+		next = earlier(next, f.patience)
+	}
+	q.watchLocked(next)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
