@@ -8,7 +8,7 @@ import (
 
 // At 10,000 random instants with -long, the views show what a Peek returns.
 func TestViewsEqualPeek(t *testing.T) {
-	instants := 500
+	instants := 200
 	if *long {
 		instants = 10_000
 	}
