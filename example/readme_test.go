@@ -146,6 +146,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
@@ -155,5 +157,5 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open, observe.NewLog}
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open, observe.NewLog, http.Handle, slog.Default}
 `
