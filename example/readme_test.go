@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,9 @@ var guides = []string{
 	"../README.md", "../example/README.md", "../gen/spec/README.md", "../cmd/ratelimitgen/README.md",
 	"../runtime/GUARANTEES.md", "../runtime/sqlstore/README.md",
 }
+
+// linkedGuides are guides, too. Their code is tested beside them.
+var linkedGuides = []string{"../runtime/limithttp/README.md", "../runtime/TESTING.md"}
 
 const referencePath = "../gen/spec/README.md"
 
@@ -41,9 +45,10 @@ func blocks(t *testing.T, language string) []string {
 
 // Every page for users is linked from the README once, and every relative link leads to a file.
 func TestGuidesAreLinked(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`(?:\]\(|<img src=")([^)#:"]+)(#[^)]*)?[)"]`)
 	linked := map[string]int{}
-	for _, path := range guides {
+	all := slices.Concat(guides, linkedGuides)
+	for _, path := range all {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
@@ -55,7 +60,7 @@ func TestGuidesAreLinked(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range guides[1:] {
+	for _, path := range all[1:] {
 		assert.Equal(t, 1, linked[filepath.Clean(path)], "links to %s in the README", path)
 	}
 }
@@ -141,13 +146,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open}
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open, observe.NewLog, http.Handle, slog.Default}
 `

@@ -154,6 +154,9 @@ func describe(w io.Writer, c command) error {
 		value, text := flag.UnquoteUsage(f)
 		name := strings.TrimSpace("-" + f.Name + " " + value)
 		fmt.Fprintf(&usage, " [%s]", name)
+		if len(name) > 16 {
+			name += "\n" + strings.Repeat(" ", 18)
+		}
 		fmt.Fprintf(&table, "  %-16s %s\n", name, text)
 	})
 	if c.args != "" {

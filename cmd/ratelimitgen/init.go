@@ -87,12 +87,15 @@ func refuseExisting(path, schema string) error {
 	return err
 }
 
-const nextSteps = `Wrote %s and %s. Next, add this line to a Go file in the same directory, in the package
-for the limits,
+const nextSteps = `Wrote %s and %s. Next, generate the code, in its directory:
 
-  //go:generate go tool ratelimitgen generate %s
+  go tool ratelimitgen generate %[3]s
 
-and run go generate. If go.mod does not have the tool and the runtime yet, add them first:
+If go.mod does not have the tool and the runtime yet, add them first:
 
   go get -tool github.com/ratelimitgen/ratelimitgen/cmd/ratelimitgen
+
+To have go generate do it after each edit, add this line to a Go file of the package for the limits:
+
+  //go:generate go tool ratelimitgen generate %[3]s
 `

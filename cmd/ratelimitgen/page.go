@@ -53,7 +53,7 @@ type pageArgs struct {
 
 func preparePage(flags *flag.FlagSet) action {
 	var a pageArgs
-	flags.StringVar(&a.output, "o", "limits.html", "write the page to `FILE`, - for standard output")
+	flags.StringVar(&a.output, "o", "limits.html", "write the page to `FILE`, - for standard output (default limits.html)")
 	flags.StringVar(&a.against, "against", "", "compare with `OLD`, the earlier limits.yaml, or REF:PATH in git")
 	flags.StringVar(&a.trace, "trace", "", "draw the requests in `FILE`, - for standard input")
 	flags.StringVar(&a.svg, "svg", "", "also write the drawings as SVG files into the directory `DIR`")
@@ -83,7 +83,11 @@ func (a *pageArgs) run(s streams, args []string) error {
 	if err := a.write(s, text.Bytes()); err != nil {
 		return err
 	}
-	return a.writeSVG(p)
+	if err := a.writeSVG(p); err != nil || a.output == standardInput {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "Wrote %s. Open it in a browser.\n", shown(a.output))
+	return err
 }
 
 // write writes the page. It replaces no file but an earlier page.

@@ -107,13 +107,20 @@ func TestReadmeRunsCommandsByGoTool(t *testing.T) {
 	assert.Greater(t, calls, 15)
 }
 
+// readmeLogs are the logs of the README's commands.
+const readmeLogs = `-- limits/access.log --
+203.0.113.7 - - [01/Jan/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8"
+-- limits/app.log --
+{"ts": "2026-01-01T09:00:00Z", "user": {"id": 42}, "msg": "posted"}
+`
+
 // The commands of the READMEs work in the directory of the quick start, once the file is on the branch main.
 func TestReadmeCommandsWork(t *testing.T) {
 	text := guides(t)
 	request := regexp.MustCompile("`({\"at\": .*?})`").FindStringSubmatch(text)
 	require.NotNil(t, request)
 	dir := filepath.Join(t.TempDir(), "app")
-	c := &checkout{t, dir, writeFiles(t, dir, "-- limits/requests.jsonl --\n"+request[1]+"\n")}
+	c := &checkout{t, dir, writeFiles(t, dir, "-- limits/requests.jsonl --\n"+request[1]+"\n"+readmeLogs)}
 	require.NoError(t, os.WriteFile(filepath.Join(c.bin, "go"), []byte(stubGo), 0o755))
 	c.must(`git init -q -b main . && git config user.name a && git config user.email a@example.com`)
 	c.dir = filepath.Join(dir, "limits")

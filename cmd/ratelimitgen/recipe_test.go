@@ -108,6 +108,10 @@ func TestWorkflowOnGitHub(t *testing.T) {
 			requests: []string{listed, created}, comment: "| `capacity` | `20` | `40` |",
 		},
 		{
+			name: "an edit, with links", edit: "sed -i 's/capacity: 20/capacity: 40/'" + generated,
+			requests: []string{listed, created}, comment: "[`send`](https://github.com/us/app/blob/abc123/limits/limits.yaml#L3): loosened",
+		},
+		{
 			name: "another edit", edit: "sed -i 's/capacity: 20/capacity: 50/'" + generated, commented: true,
 			requests: []string{listed, updated}, comment: "| `capacity` | `20` | `50` |",
 		},
@@ -339,6 +343,7 @@ func (c *checkout) run(script string, shell []string, environment map[string]str
 	command := exec.Command(shell[0], append(shell[1:], script)...)
 	command.Dir = c.dir
 	command.Env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "HOME=" + c.bin, "GITHUB_WORKSPACE=" + c.dir,
+		"GITHUB_SERVER_URL=https://github.com", "GITHUB_REPOSITORY=us/app", "GITHUB_SHA=abc123",
 		"GITHUB_BASE_REF=main", "GITHUB_ENV=" + c.bin + "/environment", "RUNNER_TEMP=" + c.bin}
 	set, _ := os.ReadFile(filepath.Join(c.bin, "environment"))
 	command.Env = append(command.Env, strings.Fields(string(set))...)

@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "update testdata/draw")
 // pictures are limits with pictures in testdata/draw: one version, or an old and a new one.
 var pictures = map[string][]runtime.Policy{
 	"token-bucket":   {{Kind: runtime.TokenBucket, Rate: 12, Capacity: 12, Period: time.Minute}},
+	"send-message":   {{Kind: runtime.TokenBucket, Rate: 10, Capacity: 20, Period: time.Minute}},
 	"fixed-window":   {{Kind: runtime.FixedWindow, Rate: 12, Capacity: 12, Period: time.Minute}},
 	"sliding-window": {{Kind: runtime.SlidingWindow, Rate: 12, Capacity: 12, Period: time.Minute}},
 	"precise":        {{Kind: runtime.SlidingWindow, Precise: true, Rate: 12, Capacity: 12, Period: time.Minute}},

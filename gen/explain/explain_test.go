@@ -152,6 +152,20 @@ func TestReservingAgreesWithStore(t *testing.T) {
 	}
 }
 
+// Why nothing can be reserved, and that calls are denied instead only if the limit denies.
+func TestLimitsWithoutReservationsSayWhy(t *testing.T) {
+	for _, row := range []struct {
+		policy runtime.Policy
+		want   string
+	}{
+		{runtime.Policy{Kind: runtime.TokenBucket}, "maxReserved is 0, so nothing can be reserved: a call that finds too few tokens is denied."},
+		{runtime.Policy{Kind: runtime.SlidingWindow}, "A sliding window has no reservations: a call that finds too few tokens is denied."},
+		{runtime.Policy{Kind: runtime.FixedWindow, Mode: runtime.ModeShadow}, "maxReserved is 0, so nothing can be reserved."},
+	} {
+		assert.Equal(t, []string{row.want}, reserving(&row.policy))
+	}
+}
+
 func TestShardsAreDescribedWithTheirParts(t *testing.T) {
 	p := runtime.Policy{Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20, MaxReserved: 7, Shards: 3}
 	const choice = ". A call takes from the fuller of two random shards, or from all of them if neither has enough."

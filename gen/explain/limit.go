@@ -212,7 +212,14 @@ func denied(p *runtime.Policy, key []string) string {
 // period's worth ahead, then one more reservation, then a plain call.
 func reserving(p *runtime.Policy) []string {
 	if !p.Reserves() {
-		return []string{"maxReserved is 0, so nothing can be reserved: a call that finds too few tokens is denied."}
+		why, instead := "maxReserved is 0, so nothing can be reserved", ": a call that finds too few tokens is denied."
+		if p.Kind == runtime.SlidingWindow {
+			why = "A sliding window has no reservations"
+		}
+		if p.Mode != runtime.ModeEnforce {
+			instead = "."
+		}
+		return []string{why + instead}
 	}
 	r := newFullKey(p)
 	count := p.Capacity + min(p.Rate, p.MaxReserved)

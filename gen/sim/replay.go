@@ -217,6 +217,10 @@ func (s *limitState) completeCalendar(q *runtime.Request, l *Line) (err error) {
 // e-mail address.
 func (s *limitState) encodeKey(l *Line) (string, error) {
 	name := s.Policy.Name
+	if len(l.Key) == 0 && len(s.parsers) > 0 {
+		return "", faultf("the line has no key; %s needs one of %s: add the field key, or name that of a log with -map key=NAME",
+			name, words.Count(int64(len(s.parsers)), "part"))
+	}
 	if len(l.Key) != len(s.parsers) {
 		return "", faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
 	}

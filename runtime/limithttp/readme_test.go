@@ -1,6 +1,7 @@
 package limithttp_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,24 +49,27 @@ type printer struct{}
 func (printer) Write(p []byte) (int, error) { return fmt.Print(string(p)) }
 `
 
-// costsFile has the lines of the section on costs in a function.
-const costsFile = `package costs
+// linesFile has the lines of a section in a function.
+const linesFile = `package lines
 
 import (
 	"log"
 	"net/http"
+	"net/netip"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
+var _ = []any{log.Print, netip.MustParsePrefix, limithttp.New}
+
 func routes(mux *http.ServeMux, h *limithttp.Binder, limit *limits.Limits, teamOf func(*http.Request) (string, error),
-	complete func(http.ResponseWriter, *http.Request) int64) {
+	complete func(http.ResponseWriter, *http.Request) int64, search http.HandlerFunc) {
 LINES}
 `
 
 // TestQuickStart builds the first program of README.md in a module of its own, and sends it three requests.
-// It compiles the lines of the section on costs, too.
+// It compiles the lines of other sections, too.
 func TestQuickStart(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -96,7 +100,10 @@ func TestQuickStart(t *testing.T) {
 	write("limits/limits.yaml", block(quickStart, "yaml"))
 	write("main.go", block(quickStart, "go"))
 	write("main_test.go", quickStartTest)
-	write("costs/costs.go", strings.Replace(costsFile, "LINES", block("Costs that are known afterwards", "go"), 1))
+	for i, section := range []string{"Costs that are known afterwards", "The address of a client",
+		"Limits that a handler calls itself", "What a caller has left"} {
+		write(fmt.Sprintf("lines%d/lines.go", i), strings.Replace(linesFile, "LINES", block(section, "go"), 1))
+	}
 	run(root, "run", "./cmd/ratelimitgen", "generate", filepath.Join(dir, "limits/limits.yaml"))
 	run(dir, "vet", "./...")
 	out := run(dir, "test", "-v", ".")
