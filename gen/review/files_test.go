@@ -206,7 +206,9 @@ func TestReviewsOfWholeFilesAreConfirmedByReplay(t *testing.T) {
 			y["files refused"]++
 			continue
 		}
-		tried++
+		if tried++; tried%250 == 0 {
+			t.Logf("%d pairs of files\n%s", tried, y)
+		}
 		review := Of(old, new)
 		for _, l := range new.Limits {
 			i := slices.IndexFunc(old.Limits, func(o *spec.Limit) bool { return o.Policy.Name == l.Policy.Name })
