@@ -164,20 +164,3 @@ func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 	}
 	return most
 }
-
-// togetherByCalendar is [Together] for an edit from or to a calendar.
-func togetherByCalendar(old, new *runtime.Policy) (most int64) {
-	instants := calendarInstants(old, new)
-	for _, at := range instants[:min(len(instants), 40)] {
-		for _, now := range []int64{at - 1, at} {
-			for _, was := range calendarVariants(old, now) {
-				for _, is := range calendarVariants(new, now) {
-					for _, rows := range rowsBefore(now, was, is) {
-						most = max(most, mostInTurns(rows, now, 5, was, is), mostInTurns(rows, now, 5, is, was))
-					}
-				}
-			}
-		}
-	}
-	return most
-}

@@ -77,12 +77,12 @@ func emptyAfterEdit(old, new *runtime.Policy) time.Duration {
 func togetherInWords(p pair) string {
 	const remedy = " To avoid this, stop the old version before the new one starts."
 	old, new := &p.old.Policy, &p.new.Policy
-	if !countTogether(p.old, p.new) {
-		return "While old and new versions run side by side, they misread each other's rows, and a key can use more than both limits allow together." + remedy
-	}
-	most := Together(p.old, p.new)
-	if most == 0 {
+	most, bounded := Together(p.old, p.new)
+	switch {
+	case old.Capacity+new.Capacity == 0:
 		return ""
+	case !bounded:
+		return "While old and new versions run side by side, each counts what the other has granted in its own way, so a key may get more than with either version alone." + remedy
 	}
 	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
 	rate, known := longRunTogether(p.old, p.new)
@@ -96,45 +96,20 @@ func togetherInWords(p pair) string {
 }
 
 // Together returns the most tokens that calls without reservations can take from one key at one instant while the old
-// and the new version both run. They count in the same rows, but by different rules: a row that one version has emptied
-// can hold tokens for the other, and with a different number of shards each has rows that the other does not read. If the
-// versions do not read each other's rows, it is the sum of both capacities.
-func Together(old, new *spec.Limit) int64 {
-	if separateRows(old, new) {
-		return old.Policy.Capacity + new.Policy.Capacity
+// and the new version both run. If they count in the same rows, that is the larger capacity of each row: with a different
+// number of shards, each version has rows that the other does not read. Otherwise it is the sum of both capacities. It is
+// not bounded if they count in the same rows, but by different windows: then one of them may forget what the other counts.
+func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
+	switch {
+	case separateRows(old, new):
+		return old.Policy.Capacity + new.Policy.Capacity, true
+	case !windowsCoincide(old, new):
+		return 0, false
 	}
-	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
-		return togetherByCalendar(&old.Policy, &new.Policy)
+	for i := range max(1, old.Policy.Shards, new.Policy.Shards) {
+		tokens += int64(max(shardCapacity(&old.Policy, i), shardCapacity(&new.Policy, i)))
 	}
-	most := int64(0)
-	for _, v := range sharedViews(old, new) {
-		was, is := withWindowAt(&old.Policy, origin), withWindowAt(&new.Policy, origin+v.start)
-		for _, rows := range rowsBefore(origin+v.now, was, is) {
-			most = max(most, mostInTurns(rows, origin+v.now, 5, was, is), mostInTurns(rows, origin+v.now, 5, is, was))
-		}
-	}
-	return most
-}
-
-// rowsBefore returns rows of a key from which two versions may take at the instant now: none, and those of windows at
-// first use that are about to end, so that calls also get the tokens of the next one. Either version may have written
-// them, because a window starts at the instant in the row.
-func rowsBefore(now int64, old, new *runtime.Policy) (all [][]runtime.State) {
-	shards := max(1, old.Shards, new.Shards)
-	all = append(all, make([]runtime.State, shards))
-	for _, windowed := range []*runtime.Policy{old, new} {
-		if !windowed.Start.FirstUse() {
-			continue
-		}
-		for _, writer := range []*runtime.Policy{old, new} {
-			if writer.Capacity > 0 {
-				rows := make([]runtime.State, shards)
-				takeFrom(writer, rows, now-int64(windowed.Period)+1, 1)
-				all = append(all, rows)
-			}
-		}
-	}
-	return all
+	return tokens, true
 }
 
 // separateRows reports whether the versions do not read each other's rows, or only those of some keys.
@@ -143,83 +118,21 @@ func separateRows(old, new *spec.Limit) bool {
 	return old.Policy.Name != new.Policy.Name || reordered || !slices.Equal(partTypes(old.Key), partTypes(new.Key))
 }
 
-// countTogether reports whether [Together] has a number. Rows of a sliding window with shards mean something else to
-// each version after every call, so the sum cannot be bounded. Nor can it be if only one version keeps a log.
-func countTogether(old, new *spec.Limit) bool {
-	sliding := traitsOf(&old.Policy).sliding || traitsOf(&new.Policy).sliding
-	if old.Policy.Precise != new.Policy.Precise {
-		return separateRows(old, new)
+// windowsCoincide reports whether both rules always have the same window, or neither has windows.
+func windowsCoincide(old, new *spec.Limit) bool {
+	was, is := &old.Policy, &new.Policy
+	switch {
+	case was.Kind != is.Kind || was.Precise != is.Precise:
+		return false
+	case was.Precise, was.Start.FirstUse() && is.Start.FirstUse():
+		return was.Period == is.Period
+	case hasCalendar(was) || hasCalendar(is):
+		return was.Calendar == is.Calendar
+	case !windowed(was):
+		return true
 	}
-	return !sliding || max(old.Policy.Shards, new.Policy.Shards) < 2 || separateRows(old, new)
-}
-
-// sharedViews returns the instants, and starts of the new rule's window, at which a row that one version has emptied can
-// be worth the most to the other: when the row's own window started long ago, and the other's later or a period later.
-func sharedViews(old, new *spec.Limit) (list []view) {
 	g := gridOf(old, new)
-	last, period := int64(old.Policy.Period)-1, int64(new.Policy.Period)
-	for _, v := range []view{
-		{0, g.upTo(0)}, {0, g.after(-period)}, {last, g.upTo(last)}, {last, g.after(last - period)},
-		{last, g.after(0)}, {last, g.after(period)}, {last, g.upTo(-1)}, {last, g.upTo(-last - 2)},
-	} {
-		// The new rule's window must have started, and must not be over.
-		if v.now = min(v.now, v.start+period-1); 0 <= v.now && v.start <= v.now && !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
-// mostInTurns returns the most tokens that two versions can take from rows at one instant, in alternating turns.
-func mostInTurns(rows []runtime.State, now int64, turns int, first, second *runtime.Policy) (most int64) {
-	all := tokensLeft(first, rows[:max(1, first.Shards)], now)
-	if turns == 0 { // bounds the recursion, which tries several counts in each turn
-		return 0
-	}
-	// What one version takes may count from the start of its window, so that the other has it back at once.
-	counts := []int64{all, mostThatLeaves(rows, now, all, first, second)}
-	if traitsOf(first).sliding || traitsOf(second).sliding {
-		// Even a single token rewrites the row by the version's own rule, which can be worth more than that token to the
-		// other version.
-		counts = append(counts, 1, all-1)
-	}
-	for _, count := range counts {
-		after := rows
-		if count = min(count, all); count > 0 {
-			after = slices.Clone(rows)
-			takeFrom(first, after, now, count)
-		}
-		most = max(most, count+mostInTurns(after, now, turns-1, second, first))
-	}
-	return most
-}
-
-// mostThatLeaves returns the largest count, at most all, that the first version can take so that the second has a token.
-func mostThatLeaves(rows []runtime.State, now, all int64, first, second *runtime.Policy) int64 {
-	leaves := func(count int64) bool {
-		after := slices.Clone(rows)
-		takeFrom(first, after, now, count)
-		return tokensLeft(second, after[:max(1, second.Shards)], now) > 0
-	}
-	low, high := int64(0), all+1
-	for low+1 < high {
-		if middle := low + (high-low)/2; leaves(middle) {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low
-}
-
-// takeFrom takes a count that the rows are known to have.
-func takeFrom(p *runtime.Policy, rows []runtime.State, now, count int64) {
-	if p.Shards > 1 {
-		p.StepShards(rows[:p.Shards], "", now, runtime.Request{Count: count}, 0)
-		return
-	}
-	rule := p.Rule("")
-	rows[0], _, _ = rule.Step(rows[0], now, runtime.Request{Count: count})
+	return was.Period == is.Period && g.step == int64(is.Period) && g.offset == 0
 }
 
 // longRunTogether returns how many tokens calls of both versions can take without reservations in a period of the new
@@ -240,7 +153,7 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 			most := larger(one, other)
 			forgotten := perPeriod(forgottenPerWindow(was, is, &old.Policy, i), was, is)
 			forgotten.Add(forgotten, perPeriod(forgottenPerWindow(is, was, &next.Policy, i), is, is))
-			if windowsCoincide(old, next) {
+			if windowed(was) && windowsCoincide(old, next) {
 				// A window grants no more than a key that was full at its start has.
 				most = smaller(most.Add(most, forgotten), new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
 			} else {
@@ -287,15 +200,6 @@ func larger(a, b *big.Rat) *big.Rat {
 		return b
 	}
 	return a
-}
-
-// windowsCoincide reports whether the windows of both rules always start at the same instants.
-func windowsCoincide(old, new *spec.Limit) bool {
-	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
-		return old.Policy.Calendar == new.Policy.Calendar && !old.Policy.Calendar.PerKey()
-	}
-	g := gridOf(old, new)
-	return old.Policy.Period == new.Policy.Period && g.step == int64(new.Policy.Period) && g.offset == 0
 }
 
 // shardGrant returns how many tokens a shard grants in a period in the long run, and shardRate how many accrue in it.

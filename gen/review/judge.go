@@ -50,8 +50,14 @@ func (j *judgement) compareRules(old, new *runtime.Policy) {
 }
 
 // classifyRuleChanges adds Loosened and Tightened to the changes of the rule. The edit as a whole decides which of the
-// two apply. They go to the changes that have the effect alone, or to all changes of the rule if none has it alone.
+// two apply. They go to the changes that have the effect alone, or to all changes of the rule if none has it alone. If the
+// modes differ, no change has such an effect but by the modes.
 func classifyRuleChanges(p pair, judgements []judgement) {
+	if p.modesDiffer() {
+		for i, j := range judgements {
+			judgements[i].classes = slices.DeleteFunc(j.classes, func(c Class) bool { return c == Loosened || c == Tightened })
+		}
+	}
 	for _, class := range p.looseness() {
 		some := slices.ContainsFunc(judgements, func(j judgement) bool { return slices.Contains(j.alone, class) })
 		for i, j := range judgements {

@@ -95,19 +95,42 @@ func modeNote(p pair, findings []Finding) []Note {
 	if p.new == nil || p.modesDiffer() || p.old != nil && !slices.ContainsFunc(findings, bounds) {
 		return nil
 	}
-	effect := map[runtime.Mode]string{
-		runtime.ModeShadow: "every request passes",
-		runtime.ModeOff:    "every request passes uncounted",
-		runtime.ModeBlock:  "every request is denied",
-	}[p.new.Policy.Mode]
+	if p.old != nil {
+		return notEnforced(p.new.Policy.Mode)
+	}
+	if effect := effects[p.new.Policy.Mode]; effect != "" {
+		return []Note{{Rule, fmt.Sprintf("The mode is %v: %s. The numbers are those of the limit if it were enforced.", p.new.Policy.Mode, effect)}}
+	}
+	return nil
+}
+
+// effects says what the modes do that do not enforce a limit.
+var effects = map[runtime.Mode]string{
+	runtime.ModeShadow: "every request passes",
+	runtime.ModeOff:    "every request passes uncounted",
+	runtime.ModeBlock:  "every request is denied",
+}
+
+// notEnforced says that the limit is not enforced, before and after an edit.
+func notEnforced(mode runtime.Mode) []Note {
+	effect := effects[mode]
 	if effect == "" {
 		return nil
 	}
-	if p.old == nil {
-		return []Note{{Rule, fmt.Sprintf("The mode is %v: %s. The numbers are those of the limit if it were enforced.", p.new.Policy.Mode, effect)}}
+	return []Note{{Rule, fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.", mode, effect)}}
+}
+
+// enforced returns the limits as they were if they were enforced. Unlimited ones stay so.
+func (p pair) enforced() pair {
+	enforce := func(l *spec.Limit) *spec.Limit {
+		if l.Unlimited() {
+			return l
+		}
+		c := *l
+		c.Policy.Mode = runtime.ModeEnforce
+		return &c
 	}
-	return []Note{{Rule, fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.",
-		p.new.Policy.Mode, effect)}}
+	return pair{enforce(p.old), enforce(p.new)}
 }
 
 // inMode returns a bound as the mode of the limit changes it.

@@ -107,7 +107,11 @@ func examine(p pair, changes []spec.Change) (e examined) {
 // examineUnlimited judges the changes by which a plan of a limit becomes unlimited, or no longer is. Changes of other
 // fields have no effect on it.
 func examineUnlimited(p pair, changes []spec.Change) (e examined) {
+	modeChanges := slices.ContainsFunc(changes, func(c spec.Change) bool { return c.ID == "mode-changed" })
 	e.numbers = numbersOf(p)
+	if !modeChanges {
+		e.numbers = numbersOf(p.enforced())
+	}
 	for _, group := range byID(changes) {
 		var j judgement
 		switch id := group[0].ID; {
@@ -132,7 +136,21 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 		e.findings = append(e.findings, Finding{group[0].ID, group, inOrder(j.classes)})
 		e.notes = append(e.notes, j.notes...)
 	}
+	if limited := p.limited(); !modeChanges && limited != nil && len(e.findings) > 0 {
+		e.notes = append(e.notes, notEnforced(limited.Policy.Mode)...)
+	}
 	return e
+}
+
+// limited returns the version of a plan that is not unlimited, or nil if both are.
+func (p pair) limited() *spec.Limit {
+	if p.old.Unlimited() && p.new.Unlimited() {
+		return nil
+	}
+	if p.old.Unlimited() {
+		return p.new
+	}
+	return p.old
 }
 
 // unlimitedLooseness returns the class of a plan that becomes unlimited, or no longer is: otherwise, unless the edit also

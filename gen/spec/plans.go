@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -243,6 +244,7 @@ func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry, 
 	}
 	if len(p.found) == before {
 		p.sameMethods(limit, given)
+		p.carryAlike(limit, given)
 	}
 }
 
@@ -381,18 +383,19 @@ func (p *parser) sameMethods(limit *Limit, given map[string]entry) {
 		case first == nil:
 			first = of
 		case first.Policy.Reserves() != of.Policy.Reserves():
-			p.differ(limit, given, "maxReserved", first.Plan, of.Plan, "one of the plans %s and %s can be reserved and the other cannot, but one method serves both",
-				"let maxReserved be 0 for all plans, or for none")
+			p.differ(limit, given, "maxReserved", first.Plan, of.Plan, plansDiffer, "let maxReserved be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return
 		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
-			p.differ(limit, given, "capacity", first.Plan, of.Plan, "one of the plans %s and %s can only be reserved and the other cannot, but one method serves both",
-				"let capacity be 0 for all plans, or for none")
+			p.differ(limit, given, "capacity", first.Plan, of.Plan, plansDiffer, "let capacity be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
 			return
 		}
 	}
 }
 
-func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other, message, help string) {
+// differ reports a difference between two plans, at the value of a field.
+func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other string, rule *Rule, help, message string) {
 	e, ok := given[field]
 	if !ok {
 		e = given["rate"]
@@ -401,10 +404,92 @@ func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other,
 	if value, ok := p.planEntry(e, other); ok {
 		at = value.at
 	}
-	p.report(at, plansDiffer, help, message, one, other)
+	p.report(at, rule, help, "%s", message)
 	if value, ok := p.planEntry(e, one); ok {
 		p.note(value.at, "the value of "+one+" is given here")
 	}
+}
+
+// carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
+// with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
+// back would grant tokens again.
+func (p *parser) carryAlike(limit *Limit, given map[string]entry) {
+	if limit.Policy.Kind != runtime.FixedWindow {
+		return
+	}
+	for i, large := range limit.Plans {
+		for _, small := range limit.Plans[:i] {
+			if large.Unlimited() || small.Unlimited() || includes(large, small) || includes(small, large) {
+				continue
+			}
+			if atOnce(large) < atOnce(small) {
+				small, large = large, small
+			}
+			p.carriesMore(limit, given, small, large)
+			return
+		}
+	}
+}
+
+func (p *parser) carriesMore(limit *Limit, given map[string]entry, small, large *Limit) {
+	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
+	difference := "capacity - rate"
+	if limit.Policy.Reserves() {
+		difference = "capacity + maxReserved - rate"
+	}
+	help := "let " + difference + " be the same for all plans, or use a token bucket"
+	why := "once all tokens are used, the next window lacks " + carriedWords(large) + ", but " + carriedWords(small)
+	if carried(large) <= carried(small) {
+		help = fmt.Sprintf("let rate, capacity and maxReserved be multiples of %d, the number of shards", limit.Policy.Shards)
+		why = fmt.Sprintf("divided among %d shards, neither of them has the larger part of every number", limit.Policy.Shards)
+	}
+	field := "capacity"
+	if e, ok := given["maxReserved"]; ok && e.value.Kind == yaml.MappingNode {
+		field = "maxReserved"
+	}
+	p.differ(limit, given, field, small.Plan, large.Plan, planCarry, help, again+why)
+}
+
+// includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
+// the two: in every shard it allows as many tokens at once, and lacks no more of them at the start of a window.
+func includes(l, o *Limit) bool {
+	large, small := l.Policy.Rule(""), o.Policy.Rule("")
+	for i := range max(1, l.Policy.Shards) {
+		l, s := large.Shard(i, l.Policy.Shards), small.Shard(i, l.Policy.Shards)
+		if l.Capacity+l.Debt < s.Capacity+s.Debt || carriedBy(&l) > carriedBy(&s) {
+			return false
+		}
+	}
+	return true
+}
+
+// atOnce returns how many tokens of a limit can be used at once, without a bound for unbounded reservations.
+func atOnce(l *Limit) float64 {
+	r := l.Policy.Rule("")
+	return r.Capacity + r.Debt
+}
+
+// carried returns how many tokens a fixed window can lack at its start, because they were used before.
+func carried(l *Limit) float64 {
+	r := l.Policy.Rule("")
+	return carriedBy(&r)
+}
+
+func carriedBy(r *runtime.Rule) float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
+
+// carriedWords describes what a window can lack, with its numbers: "60 on pro (capacity 120 - rate 60)".
+func carriedWords(l *Limit) string {
+	of := "capacity " + words.Number(l.Policy.Capacity)
+	switch {
+	case l.Policy.MaxReserved == runtime.Unbounded:
+		return fmt.Sprintf("any number on %s (maxReserved unbounded)", l.Plan)
+	case l.Policy.MaxReserved > 0:
+		of += " + maxReserved " + words.Number(l.Policy.MaxReserved)
+	}
+	if n := int64(carried(l)); n > 0 {
+		return fmt.Sprintf("%s on %s (%s - rate %s)", words.Number(n), l.Plan, of, words.Number(l.Policy.Rate))
+	}
+	return fmt.Sprintf("none on %s (%s, rate %s)", l.Plan, of, words.Number(l.Policy.Rate))
 }
 
 // Unlimited reports whether the limit of a plan is unlimited and not blocked.

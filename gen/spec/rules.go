@@ -224,6 +224,12 @@ var (
 		Wrong:   planned("rate: {free: 10, pro: 60}", "maxReserved: {free: 0, pro: 60}"),
 		Right:   planned("rate: {free: 10, pro: 60}", "maxReserved: {free: 10, pro: 60}"),
 	})
+	planCarry = rule(Rule{
+		ID:      "plan-carry",
+		Summary: "No plan of a fixed window both allows more tokens at once than another and can start a window with more of them missing, capacity + maxReserved - rate: a window that ends on the other plan forgets the difference, so that changing to it and back would grant tokens again.",
+		Wrong:   windowed("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 120}"),
+		Right:   windowed("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 70}"),
+	})
 	leadingZero = rule(Rule{
 		ID:      "leading-zero",
 		Summary: "A number has no leading zero, which would make it octal in YAML.",
@@ -404,6 +410,11 @@ func limitOf(lines ...string) string {
 // planned returns a file with two plans and one limit, which has the given lines and a period.
 func planned(lines ...string) string {
 	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
+}
+
+// windowed is planned with a fixed window.
+func windowed(lines ...string) string {
+	return strings.Replace(planned(lines...), "token bucket", "fixed window", 1)
 }
 
 // withTeam returns a file of planned with another plan.

@@ -20,7 +20,7 @@ import (
 var beyondSchema = []*Rule{
 	fileTooLarge, invalidUTF8, controlCharacter, syntax, secondDocument, anchor, mergeKey, tag, nameNotText, duplicate,
 	leadingZero, reservedName, sameGoName, nothingPasses, nothingCached, tooManyShards, badLease, badOverrides, badDoc,
-	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer,
+	noPlans, unknownPlan, missingPlan, unlimitedPlan, plansDiffer, planCarry,
 	unknownLimit, unboundKeyPart, parameterType, cannotPass, takenAndChecked,
 }
 
