@@ -2,39 +2,50 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 )
 
-// overridden returns a call with the policies that are in force for its keys. If there are none, it returns the call
-// itself: the requests are copied before they are changed, because a reservation keeps the policies that the caller
-// has given. Without limits that have overrides it does nothing.
-func (l *Limiter) overridden(ctx context.Context, c Call) (_ Call, changed bool, err error) {
+// override replaces the policies of a call by those in force for their keys. The requests are copied before they are
+// changed, because a reservation keeps the policies that the caller has given. The error is about limits whose policies
+// are not replaced.
+func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err error) {
 	if !c.overridable() {
-		return c, false, nil
+		return false, nil
 	}
-	s, view, err := l.overrides(ctx)
+	s, ok := l.store.(OverrideStore)
+	if !ok {
+		return false, ErrNoOverrides
+	}
+	var inTx OverrideStore
+	if l.inTx {
+		inTx = s
+	}
+	view := s.OverrideView()
+	snapshot, err := view.load(ctx, inTx)
 	if err != nil {
-		return c, false, err
+		return false, err
 	}
 	// One instant for the whole call: requests for one key must have one policy.
 	now := int64(math.MinInt64)
+	present := func() int64 {
+		if now == math.MinInt64 {
+			now = view.now()
+		}
+		return now
+	}
 	for i := range c.Requests {
 		q := &c.Requests[i]
 		if !q.Policy.Overridable() {
 			continue
 		}
-		p, _, err := s.policy(q.Policy, q.Key, func() int64 {
-			if now == math.MinInt64 {
-				now = view.now()
-			}
-			return now
-		})
+		p, _, problem := snapshot.policy(q.Policy, q.Key, present)
 		switch {
-		case err != nil:
-			return c, false, err
+		case problem != nil:
+			// The others still apply: OnError must not let a request pass whose key is blocked.
+			err = problem
+			continue
 		case p == q.Policy:
 			continue
 		case !changed:
@@ -42,23 +53,11 @@ func (l *Limiter) overridden(ctx context.Context, c Call) (_ Call, changed bool,
 		}
 		c.Requests[i].Policy = p
 	}
-	return c, changed, nil
-}
-
-// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
-func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
-	for i, c := range calls {
-		c, _, err := l.overridden(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		calls[i] = c
-	}
-	return l.store.Do(ctx, calls)
+	return changed, err
 }
 
 // overridable reports whether a limit of the call can have overrides.
-func (c Call) overridable() bool {
+func (c *Call) overridable() bool {
 	for i := range c.Requests {
 		if c.Requests[i].Policy.Overridable() {
 			return true
@@ -68,108 +67,75 @@ func (c Call) overridable() bool {
 }
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
-func (c Call) needsOverrides() bool {
+func (c *Call) needsOverrides() bool {
 	return slices.ContainsFunc(c.Requests, func(q Request) bool {
 		return q.Policy.Overridable() && q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow
 	})
 }
 
-// decidedBy returns the policy by which d was made. It is not the handle's if an override was in force.
-func (h Handle) decidedBy(d Decision) *Policy {
-	if d.Policy == nil {
-		return h.policy
+// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
+func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
+	for i := range calls {
+		if _, err := l.override(ctx, &calls[i]); err != nil {
+			return nil, err
+		}
 	}
-	return d.Policy
+	return l.store.Do(ctx, calls)
 }
 
-// overrides returns what this process holds in memory, after reading it at the first use.
-func (l *Limiter) overrides(ctx context.Context) (*overrideSnapshot, *OverrideView, error) {
+// inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have not
+// been read, or have a problem.
+func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
+	if !p.Overridable() {
+		return p, true
+	}
 	s, ok := l.store.(OverrideStore)
 	if !ok {
-		return nil, nil, ErrNoOverrides
-	}
-	view := s.OverrideView()
-	load := view.load
-	if l.inTx {
-		load = func(ctx context.Context) (*overrideSnapshot, error) { return view.loadInTx(ctx, s) }
-	}
-	snapshot, err := load(ctx)
-	return snapshot, view, err
-}
-
-// inForceNow returns the policy in force for a key and the instant at which that ends by itself, without a request to the
-// store. It is false if the overrides have not been read, or have a problem.
-func (l *Limiter) inForceNow(p *Policy, key string) (_ *Policy, until int64, ok bool) {
-	if !p.Overridable() {
-		return p, math.MaxInt64, true
-	}
-	s, isStore := l.store.(OverrideStore)
-	if !isStore {
-		return nil, 0, false
+		return nil, false
 	}
 	view := s.OverrideView()
 	snapshot := view.snapshot.Load()
 	if snapshot == nil {
-		return nil, 0, false
+		return nil, false
 	}
-	p, until, err := snapshot.policy(p, key, view.now)
-	return p, until, err == nil
+	p, _, err := snapshot.policy(p, key, view.now)
+	return p, err == nil
 }
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
 // the keys than the one by which it was denied.
 func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []Request, denied []Decision) error {
-	if !(Call{Requests: requests}).overridable() {
-		return sleep(ctx, wait)
-	}
 	s, ok := l.store.(OverrideStore)
-	if !ok {
-		return sleep(ctx, wait)
+	if c := (Call{requests}); !ok || !c.overridable() || !s.OverrideView().InUse() {
+		return sleep(ctx, wait, nil)
 	}
 	view, begin := s.OverrideView(), time.Now()
 	for {
 		snapshot := view.snapshot.Load()
-		if snapshot == nil {
-			return sleep(ctx, wait-time.Since(begin))
-		}
-		next := wait - time.Since(begin)
-		for i, q := range requests {
-			p, until, ok := l.inForceNow(q.Policy, q.Key)
-			// By value, because a cached denial has the policy of another request.
-			if ok && denied[i].Policy != nil && *p != *denied[i].Policy {
-				// Even if it denies more: the next try finds that.
-				return ctx.Err()
-			}
-			if ok && until != math.MaxInt64 {
-				next = min(next, time.Duration(until-view.now()))
-			}
-		}
-		if next <= 0 {
-			return ctx.Err()
-		}
-		timer := time.NewTimer(next)
-		select {
-		case <-timer.C:
-		case <-snapshot.changed:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return ctx.Err()
+		next := min(wait-time.Since(begin), snapshot.lasts(requests, denied, view.now))
+		if err := sleep(ctx, next, snapshot.changed); err != nil || next <= 0 {
+			return err
 		}
 	}
 }
 
-// Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
-// was. Policy then has the numbers of the override.
-func (d Decision) Override() (entry int64, ok bool) {
-	if d.Policy == nil {
-		return 0, false
+// lasts returns how long the policies by which requests were denied stay in force. It is 0 if one of them was replaced,
+// even by one that denies more: the next try finds that.
+func (s *overrideSnapshot) lasts(requests []Request, denied []Decision, now func() int64) time.Duration {
+	shortest := Never
+	for i, q := range requests {
+		if !q.Policy.Overridable() || denied[i].Policy == nil {
+			continue
+		}
+		p, until, err := s.policy(q.Policy, q.Key, now)
+		switch {
+		case err != nil:
+		case *p != *denied[i].Policy:
+			// Not by address, because a cached denial has the policy of another request.
+			return 0
+		case until != math.MaxInt64:
+			shortest = min(shortest, time.Duration(until-now()))
+		}
 	}
-	return d.Policy.Overrides.entry, d.Policy.Overrides.entry != 0
-}
-
-// errOverridesInTx is the error of a store in a transaction of the caller.
-func errOverridesInTx() error {
-	return fmt.Errorf("%w: overrides cannot be written in a transaction of the caller", ErrInvalidOverride)
+	return shortest
 }

@@ -186,7 +186,7 @@ func (l *Limiter) WholeLimit(p *Policy) Overriding { return Overriding{l.handle(
 
 // Override puts an override in force, in place of the one before. It returns the entry of the log.
 func (o Overriding) Override(ctx context.Context, v Override) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry) error {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
 		e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
 		e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 		p := o.of.policy
@@ -200,7 +200,7 @@ func (o Overriding) Override(ctx context.Context, v Override) (OverrideEntry, er
 
 // Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
 func (o Overriding) Block(ctx context.Context, b Block) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry) error {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
 		e.What, e.Until, e.Reason, e.Author = OverrideBlock, b.Until, b.Reason, b.Author
 		return nil
 	})
@@ -232,70 +232,74 @@ func (o Overriding) Overrides(ctx context.Context) ([]OverrideEntry, error) {
 }
 
 func (o Overriding) end(ctx context.Context, what string, end OverrideEnd) (OverrideEntry, error) {
-	s, err := o.store()
-	if err != nil {
-		return OverrideEntry{}, err
-	}
-	v := s.OverrideView()
-	if err := v.Refresh(ctx); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	if block, override := v.snapshot.Load().of(o.of.policy.Name, o.of.key.text, v.now()); block == nil && (override == nil || what == OverrideUnblock) {
-		return OverrideEntry{}, o.of.wrap(ErrNoOverride)
-	}
-	return o.append(ctx, func(e *OverrideEntry) error {
+	return o.append(ctx, func(e *OverrideEntry, inForce keyOverrides) error {
+		if inForce.block == nil && (inForce.override == nil || what == OverrideUnblock) {
+			return ErrNoOverride
+		}
 		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author
 		return nil
 	})
 }
 
-// append appends an entry that fill completes.
-func (o Overriding) append(ctx context.Context, fill func(e *OverrideEntry) error) (OverrideEntry, error) {
+// append appends an entry that fill completes, given what is in force for the key.
+func (o Overriding) append(ctx context.Context, fill func(e *OverrideEntry, inForce keyOverrides) error) (OverrideEntry, error) {
 	s, err := o.store()
 	if err != nil {
 		return OverrideEntry{}, err
 	}
-	v, p := s.OverrideView(), o.of.policy
-	// Also so that the clock of the store is known.
-	if err := v.Refresh(ctx); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
+	e, err := o.entry(ctx, s.OverrideView(), fill)
+	if err == nil {
+		e, err = s.AppendOverride(ctx, e)
 	}
-	e := OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(v.now())}
-	if err := fill(&e); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	if err := e.Validate(); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	e.Until = e.Until.Round(0).UTC()
-	if ends := e.What == OverrideNone || e.What == OverrideUnblock; !ends && !e.Until.After(e.At) {
-		return OverrideEntry{}, o.of.wrap(fmt.Errorf("%w: its end, %v, is not after the present, %v", ErrInvalidOverride, e.Until, e.At))
-	}
-	if e, err = s.AppendOverride(ctx, e); err != nil {
+	if err != nil {
 		return OverrideEntry{}, o.of.wrap(err)
 	}
 	// It is written, and in force after the interval even if this fails.
-	_ = v.Refresh(ctx)
+	_ = s.OverrideView().Refresh(ctx)
 	return e, nil
 }
+
+// entry returns the entry that fill completes, if it is valid.
+func (o Overriding) entry(ctx context.Context, v *OverrideView, fill func(*OverrideEntry, keyOverrides) error) (e OverrideEntry, err error) {
+	// Also so that the clock of the store is known.
+	if err := v.Refresh(ctx); err != nil {
+		return e, err
+	}
+	p, now := o.of.policy, v.now()
+	e = OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(now)}
+	if err := fill(&e, v.snapshot.Load().keys[overrideKey{e.Limit, e.Key}].live(now)); err != nil {
+		return e, err
+	}
+	if err := e.Validate(); err != nil {
+		return e, err
+	}
+	e.Until = e.Until.Round(0).UTC()
+	if ends := e.What == OverrideNone || e.What == OverrideUnblock; !ends && !e.Until.After(e.At) {
+		return e, fmt.Errorf("%w: its end, %v, is not after the present, %v", ErrInvalidOverride, e.Until, e.At)
+	}
+	return e, nil
+}
+
+// errOverridesInTx: the log is not part of a transaction of the caller.
+var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
 
 // store returns the store, if it can keep overrides for the handle.
 func (o Overriding) store() (OverrideStore, error) {
 	h := o.of
-	switch {
-	case h.limiter == nil || h.limiter.store == nil:
+	if h.limiter == nil || h.limiter.store == nil {
 		return nil, h.wrap(ErrNoStore)
+	}
+	s, ok := h.limiter.store.(OverrideStore)
+	switch err := h.policy.Validate(); {
 	case h.key.err != nil:
 		return nil, h.wrap(h.key.err)
-	case h.policy.Validate() != nil:
-		return nil, h.wrap(h.policy.Validate())
+	case err != nil:
+		return nil, h.wrap(err)
 	case !h.policy.Overridable():
 		return nil, h.wrap(fmt.Errorf("%w: the limit has no overrides: add overrides to it in limits.yaml", ErrInvalidOverride))
 	case h.limiter.inTx:
-		return nil, h.wrap(fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride))
-	}
-	s, ok := h.limiter.store.(OverrideStore)
-	if !ok {
+		return nil, h.wrap(errOverridesInTx)
+	case !ok:
 		return nil, h.wrap(ErrNoOverrides)
 	}
 	return s, nil

@@ -74,6 +74,14 @@ func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
 
+// override returns the entry of the log that has put the policy in force, or false if none has.
+func (p *Policy) override() (entry int64, ok bool) {
+	if p == nil {
+		return 0, false
+	}
+	return p.Overrides.entry, p.Overrides.entry != 0
+}
+
 // problem returns what the bounds of a policy must change, or "".
 func (b *OverrideBounds) problem(p *Policy) string {
 	switch {

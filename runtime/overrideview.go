@@ -1,12 +1,14 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,12 +45,13 @@ const OverridePage = 1000
 // not anything can be read then. If a read fails, the entries in force stay in force, and the next read is an interval
 // later.
 type OverrideView struct {
-	source   OverrideSource
+	source OverrideSource
+	// snapshot is nil until the log has been read.
 	snapshot atomic.Pointer[overrideSnapshot]
 	// reading has one element while a goroutine reads.
 	reading chan struct{}
-	started atomic.Bool
-	read    atomic.Int64
+	// repeating starts the goroutine that reads again.
+	repeating sync.Once
 }
 
 // OverrideSource is what a store gives its [OverrideView].
@@ -72,13 +75,8 @@ func NewOverrideView(source OverrideSource) *OverrideView {
 	return &OverrideView{source: source, reading: make(chan struct{}, 1)}
 }
 
-// LastRead returns when the log was last read with success, by the clock of this process; zero if it never was.
-func (v *OverrideView) LastRead() time.Time {
-	if ns := v.read.Load(); ns != 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
-}
+// InUse reports whether the log has been read, as it is for the first request to a limit with overrides.
+func (v *OverrideView) InUse() bool { return v.snapshot.Load() != nil }
 
 // InForce returns the entries in force, in the order of their IDs.
 func (v *OverrideView) InForce() []OverrideEntry {
@@ -126,20 +124,16 @@ func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 // Sweepable is the function [Sweepable] for limits that may have overrides: a row that is full by the policies may not be
 // by the numbers that its key has now.
 func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64) bool {
-	judges := slices.Clone(policies)
+	judges, snapshot := slices.Clone(policies), v.snapshot.Load()
 	for _, p := range policies {
 		if !p.Overridable() {
 			continue
 		}
-		view := v.snapshot.Load()
-		if view == nil {
+		if snapshot == nil {
 			return false
 		}
-		of := view.limits[row.Name]
-		if of == nil {
-			continue
-		}
-		for _, o := range []*inForce{of.keys[row.Key].override, of.whole.override} {
+		for _, key := range []string{row.Key, ""} {
+			o := snapshot.keys[overrideKey{row.Name, key}].override
 			if o == nil {
 				continue
 			}
@@ -155,69 +149,72 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 
 func (v *OverrideView) now() int64 { return v.source.Now() }
 
-// load returns the overrides, and reads them if that has not been done.
-func (v *OverrideView) load(ctx context.Context) (*overrideSnapshot, error) {
+// load returns the overrides, and reads them if that has not been done. In a transaction of the caller, given as in, it
+// does so by itself: the transaction may have the only connection of the pool, for which another goroutine that reads
+// would wait.
+func (v *OverrideView) load(ctx context.Context, in OverrideStore) (*overrideSnapshot, error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
 	}
-	if err := v.Refresh(ctx); err != nil {
-		return nil, err
+	since := v.source.Since
+	if in != nil {
+		since = in.OverridesSince
+	} else {
+		if err := v.lock(ctx); err != nil {
+			return nil, err
+		}
+		defer v.unlock()
 	}
-	return v.snapshot.Load(), nil
-}
-
-// loadInTx is load by a store in a transaction of the caller, which may have the only connection of the pool: waiting for
-// another goroutine to read would wait for that connection.
-func (v *OverrideView) loadInTx(ctx context.Context, s OverrideStore) (*overrideSnapshot, error) {
-	if snapshot := v.snapshot.Load(); snapshot != nil {
-		return snapshot, nil
-	}
-	first, err := (*overrideSnapshot)(nil).updated(ctx, s.OverridesSince, v.now)
-	if err != nil {
-		return nil, fmt.Errorf("read the overrides: %w", err)
-	}
-	if v.snapshot.CompareAndSwap(nil, first) {
-		v.wasRead()
+	// Callers that have waited for the first read need no other one.
+	if !v.InUse() {
+		if err := v.update(ctx, since); err != nil {
+			return nil, err
+		}
 	}
 	return v.snapshot.Load(), nil
 }
 
 // Refresh reads what is new in the log, and puts it in force.
 func (v *OverrideView) Refresh(ctx context.Context) error {
-	begun := v.read.Load()
+	if err := v.lock(ctx); err != nil {
+		return err
+	}
+	defer v.unlock()
+	return v.update(ctx, v.source.Since)
+}
+
+func (v *OverrideView) lock(ctx context.Context) error {
 	select {
 	case v.reading <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-v.reading }()
-	// Callers that have waited for the first read need no other one.
-	if begun == 0 && v.read.Load() != 0 {
-		return nil
-	}
+}
+
+func (v *OverrideView) unlock() { <-v.reading }
+
+// update reads what is new, and starts the goroutine that does so again.
+func (v *OverrideView) update(ctx context.Context, since sinceFunc) error {
 	for {
 		before := v.snapshot.Load()
-		next, err := before.updated(ctx, v.source.Since, v.now)
+		next, err := before.updated(ctx, since, v.now)
 		if err != nil {
 			return fmt.Errorf("read the overrides: %w", err)
 		}
-		// Only loadInTx changes it meanwhile, once.
-		if next != before && !v.snapshot.CompareAndSwap(before, next) {
+		if !v.snapshot.CompareAndSwap(before, next) {
+			// A transaction of a caller has read them for the first time.
 			continue
 		}
-		if next != before && before != nil {
+		if before != nil && next != before {
 			close(before.changed)
 		}
-		v.wasRead()
+		v.repeating.Do(func() {
+			if v.source.Background != nil {
+				v.source.Background(v.repeat)
+			}
+		})
 		return nil
-	}
-}
-
-// wasRead notes the time, and starts the goroutine that reads again.
-func (v *OverrideView) wasRead() {
-	v.read.Store(time.Now().UnixNano())
-	if v.source.Background != nil && v.started.CompareAndSwap(false, true) {
-		v.source.Background(v.repeat)
 	}
 }
 
@@ -242,17 +239,14 @@ func (v *OverrideView) repeat(ctx context.Context) {
 // overrideSnapshot is the overrides as of one read. It is never changed.
 type overrideSnapshot struct {
 	// last is the newest entry that was read.
-	last   OverrideEntry
-	limits map[string]*limitOverrides
+	last OverrideEntry
+	keys map[overrideKey]keyOverrides
 	// changed is closed when another snapshot replaces this one.
 	changed chan struct{}
 }
 
-// limitOverrides is the overrides of a limit.
-type limitOverrides struct {
-	whole keyOverrides
-	keys  map[string]keyOverrides
-}
+// overrideKey is a key of a limit, or the whole limit if key is empty.
+type overrideKey struct{ limit, key string }
 
 // keyOverrides is the newest block and override of a key. Each may have ended.
 type keyOverrides struct{ block, override *inForce }
@@ -276,27 +270,22 @@ const maxEffective = 256
 
 // policy returns the policy that is in force in place of base.
 func (o *inForce) policy(base *Policy) (*Policy, error) {
-	known := o.policies.Load()
-	if known != nil {
-		for i := range *known {
-			if k := &(*known)[i]; k.base == base {
-				return k.effective, k.err
-			}
+	var known []effectivePolicy
+	before := o.policies.Load()
+	if before != nil {
+		known = *before
+	}
+	for i := range known {
+		if known[i].base == base {
+			return known[i].effective, known[i].err
 		}
 	}
-	made := effectivePolicy{base: base}
-	made.effective, made.err = o.entry.apply(base)
-	var next []effectivePolicy
-	if known != nil {
-		next = slices.Clone(*known)
-	}
-	if next = append(next, made); len(next) > maxEffective {
-		return made.effective, made.err
-	}
-	if !o.policies.CompareAndSwap(known, &next) {
+	effective, err := o.entry.apply(base)
+	next := append(slices.Clip(known), effectivePolicy{base, effective, err})
+	if len(next) <= maxEffective && !o.policies.CompareAndSwap(before, &next) {
 		return o.policy(base)
 	}
-	return made.effective, made.err
+	return effective, err
 }
 
 // live returns o if it has not ended.
@@ -307,28 +296,9 @@ func (o *inForce) live(now int64) *inForce {
 	return o
 }
 
-// of returns the block and the override in force for exactly a key.
-func (s *overrideSnapshot) of(limit, key string, now int64) (block, override *inForce) {
-	l := s.limits[limit]
-	if l == nil {
-		return nil, nil
-	}
-	k := l.whole
-	if key != "" {
-		k = l.keys[key]
-	}
-	return k.block.live(now), k.override.live(now)
-}
-
-// find returns what is in force for a key of a limit, or nil.
-func (l *limitOverrides) find(key string, now int64) *inForce {
-	k := l.keys[key]
-	for _, o := range [...]*inForce{l.whole.block, k.block, k.override, l.whole.override} {
-		if o = o.live(now); o != nil {
-			return o
-		}
-	}
-	return nil
+// live returns what has not ended.
+func (k keyOverrides) live(now int64) keyOverrides {
+	return keyOverrides{k.block.live(now), k.override.live(now)}
 }
 
 // policy returns the policy in force for a key, and the instant at which that ends by itself.
@@ -337,111 +307,81 @@ func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *P
 		// A policy that came from a decision.
 		p = p.Overrides.base
 	}
-	l := s.limits[p.Name]
-	if l == nil {
+	whole, own := s.keys[overrideKey{p.Name, ""}], s.keys[overrideKey{p.Name, key}]
+	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
 		return p, math.MaxInt64, nil
 	}
-	o := l.find(key, now())
-	if o == nil {
-		return p, math.MaxInt64, nil
+	at := now()
+	for _, o := range [...]*inForce{whole.block, own.block, own.override, whole.override} {
+		if o = o.live(at); o != nil {
+			p, err = o.policy(p)
+			return p, o.until, err
+		}
 	}
-	p, err = o.policy(p)
-	return p, o.until, err
+	return p, math.MaxInt64, nil
 }
 
 // inForce returns all that has not ended, in the order of the log.
 func (s *overrideSnapshot) inForce(now int64) (all []*inForce) {
-	add := func(k keyOverrides) {
+	for _, k := range s.keys {
 		for _, o := range []*inForce{k.block.live(now), k.override.live(now)} {
 			if o != nil {
 				all = append(all, o)
 			}
 		}
 	}
-	for _, l := range s.limits {
-		add(l.whole)
-		for _, k := range l.keys {
-			add(k)
-		}
-	}
-	slices.SortFunc(all, func(a, b *inForce) int { return int(a.entry.ID - b.entry.ID) })
+	slices.SortFunc(all, func(a, b *inForce) int { return cmp.Compare(a.entry.ID, b.entry.ID) })
 	return all
 }
 
-// errRewound: the log does not continue where it was last read, as after a failover that lost its end, or a restored
-// backup. It must be read from its beginning.
-var errRewound = errors.New("the log of overrides has lost entries")
+type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
 
-// updated returns the snapshot after reading what is new, or s if there is nothing.
-func (s *overrideSnapshot) updated(ctx context.Context, since func(context.Context, int64) ([]OverrideEntry, error), now func() int64) (*overrideSnapshot, error) {
-	if s == nil {
-		return (&overrideSnapshot{}).extended(ctx, since, now, nil)
+// updated returns the snapshot after reading what is new, or s if there is nothing. s may be nil.
+func (s *overrideSnapshot) updated(ctx context.Context, since sinceFunc, now func() int64) (*overrideSnapshot, error) {
+	next := &overrideSnapshot{changed: make(chan struct{})}
+	if s != nil {
+		next.last, next.keys = s.last, s.keys
 	}
-	next, err := s.extended(ctx, since, now, s)
-	if errors.Is(err, errRewound) {
-		return (&overrideSnapshot{}).extended(ctx, since, now, s)
-	}
-	return next, err
-}
-
-// extended reads the entries after the last of s. The entries that known has too keep their policies.
-func (s *overrideSnapshot) extended(
-	ctx context.Context, since func(context.Context, int64) ([]OverrideEntry, error), now func() int64, known *overrideSnapshot,
-) (*overrideSnapshot, error) {
-	entries, err := since(ctx, max(1, s.last.ID))
-	if err != nil {
+	entries, err := since(ctx, max(1, next.last.ID))
+	switch last := next.last; {
+	case err != nil:
 		return nil, err
-	}
-	if s.last.ID > 0 {
-		if len(entries) == 0 || entries[0] != s.last {
-			return nil, errRewound
+	case last.ID > 0 && (len(entries) == 0 || entries[0] != last):
+		// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+		if entries, err = since(ctx, 1); err != nil {
+			return nil, err
 		}
-		if len(entries) == 1 {
-			return s, nil
-		}
+		next.last, next.keys = OverrideEntry{}, nil
+	case s != nil && (len(entries) == 0 || entries[len(entries)-1] == last):
+		return s, nil
 	}
-	page := len(entries)
-	entries = entries[min(1, int(s.last.ID)):]
-	next := s.clone()
+	if next.keys = maps.Clone(next.keys); next.keys == nil {
+		next.keys = map[overrideKey]keyOverrides{}
+	}
 	for {
-		for i := range entries {
-			next.add(entries[i], known)
+		for _, e := range entries {
+			next.add(e, s)
 		}
-		if page < OverridePage {
-			break
+		if len(entries) < OverridePage {
+			next.prune(now())
+			return next, nil
 		}
 		if entries, err = since(ctx, next.last.ID+1); err != nil {
 			return nil, err
 		}
-		page = len(entries)
 	}
-	next.prune(now())
-	return next, nil
 }
 
-func (s *overrideSnapshot) clone() *overrideSnapshot {
-	next := &overrideSnapshot{last: s.last, limits: make(map[string]*limitOverrides, len(s.limits)), changed: make(chan struct{})}
-	for name, l := range s.limits {
-		copied := &limitOverrides{whole: l.whole, keys: make(map[string]keyOverrides, len(l.keys))}
-		for key, k := range l.keys {
-			copied.keys[key] = k
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (s *overrideSnapshot) add(e OverrideEntry, earlier *overrideSnapshot) {
+	at := overrideKey{e.Limit, e.Key}
+	k, o := s.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if earlier != nil {
+		for _, known := range []*inForce{earlier.keys[at].block, earlier.keys[at].override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
 		}
-		next.limits[name] = copied
-	}
-	return next
-}
-
-// add puts an entry in force.
-func (s *overrideSnapshot) add(e OverrideEntry, known *overrideSnapshot) {
-	s.last = e
-	l := s.limits[e.Limit]
-	if l == nil {
-		l = &limitOverrides{keys: map[string]keyOverrides{}}
-		s.limits[e.Limit] = l
-	}
-	k := l.keys[e.Key]
-	if e.Key == "" {
-		k = l.whole
 	}
 	switch e.What {
 	case OverrideNone:
@@ -449,54 +389,20 @@ func (s *overrideSnapshot) add(e OverrideEntry, known *overrideSnapshot) {
 	case OverrideUnblock:
 		k.block = nil
 	case OverrideBlock:
-		k.block = known.same(e)
+		k.block = o
 	default:
-		k.override = known.same(e)
+		k.override = o
 	}
-	if e.Key == "" {
-		l.whole = k
-	} else {
-		l.keys[e.Key] = k
-	}
-}
-
-// same returns the entry as s has it, or a new one.
-func (s *overrideSnapshot) same(e OverrideEntry) *inForce {
-	if s != nil && s.limits[e.Limit] != nil {
-		l := s.limits[e.Limit]
-		k := l.keys[e.Key]
-		for _, o := range []*inForce{l.whole.block, l.whole.override, k.block, k.override} {
-			if o != nil && o.entry == e {
-				return o
-			}
-		}
-	}
-	return &inForce{entry: e, until: e.Until.UnixNano()}
+	s.last, s.keys[at] = e, k
 }
 
 // prune drops what ended more than an hour ago, so that a clock that is set back by less still finds it.
 func (s *overrideSnapshot) prune(now int64) {
-	old := func(o *inForce) bool { return o == nil || o.live(now-int64(sweepAfter)) == nil }
-	pruned := func(k keyOverrides) keyOverrides {
-		if old(k.block) {
-			k.block = nil
-		}
-		if old(k.override) {
-			k.override = nil
-		}
-		return k
-	}
-	for name, l := range s.limits {
-		l.whole = pruned(l.whole)
-		for key, k := range l.keys {
-			if k = pruned(k); k == (keyOverrides{}) {
-				delete(l.keys, key)
-			} else {
-				l.keys[key] = k
-			}
-		}
-		if len(l.keys) == 0 && l.whole == (keyOverrides{}) {
-			delete(s.limits, name)
+	for at, k := range s.keys {
+		if k = k.live(now - int64(sweepAfter)); k == (keyOverrides{}) {
+			delete(s.keys, at)
+		} else {
+			s.keys[at] = k
 		}
 	}
 }
