@@ -2,8 +2,10 @@ package runtime
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,22 +13,8 @@ import (
 // changed, because a reservation keeps the policies that the caller has given. The error is about limits whose policies
 // are not replaced.
 func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err error) {
-	if !c.overridable() {
-		return false, nil
-	}
-	s, ok := l.store.(OverrideStore)
-	if !ok {
-		return false, ErrNoOverrides
-	}
-	var inTx OverrideStore
-	if l.inTx {
-		inTx = s
-	}
-	view := s.OverrideView()
-	snapshot, err := view.load(ctx, inTx)
-	if err != nil {
-		return false, err
-	}
+	var view *OverrideView
+	var snapshot *overrideSnapshot
 	// One instant for the whole call: requests for one key must have one policy.
 	now := int64(math.MinInt64)
 	present := func() int64 {
@@ -39,6 +27,11 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err erro
 		q := &c.Requests[i]
 		if !q.Policy.Overridable() {
 			continue
+		}
+		if snapshot == nil {
+			if view, snapshot, err = l.overrides(ctx); err != nil {
+				return false, err
+			}
 		}
 		p, _, problem := snapshot.policy(q.Policy, q.Key, present)
 		switch {
@@ -56,14 +49,18 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err erro
 	return changed, err
 }
 
-// overridable reports whether a limit of the call can have overrides.
-func (c *Call) overridable() bool {
-	for i := range c.Requests {
-		if c.Requests[i].Policy.Overridable() {
-			return true
-		}
+// overrides returns what this process holds in memory, after reading it at the first use.
+func (l *Limiter) overrides(ctx context.Context) (*OverrideView, *overrideSnapshot, error) {
+	s, ok := l.store.(OverrideStore)
+	if !ok {
+		return nil, nil, ErrNoOverrides
 	}
-	return false
+	view := s.OverrideView()
+	if !l.inTx {
+		s = nil
+	}
+	snapshot, err := view.load(ctx, s)
+	return view, snapshot, err
 }
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
@@ -106,7 +103,7 @@ func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
 // the keys than the one by which it was denied.
 func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []Request, denied []Decision) error {
 	s, ok := l.store.(OverrideStore)
-	if c := (Call{requests}); !ok || !c.overridable() || !s.OverrideView().InUse() {
+	if !ok || !s.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}
 	view, begin := s.OverrideView(), time.Now()
@@ -138,4 +135,162 @@ func (s *overrideSnapshot) lasts(requests []Request, denied []Decision, now func
 		}
 	}
 	return shortest
+}
+
+// overrideSnapshot is the overrides as of one read. It is never changed.
+type overrideSnapshot struct {
+	// last is the newest entry that was read.
+	last OverrideEntry
+	keys map[overrideKey]keyOverrides
+	// changed is closed when another snapshot replaces this one.
+	changed chan struct{}
+}
+
+// overrideKey is a key of a limit, or the whole limit if key is empty.
+type overrideKey struct{ limit, key string }
+
+// keyOverrides is the newest block and override of a key. Each may have ended.
+type keyOverrides struct{ block, override *inForce }
+
+// inForce is an entry, and the policies that it puts in force.
+type inForce struct {
+	entry OverrideEntry
+	until int64
+	// policies are made at their first use, and kept: a lease belongs to the address of its policy.
+	policies atomic.Pointer[[]effectivePolicy]
+}
+
+type effectivePolicy struct {
+	base, effective *Policy
+	err             error
+}
+
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
+// for each request has more.
+const maxEffective = 256
+
+// policy returns the policy that is in force in place of base.
+func (o *inForce) policy(base *Policy) (*Policy, error) {
+	var known []effectivePolicy
+	before := o.policies.Load()
+	if before != nil {
+		known = *before
+	}
+	for i := range known {
+		if known[i].base == base {
+			return known[i].effective, known[i].err
+		}
+	}
+	effective, err := o.entry.apply(base)
+	next := append(slices.Clip(known), effectivePolicy{base, effective, err})
+	if len(next) <= maxEffective && !o.policies.CompareAndSwap(before, &next) {
+		return o.policy(base)
+	}
+	return effective, err
+}
+
+// live returns o if it has not ended.
+func (o *inForce) live(now int64) *inForce {
+	if o == nil || o.until != math.MaxInt64 && now >= o.until {
+		return nil
+	}
+	return o
+}
+
+// live returns what has not ended.
+func (k keyOverrides) live(now int64) keyOverrides {
+	return keyOverrides{k.block.live(now), k.override.live(now)}
+}
+
+// policy returns the policy in force for a key, and the instant at which that ends by itself.
+func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
+	if p.Overrides.base != nil {
+		// A policy that came from a decision.
+		p = p.Overrides.base
+	}
+	whole, own := s.keys[overrideKey{p.Name, ""}], s.keys[overrideKey{p.Name, key}]
+	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
+		return p, math.MaxInt64, nil
+	}
+	at := now()
+	for _, o := range [...]*inForce{whole.block, own.block, own.override, whole.override} {
+		if o = o.live(at); o != nil {
+			p, err = o.policy(p)
+			return p, o.until, err
+		}
+	}
+	return p, math.MaxInt64, nil
+}
+
+type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
+
+// updated returns the snapshot after reading what is new, or s if there is nothing. s may be nil.
+func (s *overrideSnapshot) updated(ctx context.Context, since sinceFunc, now func() int64) (*overrideSnapshot, error) {
+	next := &overrideSnapshot{changed: make(chan struct{})}
+	if s != nil {
+		next.last, next.keys = s.last, s.keys
+	}
+	entries, err := since(ctx, max(1, next.last.ID))
+	switch last := next.last; {
+	case err != nil:
+		return nil, err
+	case last.ID > 0 && (len(entries) == 0 || entries[0] != last):
+		// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+		if entries, err = since(ctx, 1); err != nil {
+			return nil, err
+		}
+		next.last, next.keys = OverrideEntry{}, nil
+	case s != nil && (len(entries) == 0 || entries[len(entries)-1] == last):
+		return s, nil
+	}
+	if next.keys = maps.Clone(next.keys); next.keys == nil {
+		next.keys = map[overrideKey]keyOverrides{}
+	}
+	for {
+		for _, e := range entries {
+			next.add(e, s)
+		}
+		if len(entries) < OverridePage {
+			next.prune(now())
+			return next, nil
+		}
+		if entries, err = since(ctx, next.last.ID+1); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (s *overrideSnapshot) add(e OverrideEntry, earlier *overrideSnapshot) {
+	at := overrideKey{e.Limit, e.Key}
+	k, o := s.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if earlier != nil {
+		for _, known := range []*inForce{earlier.keys[at].block, earlier.keys[at].override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
+		}
+	}
+	switch e.What {
+	case OverrideNone:
+		k = keyOverrides{}
+	case OverrideUnblock:
+		k.block = nil
+	case OverrideBlock:
+		k.block = o
+	default:
+		k.override = o
+	}
+	s.last, s.keys[at] = e, k
+}
+
+// prune drops what ended more than an hour ago, so that a clock that is set back by less still finds it.
+func (s *overrideSnapshot) prune(now int64) {
+	for at, k := range s.keys {
+		if k = k.live(now - int64(sweepAfter)); k == (keyOverrides{}) {
+			delete(s.keys, at)
+		} else {
+			s.keys[at] = k
+		}
+	}
 }
