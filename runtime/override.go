@@ -48,7 +48,7 @@ type Override struct {
 	Mode Mode
 	// Until is when the override ends, at once and without a process that runs then; [ForGood] if it never does. Required.
 	Until time.Time
-	// Reason and Author are for the log: text without control characters, at most [MaxReason] and [MaxKey] bytes. Required.
+	// Reason and Author are for the log: text without control characters, at most 1,000 and [MaxKey] bytes. Required.
 	Reason, Author string
 }
 
@@ -63,8 +63,8 @@ type OverrideEnd struct {
 	Reason, Author string
 }
 
-// MaxReason is the longest reason of an override, in bytes.
-const MaxReason = 1000
+// maxReason is the longest reason of an override, in bytes.
+const maxReason = 1000
 
 // PlanText is the name of a plan, for [Override.Plan] where the generated constants are not known.
 type PlanText string
@@ -127,8 +127,8 @@ func (e *OverrideEntry) Validate() error {
 		return fmt.Errorf("%w: it exceeds the most that the limit declares", ErrInvalidOverride)
 	case e.Limit == "" || e.What == "":
 		return fmt.Errorf("%w: the entry has no limit, or does nothing", ErrInvalidOverride)
-	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > MaxReason || !printable(e.Reason):
-		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxReason)
+	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > maxReason || !printable(e.Reason):
+		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, maxReason)
 	case strings.TrimSpace(e.Author) == "" || len(e.Author) > MaxKey || !printable(e.Author):
 		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxKey)
 	case e.Until.IsZero():
