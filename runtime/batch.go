@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -399,52 +398,4 @@ func (b *Batch) row(i int) Row {
 		return b.rows[i]
 	}
 	return b.written[i-len(b.rows)]
-}
-
-// unread is the state of a row that is neither read nor written.
-var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
-
-// batchSlots are the rows beside the head of a request's key.
-type batchSlots struct {
-	*Batch
-	q *Request
-}
-
-func (b batchSlots) slot(number int) (State, bool) {
-	i, ok := b.lookUp(b.rowOf(number))
-	if !ok || b.states[i] == unread {
-		return State{}, false
-	}
-	return b.states[i], true
-}
-
-func (b batchSlots) request(number int) {
-	if b.requested == nil {
-		b.requested = map[Row]bool{}
-	}
-	b.requested[b.rowOf(number)] = true
-}
-
-func (b batchSlots) setSlot(number int, s State) {
-	row := b.rowOf(number)
-	i, ok := b.lookUp(row)
-	if !ok {
-		if b.writtenAt == nil {
-			b.writtenAt = map[Row]int{}
-		}
-		i = len(b.states)
-		b.written, b.states = append(b.written, row), append(b.states, unread)
-		b.writtenAt[row] = i
-	}
-	b.set(i, s)
-}
-
-func (b batchSlots) rowOf(number int) Row { return Row{b.q.Policy.Name, b.q.Key, number} }
-
-// lookUp returns the index of the state of a row beside a head.
-func (b batchSlots) lookUp(row Row) (int, bool) {
-	if i, ok := b.writtenAt[row]; ok {
-		return i, true
-	}
-	return slices.BinarySearchFunc(b.rows, row, Row.Compare)
 }

@@ -60,6 +60,10 @@ type Decision struct {
 // uncounted reports whether the store has not counted the tokens of an allowed request.
 func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
 
+// Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
+// was. Policy then has the numbers of the override.
+func (d Decision) Override() (entry int64, ok bool) { return d.Policy.override() }
+
 // RetryIn returns when a client should retry after a denial: RetryAfter, and with the policy's Jitter up to that much later.
 // It is 0 if the request was allowed.
 func (d Decision) RetryIn() time.Duration {
@@ -132,7 +136,7 @@ func (ds Decisions) Settlement(i int) (*Reservation, bool) {
 	q, d := &ds.requests[i], ds.Each[i]
 	if q.Policy.Lease.Tokens > 0 {
 		// The Value of a leased token is the rest of the lease, from which no refund can be calculated.
-		d.Value = float64(q.Policy.Capacity)
+		d.Value = float64(d.Policy.Capacity)
 	}
 	return ds.limiter.reservation(q, d, true), true
 }

@@ -154,7 +154,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 	}
 	for i := range requests {
 		q := &requests[i]
-		q.Reserve = q.Op == Take && q.Policy.Reserves()
+		q.Reserve = q.Op == Take && q.Policy.mayReserve()
 		q.MaxDelay = maxDelay
 	}
 	ds, err := g.limiter.doTogether(ctx, requests, g.held)
@@ -209,7 +209,7 @@ func (rs *Reservations) sleep(ctx context.Context) error {
 	for _, d := range rs.Decisions.Each {
 		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
 	}
-	return sleep(ctx, longest)
+	return sleep(ctx, longest, nil)
 }
 
 // tryWait reserves the tokens if all can be used before the context's deadline. After a denial without an error, a retry
@@ -389,7 +389,7 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", rs.names(), err)
 	}
-	rs.limiter.observeEach(ctx, calls, answers, err, begun, h)
+	rs.limiter.observeRefunds(ctx, calls, answers, err, begun, h)
 	for i, a := range answers {
 		refunded[i].open = !a.Answered() || a.Err != nil
 		err = errors.Join(err, a.Err)

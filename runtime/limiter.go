@@ -90,8 +90,11 @@ type ReserveOnlyLimit struct {
 // The types above embed aliases, so that editors show the exported types as the receivers of promoted methods, and offer
 // no field beside the methods.
 type (
-	handle = Handle
-	taking = Limit
+	handle      = Handle
+	taking      = Limit
+	reservable  = ReservableLimit
+	reserveOnly = ReserveOnlyLimit
+	overriding  = Overriding
 )
 
 // Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
@@ -176,9 +179,8 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	if err != nil {
 		return Balance{}, err
 	}
-	p := h.decidedBy(d)
-	capacity := p.Capacity
-	if modes[p.Mode].allows {
+	capacity := d.Policy.Capacity
+	if modes[d.Policy.Mode].allows {
 		capacity = MaxTokens
 	}
 	return Balance{
@@ -230,7 +232,7 @@ func (h Handle) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
 	if !ok || ctx.Err() != nil {
 		return Decision{}, false
 	}
-	p, _, ok := h.limiter.inForceNow(h.policy, h.key.text)
+	p, ok := h.limiter.inForceNow(h.policy, h.key.text)
 	if !ok {
 		return Decision{}, false
 	}
@@ -260,8 +262,9 @@ func (h Handle) wrap(err error) error {
 	return fmt.Errorf("limit %q: %w", h.policy.Name, err)
 }
 
-// do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. If
-// the store fails, the call is decided without it, provided that each of its limits allows that by its OnError.
+// do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
+// call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
+// limits allows that by its OnError.
 func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
@@ -278,9 +281,12 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 		bounded, cancel = c.withTimeout(ctx)
 		defer cancel()
 	}
-	c, changed, err := l.overridden(bounded, c)
-	if changed {
-		calls = []Call{c}
+	changed, err := l.override(bounded, &calls[0])
+	if c = calls[0]; changed && !l.inTx {
+		// The plan that an override gives may have a timeout that the key's own has not.
+		var cancel context.CancelFunc
+		bounded, cancel = c.withTimeout(bounded)
+		defer cancel()
 	}
 	unread := err != nil
 	if !unread {

@@ -73,8 +73,19 @@ func (l *Limiter) release(ctx context.Context, h *held, err error) {
 	}
 }
 
-// keep adds an observation to those of the last try.
-func (h *held) keep(o Observation) {
+// retry drops the observations of the last try. h may be nil.
+func (h *held) retry() {
+	if h != nil {
+		h.last, h.tries = h.last[:0], h.tries+1
+	}
+}
+
+// report reports an observation, or keeps it in h.
+func (l *Limiter) report(ctx context.Context, o Observation, h *held) {
+	if h == nil {
+		l.observer.Decided(ctx, o)
+		return
+	}
 	if h.tries > 1 {
 		o.Waited = time.Since(h.begun)
 		if o.Outcome == OutcomeAllowed {
@@ -84,63 +95,8 @@ func (h *held) keep(o Observation) {
 	h.last = append(h.last, o)
 }
 
-// observeLeased reports a decision of takeLocal.
-func (h *Handle) observeLeased(ctx context.Context, q *Request, d *Decision) {
-	o := Observation{
-		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken,
-		Remaining: d.Remaining, key: hide(h.key.text),
-	}
-	if h.held == nil {
-		h.limiter.observer.Decided(ctx, o)
-		return
-	}
-	h.held.last, h.held.tries = h.held.last[:0], h.held.tries+1
-	h.held.keep(o)
-}
-
-// observeInvalid reports the error of a request that could not be completed, of a call of some limits.
-func (l *Limiter) observeInvalid(ctx context.Context, q *Request, index, limits int, err error) {
-	if l == nil || l.observer == nil || q.Op == Peek {
-		return
-	}
-	o := observationOf(q)
-	o.Index, o.Limits, o.InTx = index, limits, l.inTx
-	o.Outcome, o.Source, o.err = outcomeOfError(ctx, err, SourceNone), SourceNone, hideError(err)
-	l.observer.Decided(ctx, o)
-}
-
-// observeEach keeps the observations of calls with one request each, that were executed together.
-func (l *Limiter) observeEach(ctx context.Context, calls []Call, answers []Answer, err error, begun time.Time, h *held) {
-	if h == nil {
-		return
-	}
-	var all []Observation
-	for i := range calls {
-		var a Answer
-		if i < len(answers) {
-			a = answers[i]
-		}
-		failed := a.Err
-		if !a.Answered() {
-			failed = err
-		}
-		h.tries = 0 // these are no retries
-		l.observe(ctx, calls[i], a, failed, begun, h)
-		all = append(all, h.last...)
-	}
-	for i := range all {
-		all[i].Index, all[i].Limits = i, len(all)
-	}
-	h.last = all
-}
-
-func observationOf(q *Request) Observation {
-	o := Observation{Policy: q.Policy, Op: q.Op, Count: q.Count, key: hide(q.Key)}
-	if q.Policy != nil {
-		o.Limit = q.Policy.Name
-	}
-	return o
-}
+// observes reports whether an operation is observed.
+func (l *Limiter) observes(op Op) bool { return l != nil && l.observer != nil && op != Peek }
 
 // begin returns the present, or the zero time without an observer: then no time is read.
 func (l *Limiter) begin() (now time.Time) {
@@ -150,42 +106,81 @@ func (l *Limiter) begin() (now time.Time) {
 	return now
 }
 
-// observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun.
+// observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun, and has the
+// policies by which it was decided.
 func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error, begun time.Time, h *held) {
-	if l == nil || l.observer == nil || c.Requests[0].Op == Peek {
+	if !l.observes(c.Requests[0].Op) {
 		return
 	}
 	took := time.Since(begun)
-	if h != nil {
-		h.last, h.tries = h.last[:0], h.tries+1
-	}
-	allowed := answer.Allowed()
+	h.retry()
 	for i := range c.Requests {
-		q := &c.Requests[i]
-		o := observationOf(q)
-		o.Index, o.Limits, o.InTx, o.Source = i, len(c.Requests), l.inTx, answer.Source
-		if err != nil {
-			o.Outcome, o.err = outcomeOfError(ctx, err, answer.Source), hideError(err)
-		} else {
-			o.decide(q, &answer.Decisions[i], allowed)
-		}
-		if o.Source != SourceNone && o.Source != SourceDenyCache {
-			o.Duration = took
-		}
-		if h == nil {
-			l.observer.Decided(ctx, o)
-			continue
-		}
-		h.keep(o)
+		l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
 	}
+}
+
+// observeLeased reports a decision of takeLocal.
+func (h *Handle) observeLeased(ctx context.Context, q *Request, d *Decision) {
+	o := Observation{Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, key: hide(h.key.text)}
+	o.Taken, o.Remaining = d.Taken, d.Remaining
+	h.held.retry()
+	h.limiter.report(ctx, o, h.held)
+}
+
+// observeInvalid reports the error of a request that could not be completed, of a call of some limits.
+func (l *Limiter) observeInvalid(ctx context.Context, q *Request, index, limits int, err error) {
+	if !l.observes(q.Op) {
+		return
+	}
+	o := l.observation(ctx, Call{[]Request{*q}}, 0, &Answer{Source: SourceNone}, err, 0)
+	o.Index, o.Limits = index, limits
+	l.report(ctx, o, nil)
+}
+
+// observeRefunds keeps the observations of calls with one request each, that were executed together.
+func (l *Limiter) observeRefunds(ctx context.Context, calls []Call, answers []Answer, err error, begun time.Time, h *held) {
+	if h == nil {
+		return
+	}
+	took := time.Since(begun)
+	for i, c := range calls {
+		var a Answer
+		if i < len(answers) {
+			a = answers[i]
+		}
+		failed := a.Err
+		if !a.Answered() {
+			failed = err
+		}
+		o := l.observation(ctx, c, 0, &a, failed, took)
+		o.Index, o.Limits = i, len(calls)
+		l.report(ctx, o, h)
+	}
+}
+
+// observation returns that of a request of a call, given the answer or error of the call and how long it took.
+func (l *Limiter) observation(ctx context.Context, c Call, i int, answer *Answer, err error, took time.Duration) Observation {
+	q := &c.Requests[i]
+	o := Observation{
+		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: l.inTx, Index: i, Limits: len(c.Requests), Count: q.Count, key: hide(q.Key),
+	}
+	if q.Policy != nil {
+		o.Limit = q.Policy.Name
+	}
+	if err != nil {
+		o.Outcome, o.err = outcomeOfError(ctx, err, answer.Source), hideError(err)
+	} else {
+		o.decide(q, &answer.Decisions[i], answer.Allowed())
+	}
+	if o.Source != SourceNone && o.Source != SourceDenyCache {
+		o.Duration = took
+	}
+	return o
 }
 
 // decide sets what a decision says, given whether the whole call was allowed.
 func (o *Observation) decide(q *Request, d *Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
-	if d.Policy != nil {
-		o.Policy = d.Policy
-	}
 	o.Taken, o.Remaining, o.Delay, o.RetryAfter = d.Taken, d.Remaining, d.Delay, d.RetryAfter
 	switch {
 	case d.FailedLocal != nil:

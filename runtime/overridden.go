@@ -2,39 +2,43 @@ package runtime
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
-// overridden returns a call with the policies that are in force for its keys. If there are none, it returns the call
-// itself: the requests are copied before they are changed, because a reservation keeps the policies that the caller
-// has given. Without limits that have overrides it does nothing.
-func (l *Limiter) overridden(ctx context.Context, c Call) (_ Call, changed bool, err error) {
-	if !c.overridable() {
-		return c, false, nil
-	}
-	s, view, err := l.overrides(ctx)
-	if err != nil {
-		return c, false, err
-	}
+// override replaces the policies of a call by those in force for their keys. The requests are copied before they are
+// changed, because a reservation keeps the policies that the caller has given. The error is about limits whose policies
+// are not replaced.
+func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err error) {
+	var view *OverrideView
+	var snapshot *overrideSnapshot
 	// One instant for the whole call: requests for one key must have one policy.
 	now := int64(math.MinInt64)
+	present := func() int64 {
+		if now == math.MinInt64 {
+			now = view.now()
+		}
+		return now
+	}
 	for i := range c.Requests {
 		q := &c.Requests[i]
 		if !q.Policy.Overridable() {
 			continue
 		}
-		p, _, err := s.policy(q.Policy, q.Key, func() int64 {
-			if now == math.MinInt64 {
-				now = view.now()
+		if snapshot == nil {
+			if view, snapshot, err = l.overrides(ctx); err != nil {
+				return false, err
 			}
-			return now
-		})
+		}
+		p, _, problem := snapshot.policy(q.Policy, q.Key, present)
 		switch {
-		case err != nil:
-			return c, false, err
+		case problem != nil:
+			// The others still apply: OnError must not let a request pass whose key is blocked.
+			err = problem
+			continue
 		case p == q.Policy:
 			continue
 		case !changed:
@@ -42,134 +46,252 @@ func (l *Limiter) overridden(ctx context.Context, c Call) (_ Call, changed bool,
 		}
 		c.Requests[i].Policy = p
 	}
-	return c, changed, nil
-}
-
-// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
-func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
-	for i, c := range calls {
-		c, _, err := l.overridden(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		calls[i] = c
-	}
-	return l.store.Do(ctx, calls)
-}
-
-// overridable reports whether a limit of the call can have overrides.
-func (c Call) overridable() bool {
-	for i := range c.Requests {
-		if c.Requests[i].Policy.Overridable() {
-			return true
-		}
-	}
-	return false
-}
-
-// needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
-func (c Call) needsOverrides() bool {
-	return slices.ContainsFunc(c.Requests, func(q Request) bool {
-		return q.Policy.Overridable() && q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow
-	})
-}
-
-// decidedBy returns the policy by which d was made. It is not the handle's if an override was in force.
-func (h Handle) decidedBy(d Decision) *Policy {
-	if d.Policy == nil {
-		return h.policy
-	}
-	return d.Policy
+	return changed, err
 }
 
 // overrides returns what this process holds in memory, after reading it at the first use.
-func (l *Limiter) overrides(ctx context.Context) (*overrideSnapshot, *OverrideView, error) {
+func (l *Limiter) overrides(ctx context.Context) (*OverrideView, *overrideSnapshot, error) {
 	s, ok := l.store.(OverrideStore)
 	if !ok {
 		return nil, nil, ErrNoOverrides
 	}
 	view := s.OverrideView()
-	load := view.load
-	if l.inTx {
-		load = func(ctx context.Context) (*overrideSnapshot, error) { return view.loadInTx(ctx, s) }
+	if !l.inTx {
+		s = nil
 	}
-	snapshot, err := load(ctx)
-	return snapshot, view, err
+	snapshot, err := view.load(ctx, s)
+	return view, snapshot, err
 }
 
-// inForceNow returns the policy in force for a key and the instant at which that ends by itself, without a request to the
-// store. It is false if the overrides have not been read, or have a problem.
-func (l *Limiter) inForceNow(p *Policy, key string) (_ *Policy, until int64, ok bool) {
-	if !p.Overridable() {
-		return p, math.MaxInt64, true
+// needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
+func (c *Call) needsOverrides() bool {
+	return slices.ContainsFunc(c.Requests, func(q Request) bool {
+		return q.Policy.Overridable() && q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow
+	})
+}
+
+// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
+func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
+	for i := range calls {
+		if _, err := l.override(ctx, &calls[i]); err != nil {
+			return nil, err
+		}
 	}
-	s, isStore := l.store.(OverrideStore)
-	if !isStore {
-		return nil, 0, false
+	return l.store.Do(ctx, calls)
+}
+
+// inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have not
+// been read, or have a problem.
+func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
+	if !p.Overridable() {
+		return p, true
+	}
+	s, ok := l.store.(OverrideStore)
+	if !ok {
+		return nil, false
 	}
 	view := s.OverrideView()
 	snapshot := view.snapshot.Load()
 	if snapshot == nil {
-		return nil, 0, false
+		return nil, false
 	}
-	p, until, err := snapshot.policy(p, key, view.now)
-	return p, until, err == nil
+	p, _, err := snapshot.policy(p, key, view.now)
+	return p, err == nil
 }
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
 // the keys than the one by which it was denied.
 func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []Request, denied []Decision) error {
-	if !(Call{Requests: requests}).overridable() {
-		return sleep(ctx, wait)
-	}
 	s, ok := l.store.(OverrideStore)
-	if !ok {
-		return sleep(ctx, wait)
+	if !ok || !s.OverrideView().InUse() {
+		return sleep(ctx, wait, nil)
 	}
 	view, begin := s.OverrideView(), time.Now()
 	for {
 		snapshot := view.snapshot.Load()
-		if snapshot == nil {
-			return sleep(ctx, wait-time.Since(begin))
-		}
-		next := wait - time.Since(begin)
-		for i, q := range requests {
-			p, until, ok := l.inForceNow(q.Policy, q.Key)
-			// By value, because a cached denial has the policy of another request.
-			if ok && denied[i].Policy != nil && *p != *denied[i].Policy {
-				// Even if it denies more: the next try finds that.
-				return ctx.Err()
-			}
-			if ok && until != math.MaxInt64 {
-				next = min(next, time.Duration(until-view.now()))
-			}
-		}
-		if next <= 0 {
-			return ctx.Err()
-		}
-		timer := time.NewTimer(next)
-		select {
-		case <-timer.C:
-		case <-snapshot.changed:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return ctx.Err()
+		next := min(wait-time.Since(begin), snapshot.lasts(requests, denied, view.now))
+		if err := sleep(ctx, next, snapshot.changed); err != nil || next <= 0 {
+			return err
 		}
 	}
 }
 
-// Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
-// was. Policy then has the numbers of the override.
-func (d Decision) Override() (entry int64, ok bool) {
-	if d.Policy == nil {
-		return 0, false
+// lasts returns how long the policies by which requests were denied stay in force. It is 0 if one of them was replaced,
+// even by one that denies more: the next try finds that.
+func (s *overrideSnapshot) lasts(requests []Request, denied []Decision, now func() int64) time.Duration {
+	shortest := Never
+	for i, q := range requests {
+		if !q.Policy.Overridable() || denied[i].Policy == nil {
+			continue
+		}
+		p, until, err := s.policy(q.Policy, q.Key, now)
+		switch {
+		case err != nil:
+		case *p != *denied[i].Policy:
+			// Not by address, because a cached denial has the policy of another request.
+			return 0
+		case until != math.MaxInt64:
+			shortest = min(shortest, time.Duration(until-now()))
+		}
 	}
-	return d.Policy.Overrides.entry, d.Policy.Overrides.entry != 0
+	return shortest
 }
 
-// errOverridesInTx is the error of a store in a transaction of the caller.
-func errOverridesInTx() error {
-	return fmt.Errorf("%w: overrides cannot be written in a transaction of the caller", ErrInvalidOverride)
+// overrideSnapshot is the overrides as of one read. It is never changed.
+type overrideSnapshot struct {
+	// last is the newest entry that was read.
+	last OverrideEntry
+	keys map[overrideKey]keyOverrides
+	// changed is closed when another snapshot replaces this one.
+	changed chan struct{}
+}
+
+// overrideKey is a key of a limit, or the whole limit if key is empty.
+type overrideKey struct{ limit, key string }
+
+// keyOverrides is the newest block and override of a key. Each may have ended.
+type keyOverrides struct{ block, override *inForce }
+
+// inForce is an entry, and the policies that it puts in force.
+type inForce struct {
+	entry OverrideEntry
+	until int64
+	// policies are made at their first use, and kept: a lease belongs to the address of its policy.
+	policies atomic.Pointer[[]effectivePolicy]
+}
+
+type effectivePolicy struct {
+	base, effective *Policy
+	err             error
+}
+
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
+// for each request has more.
+const maxEffective = 256
+
+// policy returns the policy that is in force in place of base.
+func (o *inForce) policy(base *Policy) (*Policy, error) {
+	var known []effectivePolicy
+	before := o.policies.Load()
+	if before != nil {
+		known = *before
+	}
+	for i := range known {
+		if known[i].base == base {
+			return known[i].effective, known[i].err
+		}
+	}
+	effective, err := o.entry.apply(base)
+	next := append(slices.Clip(known), effectivePolicy{base, effective, err})
+	if len(next) <= maxEffective && !o.policies.CompareAndSwap(before, &next) {
+		return o.policy(base)
+	}
+	return effective, err
+}
+
+// live returns o if it has not ended.
+func (o *inForce) live(now int64) *inForce {
+	if o == nil || o.until != math.MaxInt64 && now >= o.until {
+		return nil
+	}
+	return o
+}
+
+// live returns what has not ended.
+func (k keyOverrides) live(now int64) keyOverrides {
+	return keyOverrides{k.block.live(now), k.override.live(now)}
+}
+
+// policy returns the policy in force for a key, and the instant at which that ends by itself.
+func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
+	if p.Overrides.base != nil {
+		// A policy that came from a decision.
+		p = p.Overrides.base
+	}
+	whole, own := s.keys[overrideKey{p.Name, ""}], s.keys[overrideKey{p.Name, key}]
+	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
+		return p, math.MaxInt64, nil
+	}
+	at := now()
+	for _, o := range [...]*inForce{whole.block, own.block, own.override, whole.override} {
+		if o = o.live(at); o != nil {
+			p, err = o.policy(p)
+			return p, o.until, err
+		}
+	}
+	return p, math.MaxInt64, nil
+}
+
+type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
+
+// updated returns the snapshot after reading what is new, or s if there is nothing. s may be nil.
+func (s *overrideSnapshot) updated(ctx context.Context, since sinceFunc, now func() int64) (*overrideSnapshot, error) {
+	next := &overrideSnapshot{changed: make(chan struct{})}
+	if s != nil {
+		next.last, next.keys = s.last, s.keys
+	}
+	entries, err := since(ctx, max(1, next.last.ID))
+	switch last := next.last; {
+	case err != nil:
+		return nil, err
+	case last.ID > 0 && (len(entries) == 0 || entries[0] != last):
+		// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+		if entries, err = since(ctx, 1); err != nil {
+			return nil, err
+		}
+		next.last, next.keys = OverrideEntry{}, nil
+	case s != nil && (len(entries) == 0 || entries[len(entries)-1] == last):
+		return s, nil
+	}
+	if next.keys = maps.Clone(next.keys); next.keys == nil {
+		next.keys = map[overrideKey]keyOverrides{}
+	}
+	for {
+		for _, e := range entries {
+			next.add(e, s)
+		}
+		if len(entries) < OverridePage {
+			next.prune(now())
+			return next, nil
+		}
+		if entries, err = since(ctx, next.last.ID+1); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (s *overrideSnapshot) add(e OverrideEntry, earlier *overrideSnapshot) {
+	at := overrideKey{e.Limit, e.Key}
+	k, o := s.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if earlier != nil {
+		for _, known := range []*inForce{earlier.keys[at].block, earlier.keys[at].override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
+		}
+	}
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+	case OverrideNone:
+		k = keyOverrides{}
+	case OverrideUnblock:
+		k.block = nil
+	case OverrideBlock:
+		k.block = o
+	default:
+		k.override = o
+	}
+	s.last, s.keys[at] = e, k
+}
+
+// prune drops what ended more than an hour ago, so that a clock that is set back by less still finds it.
+func (s *overrideSnapshot) prune(now int64) {
+	for at, k := range s.keys {
+		if k = k.live(now - int64(sweepAfter)); k == (keyOverrides{}) {
+			delete(s.keys, at)
+		} else {
+			s.keys[at] = k
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"encoding"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ type Override struct {
 	Mode Mode
 	// Until is when the override ends, at once and without a process that runs then; [ForGood] if it never does. Required.
 	Until time.Time
-	// Reason and Author are for the log: text without control characters, at most [MaxReason] and [MaxKey] bytes. Required.
+	// Reason and Author are for the log: text without control characters, at most 1,000 and [MaxKey] bytes. Required.
 	Reason, Author string
 }
 
@@ -64,8 +63,8 @@ type OverrideEnd struct {
 	Reason, Author string
 }
 
-// MaxReason is the longest reason of an override, in bytes.
-const MaxReason = 1000
+// maxReason is the longest reason of an override, in bytes.
+const maxReason = 1000
 
 // PlanText is the name of a plan, for [Override.Plan] where the generated constants are not known.
 type PlanText string
@@ -121,9 +120,9 @@ type OverrideEntry struct {
 
 // within reports whether the entry stays within its Most.
 func (e *OverrideEntry) within() bool {
-	m, lifts := &e.Most, e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
+	m := &e.Most
 	return min(e.Rate, e.Capacity, e.MaxReserved) >= 0 && e.Rate <= m.Rate && e.Capacity <= m.Capacity &&
-		e.MaxReserved <= m.MaxReserved && (!lifts || m.Unlimited)
+		e.MaxReserved <= m.MaxReserved && (!e.lifts() || m.Unlimited)
 }
 
 // Validate returns nil for an entry that a store may append, and otherwise an error that wraps [ErrInvalidOverride].
@@ -133,8 +132,8 @@ func (e *OverrideEntry) Validate() error {
 		return fmt.Errorf("%w: it exceeds the most that the limit declares", ErrInvalidOverride)
 	case e.Limit == "" || e.What == "":
 		return fmt.Errorf("%w: the entry has no limit, or does nothing", ErrInvalidOverride)
-	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > MaxReason || !printable(e.Reason):
-		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxReason)
+	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > maxReason || !printable(e.Reason):
+		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, maxReason)
 	case strings.TrimSpace(e.Author) == "" || len(e.Author) > MaxKey || !printable(e.Author):
 		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxKey)
 	case e.Until.IsZero():
@@ -143,167 +142,6 @@ func (e *OverrideEntry) Validate() error {
 		return fmt.Errorf("%w: its end, %v, is out of range: for an override without an end, set ForGood", ErrInvalidOverride, e.Until)
 	}
 	return nil
-}
-
-// Overriding has the methods that write and read the overrides of one key, or of a whole limit. They are requests to the
-// store, as the operator makes them; see [OverrideView] for when they are in force. Their errors are
-// [ErrInvalidOverride], upon which nothing was written, [ErrNoOverrides], [ErrInvalidKey], [ErrInvalidPolicy], or the
-// store's. In a transaction of the caller they return [ErrInvalidOverride].
-type Overriding struct {
-	of Handle
-}
-
-// OverridableLimit is a [Limit] with overrides.
-type OverridableLimit struct {
-	Limit
-	Overriding
-}
-
-// OverridableReservableLimit is a [ReservableLimit] with overrides.
-type OverridableReservableLimit struct {
-	ReservableLimit
-	Overriding
-}
-
-// OverridableReserveOnlyLimit is a [ReserveOnlyLimit] with overrides.
-type OverridableReserveOnlyLimit struct {
-	ReserveOnlyLimit
-	Overriding
-}
-
-// Overridable returns one key of a limit with overrides and without reservations.
-func (l *Limiter) Overridable(p *Policy, key Key) OverridableLimit {
-	return OverridableLimit{l.Limit(p, key), Overriding{l.handle(p, key)}}
-}
-
-// OverridableReservable returns one key of a limit with overrides and reservations.
-func (l *Limiter) OverridableReservable(p *Policy, key Key) OverridableReservableLimit {
-	return OverridableReservableLimit{l.Reservable(p, key), Overriding{l.handle(p, key)}}
-}
-
-// OverridableReserveOnly returns one key of a limit with overrides and capacity 0.
-func (l *Limiter) OverridableReserveOnly(p *Policy, key Key) OverridableReserveOnlyLimit {
-	return OverridableReserveOnlyLimit{l.ReserveOnly(p, key), Overriding{l.handle(p, key)}}
-}
-
-// WholeLimit returns the overrides of all keys of a limit together.
-func (l *Limiter) WholeLimit(p *Policy) Overriding { return Overriding{l.handle(p, Key{})} }
-
-// Override puts an override in force, in place of the one before. It returns the entry of the log.
-func (o Overriding) Override(ctx context.Context, v Override) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry) error {
-		e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
-		e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
-		p := o.of.policy
-		if e.Key == "" {
-			// Its numbers are for all plans: those of an unlimited one say nothing about them.
-			p = p.Overrides.plans.counted(p)
-		}
-		return v.complete(e, p)
-	})
-}
-
-// Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
-func (o Overriding) Block(ctx context.Context, b Block) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry) error {
-		e.What, e.Until, e.Reason, e.Author = OverrideBlock, b.Until, b.Reason, b.Author
-		return nil
-	})
-}
-
-// Unblock ends the block in force, and leaves an override in force. It returns the entry of the log, or [ErrNoOverride] if
-// there is no block.
-func (o Overriding) Unblock(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
-	return o.end(ctx, OverrideUnblock, end)
-}
-
-// EndOverride ends the override and the block in force. It returns the entry of the log, or [ErrNoOverride] if there are
-// none. Those of the whole limit stay in force for the key.
-func (o Overriding) EndOverride(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
-	return o.end(ctx, OverrideNone, end)
-}
-
-// Overrides returns all entries of the log about the key, or about the whole limit, the oldest first.
-func (o Overriding) Overrides(ctx context.Context) ([]OverrideEntry, error) {
-	s, err := o.store()
-	if err != nil {
-		return nil, err
-	}
-	entries, err := s.OverrideHistory(ctx, o.of.policy.Name, o.of.key.text)
-	if err != nil {
-		return nil, o.of.wrap(err)
-	}
-	return entries, nil
-}
-
-func (o Overriding) end(ctx context.Context, what string, end OverrideEnd) (OverrideEntry, error) {
-	s, err := o.store()
-	if err != nil {
-		return OverrideEntry{}, err
-	}
-	v := s.OverrideView()
-	if err := v.Refresh(ctx); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	if block, override := v.snapshot.Load().of(o.of.policy.Name, o.of.key.text, v.now()); block == nil && (override == nil || what == OverrideUnblock) {
-		return OverrideEntry{}, o.of.wrap(ErrNoOverride)
-	}
-	return o.append(ctx, func(e *OverrideEntry) error {
-		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author
-		return nil
-	})
-}
-
-// append appends an entry that fill completes.
-func (o Overriding) append(ctx context.Context, fill func(e *OverrideEntry) error) (OverrideEntry, error) {
-	s, err := o.store()
-	if err != nil {
-		return OverrideEntry{}, err
-	}
-	v, p := s.OverrideView(), o.of.policy
-	// Also so that the clock of the store is known.
-	if err := v.Refresh(ctx); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	e := OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(v.now())}
-	if err := fill(&e); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	if err := e.Validate(); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	e.Until = e.Until.Round(0).UTC()
-	if ends := e.What == OverrideNone || e.What == OverrideUnblock; !ends && !e.Until.After(e.At) {
-		return OverrideEntry{}, o.of.wrap(fmt.Errorf("%w: its end, %v, is not after the present, %v", ErrInvalidOverride, e.Until, e.At))
-	}
-	if e, err = s.AppendOverride(ctx, e); err != nil {
-		return OverrideEntry{}, o.of.wrap(err)
-	}
-	// It is written, and in force after the interval even if this fails.
-	_ = v.Refresh(ctx)
-	return e, nil
-}
-
-// store returns the store, if it can keep overrides for the handle.
-func (o Overriding) store() (OverrideStore, error) {
-	h := o.of
-	switch {
-	case h.limiter == nil || h.limiter.store == nil:
-		return nil, h.wrap(ErrNoStore)
-	case h.key.err != nil:
-		return nil, h.wrap(h.key.err)
-	case h.policy.Validate() != nil:
-		return nil, h.wrap(h.policy.Validate())
-	case !h.policy.Overridable():
-		return nil, h.wrap(fmt.Errorf("%w: the limit has no overrides: add overrides to it in limits.yaml", ErrInvalidOverride))
-	case h.limiter.inTx:
-		return nil, h.wrap(fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride))
-	}
-	s, ok := h.limiter.store.(OverrideStore)
-	if !ok {
-		return nil, h.wrap(ErrNoOverrides)
-	}
-	return s, nil
 }
 
 // complete sets what an entry does, and reports a problem of the override with a policy.
@@ -342,4 +180,190 @@ func (v *Override) complete(e *OverrideEntry, p *Policy) error {
 		return nil
 	}
 	return v.checkNumbers(p)
+}
+
+// checkNumbers returns an error for numbers that the limit cannot have.
+func (v *Override) checkNumbers(p *Policy) error {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrInvalidOverride}, args...)...)
+	}
+	b := &p.Overrides
+	for _, n := range []struct {
+		name            string
+		given, own, top int64
+	}{
+		{"rate", v.Rate, p.Rate, b.Rate},
+		{"capacity", v.Capacity, p.Capacity, b.Capacity},
+		{"maxReserved", v.MaxReserved, p.MaxReserved, b.MaxReserved},
+	} {
+		switch {
+		case n.given < 0:
+			return invalid("%s %d is negative", n.name, n.given)
+		case p.Mode == ModeUnlimited && v.Plan != nil:
+			return invalid("its plan is unlimited, so it has no numbers")
+		case p.Mode == ModeUnlimited:
+			return invalid("the plan of the key is unlimited: give it another plan, too")
+		case n.given > 0 && n.own == 0:
+			return invalid("the limit has %s 0, which overrides cannot change", n.name)
+		case n.given > n.top:
+			return invalid("%s %d is more than %d, the most that limits.yaml declares", n.name, n.given, n.top)
+		case n.given > 0 && n.given < int64(p.Shards):
+			return invalid("%s %d over %d shards leaves a shard without a token", n.name, n.given, p.Shards)
+		}
+	}
+	if !p.Kind.Linear() && v.Capacity != 0 && v.Capacity != v.Rate {
+		return invalid("the capacity of a %v is its rate: leave Capacity out", p.Kind)
+	}
+	return nil
+}
+
+// OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit has
+// no overrides.
+type OverrideBounds struct {
+	// Rate, Capacity and MaxReserved are in tokens, and at least those of the policy. Rate is positive. Capacity and
+	// MaxReserved are 0 if those of the policy are, because a limit that can be reserved always can be.
+	Rate, Capacity, MaxReserved int64
+	// Unlimited allows overrides that lift the limit: those with a Mode.
+	Unlimited bool
+
+	// plans are those that an override can give, nil without plans.
+	plans *planSet
+	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
+	entry int64
+	base  *Policy
+}
+
+// String returns the bounds in words, without what only this process has.
+func (b OverrideBounds) String() string {
+	switch {
+	case b.Rate == 0:
+		return "no overrides"
+	case b.Unlimited:
+		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
+	}
+	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
+}
+
+// Overridable reports whether keys of the limit can have overrides.
+func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
+
+// override returns the entry of the log that has put the policy in force, or false if none has.
+func (p *Policy) override() (entry int64, ok bool) {
+	if p == nil {
+		return 0, false
+	}
+	return p.Overrides.entry, p.Overrides.entry != 0
+}
+
+// problem returns what the bounds of a policy must change, or "".
+func (b *OverrideBounds) problem(p *Policy) string {
+	switch {
+	case b.Rate == 0 && (b.Capacity != 0 || b.MaxReserved != 0 || b.Unlimited):
+		return "the bounds of overrides have no rate: it must be at least the limit's"
+	case b.Rate == 0:
+		return ""
+	case b.Rate < p.Rate || b.Capacity < p.Capacity || b.MaxReserved < p.MaxReserved:
+		return fmt.Sprintf("the bounds of overrides, rate %d, capacity %d and maxReserved %d, are less than the limit's own numbers",
+			b.Rate, b.Capacity, b.MaxReserved)
+	case b.Rate > MaxTokens || b.Capacity > MaxTokens || b.MaxReserved > MaxTokens:
+		return fmt.Sprintf("the bounds of overrides are more than %d", int64(MaxTokens))
+	case p.Capacity == 0 && b.Capacity != 0:
+		return "overrides cannot give a capacity to a limit with capacity 0"
+	case p.MaxReserved == 0 && b.MaxReserved != 0:
+		return "overrides cannot give reservations to a limit without them"
+	case !p.Kind.Linear() && b.Capacity != b.Rate:
+		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
+	case p.Precise && b.Rate > MaxPreciseRate:
+		return fmt.Sprintf("overrides of a precise limit can have rates up to %d, not %d", MaxPreciseRate, b.Rate)
+	}
+	return ""
+}
+
+// declared returns the bounds as they were declared.
+func (b OverrideBounds) declared() OverrideBounds {
+	return OverrideBounds{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Unlimited: b.Unlimited}
+}
+
+// known returns an error for an entry that a later version has put in force.
+func (e *OverrideEntry) known() error {
+	if e.lifts() || e.What == OverrideBlock || e.What == OverridePlan || e.What == OverrideNumbers {
+		return nil
+	}
+	return fmt.Errorf("%w: entry %d of the log of overrides has the kind %q, which this version does not have: update the program",
+		ErrUnknownOverride, e.ID, e.What)
+}
+
+// lifts reports whether the entry lifts the limit.
+func (e *OverrideEntry) lifts() bool {
+	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
+}
+
+// apply returns the policy that an entry puts in force for keys of a policy. Numbers beyond the bounds of the policy, as
+// after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
+func (e *OverrideEntry) apply(p *Policy) (*Policy, error) {
+	of, unlimited := *p, p.Mode == ModeUnlimited
+	switch {
+	case e.known() != nil:
+		return nil, e.known()
+	case e.What == OverrideBlock:
+		of = blocked(p)
+	case e.What == OverridePlan:
+		plan, err := p.Overrides.plans.policyOf(e.Plan)
+		if err != nil {
+			return nil, fmt.Errorf("%w: entry %d of the log of overrides: %w", ErrUnknownOverride, e.ID, err)
+		}
+		of = *plan
+		e.applyNumbers(&of)
+	case e.What == OverrideNumbers && unlimited, e.lifts() && !p.Overrides.Unlimited:
+		return p, nil
+	case e.What == OverrideNumbers:
+		e.applyNumbers(&of)
+	case unlimited: // lifted already
+	case e.What == OverrideShadow:
+		of.Mode = ModeShadow
+	default:
+		of.Mode = ModeOff
+	}
+	of.Overrides.entry, of.Overrides.base = e.ID, p
+	return &of, of.Validate()
+}
+
+// applyNumbers changes the numbers of a policy within its bounds.
+func (e *OverrideEntry) applyNumbers(p *Policy) {
+	if p.Mode == ModeUnlimited {
+		return
+	}
+	b, shards := &p.Overrides, int64(max(1, p.Shards))
+	limited := func(given, own, least, most int64) int64 {
+		if given == 0 || own == 0 {
+			return own
+		}
+		return min(max(given, least), most)
+	}
+	capacity := e.Capacity
+	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
+		capacity = e.Rate
+	}
+	p.Rate = limited(e.Rate, p.Rate, shards, b.Rate)
+	p.Capacity = limited(capacity, p.Capacity, shards, b.Capacity)
+	p.MaxReserved = limited(e.MaxReserved, p.MaxReserved, shards, b.MaxReserved)
+	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
+}
+
+// blocked returns a policy that denies every request. Refunds of earlier takes still need numbers, which an unlimited plan
+// does not have: it gets ones by which rows hardly change.
+func blocked(p *Policy) Policy {
+	of := *p
+	if of.Mode == ModeUnlimited {
+		of.Rate, of.Capacity, of.Period = max(1, int64(of.Shards)), MaxTokens, MaxPeriod
+		switch {
+		case of.Precise:
+			of.Rate, of.Capacity = MaxPreciseRate, MaxPreciseRate
+		case !of.Kind.Linear():
+			of.Rate = MaxTokens
+		}
+		of.Overrides.Rate, of.Overrides.Capacity, of.Overrides.MaxReserved = of.Rate, of.Capacity, 0
+	}
+	of.Mode = ModeBlock
+	return of
 }

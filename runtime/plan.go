@@ -82,6 +82,48 @@ func (p PlanPolicies) For(plan int, key Key) (*Policy, Key) {
 	return &p[1], Key{err: noPlan(plan)}
 }
 
+// planSet is the plans of a limit.
+type planSet struct {
+	names    PlanNames
+	policies PlanPolicies
+}
+
+// policyOf returns the policy of a plan.
+func (s *planSet) policyOf(name string) (*Policy, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: the limit has no plans", ErrInvalidPlan)
+	}
+	plan, err := s.names.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	if plan >= len(s.policies) {
+		return nil, noPlan(plan)
+	}
+	return &s.policies[plan], nil
+}
+
+// counted returns p, or for an unlimited plan a plan that is not, if there is one.
+func (s *planSet) counted(p *Policy) *Policy {
+	if s != nil && p.Mode == ModeUnlimited {
+		for i := range s.policies {
+			if of := &s.policies[i]; i > 0 && of.Mode != ModeUnlimited {
+				return of
+			}
+		}
+	}
+	return p
+}
+
+// Overridable returns p after naming its plans, so that overrides can give them to keys.
+func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
+	set := &planSet{names, p}
+	for i := range p {
+		p[i].Overrides.plans = set
+	}
+	return p
+}
+
 func noPlan(plan int) error {
 	const remedy = "pass one of the generated constants, or the result of ParsePlan"
 	if plan == 0 {

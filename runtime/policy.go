@@ -82,6 +82,12 @@ type Policy struct {
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
+// mayReserve reports whether requests may reserve by this policy, or by a plan that an override gives to a key of an
+// unlimited one.
+func (p *Policy) mayReserve() bool {
+	return p.Reserves() || p != nil && p.Mode == ModeUnlimited && p.Overrides.MaxReserved > 0
+}
+
 // Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
 func (p *Policy) Validate() error {
 	if problem := p.problem(); problem != "" {

@@ -3,7 +3,6 @@ package runtime
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // MaxPreciseRate is the largest rate of a precise sliding window, because each of its tokens may need a row of its own.
@@ -50,16 +49,6 @@ func (p *Policy) preciseProblem() string {
 	return ""
 }
 
-// slotRows are the rows of a key beside its head, by their numbers from 1.
-type slotRows interface {
-	// slot returns a row, or false if it has not been read.
-	slot(number int) (State, bool)
-	// request asks for a row that slot has not returned.
-	request(number int)
-	// setSlot changes a row, read or not. Rows are deleted only all together, from the first one on.
-	setSlot(number int, s State)
-}
-
 // takeLog is the log of one key. The runs before the newest one are read only as far as they are needed.
 type takeLog struct {
 	period, rate int64
@@ -97,29 +86,6 @@ func (r *Rule) StepLog(rows []State, now int64, q Request) ([]State, Decision, e
 	head, d, _ := r.stepLog(m.rows[0], m, now, &q)
 	m.rows[0] = head
 	return m.rows, d, nil
-}
-
-// memorySlots are rows in memory, of which the first is the head.
-type memorySlots struct{ rows []State }
-
-func (m *memorySlots) slot(number int) (State, bool) {
-	if number >= len(m.rows) {
-		return State{}, true
-	}
-	return m.rows[number], true
-}
-
-func (m *memorySlots) request(int) {}
-
-func (m *memorySlots) setSlot(number int, s State) {
-	if !s.Exists {
-		m.rows = m.rows[:min(number, len(m.rows))]
-		return
-	}
-	for number >= len(m.rows) {
-		m.rows = append(m.rows, State{})
-	}
-	m.rows[number] = s
 }
 
 // stepLog executes a valid request on a log, and returns its head after it. If it returns false, nothing has changed, and
@@ -331,185 +297,6 @@ func (l *takeLog) remove(r *run, tokens int64) int64 {
 	r.tokens -= tokens
 	l.used -= tokens
 	return tokens
-}
-
-// open reads the head, and all runs if whole is set or the ring was that of another rate.
-func (l *takeLog) open(r *Rule, head State, whole bool) bool {
-	size := int(l.rate) - 1
-	switch l.decode(head); {
-	case !head.Exists:
-	case head.Prev >= 0:
-		l.adopt(r, head)
-	case l.slots == nil:
-		l.length, l.newest.tokens = 0, min(maxRun, l.used)
-		l.used = l.newest.tokens
-	case l.size == size && !whole:
-		return true
-	case !l.load():
-		return false
-	}
-	if l.size = size; l.slots == nil {
-		l.size = 0
-	}
-	// The oldest runs are merged until the ring has room for the others.
-	for l.length > l.size {
-		if !l.merge() {
-			return false
-		}
-	}
-	return true
-}
-
-// decode reads the numbers of a head, whatever its ring.
-func (l *takeLog) decode(head State) {
-	l.newest.at = math.MinInt64
-	if !head.Exists {
-		return
-	}
-	l.newest.at, l.used = head.TS, atLeast(-head.Value)
-	place := uint64(max(1, atLeast(-head.Prev)) - 1)
-	l.start, l.length, l.size = int(place&ringMask), int(place>>ringBits&ringMask), int(place>>(2*ringBits)&ringMask)
-	l.newest.tokens = int64(place >> (3 * ringBits))
-	// Such a place was not written by encode.
-	if l.length > l.size || l.newest.tokens > l.used || l.length == 0 && l.newest.tokens < l.used {
-		l.length, l.newest.tokens = 0, min(maxRun, l.used)
-	}
-}
-
-// A head's Prev is -1 less the place of its runs: from the lowest bit on, start, length and size in ringBits each, and the
-// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is not
-// negative.
-const (
-	ringBits = 10
-	ringMask = 1<<ringBits - 1
-)
-
-// head returns the row of the head.
-func (l *takeLog) head() State {
-	if l.whole {
-		kept := slices.DeleteFunc(slices.Clone(l.older[l.start:l.start+l.length]), func(r run) bool { return r.tokens == 0 })
-		l.older, l.start, l.length = kept, 0, len(kept)
-	}
-	start := 0
-	if l.length > 0 {
-		start = l.start % l.size
-	}
-	place := (uint64(l.newest.tokens)<<ringBits|uint64(l.size))<<ringBits | uint64(l.length)
-	return State{Value: 0 - float64(l.used), TS: l.newest.at, Prev: -1 - float64(place<<ringBits|uint64(start)), Exists: true}
-}
-
-// save writes the runs that have changed, after head. Without a head, it deletes all of them.
-func (l *takeLog) save(head State) {
-	switch {
-	case l.slots == nil:
-	case !head.Exists:
-		for i := range l.size {
-			l.slots.setSlot(i+1, State{})
-		}
-	case l.whole:
-		for i, r := range l.older {
-			l.slots.setSlot(i+1, r.state())
-		}
-	}
-	for _, p := range l.puts {
-		l.slots.setSlot(p.index%l.size+1, p.run.state())
-	}
-}
-
-func (r run) state() State { return State{Value: -float64(r.tokens), TS: r.at, Exists: true} }
-
-// run returns a run by its index, from the oldest one on. It returns false if the row must be read first.
-func (l *takeLog) run(i int) (run, bool) {
-	if l.whole {
-		return l.older[l.start+i], true
-	}
-	s, ok := l.slots.slot((l.start+i)%l.size + 1)
-	if !ok {
-		// More each time, so that a log of any length is read in few steps.
-		l.requestUpTo(4*i + firstPage)
-		return run{}, false
-	}
-	l.torn = l.torn || !s.Exists
-	return run{s.TS, atLeast(-s.Value)}, true
-}
-
-// last returns the newest run but one.
-func (l *takeLog) last() (run, bool) {
-	number := (l.start+l.length-1)%max(1, l.size) + 1
-	if !l.whole {
-		if _, ok := l.slots.slot(number); !ok {
-			l.slots.request(number)
-			return run{}, false
-		}
-	}
-	return l.run(l.length - 1)
-}
-
-// firstPage is how many runs are read at first: a take in a full log needs the one that has expired and the one after it.
-const firstPage = 4
-
-func (l *takeLog) requestUpTo(n int) {
-	for i := range min(n, l.length) {
-		l.slots.request((l.start+i)%l.size + 1)
-	}
-}
-
-// put changes a run, or adds one after the last.
-func (l *takeLog) put(i int, r run) {
-	switch i += l.start; {
-	case !l.whole:
-		l.puts = append(l.puts, slotPut{i, r})
-	case i == len(l.older):
-		l.older = append(l.older, r)
-	default:
-		l.older[i] = r
-	}
-}
-
-// load reads all runs, and counts their tokens again. It returns false if rows must be read first.
-func (l *takeLog) load() bool {
-	if l.whole {
-		return true
-	}
-	all, used := make([]run, 0, l.length), l.newest.tokens
-	for i := range l.length {
-		s, ok := l.slots.slot((l.start+i)%l.size + 1)
-		if !ok {
-			l.requestUpTo(l.length)
-			return false
-		}
-		// A row that is missing was deleted by a sweep, long after its tokens counted.
-		if s.Exists {
-			all = append(all, run{s.TS, atLeast(-s.Value)})
-			used += atLeast(-s.Value)
-		}
-	}
-	l.whole, l.older, l.start, l.length, l.used = true, all, 0, len(all), used
-	return true
-}
-
-// adopt makes a log from a row that was written before the limit was precise. Its tokens may have been taken until the end of
-// their window, so that they count from then: whatever has been used, no period gets more than the rate.
-func (l *takeLog) adopt(r *Rule, s State) {
-	current, previous := atLeast(-s.Value), atLeast(s.Prev)
-	l.whole, l.older, l.start, l.length, l.used = true, nil, 0, 0, 0
-	if l.newest = (run{at: s.TS}); previous > 0 {
-		l.join(s.TS, previous)
-	}
-	if end := addSaturating(s.TS, r.Period-1); current > 0 {
-		// There is no row for the older run yet: save writes all of them.
-		l.older, l.length = []run{l.newest}, 1
-		l.newest = run{at: end}
-		l.join(end, current)
-	}
-}
-
-// atLeast returns a number of tokens as an integer, rounded up. A damaged row denies.
-func atLeast(tokens float64) int64 {
-	if !(tokens < MaxTokens) {
-		return MaxTokens
-	}
-	return max(0, int64(math.Ceil(tokens)))
 }
 
 // fullLog reports whether no token of a head counts any longer.

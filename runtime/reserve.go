@@ -120,7 +120,7 @@ func (r *Reservation) settle(ctx context.Context, rest int64, h *held) error {
 	handle := r.handle
 	handle.held = h
 	switch {
-	case r.Shadowed && r.TakenAt.IsZero(), r.Policy != nil && modes[r.Policy.Mode].allows:
+	case r.Shadowed && r.TakenAt.IsZero(), modes[r.Policy.Mode].allows:
 		// The mode has let it pass uncounted, and its use is not counted either, even if the mode was that of an override
 		// which has ended since.
 		return nil
@@ -145,7 +145,7 @@ func (h Handle) refundRequest(d Decision, n int64) Request {
 	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
 	// Without reservations nothing of d can be due after its window. The Value of d must not be used then: if d comes
 	// from a lease, it is the rest of the lease.
-	if p := h.decidedBy(d); p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
+	if p := d.Policy; p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
 		q.Missing = float64(p.Capacity) - d.Value
 	}
 	return q
@@ -196,7 +196,7 @@ func (h Handle) WaitN(ctx context.Context, n int64) error {
 // pass.
 func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	left, limited := timeLeft(ctx)
-	d, err := h.do(ctx, Request{Op: Take, Count: n, Reserve: h.policy.Reserves(), MaxDelay: left})
+	d, err := h.do(ctx, Request{Op: Take, Count: n, Reserve: h.policy.mayReserve(), MaxDelay: left})
 	switch {
 	case err != nil || d.Allowed:
 	case d.RetryAfter == Never:
@@ -238,7 +238,7 @@ func (h Handle) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 
 // sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
 func (h Handle) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
-	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter))
+	err := sleep(ctx, jittered(ctx, d.Delay, d.Jitter), nil)
 	switch {
 	case err == nil:
 		return nil
@@ -260,8 +260,8 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 	return longer
 }
 
-// sleep waits for d, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, or until wake is closed or the context ends. The error is that of the context.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -269,6 +269,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-wake:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

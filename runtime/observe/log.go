@@ -21,7 +21,8 @@ type LogOptions struct {
 
 // Log is an observer that writes at most one line per limit and second: the first failure or denial at once, and after a
 // second, in one line, the number of the others and the worst of them as an example. Failures are worse than denials, and
-// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. Make it with NewLog.
+// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. The attribute override is the
+// entry of the log of overrides that was in force for the example. Make it with NewLog.
 type Log struct {
 	logger   *slog.Logger
 	secret   []byte
@@ -114,6 +115,9 @@ func (l *Log) add(o *runtime.Observation, now time.Time) *line {
 func (l *Log) exampleOf(o *runtime.Observation) example {
 	e := example{grade: grades[o.Outcome], outcome: o.Outcome}
 	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)), slog.Int64("count", o.Count))
+	if entry, ok := o.Override(); ok {
+		e.attrs = append(e.attrs, slog.Int64("override", entry))
+	}
 	if o.RetryAfter > 0 && o.RetryAfter < runtime.Never {
 		e.attrs = append(e.attrs, slog.Duration("retryAfter", o.RetryAfter))
 	}

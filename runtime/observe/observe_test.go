@@ -403,6 +403,22 @@ func TestLogWritesOneLinePerLimitAndSecond(t *testing.T) {
 	})
 }
 
+func TestLogNamesTheOverride(t *testing.T) {
+	var out buffer
+	logs := observe.NewLog(slog.New(slog.NewJSONHandler(&out, nil)), observe.LogOptions{})
+	p := bucket("send", 5)
+	p.Overrides = runtime.OverrideBounds{Rate: 5, Capacity: 5}
+	limit := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(logs)).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	e, err := limit.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	require.NoError(t, err)
+	_, err = limit.Allow(t.Context())
+	require.NoError(t, err)
+	got := lines(t, &out)
+	require.Len(t, got, 1)
+	require.Equal(t, "denied", got[0]["outcome"])
+	require.EqualValues(t, e.ID, got[0]["override"])
+}
+
 // canary is a key that must be printed nowhere.
 const canary = "canary-4711"
 

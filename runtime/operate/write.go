@@ -129,7 +129,7 @@ func (c *call) overriding() (*runtime.CatalogLimit, runtime.Overriding, string, 
 	if err != nil {
 		return nil, none, "", err
 	}
-	return l, c.limits.Overridable(p, key).Overriding, "key " + printable(orShared(key)), nil
+	return l, c.limits.Overriding(p, key), "key " + printable(orShared(key)), nil
 }
 
 // record executes a change of what is in force, and prints its entry in the log.

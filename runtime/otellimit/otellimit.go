@@ -201,6 +201,9 @@ func (r *Observer) event(o *runtime.Observation) []attribute.KeyValue {
 			event = append(event, attribute.Float64(d.name, d.seconds))
 		}
 	}
+	if entry, ok := o.Override(); ok {
+		event = append(event, attribute.Int64("override", entry))
+	}
 	if message := o.Message(); message != "" {
 		event = append(event, attribute.String("error", message))
 	}

@@ -206,6 +206,21 @@ func TestDecisionsAreEventsOfTheSpan(t *testing.T) {
 	require.Equal(t, id[:], point.Exemplars[0].TraceID)
 }
 
+func TestEventsNameTheOverride(t *testing.T) {
+	observer, _ := observed(t, otellimit.Options{})
+	spans := tracetest.NewSpanRecorder()
+	p := bucket("send", 1)
+	p.Overrides = runtime.OverrideBounds{Rate: p.Rate, Capacity: p.Capacity}
+	limit := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(observer)).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	e, err := limit.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	require.NoError(t, err)
+	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test").Start(t.Context(), "request")
+	_, err = limit.Allow(ctx)
+	require.NoError(t, err)
+	span.End()
+	require.Contains(t, spans.Ended()[0].Events()[0].Attributes, attribute.Int64("override", e.ID))
+}
+
 func TestEventsCanBeLeftOut(t *testing.T) {
 	observer, _ := observed(t, otellimit.Options{NoEvents: true})
 	spans := tracetest.NewSpanRecorder()

@@ -296,7 +296,7 @@ func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) 
 
 // usesOverrides reports whether a limit with overrides is in use.
 func (s *Store) usesOverrides(policies []*runtime.Policy) bool {
-	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || !s.overrides.view.LastRead().IsZero()
+	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || s.overrides.view.InUse()
 }
 
 // explainOverrides adds the hint for a missing table.

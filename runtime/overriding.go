@@ -1,0 +1,191 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// OverrideStore is a [Store] with a log of overrides.
+type OverrideStore interface {
+	Store
+	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
+	// processes only after all those before it.
+	AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error)
+	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage].
+	OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error)
+	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
+	OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error)
+	// OverrideView returns the overrides that this process holds in memory, always the same one.
+	OverrideView() *OverrideView
+}
+
+// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
+const OverridePage = 1000
+
+// Overriding has the methods that write and read the overrides of one key, or of a whole limit. They are requests to the
+// store, as the operator makes them; see [OverrideView] for when they are in force. Their errors are
+// [ErrInvalidOverride], upon which nothing was written, [ErrNoOverrides], [ErrInvalidKey], [ErrInvalidPolicy], or the
+// store's. In a transaction of the caller they return [ErrInvalidOverride].
+type Overriding struct {
+	of Handle
+}
+
+// OverridableLimit is a [Limit] with overrides.
+type OverridableLimit struct {
+	taking
+	overriding
+}
+
+// OverridableReservableLimit is a [ReservableLimit] with overrides.
+type OverridableReservableLimit struct {
+	reservable
+	overriding
+}
+
+// OverridableReserveOnlyLimit is a [ReserveOnlyLimit] with overrides.
+type OverridableReserveOnlyLimit struct {
+	reserveOnly
+	overriding
+}
+
+// Overridable returns one key of a limit with overrides and without reservations.
+func (l *Limiter) Overridable(p *Policy, key Key) OverridableLimit {
+	return OverridableLimit{l.Limit(p, key), l.Overriding(p, key)}
+}
+
+// OverridableReservable returns one key of a limit with overrides and reservations.
+func (l *Limiter) OverridableReservable(p *Policy, key Key) OverridableReservableLimit {
+	return OverridableReservableLimit{l.Reservable(p, key), l.Overriding(p, key)}
+}
+
+// OverridableReserveOnly returns one key of a limit with overrides and capacity 0.
+func (l *Limiter) OverridableReserveOnly(p *Policy, key Key) OverridableReserveOnlyLimit {
+	return OverridableReserveOnlyLimit{l.ReserveOnly(p, key), l.Overriding(p, key)}
+}
+
+// Overriding returns the overrides of one key of a limit.
+func (l *Limiter) Overriding(p *Policy, key Key) Overriding { return Overriding{l.handle(p, key)} }
+
+// WholeLimit returns the overrides of all keys of a limit together.
+func (l *Limiter) WholeLimit(p *Policy) Overriding { return Overriding{l.handle(p, Key{})} }
+
+// Override puts an override in force, in place of the one before. It returns the entry of the log.
+func (o Overriding) Override(ctx context.Context, v Override) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
+		e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
+		e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
+		p := o.of.policy
+		if e.Key == "" {
+			// Its numbers are for all plans: those of an unlimited one say nothing about them.
+			p = p.Overrides.plans.counted(p)
+		}
+		return v.complete(e, p)
+	})
+}
+
+// Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
+func (o Overriding) Block(ctx context.Context, b Block) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
+		e.What, e.Until, e.Reason, e.Author = OverrideBlock, b.Until, b.Reason, b.Author
+		return nil
+	})
+}
+
+// Unblock ends the block in force, and leaves an override in force. It returns the entry of the log, or [ErrNoOverride] if
+// there is no block.
+func (o Overriding) Unblock(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
+	return o.end(ctx, OverrideUnblock, end)
+}
+
+// EndOverride ends the override and the block in force. It returns the entry of the log, or [ErrNoOverride] if there are
+// none. Those of the whole limit stay in force for the key.
+func (o Overriding) EndOverride(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
+	return o.end(ctx, OverrideNone, end)
+}
+
+// Overrides returns all entries of the log about the key, or about the whole limit, the oldest first.
+func (o Overriding) Overrides(ctx context.Context) ([]OverrideEntry, error) {
+	s, err := o.store()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.OverrideHistory(ctx, o.of.policy.Name, o.of.key.text)
+	if err != nil {
+		return nil, o.of.wrap(err)
+	}
+	return entries, nil
+}
+
+func (o Overriding) end(ctx context.Context, what string, end OverrideEnd) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, inForce keyOverrides) error {
+		if inForce.block == nil && (inForce.override == nil || what == OverrideUnblock) {
+			return ErrNoOverride
+		}
+		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author
+		return nil
+	})
+}
+
+// append appends an entry that fill completes, given what is in force for the key.
+func (o Overriding) append(ctx context.Context, fill func(e *OverrideEntry, inForce keyOverrides) error) (OverrideEntry, error) {
+	s, err := o.store()
+	if err != nil {
+		return OverrideEntry{}, err
+	}
+	e, err := o.entry(ctx, s.OverrideView(), fill)
+	if err == nil {
+		e, err = s.AppendOverride(ctx, e)
+	}
+	if err != nil {
+		return OverrideEntry{}, o.of.wrap(err)
+	}
+	// It is written, and in force after the interval even if this fails.
+	_ = s.OverrideView().Refresh(ctx)
+	return e, nil
+}
+
+// entry returns the entry that fill completes, if it is valid.
+func (o Overriding) entry(ctx context.Context, v *OverrideView, fill func(*OverrideEntry, keyOverrides) error) (e OverrideEntry, err error) {
+	// Also so that the clock of the store is known.
+	if err := v.Refresh(ctx); err != nil {
+		return e, err
+	}
+	p, now := o.of.policy, v.now()
+	e = OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(now)}
+	if err := fill(&e, v.snapshot.Load().keys[overrideKey{e.Limit, e.Key}].live(now)); err != nil {
+		return e, err
+	}
+	if err := e.Validate(); err != nil {
+		return e, err
+	}
+	e.Until = e.Until.Round(0).UTC()
+	if ends := e.What == OverrideNone || e.What == OverrideUnblock; !ends && !e.Until.After(e.At) {
+		return e, fmt.Errorf("%w: its end, %v, is not after the present, %v", ErrInvalidOverride, e.Until, e.At)
+	}
+	return e, nil
+}
+
+// errOverridesInTx: the log is not part of a transaction of the caller.
+var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
+
+// store returns the store, if it can keep overrides for the handle.
+func (o Overriding) store() (OverrideStore, error) {
+	h := o.of
+	if h.limiter == nil || h.limiter.store == nil {
+		return nil, h.wrap(ErrNoStore)
+	}
+	s, ok := h.limiter.store.(OverrideStore)
+	switch err := h.policy.Validate(); {
+	case h.key.err != nil:
+		return nil, h.wrap(h.key.err)
+	case err != nil:
+		return nil, h.wrap(err)
+	case !h.policy.Overridable():
+		return nil, h.wrap(fmt.Errorf("%w: the limit has no overrides: add overrides to it in limits.yaml", ErrInvalidOverride))
+	case h.limiter.inTx:
+		return nil, h.wrap(errOverridesInTx)
+	case !ok:
+		return nil, h.wrap(ErrNoOverrides)
+	}
+	return s, nil
+}
