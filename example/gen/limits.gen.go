@@ -551,6 +551,74 @@ type CompleteReservations struct {
 	LLMTokens   *Reservation
 }
 
+// PartnerCall is what one call costs that we pass on to our partner.
+//
+// All limits must allow a request: if one denies it, no token is taken from any of them.
+// The plan is that of apiCalls.
+// For the zero Plan, every method returns [ErrInvalidPlan].
+//
+//   - It takes 1 token of apiCalls per org.
+//     free: Token bucket: 60 per minute, at most 100 at once.
+//     pro: Token bucket: 600 per minute, at most 1,000 at once.
+//     enterprise: Unlimited: every request is allowed, and none is counted.
+//     Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
+//   - It takes 1 token of partnerAPI.
+//     Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
+//     Windows begin at 00:00 UTC.
+func (l *Limits) PartnerCall(org uint64, plan Plan) PartnerCallGroup {
+	return PartnerCallGroup{func() runtime.Group {
+		return l.limiter().Group(
+			l.APICalls(org, plan),
+			l.PartnerQuota(),
+		)
+	}}
+}
+
+// PartnerCallGroup is the handle that [Limits.PartnerCall] returns, with the verbs of the group.
+type PartnerCallGroup struct {
+	of func() runtime.Group
+}
+
+// Allow takes the tokens of all limits if all are available, and otherwise none.
+func (g PartnerCallGroup) Allow(ctx context.Context) (PartnerCallDecisions, error) {
+	ds, err := g.of().Allow(ctx)
+	return newPartnerCallDecisions(ds), err
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g PartnerCallGroup) Check(ctx context.Context) (PartnerCallDecisions, error) {
+	ds, err := g.of().Check(ctx)
+	return newPartnerCallDecisions(ds), err
+}
+
+// Require takes the tokens of all limits, and returns a denial as a [*LimitedError].
+func (g PartnerCallGroup) Require(ctx context.Context) error {
+	return g.of().Require(ctx)
+}
+
+// Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
+// earlier. See [runtime.Group.Wait].
+func (g PartnerCallGroup) Wait(ctx context.Context) error {
+	return g.of().Wait(ctx)
+}
+
+// PartnerCallDecisions are the decisions of all limits of [Limits.PartnerCall]. If one of them denies, no token was taken, and
+// the others are Allowed if they would have passed.
+type PartnerCallDecisions struct {
+	Decisions
+	APICalls     Decision
+	PartnerQuota Decision
+}
+
+func newPartnerCallDecisions(ds Decisions) PartnerCallDecisions {
+	d := PartnerCallDecisions{Decisions: ds}
+	if len(ds.Each) > 0 {
+		d.APICalls = ds.Each[0]
+		d.PartnerQuota = ds.Each[1]
+	}
+	return d
+}
+
 // Policies returns the policies of all limits, for example for the Sweep of a store, which deletes unused counts.
 func Policies() []*runtime.Policy {
 	return []*runtime.Policy{

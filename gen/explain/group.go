@@ -25,13 +25,27 @@ func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 	}
 	sentences := g.Words()
 	for i, m := range g.Members() {
-		p.paragraph(m.Limit.Policy.Name, sentences[i]+" "+strings.Join(append(m.Limit.Words(), m.Limit.WorstCase()), " "))
+		p.member(m.Limit, sentences[i])
 	}
 	if g.Reserves() {
 		p.paragraph("reserving", reservingTogether(g))
 	}
 	p.groupCall(g)
 	return p.writeTo(w)
+}
+
+// member prints what a group takes from a limit, and the limit's rule, by plan if it depends on the plan.
+func (p *page) member(l *spec.Limit, takes string) {
+	name := l.Policy.Name
+	if len(l.Plans) == 0 {
+		p.paragraph(name, takes+" "+strings.Join(append(l.Words(), l.WorstCase()), " "))
+		return
+	}
+	p.paragraph(name, strings.Join(append([]string{takes}, l.SharedWords()...), " "))
+	for _, line := range l.PlanWords() {
+		plan, rule, _ := strings.Cut(line, ": ")
+		p.paragraph(name+", plan "+plan, rule)
+	}
 }
 
 // reservingTogether says which limits Reserve takes from ahead of time.

@@ -58,9 +58,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		}
 		return "If it were enforced: " + sentences
 	})
-	if exactly(&l.Policy) != "" {
-		p.byPlan("exact", l, exactly)
-	}
+	p.byPlan("exact", l, exactly)
 	if l.Policy.Shards > 1 {
 		p.byPlan("shards", l, shards)
 	}

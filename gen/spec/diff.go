@@ -5,34 +5,6 @@ import (
 	"strings"
 )
 
-// Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
-// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
-// capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
-//
-// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
-func Diff(old, new *File) []Change {
-	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
-	before := limitsByName(old)
-	names, plans := renames(old, new), PlanRenames(old, new)
-	changes = append(changes, diffPlanNames(old, new, plans)...)
-	for _, limit := range new.Limits {
-		name := limit.Policy.Name
-		if guess, ok := names[name]; ok {
-			name = guess
-		}
-		was := before[name]
-		// The limits that are left in before have been removed.
-		delete(before, name)
-		changes = append(changes, diffLimit(was, limit, plans)...)
-	}
-	for _, limit := range old.Limits {
-		if name := limit.Policy.Name; before[name] != nil {
-			changes = append(changes, Change{ID: limitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
-		}
-	}
-	return append(changes, diffGroups(old, new)...)
-}
-
 // Change is one difference between two files: a fact, without a judgement.
 type Change struct {
 	// ID is that of one of [ChangeKinds]: "capacity-changed". It never changes.
@@ -312,153 +284,36 @@ var (
 	})
 )
 
-func limitsByName(file *File) map[string]*Limit {
-	limits := make(map[string]*Limit, len(file.Limits))
-	for _, limit := range file.Limits {
-		limits[limit.Policy.Name] = limit
-	}
-	return limits
+// The parts of the example files.
+const (
+	// bucket are the fields that every limit has.
+	bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
+	// valid is a file with one limit.
+	valid = "version: 1\nlimits:\n  sendMessage:\n    " + bucket + "\n"
+)
+
+const (
+	// twoLimits is a file with two limits, and grouped has a group of both.
+	twoLimits = valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
+	grouped   = twoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
+)
+
+// limitOf returns a file with one limit, which has the given lines.
+func limitOf(lines ...string) string {
+	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// wholeLimit is the side of a limit that was added, removed or renamed.
-func wholeLimit(limit *Limit) Side {
-	return Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
+// planned returns a file with two plans and one limit, which has the given lines and a period.
+func planned(lines ...string) string {
+	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
 }
 
-// diffLimit returns the changes of a limit; old is nil for one that was added.
-func diffLimit(old, new *Limit, plans map[string]string) (changes []Change) {
-	name := new.Policy.Name
-	if old == nil {
-		return []Change{{ID: limitAdded.ID, Limit: name, New: wholeLimit(new)}}
-	}
-	if old.Policy.Name != name {
-		changes = append(changes, Change{ID: limitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
-	}
-	if len(old.Plans)+len(new.Plans) > 0 {
-		return append(changes, diffPlans(old, new, plans)...)
-	}
-	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+// windowed is planned with a fixed window.
+func windowed(lines ...string) string {
+	return strings.Replace(planned(lines...), "token bucket", "fixed window", 1)
 }
 
-// diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
-// the place of a field that is given.
-func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Side, given func(*T, string) (Pos, bool)) (changes []Change) {
-	for _, f := range fields {
-		if f.effective == nil {
-			continue
-		}
-		was.Value, is.Value = f.effective(old), f.effective(new)
-		if was.Value != is.Value {
-			changes = append(changes, Change{ID: f.change.ID, Limit: limit, Field: f.name,
-				Old: was.at(given(old, f.name)), New: is.at(given(new, f.name))})
-		}
-	}
-	return changes
+// withTeam returns a file of planned with another plan.
+func withTeam(file string) string {
+	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
 }
-
-// at returns the side of a field, with its place if it is given.
-func (s Side) at(pos Pos, given bool) Side {
-	if s.Given = given; given {
-		s.Pos = pos
-	}
-	return s
-}
-
-func givenInLimit(limit *Limit, field string) (Pos, bool) {
-	at, given := limit.Given[field]
-	return at, given
-}
-
-// givenInFile returns the place of the first plan. That of the package is not stored.
-func givenInFile(file *File, field string) (Pos, bool) {
-	if field == "plans" {
-		if len(file.Plans) == 0 {
-			return Pos{1, 1}, false
-		}
-		return file.Plans[0].Pos, true
-	}
-	return Pos{1, 1}, file.Package != ""
-}
-
-// renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
-// renamed if both have the same key, and
-//
-//   - the same kind and doc, or
-//   - the same rule and method name, or
-//   - the same rule, if no other added or removed limit has it.
-//
-// If several limits are alike, nothing is guessed.
-func renames(old, new *File) map[string]string {
-	removed, added := without(old, new), without(new, old)
-	names := map[string]string{}
-	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
-	for _, alike := range []func(*Limit) any{docTrait, methodTrait, ruleTrait} {
-		before, after := only(removed, alike), only(added, alike)
-		for trait, limit := range after {
-			if was := before[trait]; was != nil && limit != nil {
-				names[limit.Policy.Name] = was.Policy.Name
-			}
-		}
-		removed, added = unpaired(removed, names, false), unpaired(added, names, true)
-	}
-	return names
-}
-
-// without returns the limits of a file with names that the other file lacks.
-func without(file, other *File) (limits []*Limit) {
-	names := limitsByName(other)
-	for _, limit := range file.Limits {
-		if names[limit.Policy.Name] == nil {
-			limits = append(limits, limit)
-		}
-	}
-	return limits
-}
-
-// only returns the limits by a trait; nil for a trait that several limits have.
-func only(limits []*Limit, trait func(*Limit) any) map[any]*Limit {
-	found := map[any]*Limit{}
-	for _, limit := range limits {
-		key := trait(limit)
-		if key == nil {
-			continue
-		}
-		if _, twice := found[key]; twice {
-			// The entry stays, so that a third limit with the trait is not taken for the only one.
-			limit = nil
-		}
-		found[key] = limit
-	}
-	return found
-}
-
-// unpaired returns the limits that names does not have: not as a key if new is set, otherwise not as a value.
-func unpaired(limits []*Limit, names map[string]string, new bool) (rest []*Limit) {
-	paired := map[string]bool{}
-	for is, was := range names {
-		paired[is], paired[was] = paired[is] || new, paired[was] || !new
-	}
-	for _, limit := range limits {
-		if !paired[limit.Policy.Name] {
-			rest = append(rest, limit)
-		}
-	}
-	return rest
-}
-
-// docTrait survives a renaming with a change of numbers. It is nil without a doc.
-func docTrait(l *Limit) any {
-	if l.Doc == "" {
-		return nil
-	}
-	return [3]string{l.Doc, effectiveKey(l), l.Policy.Kind.String()}
-}
-
-func ruleTrait(l *Limit) any {
-	// The names differ in any renaming.
-	policy := l.Policy
-	policy.Name = ""
-	return [3]any{policy, effectiveKey(l), plansTrait(l)}
-}
-
-func methodTrait(l *Limit) any { return [2]any{ruleTrait(l), l.GoName} }

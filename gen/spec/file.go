@@ -274,145 +274,35 @@ func (p *parser) limitName(e entry, what string) {
 	}
 }
 
-// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
-// only the valid ones, and clean means that all are.
-func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
-	_, kind := given["kind"]
-	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if kind && !p.fitsKind(&limit.Policy, given) {
-		return
+// Unlimited reports whether the limit of a plan is unlimited and not blocked.
+func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited }
+
+// Each returns the limit of each plan, or the limit itself if it is the same for all plans.
+func (l *Limit) Each() []*Limit {
+	if len(l.Plans) == 0 {
+		return []*Limit{l}
 	}
-	policy := &limit.Policy
-	p.settleCalendar(policy, given)
-	if _, ok := given["capacity"]; !ok {
-		policy.Capacity = policy.Rate
-	}
-	capacity, ok := given["capacity"]
-	switch reserved, reserves := given["maxReserved"]; {
-	case !ok || policy.Capacity > 0 || policy.MaxReserved > 0:
-	case reserves:
-		p.report(capacity.at, nothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
-		p.note(reserved.at, "maxReserved is given here")
-	case clean: // otherwise, maxReserved may be the field with an error
-		p.report(capacity.at, nothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
-			"with capacity 0 and without maxReserved no request can ever be allowed")
-	}
-	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
-		p.report(cache.at, nothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
-		p.note(given["capacity"].at, "capacity is given here")
-	}
-	p.preciseFits(policy, given)
-	p.leaseFits(policy, given)
-	p.enoughForShards(policy, given)
+	return l.Plans
 }
 
-func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
-	// The zero value also means that the capacity could not be read.
-	_, ok := given["capacity"]
-	return ok && policy.Capacity == 0
-}
-
-// fitsKind reports the fields that the limit's kind does not have.
-func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
-	before := len(p.found)
-	for _, r := range algorithms[policy.Kind].refusals {
-		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
-			p.report(e.at, notForKind, r.help, "%s", r.message)
+// ForPlan returns the limit of a plan, or the limit itself if it is the same for all plans; nil if it lacks the plan.
+func (l *Limit) ForPlan(name string) *Limit {
+	if len(l.Plans) == 0 {
+		return l
+	}
+	for _, of := range l.Plans {
+		if of.Plan == name {
+			return of
 		}
 	}
-	return len(p.found) == before
+	return nil
 }
 
-// enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *parser) enoughForShards(policy *runtime.Policy, given map[string]entry) {
-	shards, ok := given["shards"]
-	if !ok {
-		return
+// PlanNames returns the names of the plans of the limit.
+func (l *Limit) PlanNames() []string {
+	names := make([]string, len(l.Plans))
+	for i, of := range l.Plans {
+		names[i] = of.Plan
 	}
-	if policy.Start.FirstUse() && policy.Shards > 1 {
-		p.report(shards.at, tooManyShards, atMostShards(1), "windows that start at first use cannot have shards: each shard would start its own window")
-		p.note(given["start"].at, "start is given here")
-		return
-	}
-	// A capacity or maxReserved of 0 needs no token per shard. Defaults are skipped: the default capacity is the rate.
-	least, name := int64(policy.Shards), ""
-	for _, part := range []struct {
-		name   string
-		tokens int64
-	}{{"rate", policy.Rate}, {"capacity", policy.Capacity}, {"maxReserved", policy.MaxReserved}} {
-		if _, ok := given[part.name]; ok && 0 < part.tokens && part.tokens < least {
-			least, name = part.tokens, part.name
-		}
-	}
-	if name == "" {
-		return
-	}
-	p.report(shards.at, tooManyShards, atMostShards(least),
-		"%s %d split into %d shards leaves some with less than one token", name, least, policy.Shards)
-	p.note(given[name].at, name+" is given here")
-}
-
-func atMostShards(n int64) string {
-	if n == 1 {
-		return "leave shards out"
-	}
-	return "use at most " + words.Number(n) + " shards"
-}
-
-const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
-
-func (p *parser) lease(limit *Limit, e entry) bool {
-	entries, ok := p.entries(e.value, e.at, "lease", leaseHelp)
-	if !ok {
-		return false
-	}
-	before := len(p.found)
-	defer func(limit string) { p.limit = limit }(p.limit)
-	// Messages begin with the limit and the lease: "sendMessage: lease: for is missing".
-	p.limit += ": lease"
-	readFields(p, leaseFields, &limit.Policy.Lease, entries, e.named, p.complete(e.value))
-	return len(p.found) == before
-}
-
-// leaseFits reports a lease that contradicts other fields.
-func (p *parser) leaseFits(policy *runtime.Policy, given map[string]entry) {
-	lease, ok := given["lease"]
-	if !ok {
-		return
-	}
-	if policy.Start.FirstUse() {
-		p.report(lease.at, badLease, "leave lease out, or give an instant or an offset",
-			"windows that start at first use have no lease, because a process cannot compute when they end")
-		p.note(given["start"].at, "start is given here")
-		return
-	}
-	source, note := "capacity", "capacity is given here"
-	if _, ok := given[source]; !ok {
-		source, note = "rate", "the capacity is the rate, given here"
-	}
-	// If neither could be read, the capacity is not known.
-	most, ok := given[source]
-	if !ok || policy.Lease.Tokens <= policy.Capacity {
-		return
-	}
-	p.report(p.part(lease, "tokens").at, badLease, atMostLeased(policy.Capacity),
-		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
-	p.note(most.at, note)
-}
-
-func atMostLeased(n int64) string {
-	if n == 0 {
-		return "leave lease out"
-	}
-	return "use at most " + words.Number(n)
-}
-
-// part returns the field called name of the map in an entry. The map must contain it.
-func (p *parser) part(of entry, name string) entry {
-	i := 0
-	for of.value.Content[i].Value != name {
-		i += 2
-	}
-	e, _ := p.entry(of.value.Content[i], of.value.Content[i+1])
-	return e
+	return names
 }

@@ -293,3 +293,26 @@ func (p *parser) missingSpaceAfterColon(e entry, broken *Rule) bool {
 	p.meant(e.name[:place[3]] + " " + e.name[place[3]:])
 	return true
 }
+
+// readBool returns a reader of true or false.
+func readBool[T any](broken *Rule, at func(*T) *bool) func(*parser, *T, entry) bool {
+	return func(p *parser, into *T, e entry) bool {
+		// YAML 1.1 has more words for them, which people and YAML 1.2 read as text.
+		if e.value.Tag == "!!bool" && slices.Contains(booleans, e.value.Value) {
+			*at(into) = e.value.Value == "true"
+			return true
+		}
+		p.report(e.at, broken, "", "%s must be true or false, not %s", e.name, describe(e.value))
+		p.meant(meantBoolean[e.value.Value])
+		return false
+	}
+}
+
+var booleans = []string{"true", "false"}
+
+// meantBoolean are the other words for true and false in YAML 1.1 and elsewhere.
+var meantBoolean = map[string]string{
+	"true": "true", "false": "false", // in quotes
+	"True": "true", "TRUE": "true", "yes": "true", "Yes": "true", "on": "true", "On": "true", "1": "true",
+	"False": "false", "FALSE": "false", "no": "false", "No": "false", "off": "false", "Off": "false", "0": "false",
+}

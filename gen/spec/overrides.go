@@ -3,7 +3,6 @@ package spec
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -170,35 +169,6 @@ func largestNumbers(l *Limit) (largest runtime.OverrideBounds, follows bool) {
 		follows = follows && of.Policy.Capacity == of.Policy.Rate
 	}
 	return largest, follows
-}
-
-// effectiveOverrides is empty without overrides. It has the numbers that are given: others follow those of the limit.
-func effectiveOverrides(l *Limit) string {
-	b := l.Overrides
-	if b == nil {
-		return ""
-	}
-	var parts []string
-	switch {
-	case b.Unlimited:
-		parts = append(parts, "rate: "+unlimited)
-	case b.Rate > 0:
-		parts = append(parts, "rate: "+strconv.FormatInt(b.Rate, 10))
-	}
-	if b.Capacity > 0 {
-		parts = append(parts, "capacity: "+strconv.FormatInt(b.Capacity, 10))
-	}
-	if b.MaxReserved > 0 {
-		parts = append(parts, "maxReserved: "+unboundedOr(b.MaxReserved, strconv.FormatInt(b.MaxReserved, 10)))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-func unboundedOr(n int64, text string) string {
-	if n == runtime.Unbounded {
-		return unboundedWord
-	}
-	return text
 }
 
 func overridesWords(l *Limit) []string {

@@ -387,37 +387,3 @@ var (
 		Right:   valid + "groups:\n  post: {takes: [sendMessage]}\n",
 	})
 )
-
-// The parts of the example files.
-const (
-	// bucket are the fields that every limit has.
-	bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
-	// valid is a file with one limit.
-	valid = "version: 1\nlimits:\n  sendMessage:\n    " + bucket + "\n"
-)
-
-const (
-	// twoLimits is a file with two limits, and grouped has a group of both.
-	twoLimits = valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
-	grouped   = twoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
-)
-
-// limitOf returns a file with one limit, which has the given lines.
-func limitOf(lines ...string) string {
-	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
-}
-
-// planned returns a file with two plans and one limit, which has the given lines and a period.
-func planned(lines ...string) string {
-	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
-}
-
-// windowed is planned with a fixed window.
-func windowed(lines ...string) string {
-	return strings.Replace(planned(lines...), "token bucket", "fixed window", 1)
-}
-
-// withTeam returns a file of planned with another plan.
-func withTeam(file string) string {
-	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
-}

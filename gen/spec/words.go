@@ -245,3 +245,127 @@ func durabilityWords(l *Limit) []string {
 	}
 	return nil
 }
+
+const unlimitedWords = "Unlimited: every request is allowed, and none is counted."
+
+// PlanWords describes the rule of each plan, with what differs between the plans: "free: Token bucket: 10 per minute, at
+// most 20 at once. Worst case: 30 in any minute." It is empty for a limit that is the same for all plans.
+func (l *Limit) PlanWords() (lines []string) {
+	for _, of := range l.Plans {
+		words := l.ownWords(of)
+		if !of.Unlimited() {
+			words = append(words, of.WorstCase())
+		}
+		lines = append(lines, of.Plan+": "+strings.Join(words, " "))
+	}
+	return lines
+}
+
+// SharedWords returns the sentences of [Limit.Words] that all limited plans have in common, except for the rule itself.
+func (l *Limit) SharedWords() (sentences []string) {
+	var first []string
+	for _, of := range l.Plans {
+		switch own := of.Words(); {
+		case of.Unlimited():
+		case first == nil:
+			first, sentences = own, own[1:]
+		default:
+			sentences = slices.DeleteFunc(slices.Clone(sentences), func(s string) bool { return !slices.Contains(own, s) })
+		}
+	}
+	return sentences
+}
+
+// ownWords returns the sentences of a plan that the others do not share.
+func (l *Limit) ownWords(of *Limit) []string {
+	shared := l.SharedWords()
+	return slices.DeleteFunc(of.Words(), func(s string) bool { return slices.Contains(shared, s) })
+}
+
+func (l *Limit) worstCaseByPlan() string {
+	var worst []string
+	for _, of := range l.Plans {
+		text := strings.TrimSuffix(strings.TrimPrefix(of.WorstCase(), "Worst case: "), ".")
+		worst = append(worst, of.Plan+": "+text)
+	}
+	return "Worst case: " + strings.Join(worst, "; ") + "."
+}
+
+// calendarWords describes when the windows of a calendar begin.
+func calendarWords(c runtime.Calendar) []string {
+	zone := " in " + c.Zone
+	if c.ZonePerKey {
+		zone = " in each key's own time zone"
+	}
+	day, late := windowDay(c)
+	sentences := []string{fmt.Sprintf("Windows begin %sat %s%s.", day, clockOf(c.At), zone)}
+	if late {
+		sentences = append(sentences, "In a shorter month, a window begins on the last day.")
+	}
+	if c.PerKey() {
+		changing := "time zone"
+		switch {
+		case c.ZonePerKey && c.Anniversary:
+			changing = "time zone or its anniversary"
+		case c.Anniversary:
+			changing = "anniversary"
+		}
+		sentences = append(sentences, fmt.Sprintf("If a key's %s changes, its windows still begin at least %s apart.", changing, halfInWords(c)))
+	}
+	return sentences
+}
+
+// windowDay describes the days on which windows begin, and whether some months lack that day.
+func windowDay(c runtime.Calendar) (day string, late bool) {
+	every := "each " + c.Unit.String()
+	if c.Count > 1 {
+		every = "every " + calendarPeriod(c)
+	}
+	from := c.From
+	if (from == runtime.Date{}) {
+		from = runtime.Date{Year: 1970, Month: time.January, Day: 1}
+		if c.Unit == runtime.Week {
+			from.Day = 5
+		}
+	}
+	months := c.Unit == runtime.Month || c.Unit == runtime.Year
+	switch {
+	case c.Anniversary:
+		return fmt.Sprintf("on the day of each key's anniversary, and %s before and after it, ", every), months
+	case c.Count > 1:
+		return fmt.Sprintf("on %s, and %s before and after it, ", from, every), months && from.Day > 28
+	case c.Unit == runtime.Week:
+		return fmt.Sprintf("on each %s ", weekdayOf(from)), false
+	case c.Unit == runtime.Month:
+		return fmt.Sprintf("on the %s of each month ", ordinal(from.Day)), from.Day > 28
+	case c.Unit == runtime.Year:
+		return fmt.Sprintf("on %d %s of each year ", from.Day, from.Month), from.Month == time.February && from.Day > 28
+	}
+	return "", false
+}
+
+// halfInWords returns half of a window's mean length, rounded down to a length that people can read.
+func halfInWords(c runtime.Calendar) string {
+	half := c.Period() / 2
+	if half >= 2*words.Day {
+		half = half.Truncate(words.Day)
+	}
+	return words.Duration(half)
+}
+
+// calendarWorstCase describes the worst case of a calendar's windows: in each of them, and around the start of one.
+func calendarWorstCase(p *runtime.Policy) string {
+	span := Interval(p)
+	around := fmt.Sprintf("%s in any %s", orUncountable(Within(p, span)), words.Period(span))
+	if p.Reserves() || p.MaxReserved > 0 {
+		return "Worst case: " + around
+	}
+	each := "calendar " + p.Calendar.Unit.String()
+	if p.Calendar.Count > 1 {
+		each = "window"
+	}
+	return fmt.Sprintf("Worst case: %s in each %s, and %s", words.Number(p.Capacity), each, around)
+}
+
+// StartWords describes when the windows of the limit begin.
+func (l *Limit) StartWords() []string { return startWords(l) }

@@ -1,0 +1,347 @@
+package spec
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Within returns the most tokens that one key can use in an interval of length t, its first and last instant
+// included, wherever it begins. A reserved token counts when it may be used, which is when its delay has passed; a
+// token of a lease counts when it is spent; any other counts when it is taken. The bound holds for calls of any size,
+// and for leases that are given back. It does not cover tokens that callers give back after using them, or charge
+// beyond a reservation. The policy must be valid. [math.MaxInt64] means that there is no bound, or that it is too
+// large to count.
+//
+// Token bucket: the capacity, and the tokens that accrue from the first take to the end of the interval. The first
+// take is at most the longest delay of a reservation, or the time of a lease, before the interval begins.
+//
+// Fixed window: the capacity, left over from the window before the interval, and the tokens that each window in the
+// interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins, granted
+// by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
+// [withinFirstUse]; for sliding windows, see [withinSliding].
+//
+// For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
+// tokens taken at the first instant of a period are available again.
+func Within(p *runtime.Policy, t time.Duration) int64 {
+	switch {
+	case p.MaxReserved == runtime.Unbounded, p.Mode == runtime.ModeUnlimited:
+		return math.MaxInt64
+	case p.Capacity+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
+		return 0
+	}
+	return algorithmOf(p.Kind).within(p, int64(t))
+}
+
+// Unreserved returns the policy for callers who do not reserve. It is not valid if the capacity is 0, but [Within]
+// accepts it.
+func Unreserved(p *runtime.Policy) *runtime.Policy {
+	plain := *p
+	plain.MaxReserved = 0
+	return &plain
+}
+
+// LongestDelay returns the longest time until reserved tokens may be used: 0 without reservations, and the longest
+// duration if reservations have no bound.
+func LongestDelay(p *runtime.Policy) time.Duration {
+	switch {
+	case !p.Reserves():
+		return 0
+	case p.MaxReserved == runtime.Unbounded:
+		return math.MaxInt64
+	}
+	rule := p.Rule("")
+	// The zero State is a full key, which can reserve the most.
+	longest := time.Duration(0)
+	for _, start := range WindowStarts(p) {
+		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
+		if err != nil {
+			panic("spec: a full key refuses its largest reservation: " + err.Error())
+		}
+		longest = max(longest, d.Delay)
+	}
+	return longest
+}
+
+func withinBucket(p *runtime.Policy, t int64) int64 {
+	ahead := add(p.MaxReserved, accrued(p, t))
+	early := add(t, max(int64(LongestDelay(p)), int64(p.Lease.For)))
+	return add(p.Capacity, max(ahead, accrued(p, early)))
+}
+
+func withinFixed(p *runtime.Policy, t int64) int64 {
+	switch {
+	case p.Calendar.Unit != 0:
+		return withinCalendar(p, t)
+	case p.Start.FirstUse():
+		return withinFirstUse(p, t)
+	}
+	period := int64(p.Period)
+	begun := ceil(t, period)
+	if p.Reserves() {
+		begun = t/period + ceil(p.MaxReserved, p.Rate)
+	}
+	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
+}
+
+// withinFirstUse is [Within] for windows that begin at first use. Between the starts of two windows tokens accrue as
+// in a token bucket, and no window grants more than capacity and debt. The interval can begin with a full window; or
+// just before the end of one that was opened with a single token; or, with reservations, when everything that a full
+// window had and could reserve is due.
+func withinFirstUse(p *runtime.Policy, t int64) int64 {
+	period, most := int64(p.Period), p.Capacity+p.MaxReserved
+	if p.Reserves() {
+		early := add(t, int64(LongestDelay(p)))
+		ahead := add(max(p.Rate, p.MaxReserved), accrued(p, t))
+		return add(p.Capacity, min(times(most, early/period), max(ahead, accrued(p, early))))
+	}
+	fresh := add(p.Capacity, min(times(most, t/period), accrued(p, t)))
+	if t == 0 {
+		return fresh
+	}
+	return max(fresh, add(p.Capacity-1, min(times(most, ceil(t, period)), accrued(p, t+period-1))))
+}
+
+// withinSliding is [Within] for a sliding window. The interval begins at the last instant of a window that takes
+// all of the rate; each window after it takes at its last instant what the previous one leaves, and the last
+// window at the end of the interval.
+func withinSliding(p *runtime.Policy, t int64) int64 {
+	if p.Precise {
+		return withinPrecise(p, t)
+	}
+	period := int64(p.Period)
+	windows, last := (t+period-1)/period, (t+period-1)%period
+	sum, before, used := p.Rate, int64(-1), p.Rate
+	for i := int64(1); i < windows; i++ {
+		next := left(p, used, period-1)
+		// The amounts soon repeat with a cycle of one or two. Multiplying the rest keeps long intervals O(1).
+		if next == before || next == used {
+			rest := windows - i
+			sum = add(sum, add(times(next, (rest+1)/2), times(used, rest/2)))
+			used = pick(rest%2 == 1, next, used)
+			break
+		}
+		sum, before, used = add(sum, next), used, next
+	}
+	if windows == 0 {
+		return sum
+	}
+	return add(sum, left(p, used, last))
+}
+
+// left returns how many tokens a window allows once elapsed nanoseconds of it have passed, if the previous window used
+// a number of them.
+func left(p *runtime.Policy, used, elapsed int64) int64 {
+	rule := p.Rule("")
+	return remaining(rule, runtime.State{TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
+}
+
+func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
+	// The runtime rounds. A second implementation of that would differ in some cases.
+	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
+	if err != nil {
+		panic("spec: a valid rule cannot be peeked: " + err.Error())
+	}
+	return d.Remaining
+}
+
+func pick(first bool, a, b int64) int64 {
+	if first {
+		return a
+	}
+	return b
+}
+
+// withinPrecise is [Within] for a precise sliding window, without the last instant of the interval: all of the rate at its
+// beginning, and again each time these tokens are available again.
+func withinPrecise(p *runtime.Policy, t int64) int64 {
+	return times(p.Rate, max(1, ceil(t, int64(p.Period))))
+}
+
+// withinCalendar is [Within] for windows of a calendar: the tokens left over from the window before the interval, and those
+// of each window that begins in it.
+func withinCalendar(p *runtime.Policy, t int64) int64 {
+	begun := int64(0)
+	// The interval begins just before a window does, so that n windows begin in it if it is longer than the shortest span
+	// of the n-1 after the first.
+	if t > 0 {
+		begun = 1 + mostWindows(p.Calendar, time.Duration(t)-1)
+	}
+	if p.Reserves() {
+		// All of the capacity and of the debt can be due when the interval begins.
+		begun = mostWindows(p.Calendar, time.Duration(t)) + ceil(p.MaxReserved, p.Rate)
+	}
+	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
+}
+
+// mostWindows returns the most windows that begin after the start of one, within a time from it.
+func mostWindows(c runtime.Calendar, t time.Duration) int64 {
+	low, high := int64(0), int64(t/c.Period()*2+4)
+	for low < high {
+		if middle := low + (high-low+1)/2; ShortestSpan(c, middle) <= t {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low
+}
+
+// maxClockChange is how much closer in time two windows of a zone can begin than their days are apart: a day, which some
+// zones have skipped. Windows of a day begin at least half a day apart, because a skipped day has no window.
+func maxClockChange(c runtime.Calendar, n int64) time.Duration {
+	switch {
+	case c.Zone == "UTC":
+		return 0
+	case c.Unit == runtime.Day:
+		return words.Day / 2
+	case n == 1:
+		return words.Day
+	}
+	return words.Day + 2*time.Hour // and in another window, the clock has been put forward
+}
+
+// ShortestSpan returns how far apart the starts of two windows of a calendar are at least, if n windows begin after one
+// and up to the other, and the zone and the anniversary of the key remain the same.
+func ShortestSpan(c runtime.Calendar, n int64) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	count := n * int64(max(1, c.Count))
+	days := count
+	switch c.Unit {
+	case runtime.Week:
+		days = 7 * count
+	case runtime.Month:
+		days = shortestMonths(count, c)
+	case runtime.Year:
+		days = shortestMonths(12*count, c)
+	}
+	if days >= math.MaxInt64/int64(words.Day) {
+		return math.MaxInt64
+	}
+	return time.Duration(days)*words.Day - maxClockChange(c, n)
+}
+
+var shortest sync.Map
+
+// shortestMonths returns the fewest days of a number of months that follow each other, in 400 years.
+func shortestMonths(months int64, c runtime.Calendar) int64 {
+	if months >= 4800 { // the calendar repeats after 400 years
+		return months / 4800 * 146_097
+	}
+	firsts := []int{1, 29, 30, 31}
+	if !c.Anniversary {
+		firsts = []int{max(1, c.From.Day)}
+	}
+	fewest := int64(math.MaxInt64)
+	for _, first := range firsts {
+		key := [2]int64{months, int64(first)}
+		if known, ok := shortest.Load(key); ok {
+			fewest = min(fewest, known.(int64))
+			continue
+		}
+		least := int64(math.MaxInt64)
+		for from := range int64(4800) {
+			least = min(least, dayOfMonths(from+months, first)-dayOfMonths(from, first))
+		}
+		shortest.Store(key, least)
+		fewest = min(fewest, least)
+	}
+	return fewest
+}
+
+// dayOfMonths returns the day on which a window begins, a number of months after January 2000.
+func dayOfMonths(months int64, first int) int64 {
+	begin := time.Date(2000, time.Month(1+months), 1, 0, 0, 0, 0, time.UTC)
+	last := begin.AddDate(0, 1, -1).Day()
+	return begin.Unix()/int64(words.Day/time.Second) + int64(min(first, last))
+}
+
+// WindowStarts returns an instant at which a window begins, or for a calendar those of 400 windows, which differ in length.
+func WindowStarts(p *runtime.Policy) []int64 {
+	rule := p.Rule("")
+	if p.Calendar.Unit == 0 {
+		return []int64{rule.Phase}
+	}
+	starts := make([]int64, 400)
+	at := time.Date(2023, time.December, 31, 0, 0, 0, 0, time.UTC).UnixNano()
+	for i := range starts {
+		at = rule.WindowEnd(at)
+		starts[i] = at
+	}
+	return starts
+}
+
+// LongestWindow returns the start of the longest of the windows that begin at [WindowStarts].
+func LongestWindow(p *runtime.Policy) int64 {
+	rule := p.Rule("")
+	return slices.MaxFunc(WindowStarts(p), func(a, b int64) int { return cmp.Compare(rule.WindowEnd(a)-a, rule.WindowEnd(b)-b) })
+}
+
+// Interval returns the period of a policy or, for a calendar, the longest interval in which at most one window begins after
+// the first instant.
+func Interval(p *runtime.Policy) time.Duration {
+	if p.Calendar.Unit == 0 {
+		return p.Period
+	}
+	span := ShortestSpan(p.Calendar, 1)
+	if span > 2*words.Day {
+		span = span.Truncate(words.Day)
+	}
+	return span
+}
+
+// accrued returns rate * t / period in whole tokens, including one that falls short by no more than the rounding that
+// the runtime allows.
+func accrued(p *runtime.Policy, t int64) int64 {
+	tokens, rest := accruedExactly(p, t)
+	almost := p.Rule("")
+	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
+	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
+	part := float64(rest) / float64(p.Period)
+	return add(tokens, remaining(almost, runtime.State{Value: part - 1, Exists: true}, 0))
+}
+
+// accruedExactly returns rate * t / period in whole tokens, and the remainder of the division.
+func accruedExactly(p *runtime.Policy, t int64) (tokens int64, rest uint64) {
+	// The product of a rate and a time has up to 113 bits.
+	high, low := bits.Mul64(uint64(p.Rate), uint64(t))
+	if high >= uint64(p.Period) {
+		return math.MaxInt64, 0
+	}
+	whole, rest := bits.Div64(high, low, uint64(p.Period))
+	return int64(min(whole, math.MaxInt64)), rest
+}
+
+// ceil returns a/b, rounded up.
+func ceil(a, b int64) int64 {
+	// The usual (a+b-1)/b could overflow.
+	if a%b == 0 {
+		return a / b
+	}
+	return a/b + 1
+}
+
+// add returns a+b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// times returns a*b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
+func times(a, b int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high > 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
+}
