@@ -10,8 +10,8 @@
 // While a batch is in flight, another one begins, up to the number of lanes, when enough calls wait whose keys are not in
 // flight. So all calls for a busy key meet in one batch, and a statement has so many calls that its fixed cost is small.
 //
-// A call that finds the store idle runs in the goroutine of its caller, if the backend has an [InlineFunc]. It saves
-// half of what a goroutine and two contexts cost.
+// A call that finds the store idle runs in the goroutine of its caller, if the backend has an [InlineFunc], and the last
+// call was alone too and was answered. It saves half of what a goroutine and two contexts cost.
 //
 // # Guarantees
 //
@@ -28,7 +28,8 @@
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
 // the abandoned batch: its callers have got an error, and their tokens may be taken. Calls wait for a batch for a moment
 // only: after 25 ms calls for other keys go around it, and after a quarter of a second, or four times of what batches
-// take, those for its keys.
+// take, those for its keys. If the call was a lone one, the next calls are batches until one of a single call is answered: a
+// batch has longer to open a connection than a lone call whose context ends soon.
 //
 // With a single lane the next batch waits until the backend has returned, so batches are never reordered; only their
 // callers stop waiting. A single lane is for a database with one writer, in the same process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,33 @@ func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 			require.True(t, answers[0].Allowed())
 		}), aMoment)
 		time.Sleep(group.Timeout)
+	})
+}
+
+// The first batch takes longer than calls wait for it, and the second one, which its calls then make, falls silent.
+func TestCallBehindTwoSlowBatchesWaitsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var store runtime.MemStore
+		var begun atomic.Int64
+		release := make(chan struct{})
+		s := group.New(storeFunc(func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+			switch begun.Add(1) {
+			case 1:
+				time.Sleep(aMoment + aMoment/5)
+			case 2:
+				<-release
+			}
+			return store.Do(ctx, calls)
+		}), group.Options{Lanes: 2, Batch: 1})
+		var all sync.WaitGroup
+		call := func() { s.Do(context.Background(), take("hot", 1)) }
+		start(&all, call, call)
+		require.LessOrEqual(t, took(func() {
+			_, err := s.Do(context.Background(), take("hot", 1))
+			require.NoError(t, err)
+		}), 2*aMoment)
+		close(release)
+		all.Wait()
 	})
 }
 
