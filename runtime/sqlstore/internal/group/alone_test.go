@@ -297,3 +297,22 @@ func TestIdleStoreKeepsNoContext(t *testing.T) {
 	_, err = s.Do(t.Context(), take("", 1))
 	require.NoError(t, err)
 }
+
+// A single lane is for a database in this process, which no context interrupts.
+func TestDeadlineHoldsAlthoughTheOnlyLaneDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &silent{release: make(chan struct{})}
+		s := group.New(backend, group.Options{Inline: inlineOf(backend)})
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.Equal(t, time.Second, took(func() {
+				_, err := s.Do(ctx, take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}))
+		}
+		close(backend.release)
+		synctest.Wait()
+		require.NoError(t, s.Shutdown(t.Context()))
+	})
+}

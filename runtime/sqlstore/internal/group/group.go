@@ -17,9 +17,10 @@
 //
 //   - The calls of a batch are answered as if the backend was called with one after the other.
 //   - A caller waits no longer than its context; in its own goroutine, at most twice [glance] longer, and as long as the
-//     InlineFunc takes to return then. A call whose context ends while it is queued takes nothing; one that is in flight
-//     may have taken, and if it was answered, the caller gets the answer. The other calls of the batch are not affected.
-//   - A caller waits at most [Timeout], whatever its context.
+//     InlineFunc takes to return then. With a single lane, no caller that has a deadline runs it.
+//   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
+//     answered, the caller gets the answer. The other calls of the batch are not affected.
+//   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with a single lane takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
 // # A backend that does not return

@@ -54,7 +54,7 @@ func newQueue(backend runtime.Store, o Options) *queue {
 // call of its own.
 func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	key := q.keyOf(calls)
-	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1)
+	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1 && q.mayWait(ctx))
 	if b == nil && f != nil {
 		if answers, ok, err := q.runAlone(f, calls); ok {
 			return answers, err
