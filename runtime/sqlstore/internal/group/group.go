@@ -7,11 +7,19 @@
 // written once, however many calls it has. A database that commits a thousand transactions a second can so answer a
 // hundred thousand calls, and grouping adds no wait to an idle store.
 //
-// While a batch is in flight, another one begins, up to the number of lanes, when enough calls wait whose keys are not in
-// flight. So all calls for a busy key meet in one batch, and a statement has so many calls that its fixed cost is small.
+// A call goes like this:
 //
-// A call that finds the store idle runs in the goroutine of its caller, if the backend has an [InlineFunc], and the last
-// call was alone too and was answered. It saves half of what a goroutine and two contexts cost.
+//  1. If nothing is in flight, and the last call was alone too and was answered, the call is a lone one: it runs in the
+//     goroutine of its caller, if the backend has an [InlineFunc] (alone.go). It saves half of what a goroutine and two
+//     contexts cost.
+//  2. Otherwise it joins a batch: the last one in the queue, or, if its key is in flight, the last one of those that wait for
+//     that flight (queue.go). So all calls for a busy key meet in one batch.
+//  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
+//     nothing is in flight, and otherwise if there is another lane and enough calls wait (pace.go), so that the fixed cost
+//     of a statement is small for each.
+//  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
+//     queue. The goroutine of the flight runs the next one, or ends.
+//  5. One timer ends the flights and calls that take too long (watchdog.go).
 //
 // # Guarantees
 //

@@ -115,6 +115,8 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inl
 			b.keys = new(keySet)
 		}
 		*list = append(*list, b)
+		// Nothing else may fire: the flight before may have been abandoned, and never return.
+		q.watchLocked(b.created.Add(Timeout))
 	}
 	i = b.joinLocked(ctx, calls, key)
 	return b, i, q.nextLocked()

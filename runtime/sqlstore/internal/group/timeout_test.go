@@ -202,6 +202,23 @@ func TestSingleLaneNeverReordersBatches(t *testing.T) {
 	})
 }
 
+func TestCallBehindAnAbandonedBatchEndsAfterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &silent{release: make(chan struct{})}
+		s := group.New(backend, group.Options{})
+		for range 3 {
+			require.LessOrEqual(t, took(func() {
+				_, err := s.Do(context.Background(), take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}), group.Timeout)
+		}
+		close(backend.release)
+		synctest.Wait()
+		_, err := s.Do(context.Background(), take("next", 1))
+		require.NoError(t, err)
+	})
+}
+
 func TestBatchThatAllCallersHaveLeftMayEndALittleLater(t *testing.T) {
 	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
