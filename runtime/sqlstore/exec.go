@@ -90,7 +90,7 @@ type executor struct {
 	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
 	// inline means that statements may run in the goroutine of a caller: they return soon after their context has ended, or
-	// run in this process.
+	// run in this process, for callers without a deadline.
 	inline bool
 	// resends means that a statement outside of a transaction may be executed twice.
 	resends bool
@@ -112,7 +112,7 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
 		return nil, err
 	}
-	x.inline = s.upserter != nil || honorsContext(s.db)
+	x.inline = honorsContext(s.db) || s.upserter != nil && s.dialect.Lanes <= 1
 	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
 	if !x.resends && s.dialect.RepeatsStatements != "" {

@@ -34,8 +34,9 @@ func (s *Store) connect(o Options) {
 // Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not respond. A call that finds the
 // store idle runs in the goroutine of its caller, if the driver is pgx or go-sql-driver, or an Upserter runs in this
 // process. It then returns within 50 ms of the end of ctx, after which these drivers close the connection, or with the
-// decision, if its statement has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and such
-// a caller waits as long; other callers do not. Other drivers may ignore a context, so their statements run in another
+// decision, if its statement has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a
+// caller whose context has no deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do
+// not. Other drivers may ignore a context, so their statements run in another
 // goroutine. The statement's
 // context then ends, upon which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of
 // go-sql-driver, and anything of lib/pq, continues until the operating system gives the connection up, which takes up to 16

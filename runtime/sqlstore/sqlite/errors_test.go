@@ -1,11 +1,14 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -185,4 +188,32 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 		BEGIN SELECT RAISE(ABORT, 'no'); END`)
 	require.NoError(t, err)
 	agree.Innocents(t, r.store)
+}
+
+// stalled is an [sqlstore.Upserter] whose disk does not respond.
+type stalled struct{ healed chan struct{} }
+
+// Upsert implements [sqlstore.Upserter].
+func (s stalled) Upsert(context.Context, []sqlstore.RowUpsert) error {
+	<-s.healed
+	return nil
+}
+
+func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := stalled{make(chan struct{})}
+		store, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "limits.db"), sqlstore.Options{Upserter: disk})
+		require.NoError(t, err)
+		p := *counted
+		p.Timeout = 50 * time.Millisecond
+		limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+		for range 3 {
+			start := time.Now()
+			require.ErrorIs(t, limit.Require(context.Background()), context.DeadlineExceeded)
+			require.Equal(t, p.Timeout, time.Since(start))
+		}
+		close(disk.healed)
+		synctest.Wait()
+		require.NoError(t, store.Close())
+	})
 }

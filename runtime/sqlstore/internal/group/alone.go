@@ -9,8 +9,18 @@ import (
 )
 
 // InlineFunc calls the backend in the goroutine of a lone caller. If ok is false, it has done nothing, and the calls must
-// go to the backend. It must return soon after ctx has ended.
+// go to the backend. It must return soon after ctx has ended, except with a single lane.
 type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
+
+// mayWait reports whether a caller may wait until the InlineFunc returns. With a single lane, the database is in this
+// process and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
+func (q *queue) mayWait(ctx context.Context) bool {
+	if q.lanes > 1 {
+		return true
+	}
+	_, bounded := ctx.Deadline()
+	return !bounded
+}
 
 // beginAloneLocked begins the flight of a lone caller.
 func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
@@ -38,7 +48,12 @@ func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
 // runAlone runs the flight of a lone caller. If ok is false, nothing was done.
 func (q *queue) runAlone(f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	ctx := f.lone
-	defer q.finishAlone(f)
+	// Deferred, because a statement may panic.
+	defer func() {
+		if next := q.finish(f, ok && err == nil); next != nil {
+			go q.run(next)
+		}
+	}()
 	answers, ok, err = q.inline(loneContext{f.ctx, ctx}, calls)
 	if err != nil && f.ctx.Err() != nil {
 		if ctx.Err() != nil {
@@ -48,12 +63,6 @@ func (q *queue) runAlone(f *flight, calls []runtime.Call) (answers []runtime.Ans
 		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
 	}
 	return answers, ok, err
-}
-
-func (q *queue) finishAlone(f *flight) {
-	if next := q.finish(f); next != nil {
-		go q.run(next)
-	}
 }
 
 // loneContext is the context of a lone caller's statement. It ends when the watchdog cancels it, and not with the caller's

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,8 +107,11 @@ func TestCanceledLoneCallReturnsSoon(t *testing.T) {
 			require.NotErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "waiting for the database: ")
 			require.LessOrEqual(t, time.Since(begin), time.Duration(i+1)*111*time.Millisecond+soon)
+			_, err = s.Do(t.Context(), take("answered, so that the next call is a lone one again", 1))
+			require.NoError(t, err)
+			synctest.Wait()
 		}
-		require.Len(t, backend.batches, 3)
+		require.Len(t, backend.batches, 6)
 		answers, err := s.Do(t.Context(), take("", 10))
 		require.NoError(t, err)
 		require.True(t, answers[0].Allowed(), "the statements were aborted")
@@ -199,4 +203,116 @@ func TestLoneCallHasTheValuesOfItsContext(t *testing.T) {
 		_, err := s.Do(ctx, take("", 1))
 		require.NoError(t, err)
 	}
+}
+
+// A driver that opens a connection within the call is not to be interrupted each time before the connection is open.
+func TestLoneCallsWithAShortTimeoutGetAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, open := &runtime.MemStore{}, false
+		backend := storeFunc(func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+			if !open {
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+				open = true
+			}
+			return store.Do(ctx, calls)
+		})
+		s := group.New(backend, group.Options{Lanes: 2, Inline: inlineOf(backend)})
+		begin := time.Now()
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			_, err := s.Do(ctx, take("", 1))
+			cancel()
+			if err == nil {
+				break
+			}
+			require.Less(t, time.Since(begin), time.Second)
+		}
+	})
+}
+
+func TestLoneCallThatPanicsLeavesTheQueueUsable(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := group.New(&runtime.MemStore{}, group.Options{Lanes: lanes, Inline: func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
+				time.Sleep(time.Second)
+				panic("a bug of a driver")
+			}})
+			var all sync.WaitGroup
+			start(&all, func() {
+				require.PanicsWithValue(t, "a bug of a driver", func() { s.Do(t.Context(), take("", 1)) })
+			}, func() {
+				answers, err := s.Do(t.Context(), take("", 1))
+				require.NoError(t, err)
+				require.True(t, answers[0].Allowed())
+			})
+			all.Wait()
+			require.NoError(t, s.Shutdown(t.Context()))
+		})
+	}
+}
+
+// Under load most calls share batches, and a lone one in between would make the next batch wait for its goroutine.
+func TestCallsAreAloneOnlyAfterAFlightOfOneCall(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			backend, inline := &slow{}, 0
+			s := group.New(backend, group.Options{Lanes: lanes, Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
+				inline++
+				answers, err := backend.Do(ctx, calls)
+				return answers, true, err
+			}})
+			call := func() {
+				_, err := s.Do(t.Context(), take("a", 1))
+				require.NoError(t, err)
+			}
+			var all sync.WaitGroup
+			start(&all, call, call, call)
+			all.Wait()
+			synctest.Wait()
+			require.Equal(t, 1, inline)
+			call()
+			synctest.Wait()
+			require.Equal(t, 1, inline, "the last batch had two calls")
+			call()
+			require.Equal(t, 2, inline)
+			require.Equal(t, [][]string{{"a"}, {"a", "a"}, {"a"}, {"a"}}, backend.batches)
+		})
+	}
+}
+
+func TestIdleStoreKeepsNoContext(t *testing.T) {
+	store := &runtime.MemStore{}
+	s := group.New(store, group.Options{Lanes: 2, Inline: inlineOf(store)})
+	value := new([1 << 10]byte)
+	kept := weak.Make(value)
+	_, err := s.Do(context.WithValue(t.Context(), valueKey{}, value), take("", 1))
+	require.NoError(t, err)
+	value = nil
+	goruntime.GC()
+	require.True(t, kept.Value() == nil, "the context of a request may hold much")
+	_, err = s.Do(t.Context(), take("", 1))
+	require.NoError(t, err)
+}
+
+// A single lane is for a database in this process, which no context interrupts.
+func TestDeadlineHoldsAlthoughTheOnlyLaneDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &silent{release: make(chan struct{})}
+		s := group.New(backend, group.Options{Inline: inlineOf(backend)})
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.Equal(t, time.Second, took(func() {
+				_, err := s.Do(ctx, take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}))
+		}
+		close(backend.release)
+		synctest.Wait()
+		require.NoError(t, s.Shutdown(t.Context()))
+	})
 }

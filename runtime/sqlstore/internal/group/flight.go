@@ -64,26 +64,25 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 	return f
 }
 
-// run calls the backend and ends the batches. It returns false if the flight was abandoned meanwhile.
-func (f *flight) run(backend runtime.Store) bool {
+// run calls the backend and ends the batches, and reports whether the backend has answered without an error.
+func (f *flight) run(backend runtime.Store) (answered bool) {
 	defer f.cancel()
 	answers, err := backend.Do(f.ctx, f.calls)
 	if err != nil && f.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", errTimeout, err)
 	}
-	return f.end(answers, err)
+	f.end(answers, err)
+	return err == nil
 }
 
-// end ends the batches. It returns false if they have a result already.
-func (f *flight) end(answers []runtime.Answer, err error) bool {
-	ended := false
+// end ends the batches, unless they have a result already.
+func (f *flight) end(answers []runtime.Answer, err error) {
 	for _, b := range f.batches {
 		// Without an error there are as many answers as calls, with one there may be fewer.
 		n := min(len(b.calls), len(answers))
-		ended = b.end(answers[:n:n], err)
+		b.end(answers[:n:n], err)
 		answers = answers[n:]
 	}
-	return ended
 }
 
 // doSingle makes a flight of its own for the calls of one caller.

@@ -7,19 +7,28 @@
 // written once, however many calls it has. A database that commits a thousand transactions a second can so answer a
 // hundred thousand calls, and grouping adds no wait to an idle store.
 //
-// While a batch is in flight, another one begins, up to the number of lanes, when enough calls wait whose keys are not in
-// flight. So all calls for a busy key meet in one batch, and a statement has so many calls that its fixed cost is small.
+// A call goes like this:
 //
-// A call that finds the store idle runs in the goroutine of its caller, if the backend has an [InlineFunc]. It saves
-// half of what a goroutine and two contexts cost.
+//  1. If nothing is in flight, and the last call was alone too and was answered, the call is a lone one: it runs in the
+//     goroutine of its caller, if the backend has an [InlineFunc] (alone.go). It saves half of what a goroutine and two
+//     contexts cost.
+//  2. Otherwise it joins a batch: the last one in the queue, or, if its key is in flight, the last one of those that wait for
+//     that flight (queue.go). So all calls for a busy key meet in one batch.
+//  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
+//     nothing is in flight, and otherwise if there is another lane and enough calls wait (pace.go), so that the fixed cost
+//     of a statement is small for each.
+//  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
+//     queue. The goroutine of the flight runs the next one, or ends.
+//  5. One timer ends the flights and calls that take too long (watchdog.go).
 //
 // # Guarantees
 //
 //   - The calls of a batch are answered as if the backend was called with one after the other.
 //   - A caller waits no longer than its context; in its own goroutine, at most twice [glance] longer, and as long as the
-//     InlineFunc takes to return then. A call whose context ends while it is queued takes nothing; one that is in flight
-//     may have taken, and if it was answered, the caller gets the answer. The other calls of the batch are not affected.
-//   - A caller waits at most [Timeout], whatever its context.
+//     InlineFunc takes to return then. With a single lane, no caller that has a deadline runs it.
+//   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
+//     answered, the caller gets the answer. The other calls of the batch are not affected.
+//   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with a single lane takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
 // # A backend that does not return
@@ -28,7 +37,8 @@
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
 // the abandoned batch: its callers have got an error, and their tokens may be taken. Calls wait for a batch for a moment
 // only: after 25 ms calls for other keys go around it, and after a quarter of a second, or four times of what batches
-// take, those for its keys.
+// take, those for its keys. If the call was a lone one, the next calls are batches until one of a single call is answered: a
+// batch has longer to open a connection than a lone call whose context ends soon.
 //
 // With a single lane the next batch waits until the backend has returned, so batches are never reordered; only their
 // callers stop waiting. A single lane is for a database with one writer, in the same process.

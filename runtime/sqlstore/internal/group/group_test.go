@@ -216,6 +216,57 @@ func TestCallsForAKeyInFlightShareTheNextBatch(t *testing.T) {
 	})
 }
 
+// A call that the backend refuses, or that a lone caller's goroutine could not run, takes no time: the database may be far
+// away all the same.
+func TestOnlyAnswersSayHowLongTheDatabaseTakes(t *testing.T) {
+	declines := func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
+		time.Sleep(time.Microsecond)
+		return nil, false, nil
+	}
+	bubble(t, group.Options{Lanes: 3, Inline: declines}, func(t *testing.T, s *group.Store, backend *slow) {
+		var all sync.WaitGroup
+		call := func() {
+			_, err := s.Do(t.Context(), take(fmt.Sprint(rand.Uint64()), 1))
+			require.NoError(t, err)
+		}
+		call()
+		synctest.Wait()
+		start(&all, call, call, call)
+		backend.mu.Lock()
+		begun := len(backend.batches)
+		backend.mu.Unlock()
+		all.Wait()
+		// Not 4: two of the keys may have the same hash.
+		require.GreaterOrEqual(t, begun, 3, "one call is enough for another batch")
+	})
+}
+
+// More callers than fit into the batches of all lanes, with keys that keep batches waiting for each other.
+func TestNoCallStarvesBehindLaterOnes(t *testing.T) {
+	bubble(t, group.Options{Lanes: 2, Batch: 2}, func(t *testing.T, s *group.Store, _ *slow) {
+		const callers = 8
+		var all sync.WaitGroup
+		end := time.Now().Add(10 * time.Minute)
+		for i := range callers {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			all.Go(func() {
+				for time.Now().Before(end) {
+					key := fmt.Sprint(random.IntN(6))
+					if random.IntN(3) == 0 {
+						key = "hot"
+					}
+					begin := time.Now()
+					_, err := s.Do(t.Context(), take(key, 1))
+					require.NoError(t, err)
+					// One lane could answer all in callers/2 seconds, and each waits at most for those before.
+					require.LessOrEqual(t, time.Since(begin), (callers/2+1)*time.Second, key)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // Batches that do not fit wait for the one that has some of their keys.
 func TestBatchesThatDoNotFitWaitForTheirKeys(t *testing.T) {
 	bubble(t, group.Options{Lanes: 4, Batch: 40}, func(t *testing.T, s *group.Store, backend *slow) {
@@ -422,6 +473,13 @@ func TestTransactionsAreNotGrouped(t *testing.T) {
 		_, err := runtime.InTx(s, nil).Do(t.Context(), take("", 1))
 		require.ErrorIs(t, err, runtime.ErrNoTx)
 	})
+}
+
+// storeFunc is a store that is a function.
+type storeFunc func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error)
+
+func (f storeFunc) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	return f(ctx, calls)
 }
 
 var errLocked = errors.New("a row is locked")

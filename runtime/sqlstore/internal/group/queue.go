@@ -27,9 +27,11 @@ type queue struct {
 	// flights are at most lanes. With one lane, a flight ends only when the backend has returned, even if it was
 	// abandoned.
 	flights []*flight
-	// lone is the flight of lone callers, which one uses after the other.
-	lone *flight
-	pace pace
+	// lone is the flight of lone callers, which one uses after the other. quiet: the last flight was answered, and had one
+	// call, during which no other came, so that the next one is probably alone.
+	lone  *flight
+	quiet bool
+	pace  pace
 	// watchdog fires when a flight may have exceeded its time, which is at watched, or zero. It keeps running from one
 	// flight to the next, because stopping and starting it costs more than letting it fire in vain now and then.
 	watchdog *time.Timer
@@ -42,7 +44,7 @@ type queue struct {
 }
 
 func newQueue(backend runtime.Store, o Options) *queue {
-	q := &queue{backend: backend, inline: o.Inline, lanes: max(1, o.Lanes), maxCalls: o.Batch, seed: maphash.MakeSeed()}
+	q := &queue{backend: backend, inline: o.Inline, lanes: max(1, o.Lanes), maxCalls: o.Batch, seed: maphash.MakeSeed(), quiet: true}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)
 	q.watchdog.Stop()
 	return q
@@ -52,7 +54,7 @@ func newQueue(backend runtime.Store, o Options) *queue {
 // call of its own.
 func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	key := q.keyOf(calls)
-	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1)
+	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1 && q.mayWait(ctx))
 	if b == nil && f != nil {
 		if answers, ok, err := q.runAlone(f, calls); ok {
 			return answers, err
@@ -100,7 +102,7 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inl
 	switch {
 	case q.idle != nil:
 		return nil, 0, nil
-	case inline && len(q.flights) == 0:
+	case inline && q.quiet && len(q.flights) == 0:
 		return nil, 0, q.beginAloneLocked(ctx, key)
 	}
 	list := q.listLocked(key)
@@ -113,6 +115,8 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inl
 			b.keys = new(keySet)
 		}
 		*list = append(*list, b)
+		// Nothing else may fire: the flight before may have been abandoned, and never return.
+		q.watchLocked(b.created.Add(Timeout))
 	}
 	i = b.joinLocked(ctx, calls, key)
 	return b, i, q.nextLocked()
@@ -156,6 +160,9 @@ func (q *queue) nextLocked() *flight {
 				q.waiting = append(q.waiting, b)
 			}
 		}
+		if len(f.after) > 0 {
+			q.watchLocked(f.patience)
+		}
 		q.watchLocked(f.deadline)
 		return f
 	}
@@ -195,22 +202,37 @@ func (q *queue) endLocked(f *flight) bool {
 		return false
 	}
 	q.flights = slices.Delete(q.flights, i, i+1)
-	q.waiting = append(q.waiting, f.after...)
-	f.after = nil
+	q.releaseLocked(f)
+	// Not kept while the queue is idle.
+	f.lone = nil
+	q.quiet = false
 	return true
 }
 
-// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run.
-func (q *queue) finish(f *flight) (next *flight) {
+// releaseLocked lets the batches that wait for a flight's keys wait no longer. They have their place in the order of
+// arrival: at the end, others would come before them again and again.
+func (q *queue) releaseLocked(f *flight) {
+	if len(f.after) == 0 {
+		return
+	}
+	q.waiting = append(q.waiting, f.after...)
+	f.after = nil
+	slices.SortStableFunc(q.waiting, func(a, b *batch) int { return a.created.Compare(b.created) })
+}
+
+// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run. Only the time of
+// a flight that was answered says how long the database takes.
+func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.endLocked(f) {
 		return nil
 	}
-	if q.lanes > 1 {
+	if answered && q.lanes > 1 {
 		q.pace.add(time.Since(f.began))
 	}
 	next = q.nextLocked()
+	q.quiet = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0
 	q.goOnLocked()
 	return next
 }
@@ -228,10 +250,11 @@ func (q *queue) goOnLocked() {
 
 // run runs a flight, and those that come after it, in a goroutine that ends when there is none.
 func (q *queue) run(f *flight) {
-	for ; f != nil; f = q.finish(f) {
-		f.run(q.backend)
+	for f != nil {
+		answered := f.run(q.backend)
 		// Callers that have their answers often call again at once: yielding lets them join the next batch.
 		goruntime.Gosched()
+		f = q.finish(f, answered)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,33 @@ func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 	})
 }
 
+// The first batch takes longer than calls wait for it, and the second one, which its calls then make, falls silent.
+func TestCallBehindTwoSlowBatchesWaitsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var store runtime.MemStore
+		var begun atomic.Int64
+		release := make(chan struct{})
+		s := group.New(storeFunc(func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+			switch begun.Add(1) {
+			case 1:
+				time.Sleep(aMoment + aMoment/5)
+			case 2:
+				<-release
+			}
+			return store.Do(ctx, calls)
+		}), group.Options{Lanes: 2, Batch: 1})
+		var all sync.WaitGroup
+		call := func() { s.Do(context.Background(), take("hot", 1)) }
+		start(&all, call, call)
+		require.LessOrEqual(t, took(func() {
+			_, err := s.Do(context.Background(), take("hot", 1))
+			require.NoError(t, err)
+		}), 2*aMoment)
+		close(release)
+		all.Wait()
+	})
+}
+
 func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
 	silence(t, group.Options{Lanes: 2, Batch: 1}, func(t *testing.T, s *group.Store, backend *silent) {
 		var all sync.WaitGroup
@@ -171,6 +199,23 @@ func TestSingleLaneNeverReordersBatches(t *testing.T) {
 		backend.mu.Lock()
 		defer backend.mu.Unlock()
 		require.Equal(t, backend.obeys, len(backend.begun) == 2, "the next batch begins only when the backend has returned")
+	})
+}
+
+func TestCallBehindAnAbandonedBatchEndsAfterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &silent{release: make(chan struct{})}
+		s := group.New(backend, group.Options{})
+		for range 3 {
+			require.LessOrEqual(t, took(func() {
+				_, err := s.Do(context.Background(), take("silent", 1))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}), group.Timeout)
+		}
+		close(backend.release)
+		synctest.Wait()
+		_, err := s.Do(context.Background(), take("next", 1))
+		require.NoError(t, err)
 	})
 }
 

@@ -59,8 +59,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	if q.lanes > 1 && !f.lost && !now.Before(f.patience) {
 		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
 		f.lost = true
-		q.waiting = append(q.waiting, f.after...)
-		f.after = nil
+		q.releaseLocked(f)
 	}
 	switch {
 	case now.Before(f.deadline):
