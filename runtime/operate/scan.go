@@ -23,8 +23,8 @@ type BusyKey struct {
 	Decision runtime.Decision
 }
 
-// used is the part of the capacity that the key lacks; more than 1 in debt.
-func (b *BusyKey) used() float64 {
+// Used is the part of the capacity that the key lacks; more than 1 in debt.
+func (b *BusyKey) Used() float64 {
 	return 1 - b.Decision.Value/float64(max(1, b.Policy.Capacity))
 }
 
@@ -126,7 +126,7 @@ func (s *scan) judge() error {
 
 // insert inserts a key in the order of what was used, and keeps the first n.
 func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
-	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.used(), o.used()) })
+	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.Used(), o.Used()) })
 	busiest = slices.Insert(busiest, i, b)
 	return busiest[:min(n, len(busiest))]
 }
