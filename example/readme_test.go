@@ -132,7 +132,7 @@ func used(block string) string {
 }
 
 const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model string,
-	complete func(context.Context) (int64, error)`
+	complete func(context.Context) (int64, error), secret []byte`
 
 const readmeHeader = `package readme
 
@@ -141,13 +141,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open}
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open,
+	slog.Default, os.Args, console.New, observe.All, operate.Main}
 `
