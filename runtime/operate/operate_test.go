@@ -165,6 +165,15 @@ func TestStoreWithoutLog(t *testing.T) {
 		assert.Contains(t, out.String(), "the store", args)
 	}
 	assert.Zero(t, mem.Len())
+	// Without a log, keys that have rows are found.
+	_, err := runtime.NewLimiter(mem).Limit(c.Limits[5].Policies[0], runtime.KeyOf(runtime.String("eve"))).Charge(t.Context(), 1)
+	require.NoError(t, err)
+	lister := struct{ runtime.RowLister }{mem}
+	found, _, err := operate.Who(t.Context(), lister, c.Limits[5:6], nil, runtime.Fingerprint(nil, "eve"), 0)
+	require.NoError(t, err)
+	assert.Equal(t, []operate.FoundKey{{Limit: "password", Key: "eve"}}, found)
+	_, _, err = operate.Who(t.Context(), lister, c.Limits, nil, runtime.Fingerprint(nil, "eve"), 0)
+	assert.ErrorIs(t, err, runtime.ErrNoOverrides, "a blocked key may be in the log alone")
 }
 
 // The same on a database: what is written there is read by another store.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -137,7 +138,7 @@ type FoundKey struct{ Limit, Key string }
 // Who returns the keys of limits that have a fingerprint under a secret; see [runtime.Fingerprint]. It reads the rows of the
 // limits page by page, and the log of overrides, which has keys that are blocked and have no row. If pages is not 0, it
 // reads at most that many pages of each, and more reports whether there are others. A key that has neither a row nor an
-// entry, because it was full and has been swept, is not found.
+// entry, because it was full and has been swept, is not found. If none of the limits has overrides, the log is optional.
 func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit, secret []byte, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
 	lister, ok := store.(runtime.RowLister)
 	if !ok {
@@ -150,9 +151,9 @@ func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit
 			found = append(found, k)
 		}
 	}
-	logged := map[string]bool{}
+	overridable := map[string]bool{}
 	for _, l := range limits {
-		logged[l.Name] = l.Policies[0].Overridable()
+		overridable[l.Name] = l.Policies[0].Overridable()
 		if len(l.Key) == 0 {
 			add(l.Name, "")
 			continue
@@ -166,14 +167,15 @@ func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit
 		}
 		more = more || others
 	}
-	if !slices.ContainsFunc(limits, func(l runtime.CatalogLimit) bool { return logged[l.Name] }) {
-		return found, more, nil
-	}
 	others, err := eachEntry(ctx, store, pages, func(e runtime.OverrideEntry) {
-		if logged[e.Limit] && e.Key != "" {
+		if _, searched := overridable[e.Limit]; searched && e.Key != "" {
 			add(e.Limit, e.Key)
 		}
 	})
+	if err != nil && !slices.Contains(slices.Collect(maps.Values(overridable)), true) {
+		// The table of the log may not exist.
+		return found, more, nil
+	}
 	return found, more || others, err
 }
 
