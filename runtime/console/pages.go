@@ -40,7 +40,7 @@ type indexPage struct {
 	Limits []listed
 	// InForce is what is in force for whole limits.
 	InForce []entryInForce
-	Busiest []busy
+	Busiest busyTable
 	// Denials means that denials are counted.
 	Denials bool
 }
@@ -51,13 +51,19 @@ type listed struct{ Name, InUse, Least, DeniedKeys string }
 // busy is a key that lacks tokens.
 type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full string }
 
+// busyTable is a table of keys: of several limits, and with a column for the plan if one of them depends on it.
+type busyTable struct {
+	Keys          []busy
+	Limits, Plans bool
+}
+
 // limitPage is a limit with its busy keys.
 type limitPage struct {
 	subject
 	InUse string
 	// More means that the limit has more rows than were read.
 	More    bool
-	Busiest []busy
+	Busiest busyTable
 	Denied  []deniedKey
 	Denials bool
 }
@@ -111,9 +117,7 @@ func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	inForce, err := c.inForce(r, all, "")
 	p.InForce, problems = inForce, append(problems, err)
 	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
-	for _, k := range busiest[:min(maxKeys, len(busiest))] {
-		p.Busiest = append(p.Busiest, c.busy(k))
-	}
+	p.Busiest = c.table(busiest[:min(maxKeys, len(busiest))], true)
 	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: firstText(problems)})
 }
 
@@ -126,9 +130,7 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	p := &limitPage{subject: c.subject(r, l, ""), Denials: c.Denials != nil}
 	u, err := c.used(r, &l, maxPages)
 	p.InUse, p.More = counted(u, err), u.More
-	for _, k := range u.Busiest {
-		p.Busiest = append(p.Busiest, c.busy(k))
-	}
+	p.Busiest = c.table(u.Busiest, false)
 	if p.Denials {
 		top := c.Denials.Top(l.Name)
 		for _, k := range top[:min(maxKeys, len(top))] {
@@ -169,6 +171,14 @@ func firstText(all []error) string {
 		}
 	}
 	return ""
+}
+
+func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
+	t := busyTable{Limits: limits}
+	for _, k := range keys {
+		t.Keys, t.Plans = append(t.Keys, c.busy(k)), t.Plans || k.Plan != ""
+	}
+	return t
 }
 
 // busy is a key with whole tokens, because a request takes whole ones. What is beyond is in Exact.
