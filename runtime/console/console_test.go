@@ -203,6 +203,10 @@ func TestChanges(t *testing.T) {
 	for _, e := range logOf(t, store) {
 		assert.Equal(t, "alice", e.Author)
 	}
+	_, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"block"}, "for": {"1h"}, "reason": {"r"}})
+	require.Contains(t, text, "block, until")
+	_, text = get(t, server.URL+"/ops/limits/limit?name=send")
+	assert.Regexp(t, `(?s)Keys with a block or an override.*<td class="text">block, until`, text)
 	// The id of one limit is not one of another.
 	code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"daily"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}})
 	assert.Equal(t, http.StatusBadRequest, code)

@@ -52,10 +52,10 @@ func (s subject) Forms() (all []form) {
 	}
 	legend := "Give other numbers"
 	if len(s.Plans) > 0 {
-		legend += ", another plan"
+		legend += " or another plan"
 	}
 	if s.Limit.Policies[0].Overrides.Unlimited {
-		legend += ", or a mode"
+		legend += ", or lift the limit"
 	}
 	all = append(all, form{s, "block", "Deny all requests"}, form{s, "override", legend})
 	if s.Own {

@@ -66,7 +66,11 @@ type limitPage struct {
 	Busiest busyTable
 	Denied  []deniedKey
 	Denials bool
+	// Overridden are the newest overrides and blocks of keys.
+	Overridden []overriddenKey
 }
+
+type overriddenKey struct{ Shown, Link, What string }
 
 // deniedKey is a key that was denied between AtLeast and AtMost times.
 type deniedKey struct {
@@ -139,6 +143,9 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	}
 	inForce, err2 := c.inForce(r, []runtime.CatalogLimit{l}, "")
 	p.InForce, p.Own = inForce, len(inForce) > 0
+	if err2 == nil {
+		p.Overridden = c.overridden(l)
+	}
 	p.Problem = firstText([]error{err, err2, c.history(r, &p.subject, "")})
 	c.render(w, http.StatusOK, page{Title: l.Name, Limit: p})
 }
@@ -342,6 +349,20 @@ func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key st
 		}
 	}
 	return all, nil
+}
+
+// overridden returns what is in force for keys of a limit, the newest first, as of the last refresh.
+func (c *console) overridden(l runtime.CatalogLimit) (all []overriddenKey) {
+	log, ok := c.Store.(runtime.OverrideStore)
+	if !ok {
+		return nil
+	}
+	for _, e := range slices.Backward(log.OverrideView().InForce()) {
+		if e.Limit == l.Name && e.Key != "" && len(all) < maxKeys {
+			all = append(all, overriddenKey{c.shown(e.Key), c.link(l.Name, e.Key), operate.Describe(e)})
+		}
+	}
+	return all
 }
 
 func (c *console) problem(w http.ResponseWriter, code int, text string) {
