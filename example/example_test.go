@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -30,7 +32,7 @@ var update = flag.Bool("update", false, "update testdata/story.txt and the refer
 
 func TestStoryMatchesGoldenFile(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), "", &out))
+	require.NoError(t, run(t.Context(), "", "", &out))
 	first, rest, _ := strings.Cut(out.String(), "\n")
 	assert.Contains(t, first, "limits.db")
 	golden := filepath.Join("testdata", "story.txt")
@@ -141,7 +143,7 @@ func TestRetryAfterIsTheLongestOfSeveralLimits(t *testing.T) {
 func TestServerStopsWhenContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out := stopAtWrite{stop: stop}
-	require.NoError(t, run(ctx, "127.0.0.1:0", &out))
+	require.NoError(t, run(ctx, "", "127.0.0.1:0", &out))
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
 }
 
@@ -165,7 +167,7 @@ func TestSignalFinishesRequestInFlight(t *testing.T) {
 			out, printed := io.Pipe()
 			ended := make(chan error, 1)
 			go func() {
-				err := run(ctx, "127.0.0.1:0", printed)
+				err := run(ctx, "", "127.0.0.1:0", printed)
 				printed.Close()
 				ended <- err
 			}()
@@ -204,4 +206,37 @@ func TestSignalFinishesRequestInFlight(t *testing.T) {
 			assert.NoError(t, <-ended)
 		})
 	}
+}
+
+// Operators read and change the counts of a server, and find the key of a fingerprint in its log.
+func TestOperators(t *testing.T) {
+	t.Setenv("LIMITS_SECRET", "one secret for all")
+	var log, out bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	path := filepath.Join(t.TempDir(), "app.db")
+	operates := func(want int, args ...string) string {
+		out.Reset()
+		assert.Equal(t, want, operateLimits(t.Context(), path, args, &out), "%s", &out)
+		return out.String()
+	}
+	assert.Contains(t, operates(operate.Usage, "top"), "no file of a server")
+	assert.NoFileExists(t, path)
+
+	db, store, err := openDatabase(t.Context(), path)
+	require.NoError(t, err)
+	h := handler(db, store)
+	for range 21 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/messages?user=42&text=hello", nil))
+	}
+	require.NoError(t, errors.Join(store.Close(), db.Close()))
+	var line struct{ Limit, Key string }
+	require.NoError(t, json.Unmarshal(log.Bytes(), &line), "%s", &log)
+	assert.Equal(t, "sendMessage", line.Limit)
+	assert.Regexp(t, `sendMessage +42\n$`, operates(operate.OK, "who", line.Key))
+	assert.Regexp(t, `sendMessage +- +42 +0`, operates(operate.OK, "top"))
+	operates(operate.OK, "grant", "sendMessage", "42", "-n", "5", "-reason", "our outage", "-author", "ada")
+	assert.Contains(t, operates(operate.OK, "show", "sendMessage", "42"), "our outage")
+	assert.Contains(t, operates(operate.Usage, "shwo"), `did you mean "show"?`)
 }

@@ -1,6 +1,7 @@
-// Example uses the limits of limits.example.yaml, with counts in an SQLite file in a temporary folder. Without
-// arguments it prints a series of calls and their decisions, and ends; with -http :8080 it is a server whose routes have
-// these limits. Copy server.go, database.go and the second half of this file to begin a service of your own.
+// Example uses the limits of limits.example.yaml, with counts in an SQLite file. Without arguments it prints a series of
+// calls and their decisions, and ends; with -http :8080 it is a server whose routes have these limits, and with limits top
+// a command line for the operators of that server. Copy server.go, database.go, operators.go and the second half of this
+// file to begin a service of your own.
 package main
 
 import (
@@ -30,14 +31,18 @@ import (
 
 func main() {
 	addr := flag.String("http", "", "serve at this address, such as :8080")
+	path := flag.String("db", "", "the SQLite file, if it is not a temporary one")
 	flag.Parse()
-	if flag.NArg() > 0 {
+	ctx, stop := untilSignal()
+	defer stop()
+	switch {
+	case flag.Arg(0) == "limits":
+		os.Exit(operateLimits(ctx, *path, flag.Args()[1:], os.Stdout))
+	case flag.NArg() > 0:
 		fmt.Fprintf(os.Stderr, "example: unexpected argument %q; see -help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	if err := run(ctx, *addr, os.Stdout); err != nil {
+	if err := run(ctx, *path, *addr, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "example:", err)
 		os.Exit(1)
 	}
@@ -50,14 +55,16 @@ func untilSignal() (ctx context.Context, stop context.CancelFunc) {
 	return ctx, stop
 }
 
-// run runs the story, or serves until the context ends if addr is not empty.
-func run(ctx context.Context, addr string, out io.Writer) error {
-	folder, err := os.MkdirTemp("", "ratelimitgen-example-")
-	if err != nil {
-		return err
+// run runs the story, or serves until the context ends if addr is not empty. The path may be empty, for a temporary file.
+func run(ctx context.Context, path, addr string, out io.Writer) error {
+	if path == "" {
+		folder, err := os.MkdirTemp("", "ratelimitgen-example-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		path = filepath.Join(folder, "limits.db")
 	}
-	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, "limits.db")
 	if addr == "" {
 		return runStory(ctx, path, out)
 	}
@@ -103,8 +110,9 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 
 // handler returns the server's handler, with what operators need: metrics, a log of denials, and a page.
 func handler(db *sql.DB, store runtime.Store) http.Handler {
-	counters := observe.NewCounters(observe.Options{Policies: limits.Policies()})
-	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(observe.NewLog(slog.Default(), observe.LogOptions{})))
+	counters := observe.NewCounters(observe.Options{Policies: limits.Policies(), Secret: secret()})
+	logs := observe.NewLog(slog.Default(), observe.LogOptions{Secret: secret()})
+	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
 	s := &server{
 		db:    db,
 		limit: limit,
@@ -118,12 +126,8 @@ func handler(db *sql.DB, store runtime.Store) http.Handler {
 		Catalog:      limits.Catalog(),
 		Store:        store,
 		AllowChanges: operator,
+		Secret:       secret(),
+		Denials:      counters.Denials(),
 	})))
 	return mux
-}
-
-// operator returns who may change counts by the console: in place of a login, whoever is at this machine.
-func operator(r *http.Request) (author string, ok bool) {
-	addr, err := limithttp.ClientIP{Direct: true}.Of(r)
-	return "operator", err == nil && addr.IsLoopback()
 }

@@ -137,7 +137,7 @@ func used(block string) string {
 }
 
 const readmeParameters = `ctx context.Context, db *sql.DB, userID int64, user, team, model string,
-	complete func(context.Context) (int64, error)`
+	complete func(context.Context) (int64, error), secret []byte`
 
 const readmeHeader = `package readme
 
@@ -148,14 +148,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/console"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open, observe.NewLog, http.Handle, slog.Default}
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open,
+	slog.Default, http.Handle, os.Args, console.New, observe.All, operate.Main}
 `

@@ -736,6 +736,11 @@ func Catalog() *runtime.Catalog {
 				Takes:  []string{"llmRequests", "llmTokens"},
 				Checks: []string{"partnerAPI"},
 			},
+			{
+				Name:  "partnerCall",
+				Doc:   "is what one call costs that we pass on to our partner.",
+				Takes: []string{"apiCalls", "partnerAPI"},
+			},
 		},
 	}
 }

@@ -62,7 +62,12 @@ func SQL(file *spec.File, o Options) (string, error) {
 	if o.Table == "" {
 		o.Table = sqlstore.DefaultTable
 	}
-	v := views{words: w}
+	v := views{words: w, example: "sendMessage"}
+	for _, limit := range slices.Backward(file.Limits) {
+		if len(limit.Key) > 0 {
+			v.example = limit.Policy.Name
+		}
+	}
 	for _, limit := range file.Limits {
 		v.limit(limit)
 	}
@@ -84,6 +89,8 @@ type views struct {
 	selects []string
 	// windows are those of the calendars.
 	windows []run
+	// example is a limit with a key, if there is one.
+	example string
 	// leftOut are comments about limits without a SELECT.
 	leftOut []string
 	// names are pairs of a placeholder and the quoted name of a view.
@@ -142,7 +149,9 @@ func unknown(p *runtime.Policy) string {
 // statements returns all statements, with placeholders for the names.
 func (v *views) statements() string {
 	var b strings.Builder
-	b.WriteString("-- The present state of every key that has rows in {table}. Keys without rows are full.\n")
+	b.WriteString("-- The present state of every key that has rows in {table}. Keys without rows are full:\n")
+	fmt.Fprintf(&b, "--   SELECT * FROM {now_view} WHERE name = '%s' AND {key} = '42'\n", v.example)
+	b.WriteString("-- Execute these statements again after each edit of the file: they replace the views.\n")
 	for _, comment := range v.leftOut {
 		b.WriteString(comment + "\n")
 	}
@@ -168,5 +177,8 @@ func (v *views) statements() string {
 		selects = []string{v.words.fill(noKeys)}
 	}
 	fmt.Fprintf(&b, "\n%s {now_view} AS\n%s;\n", create, strings.Join(selects, "\nUNION ALL\n"))
+	if len(v.windows) == 0 && !v.words.drop {
+		b.WriteString("\n-- An earlier file may have had calendars.\nDROP VIEW IF EXISTS {windows_view};\n")
+	}
 	return b.String()
 }

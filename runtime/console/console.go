@@ -8,7 +8,8 @@
 //	}))))
 //
 // The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
-// links only encrypted. Lists are by the numbers of limits.yaml, and the page of a key by what is in force for it. Without [Options.AllowChanges], the page is read-only.
+// links only encrypted. Lists are by the numbers of limits.yaml, and the page of a key by what is in force for it. Without
+// [Options.AllowChanges], the page is read-only.
 package console
 
 import (
@@ -20,13 +21,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
@@ -41,8 +43,11 @@ type Options struct {
 	AllowChanges func(*http.Request) (author string, ok bool)
 	// ShowKeys shows keys as they are stored, not as fingerprints.
 	ShowKeys bool
-	// Secret is that of fingerprints and links. If it is empty, New makes a random one, so that links end with the process.
+	// Secret is that of fingerprints and links: with that of observe.Options and observe.LogOptions, the fingerprint of a log
+	// finds its key here. If it is empty, New makes a random one, so that links end with the process.
 	Secret []byte
+	// Denials, if it is not nil, are shown: the keys that this process has denied, of an observer with the same Secret.
+	Denials *observe.Denials
 }
 
 // New returns the console. It must be mounted with [http.StripPrefix] at a path that ends with a slash. It panics without a
@@ -83,7 +88,7 @@ func secured(next http.Handler) http.Handler {
 }
 
 func newAEAD(secret []byte) cipher.AEAD {
-	key := derived(secret, "links")
+	key := derived(secret, "", "links")
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // the key has 32 bytes
@@ -95,7 +100,8 @@ func newAEAD(secret []byte) cipher.AEAD {
 	return aead
 }
 
-// derived returns an HMAC-SHA-256 of texts that are separated by a zero byte, which no key contains.
+// derived returns an HMAC-SHA-256 of texts, at least two, that are separated by a zero byte. No key contains one, so that
+// the result is never that of a fingerprint.
 func derived(secret []byte, texts ...string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(strings.Join(texts, "\x00")))
@@ -120,14 +126,14 @@ func (c *console) open(limit, sealed string) (string, error) {
 }
 
 // shown is a key as it is shown.
-func (c *console) shown(limit, key string) string {
+func (c *console) shown(key string) string {
 	switch {
 	case key == "":
 		return "(shared)"
 	case c.ShowKeys:
 		return key
 	}
-	return hex.EncodeToString(derived(c.Secret, "fingerprint", limit, key)[:6])
+	return runtime.Fingerprint(c.Secret, key)
 }
 
 // author returns who may change something.
@@ -142,6 +148,10 @@ func (c *console) author(r *http.Request) (string, bool) {
 // find redirects to the page of the key whose parts are in the form. The form is posted, so that no key is in a URL.
 func (c *console) find(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	if fingerprint := r.PostFormValue("fingerprint"); fingerprint != "" {
+		c.who(w, r, fingerprint)
+		return
+	}
 	l, ok := c.Catalog.Limit(r.PostFormValue("limit"))
 	if !ok {
 		c.problem(w, http.StatusNotFound, "There is no such limit.")
@@ -153,6 +163,23 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	redirect(w, c.link(l.Name, key.String()))
+}
+
+// who shows the keys that have a fingerprint.
+func (c *console) who(w http.ResponseWriter, r *http.Request, fingerprint string) {
+	fingerprint = strings.ToLower(strings.TrimSpace(fingerprint))
+	keys, more, err := operate.Who(r.Context(), c.Store, c.Catalog.Limits, c.Secret, fingerprint, maxPages)
+	p := page{Title: "Keys with the fingerprint " + fingerprint, Problem: errorText(err)}
+	for _, k := range keys {
+		p.Found = append(p.Found, found{k.Limit, c.shown(k.Key), c.link(k.Limit, k.Key)})
+	}
+	switch {
+	case err == nil && len(keys) == 0 && more:
+		p.Problem = "No key that was read has this fingerprint. There are more rows than were read: use the command who of package operate."
+	case err == nil && len(keys) == 0:
+		p.Problem = "No stored key has this fingerprint under the secret of this console."
+	}
+	c.render(w, http.StatusOK, p)
 }
 
 // link is the relative address of the page of a key.
@@ -173,9 +200,12 @@ var changes = map[string][]string{
 	"reset":    {"zone", "since"},
 	"block":    {"for"},
 	"unblock":  {},
-	"override": {"rate", "capacity", "to-plan", "mode", "for"},
+	"override": {"rate", "capacity", "max-reserved", "to-plan", "mode", "for"},
 	"end":      {},
 }
+
+// ofWholeLimits are the changes that can be for all keys of a limit.
+var ofWholeLimits = []string{"block", "unblock", "override", "end"}
 
 // change executes a write by the command line of package operate, which validates and logs it.
 func (c *console) change(w http.ResponseWriter, r *http.Request) {
@@ -187,12 +217,12 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 	limit, verb := r.PostFormValue("limit"), r.PostFormValue("verb")
 	fields, known := changes[verb]
-	key, err := c.open(limit, r.PostFormValue("id"))
+	args, back, err := c.target(r, limit, verb)
 	if !known || err != nil {
 		c.problem(w, http.StatusBadRequest, cmp.Or(errorText(err), "There is no such change."))
 		return
 	}
-	args := []string{verb, "-reason", r.PostFormValue("reason"), "-author", author, "-stored", key}
+	args = append(args, "-reason", r.PostFormValue("reason"), "-author", author)
 	for _, name := range fields {
 		if value := strings.TrimSpace(r.PostFormValue(name)); value != "" {
 			args = append(args, "-"+name, value)
@@ -201,12 +231,26 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 	var out bytes.Buffer
 	switch operate.Main(r.Context(), c.Catalog, c.Store, append(args, "--", limit), &out) {
 	case operate.OK:
-		redirect(w, c.link(limit, key))
+		redirect(w, back)
 	case operate.Usage:
 		c.problem(w, http.StatusBadRequest, out.String())
 	default:
 		c.problem(w, http.StatusInternalServerError, out.String())
 	}
+}
+
+// target returns the command for the key of a form, or for the whole limit if the form has been confirmed as one for all
+// keys, and the address of their page.
+func (c *console) target(r *http.Request, limit, verb string) (args []string, back string, err error) {
+	id := r.PostFormValue("id")
+	if id != "" {
+		key, err := c.open(limit, id)
+		return []string{verb, "-stored", key}, c.link(limit, key), err
+	}
+	if r.PostFormValue("whole") != "yes" || !slices.Contains(ofWholeLimits, verb) {
+		return nil, "", errors.New("confirm that the change is for all keys of the limit, or give a key")
+	}
+	return []string{verb, "-whole"}, "limit?" + url.Values{"name": {limit}}.Encode(), nil
 }
 
 func errorText(err error) string {

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 )
 
 var start = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
@@ -186,7 +188,7 @@ func TestChanges(t *testing.T) {
 		{url.Values{"verb": {"override"}, "rate": {"50"}, "capacity": {"80"}, "for": {"1h"}, "reason": {"launch"}}, 200, "rate 50, capacity 80, until", 3},
 		{url.Values{"verb": {"override"}, "rate": {"5000"}, "for": {"1h"}, "reason": {"launch"}}, 400, "more than 100", 3},
 		{url.Values{"verb": {"end"}, "reason": {"over"}}, 200, "ended", 4},
-		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}}, 200, "In force:", 5},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}}, 200, "block, until", 5},
 		{url.Values{"verb": {"unblock"}, "reason": {"no spam"}}, 200, "unblocked", 6},
 		{url.Values{"verb": {"reset"}, "reason": {"it was us"}}, 200, "20 of 20 left", 7},
 		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "no such change", 7},
@@ -201,7 +203,111 @@ func TestChanges(t *testing.T) {
 	for _, e := range logOf(t, store) {
 		assert.Equal(t, "alice", e.Author)
 	}
+	_, text, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"block"}, "for": {"1h"}, "reason": {"r"}})
+	require.Contains(t, text, "block, until")
+	_, text = get(t, server.URL+"/ops/limits/limit?name=send")
+	assert.Regexp(t, `(?s)Keys with a block or an override.*<td class="text">block, until`, text)
 	// The id of one limit is not one of another.
 	code, _, _ := post(t, server.URL+"/ops/limits/change", url.Values{"limit": {"daily"}, "id": {id}, "verb": {"reset"}, "reason": {"r"}})
 	assert.Equal(t, http.StatusBadRequest, code)
+}
+
+// The fingerprint of a log or of the list of denied keys finds the key, if the secret is the same.
+func TestFindsAKeyByItsFingerprint(t *testing.T) {
+	secret := []byte("one secret for all")
+	denials := observe.NewDenials(observe.Options{Secret: secret})
+	server, store := site(t, console.Options{Secret: secret, Denials: denials})
+	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
+	for range 3 {
+		d, err := runtime.NewLimiter(store, runtime.Observe(denials)).Limit(send, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+	}
+	top := denials.Top("send")
+	require.Len(t, top, 1)
+	_, text := get(t, server.URL+"/ops/limits/limit?name=send")
+	assert.Contains(t, text, `<button name="fingerprint" value="`+top[0].Fingerprint+`">`)
+	assert.Contains(t, text, `<td class="number">3</td>`)
+	_, text = get(t, server.URL+"/ops/limits/")
+	assert.Regexp(t, `send</a></td><td class="number">1</td><td class="number">-5 of 20</td><td class="number">1</td>`, text)
+
+	code, text, _ := post(t, server.URL+"/ops/limits/find", url.Values{"fingerprint": {" " + strings.ToUpper(top[0].Fingerprint)}})
+	assert.Equal(t, http.StatusOK, code)
+	m := linkToKey.FindStringSubmatch(text)
+	require.NotNil(t, m, text)
+	_, text = get(t, server.URL+"/ops/limits/"+strings.ReplaceAll(m[1], "&amp;", "&"))
+	assert.Contains(t, text, "0 of 20 left, full after 2m30s")
+	assert.Contains(t, text, "<h1>send "+runtime.Fingerprint(secret, runtime.KeyOf(runtime.String(canary)).String())+"</h1>")
+
+	_, text, _ = post(t, server.URL+"/ops/limits/find", url.Values{"fingerprint": {"99cf03e72f3b"}})
+	assert.Contains(t, text, "No stored key has this fingerprint")
+}
+
+// A change of all keys needs the box that confirms it, and only what is in force can be changed so.
+func TestChangesOfTheWholeLimit(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow})
+	_, text := get(t, server.URL+"/ops/limits/limit?name=send")
+	assert.Contains(t, text, "This is for all keys of send at once")
+	for _, row := range []struct {
+		form     url.Values
+		code     int
+		contains string
+		entries  int
+	}{
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"r"}}, 400, "confirm that the change is for all keys", 0},
+		{url.Values{"verb": {"reset"}, "reason": {"r"}, "whole": {"yes"}}, 400, "confirm", 0},
+		{url.Values{"verb": {"override"}, "max-reserved": {"7"}, "for": {"1h"}, "reason": {"r"}, "whole": {"yes"}}, 400, "maxReserved 0, which overrides cannot change", 0},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"their bug"}, "whole": {"yes"}}, 200, "for all keys of send: block, until", 1},
+		{url.Values{"verb": {"unblock"}, "reason": {"mended"}, "whole": {"yes"}}, 200, "mended", 2},
+	} {
+		row.form.Set("limit", "send")
+		code, text, at := post(t, server.URL+"/ops/limits/change", row.form)
+		assert.Equal(t, row.code, code, "%v", row.form)
+		assert.Contains(t, text, row.contains, "%v", row.form)
+		require.Len(t, logOf(t, store), row.entries, "%v", row.form)
+		if code == 200 {
+			assert.True(t, strings.HasSuffix(at, "/ops/limits/limit?name=send"), at)
+		}
+	}
+	for _, e := range logOf(t, store) {
+		assert.Empty(t, e.Key)
+	}
+	_, text = get(t, server.URL+"/ops/limits/limit?name=daily")
+	assert.NotContains(t, text, `action="change"`, "a limit without overrides")
+}
+
+// counting counts the pages of rows that are read.
+type counting struct {
+	*runtime.MemStore
+	pages int
+}
+
+func (c *counting) Rows(ctx context.Context, after runtime.Row, limit int) ([]runtime.StoredRow, int64, error) {
+	c.pages++
+	return c.MemStore.Rows(ctx, after, limit)
+}
+
+// The first page has a row for each of 100 limits, and the busiest keys of all; it reads a bounded number of pages.
+func TestManyLimits(t *testing.T) {
+	now := start
+	store := &counting{MemStore: &runtime.MemStore{Clock: func() time.Time { return now }}}
+	catalog := &runtime.Catalog{}
+	limits := runtime.NewLimiter(store)
+	for i := range 100 {
+		p := &runtime.Policy{Name: fmt.Sprintf("limit%03d", i), Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000}
+		catalog.Limits = append(catalog.Limits, runtime.CatalogLimit{Name: p.Name, Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{p}})
+		for user := range 10 {
+			_, err := limits.Limit(p, runtime.KeyOf(runtime.Int64(int64(user)))).Charge(t.Context(), int64(i+user+1))
+			require.NoError(t, err)
+		}
+	}
+	now = now.Add(time.Second)
+	server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
+	defer server.Close()
+	_, text := get(t, server.URL+"/")
+	assert.LessOrEqual(t, store.pages, 200)
+	assert.Equal(t, 100, strings.Count(text, `<a href="limit?name=`))
+	assert.Equal(t, 25, strings.Count(text, `<a href="key?`))
+	assert.Contains(t, text, `limit099</a></td><td class="number">10</td><td class="number">891 of 1000</td>`)
+	assert.Contains(t, text, `<td class="number" title="891.277778 tokens">891</td>`)
 }

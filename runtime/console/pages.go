@@ -4,53 +4,85 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	_ "embed" // style.css and page.html
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
-// The lists read at most maxPages pages of the rows of a limit, so that a page of the console is as fast for any table.
+// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
+// limits, so that they are as fast for any table.
 const (
-	maxPages  = 20
-	listedKey = 25
+	maxPages = 20
+	allPages = 100
+	maxKeys  = 25
 )
 
-// page is the data of every page.
+// page is the data of every page: of one of the three, or of the keys with a fingerprint.
 type page struct {
 	Title, Problem string
-	Limits         []listed
+	Index          *indexPage
+	Limit          *limitPage
 	Key            *keyPage
+	Found          []found
 }
 
-// listed is a limit with its busy keys.
-type listed struct {
-	runtime.CatalogLimit
-	Keys []busy
+// indexPage is all limits.
+type indexPage struct {
+	Limits []listed
+	// InForce is what is in force for whole limits.
+	InForce []entryInForce
+	Busiest busyTable
+	// Denials means that denials are counted.
+	Denials bool
+}
+
+// listed is a limit in the table of all of them.
+type listed struct{ Name, InUse, Least, DeniedKeys string }
+
+// busy is a key that lacks tokens.
+type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full string }
+
+// busyTable is a table of keys: of several limits, and with a column for the plan if one of them depends on it.
+type busyTable struct {
+	Keys          []busy
+	Limits, Plans bool
+}
+
+// limitPage is a limit with its busy keys.
+type limitPage struct {
+	subject
+	InUse string
 	// More means that the limit has more rows than were read.
 	More    bool
-	Problem string
+	Busiest busyTable
+	Denied  []deniedKey
+	Denials bool
+	// Overridden are the newest overrides and blocks of keys.
+	Overridden []overriddenKey
 }
 
-type busy struct{ Shown, Link, Plan, Left, Capacity, Full string }
+type overriddenKey struct{ Shown, Link, What string }
+
+// deniedKey is a key that was denied between AtLeast and AtMost times.
+type deniedKey struct {
+	Fingerprint     string
+	AtMost, AtLeast int64
+}
 
 // keyPage is the state of one key.
 type keyPage struct {
-	Limit     runtime.CatalogLimit
-	Shown, ID string
-	States    []state
-	InForce   []string
-	Log       []logged
-	Problem   string
-	MayChange bool
-	Calendar  bool
-	Plans     []string
-	Overrides bool
+	subject
+	Shown  string
+	States []state
 }
 
 type state struct {
@@ -61,14 +93,36 @@ type state struct {
 
 type pointWords struct{ After, Tokens string }
 
+type entryInForce struct{ Limit, Whom, What string }
+
 type logged struct{ At, Whom, What, Author, Reason string }
 
+// found is a key with the fingerprint that was searched.
+type found struct{ Limit, Shown, Link string }
+
 func (c *console) index(w http.ResponseWriter, r *http.Request) {
-	p := page{Title: "Rate limits"}
-	for _, l := range c.Catalog.Limits {
-		p.Limits = append(p.Limits, c.listed(r, l, 5))
+	p, all := &indexPage{Denials: c.Denials != nil}, c.Catalog.Limits
+	var problems []error
+	var busiest []operate.BusyKey
+	for _, l := range all {
+		u, err := c.used(r, &l, min(maxPages, max(1, allPages/len(all))))
+		problems = append(problems, err)
+		of := listed{Name: l.Name, InUse: counted(u, err)}
+		if len(u.Busiest) > 0 {
+			b := c.busy(u.Busiest[0])
+			of.Least = b.Left + " of " + b.Capacity
+		}
+		if p.Denials {
+			of.DeniedKeys = fmt.Sprint(c.Denials.Keys(l.Name))
+		}
+		p.Limits = append(p.Limits, of)
+		busiest = append(busiest, u.Busiest...)
 	}
-	c.render(w, http.StatusOK, p)
+	inForce, err := c.inForce(r, all, "")
+	p.InForce, problems = inForce, append(problems, err)
+	slices.SortStableFunc(busiest, func(a, b operate.BusyKey) int { return cmp.Compare(b.Used(), a.Used()) })
+	p.Busiest = c.table(busiest[:min(maxKeys, len(busiest))], true)
+	c.render(w, http.StatusOK, page{Title: "Rate limits", Index: p, Problem: firstText(problems)})
 }
 
 func (c *console) limit(w http.ResponseWriter, r *http.Request) {
@@ -77,32 +131,75 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, http.StatusNotFound, "There is no such limit.")
 		return
 	}
-	c.render(w, http.StatusOK, page{Title: l.Name, Limits: []listed{c.listed(r, l, listedKey)}})
+	p := &limitPage{subject: c.subject(r, l, ""), Denials: c.Denials != nil}
+	u, err := c.used(r, &l, maxPages)
+	p.InUse, p.More = counted(u, err), u.More
+	p.Busiest = c.table(u.Busiest, false)
+	if p.Denials {
+		top := c.Denials.Top(l.Name)
+		for _, k := range top[:min(maxKeys, len(top))] {
+			p.Denied = append(p.Denied, deniedKey{k.Fingerprint, k.Denied, k.Denied - k.Excess})
+		}
+	}
+	inForce, err2 := c.inForce(r, []runtime.CatalogLimit{l}, "")
+	p.InForce, p.Own = inForce, len(inForce) > 0
+	if err2 == nil {
+		p.Overridden = c.overridden(l)
+	}
+	p.Problem = firstText([]error{err, err2, c.history(r, &p.subject, "")})
+	c.render(w, http.StatusOK, page{Title: l.Name, Limit: p})
 }
 
-// listed reads the busy keys of a limit.
-func (c *console) listed(r *http.Request, l runtime.CatalogLimit, n int) listed {
-	of := listed{CatalogLimit: l}
+// used reads the busy keys of a limit.
+func (c *console) used(r *http.Request, l *runtime.CatalogLimit, pages int) (operate.Used, error) {
 	lister, ok := c.Store.(runtime.RowLister)
 	if !ok {
-		of.Problem = "The store cannot list its rows."
-		return of
+		return operate.Used{}, errors.New("the store cannot list its rows")
 	}
-	keys, more, err := operate.Busiest(r.Context(), lister, c.Catalog, &l, "", n, maxPages)
-	if err != nil {
-		of.Problem = err.Error()
-		return of
+	return operate.Busiest(r.Context(), lister, c.Catalog, l, "", maxKeys, pages)
+}
+
+// counted is how many keys lack tokens.
+func counted(u operate.Used, err error) string {
+	switch {
+	case err != nil:
+		return "unknown"
+	case u.More:
+		return fmt.Sprintf("%d or more", u.InUse)
 	}
-	of.More = more
-	for _, k := range keys {
-		full := k.Decision.FullAfter.Round(time.Second).String()
-		if k.Policy.Calendar.PerKey() {
-			full = "unknown"
+	return fmt.Sprint(u.InUse)
+}
+
+// firstText is the text of the first error: an outage has the same one for each limit.
+func firstText(all []error) string {
+	for _, err := range all {
+		if err != nil {
+			return err.Error()
 		}
-		of.Keys = append(of.Keys, busy{c.shown(l.Name, k.Key), c.link(l.Name, k.Key), cmp.Or(k.Plan, "–"),
-			fmt.Sprintf("%.6g", k.Decision.Value), fmt.Sprint(k.Policy.Capacity), full})
 	}
-	return of
+	return ""
+}
+
+func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
+	t := busyTable{Limits: limits}
+	for _, k := range keys {
+		t.Keys, t.Plans = append(t.Keys, c.busy(k)), t.Plans || k.Plan != ""
+	}
+	return t
+}
+
+// busy is a key with whole tokens, because a request takes whole ones. What is beyond is in Exact.
+func (c *console) busy(k operate.BusyKey) busy {
+	limit, value := k.Policy.Name, k.Decision.Value
+	b := busy{Limit: limit, Shown: c.shown(k.Key), Link: c.link(limit, k.Key), Plan: cmp.Or(k.Plan, "–"),
+		Left: fmt.Sprintf("%.0f", math.Floor(value)), Capacity: fmt.Sprint(k.Policy.Capacity), Full: k.Decision.FullAfter.Round(time.Second).String()}
+	if value != math.Floor(value) {
+		b.Exact = fmt.Sprintf("%.6f tokens", value)
+	}
+	if k.Policy.Calendar.PerKey() {
+		b.Full = "unknown"
+	}
+	return b
 }
 
 // key shows the state of one key.
@@ -118,14 +215,10 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, http.StatusNotFound, err.Error())
 		return
 	}
-	k := &keyPage{Limit: l, Shown: c.shown(name, key), ID: id, Overrides: l.Policies[0].Overridable()}
-	_, k.MayChange = c.author(r)
-	if len(l.Policies) > 1 {
-		k.Plans = c.Catalog.Plans
-	}
-	if err := errors.Join(c.states(r, k, key), c.history(r, k, key)); err != nil {
-		k.Problem = err.Error()
-	}
+	k := &keyPage{subject: c.subject(r, l, id), Shown: c.shown(key)}
+	inForce, err := c.inForce(r, []runtime.CatalogLimit{l}, key)
+	k.InForce, k.Own = inForce, slices.ContainsFunc(inForce, func(of entryInForce) bool { return of.Whom == thisKey })
+	k.Problem = firstText([]error{c.states(r, k, key), err, c.history(r, &k.subject, key)})
 	c.render(w, http.StatusOK, page{Title: l.Name + " " + k.Shown, Key: k})
 }
 
@@ -203,37 +296,73 @@ func (c *console) rows(r *http.Request, limit, key string) (rows []runtime.Store
 	}
 }
 
-// history adds what is in force for the key, and the log.
-func (c *console) history(r *http.Request, k *keyPage, key string) error {
+// Whom an entry of the log is for.
+const (
+	thisKey   = "this key"
+	wholeKeys = "all keys"
+)
+
+// history adds the log of the subject, and to that of a key the log of its whole limit.
+func (c *console) history(r *http.Request, s *subject, key string) error {
 	log, ok := c.Store.(runtime.OverrideStore)
 	if !ok {
 		return nil
 	}
-	for _, of := range []struct{ key, whom string }{{key, "key"}, {"", "limit"}} {
-		if of.whom == "limit" && key == "" {
+	for _, of := range []struct{ key, whom string }{{key, thisKey}, {"", wholeKeys}} {
+		if of.whom == thisKey && key == "" {
 			continue
 		}
-		entries, err := log.OverrideHistory(r.Context(), k.Limit.Name, of.key)
+		entries, err := log.OverrideHistory(r.Context(), s.Limit.Name, of.key)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			k.Log = append(k.Log, logged{e.At.UTC().Format("2006-01-02 15:04:05Z"), of.whom, operate.Describe(e), e.Author, e.Reason})
-		}
-	}
-	if !k.Overrides {
-		return nil
-	}
-	view := log.OverrideView()
-	if err := view.Refresh(r.Context()); err != nil {
-		return err
-	}
-	for _, e := range view.InForce() {
-		if e.Limit == k.Limit.Name && (e.Key == key || e.Key == "") {
-			k.InForce = append(k.InForce, operate.Describe(e))
+			s.Log = append(s.Log, logged{e.At.UTC().Format("2006-01-02 15:04:05Z"), of.whom, operate.Describe(e), e.Author, e.Reason})
 		}
 	}
 	return nil
+}
+
+// inForce returns what is in force for whole limits, and for a key if that is not "".
+func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key string) (all []entryInForce, err error) {
+	overridable := map[string]bool{}
+	for _, l := range limits {
+		if l.Policies[0].Overridable() {
+			overridable[l.Name] = true
+		}
+	}
+	log, ok := c.Store.(runtime.OverrideStore)
+	if !ok || len(overridable) == 0 {
+		return nil, nil
+	}
+	view := log.OverrideView()
+	if err := view.Refresh(r.Context()); err != nil {
+		return nil, err
+	}
+	for _, e := range view.InForce() {
+		switch {
+		case !overridable[e.Limit]:
+		case e.Key == "":
+			all = append(all, entryInForce{e.Limit, wholeKeys, operate.Describe(e)})
+		case e.Key == key:
+			all = append(all, entryInForce{e.Limit, thisKey, operate.Describe(e)})
+		}
+	}
+	return all, nil
+}
+
+// overridden returns what is in force for keys of a limit, the newest first, as of the last refresh.
+func (c *console) overridden(l runtime.CatalogLimit) (all []overriddenKey) {
+	log, ok := c.Store.(runtime.OverrideStore)
+	if !ok {
+		return nil
+	}
+	for _, e := range slices.Backward(log.OverrideView().InForce()) {
+		if e.Limit == l.Name && e.Key != "" && len(all) < maxKeys {
+			all = append(all, overriddenKey{c.shown(e.Key), c.link(l.Name, e.Key), operate.Describe(e)})
+		}
+	}
+	return all
 }
 
 func (c *console) problem(w http.ResponseWriter, code int, text string) {
@@ -251,76 +380,17 @@ func (c *console) render(w http.ResponseWriter, code int, p page) {
 	w.Write(b.Bytes())
 }
 
-// form is one change of a key.
-type form struct {
-	Key    *keyPage
-	Verb   string
-	Fields []string
-}
+//go:embed style.css
+var style string
 
-// NeedsPlan reports whether the change depends on the plan of the key.
-func (f form) NeedsPlan() bool {
-	return len(f.Key.Plans) > 0 && (f.Verb == "take" || f.Verb == "grant")
-}
+//go:embed page.html
+var pageHTML string
 
 var styleHash = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }()
 
-const style = `
-:root { color-scheme: light dark; --text: #1c2330; --back: #fff; --soft: #f2f4f7; --rule: #c3cad5; --mark: #0b5cad; --bad: #a11212; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6eaf1; --back: #14181f; --soft: #1e242e; --rule: #465062; --mark: #7db8ff; --bad: #ff9b9b; } }
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); }
-a { color: var(--mark); } h2 { margin-top: 2rem; } .doc { white-space: pre-line; }
-table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; }
-.problem { color: var(--bad); white-space: pre-line; } form { background: var(--soft); padding: .6rem; margin: .6rem 0; border-radius: .4rem; }
-label { display: inline-block; margin-right: .8rem; } input, button, select { font: inherit; }
-svg { width: 100%; max-width: 40rem; } svg text { fill: var(--text); font-size: 12px; } .grid { stroke: var(--rule); } .line { stroke: var(--mark); stroke-width: 2; fill: none; } .now { fill: var(--mark); }
-`
-
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style": func() template.CSS { return style },
-	"form":  func(k *keyPage, verb string, fields ...string) form { return form{k, verb, fields} },
-}).Parse(`{{define "form"}}<form method="post" action="change" class="{{.Verb}}"><input type="hidden" name="limit" value="{{.Key.Limit.Name}}">
-<input type="hidden" name="id" value="{{.Key.ID}}"><input type="hidden" name="verb" value="{{.Verb}}">
-{{range .Fields}}<label>{{if eq . "n"}}tokens{{else}}{{.}}{{end}} <input name="{{.}}" size="8"{{if eq . "n"}} required{{end}}{{if eq . "for"}} required placeholder="24h"{{end}}></label>{{end}}
-{{if eq .Verb "override"}}{{if .Key.Plans}}<label>plan <select name="to-plan"><option value="">as it is</option>{{range .Key.Plans}}<option>{{.}}</option>{{end}}</select></label>{{end}}
-<label>mode <select name="mode"><option value="">enforce</option><option>unlimited</option><option>off</option><option>shadow</option></select></label>{{end}}
-{{if .NeedsPlan}}<label>plan <select name="plan">{{range .Key.Plans}}<option>{{.}}</option>{{end}}</select></label>{{end}}
-{{if .Key.Calendar}}<label>time zone <input name="zone" size="14"></label><label>anniversary <input name="since" size="10"></label>{{end}}
-<label>reason <input name="reason" required size="30"></label><button>{{.Verb}}</button></form>{{end}}<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Title}}</title><style>{{style}}</style></head><body>
-<p><a href="./">All limits</a></p>
-<h1>{{.Title}}</h1>
-{{with .Problem}}<p class="problem" role="alert">{{.}}</p>{{end}}
-{{range .Limits}}<section>
-<h2><a href="limit?name={{.Name}}">{{.Name}}</a></h2>
-{{with .Doc}}<p class="doc">{{.}}</p>{{end}}
-{{with .Problem}}<p class="problem">{{.}}</p>{{end}}
-<form method="post" action="find"><input type="hidden" name="limit" value="{{.Name}}">
-{{range .Key}}<label>{{.Name}} ({{.Type}}) <input name="part" required autocomplete="off"></label>{{end}}
-<button>Show{{if .Key}} this key{{end}}</button></form>
-{{if .Keys}}<table><thead><tr><th>key</th><th>plan</th><th>left</th><th>capacity</th><th>full in</th></tr></thead><tbody>
-{{range .Keys}}<tr><td><a href="{{.Link}}">{{.Shown}}</a></td><td>{{.Plan}}</td><td>{{.Left}}</td><td>{{.Capacity}}</td><td>{{.Full}}</td></tr>
-{{end}}</tbody></table>{{else}}<p>No key has used any tokens.</p>{{end}}
-{{if .More}}<p>The limit has more rows than were read: the list is that of the first ones.</p>{{end}}
-</section>{{end}}
-{{with .Key}}{{$key := .}}
-{{with .Limit.Doc}}<p class="doc">{{.}}</p>{{end}}
-{{with .Problem}}<p class="problem">{{.}}</p>{{end}}
-{{range .InForce}}<p><strong>In force:</strong> {{.}}</p>{{end}}
-{{range .States}}<section><h2>{{if .Plan}}Plan {{.Plan}}{{else}}Tokens{{end}}</h2><p>{{.Words}}</p>{{.Drawing}}
-{{with .Points}}<details><summary>The drawing as a table</summary><table><thead><tr><th>in</th><th>tokens</th></tr></thead><tbody>
-{{range .}}<tr><td>{{.After}}</td><td>{{.Tokens}}</td></tr>{{end}}</tbody></table></details>{{end}}</section>{{end}}
-<h2>Log</h2>
-{{if .Log}}<table><thead><tr><th>at</th><th>of the</th><th>what</th><th>author</th><th>reason</th></tr></thead><tbody>
-{{range .Log}}<tr><td>{{.At}}</td><td>{{.Whom}}</td><td>{{.What}}</td><td>{{.Author}}</td><td>{{.Reason}}</td></tr>
-{{end}}</tbody></table>{{else}}<p>The log has no entries.</p>{{end}}
-{{if .MayChange}}<h2>Change</h2>
-{{template "form" (form $key "take" "n")}}{{template "form" (form $key "grant" "n")}}{{template "form" (form $key "reset")}}
-{{if .Overrides}}{{template "form" (form $key "block" "for")}}{{template "form" (form $key "unblock")}}
-{{template "form" (form $key "override" "rate" "capacity" "for")}}{{template "form" (form $key "end")}}{{end}}
-{{end}}{{end}}
-</body></html>`))
+	"style": func() template.CSS { return template.CSS(style) },
+}).Parse(pageHTML))

@@ -1,9 +1,12 @@
 // Package observe has observers of limits: counters with a Prometheus endpoint, the keys that are denied most, and logs.
 //
-//	counters := observe.NewCounters(observe.Options{Policies: limits.Policies()})
-//	logs := observe.NewLog(slog.Default(), observe.LogOptions{})
+//	counters := observe.NewCounters(observe.Options{Policies: limits.Policies(), Secret: secret})
+//	logs := observe.NewLog(slog.Default(), observe.LogOptions{Secret: secret})
 //	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
 //	http.Handle("/metrics", counters)
+//
+// With one secret, the fingerprint of a key is the same in logs, in lists of denied keys, in package console and in package
+// operate, whose command who finds the key.
 //
 // # Guarantees
 //

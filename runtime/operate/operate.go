@@ -41,7 +41,18 @@ const (
 // Main runs the command in args, without the name of the program, and returns the exit code. It prints results and errors
 // to out.
 func Main(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, args []string, out io.Writer) int {
-	c := &call{ctx: ctx, catalog: catalog, store: store, limits: runtime.NewLimiter(store), out: out}
+	return MainWith(ctx, catalog, store, Options{}, args, out)
+}
+
+// Options complete [MainWith].
+type Options struct {
+	// Secret is that of the fingerprints that logs, lists of denied keys and the console print. The command who needs it.
+	Secret []byte
+}
+
+// MainWith is Main with options.
+func MainWith(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, o Options, args []string, out io.Writer) int {
+	c := &call{ctx: ctx, catalog: catalog, store: store, limits: runtime.NewLimiter(store), secret: o.Secret, out: out}
 	err := c.run(args)
 	switch {
 	case err == nil:
@@ -73,6 +84,7 @@ func commands() []command {
 	return []command{
 		{name: "top", args: "[-n N] [LIMIT]", summary: "list the keys that have used the largest part of a limit", run: (*call).top},
 		{name: "show", args: "LIMIT KEY...", summary: "show the tokens of a key, what is in force for it, and its log", run: (*call).show},
+		{name: "who", args: "FINGERPRINT", summary: "find the key of a fingerprint in a log, in metrics or in the console", run: (*call).who},
 		{name: "log", args: "LIMIT [KEY...]", summary: "list what operators did to a key, or to the whole limit", run: (*call).log},
 		{name: "grant", args: "LIMIT KEY... -n N", summary: "give tokens back to a key, up to its capacity", run: (*call).grant, writes: true},
 		{name: "take", args: "LIMIT KEY... -n N", summary: "take tokens from a key, available or not", run: (*call).take, writes: true},
@@ -90,6 +102,7 @@ type call struct {
 	catalog *runtime.Catalog
 	store   runtime.Store
 	limits  *runtime.Limiter
+	secret  []byte
 	out     io.Writer
 
 	command command
@@ -108,7 +121,7 @@ type flags struct {
 	rate, capacity       int64
 	maxReserved          int64
 	toPlan, mode, stored string
-	zone, since          string
+	zone, since, limit   string
 	given                map[string]bool
 }
 
@@ -116,6 +129,7 @@ type flags struct {
 var flagsOf = map[string][]string{
 	"top":      {"n", "plan"},
 	"show":     {"stored", "plan", "zone", "since"},
+	"who":      {"limit"},
 	"log":      {"stored", "whole"},
 	"grant":    {"stored", "n", "plan", "zone", "since"},
 	"take":     {"stored", "n", "plan", "zone", "since"},
@@ -156,8 +170,8 @@ Commands that write need -reason TEXT and -author NAME. Block and override need 
 -until 2027-01-31T00:00:00Z, or -for-good. With -whole in place of a key, they are for all keys of the
 limit. Override takes -rate, -capacity, -max-reserved, -to-plan or -mode (unlimited, off or shadow).
 -plan says by which plan to read a limit that depends on it, and -zone and -since which windows a key
-has in a calendar of its own. -stored KEY gives a key as top prints it, in place of its parts. A part that
-begins with a dash comes after --.
+has in a calendar of its own. -stored KEY gives a key as top and who print it, in place of its parts. A
+part that begins with a dash comes after --. Who searches all limits, or that of -limit NAME.
 
 Limits:
 `)
@@ -180,6 +194,7 @@ func (c *call) parse(args []string) error {
 		"n":            func() { set.Int64Var(&f.n, "n", 0, "") },
 		"stored":       func() { set.StringVar(&f.stored, "stored", "", "") },
 		"plan":         func() { set.StringVar(&f.plan, "plan", "", "") },
+		"limit":        func() { set.StringVar(&f.limit, "limit", "", "") },
 		"zone":         func() { set.StringVar(&f.zone, "zone", "", "") },
 		"since":        func() { set.StringVar(&f.since, "since", "", "") },
 		"for":          func() { set.DurationVar(&f.span, "for", 0, "") },
@@ -244,13 +259,17 @@ func (c *call) limit() (*runtime.CatalogLimit, error) {
 	if len(c.args) == 0 {
 		return nil, usagef("%s needs a limit: %s %s", c.command.name, c.command.name, c.command.args)
 	}
-	l, ok := c.catalog.Limit(c.args[0])
+	return c.limitNamed(c.args[0])
+}
+
+func (c *call) limitNamed(name string) (*runtime.CatalogLimit, error) {
+	l, ok := c.catalog.Limit(name)
 	if !ok {
 		var names []string
 		for _, l := range c.catalog.Limits {
 			names = append(names, l.Name)
 		}
-		return nil, usagef("there is no limit %q%s; the limits are %s", c.args[0], suggestion(c.args[0], names), strings.Join(names, ", "))
+		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
 	}
 	return &l, nil
 }

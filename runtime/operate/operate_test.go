@@ -94,11 +94,15 @@ func TestTranscripts(t *testing.T) {
 			require.NoError(t, err)
 			c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
 			var got strings.Builder
+			o := operate.Options{}
+			if filepath.Base(path) == "fingerprints.txt" {
+				o.Secret = []byte("secret")
+			}
 			for line := range strings.Lines(string(text)) {
 				switch command, isCommand := strings.CutPrefix(line, "$ "); {
 				case isCommand:
 					got.WriteString(line)
-					transcribe(t, c, store, words(command), &got)
+					transcribe(t, c, store, o, words(command), &got)
 				case strings.HasPrefix(line, "# ") || line == "\n":
 					got.WriteString(line)
 				}
@@ -111,11 +115,11 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func transcribe(t *testing.T, c *runtime.Catalog, store *runtime.MemStore, args []string, got *strings.Builder) {
+func transcribe(t *testing.T, c *runtime.Catalog, store *runtime.MemStore, o operate.Options, args []string, got *strings.Builder) {
 	rows, log := image(t, c, store)
 	before, _ := store.OverridesSince(context.Background(), 1)
 	var out bytes.Buffer
-	code := operate.Main(context.Background(), c, store, args, &out)
+	code := operate.MainWith(context.Background(), c, store, o, args, &out)
 	for line := range strings.Lines(out.String()) {
 		got.WriteString("| " + strings.TrimRight(line, " \n") + "\n")
 	}
@@ -161,6 +165,15 @@ func TestStoreWithoutLog(t *testing.T) {
 		assert.Contains(t, out.String(), "the store", args)
 	}
 	assert.Zero(t, mem.Len())
+	// Without a log, keys that have rows are found.
+	_, err := runtime.NewLimiter(mem).Limit(c.Limits[5].Policies[0], runtime.KeyOf(runtime.String("eve"))).Charge(t.Context(), 1)
+	require.NoError(t, err)
+	lister := struct{ runtime.RowLister }{mem}
+	found, _, err := operate.Who(t.Context(), lister, c.Limits[5:6], nil, runtime.Fingerprint(nil, "eve"), 0)
+	require.NoError(t, err)
+	assert.Equal(t, []operate.FoundKey{{Limit: "password", Key: "eve"}}, found)
+	_, _, err = operate.Who(t.Context(), lister, c.Limits, nil, runtime.Fingerprint(nil, "eve"), 0)
+	assert.ErrorIs(t, err, runtime.ErrNoOverrides, "a blocked key may be in the log alone")
 }
 
 // The same on a database: what is written there is read by another store.
@@ -201,4 +214,30 @@ func TestNothingChangesWithoutEntry(t *testing.T) {
 		assert.Contains(t, out.String(), "the disk is full")
 	}
 	assert.Zero(t, mem.Len())
+}
+
+// A key is found on any page of the rows, by the fingerprint that logs have of it, and the pages can be bounded.
+func TestWhoReadsAllPages(t *testing.T) {
+	c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	password, _ := c.Limit("password")
+	limits, secret := runtime.NewLimiter(store), []byte("secret")
+	last := ""
+	for i := range 3*runtime.RowPage + 1 {
+		key := runtime.KeyOf(runtime.String(fmt.Sprintf("user %06d", i)))
+		_, err := limits.Limit(password.Policies[0], key).Charge(t.Context(), 1)
+		require.NoError(t, err)
+		last = key.String()
+	}
+	fingerprint := runtime.Fingerprint(secret, last)
+	found, more, err := operate.Who(t.Context(), store, c.Limits, secret, fingerprint, 0)
+	require.NoError(t, err)
+	assert.Equal(t, []operate.FoundKey{{Limit: "password", Key: last}}, found)
+	assert.False(t, more)
+	found, more, err = operate.Who(t.Context(), store, c.Limits, secret, fingerprint, 2)
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	assert.True(t, more)
+	found, _, err = operate.Who(t.Context(), store, c.Limits, []byte("another"), fingerprint, 0)
+	require.NoError(t, err)
+	assert.Empty(t, found)
 }

@@ -2,10 +2,8 @@ package operate
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,11 +37,11 @@ func (c *call) top() error {
 		if _, err := c.policies(&limits[i]); err != nil {
 			return err
 		}
-		of, _, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.plan, n, 0)
+		of, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.plan, n, 0)
 		if err != nil {
 			return err
 		}
-		for _, b := range of {
+		for _, b := range of.Busiest {
 			busiest = insert(busiest, b, n)
 		}
 	}
@@ -68,110 +66,6 @@ func fullIn(p *runtime.Policy, d runtime.Decision) string {
 	return d.FullAfter.Round(time.Millisecond).String()
 }
 
-// BusyKey is a key that lacks tokens.
-type BusyKey struct {
-	// Policy is that by which it was read, and Plan its plan.
-	Policy *runtime.Policy
-	Plan   string
-	// Key is the key as it is stored.
-	Key string
-	// Decision has the tokens left.
-	Decision runtime.Decision
-}
-
-// used is the part of the capacity that the key lacks; more than 1 in debt.
-func (b *BusyKey) used() float64 {
-	return 1 - b.Decision.Value/float64(max(1, b.Policy.Capacity))
-}
-
-// Busiest returns the n keys of a limit that have used the largest part of its capacity, those that have used most first.
-// It reads all rows of the limit page by page, or at most the given number of pages if that is not 0; more reports whether
-// there are others. A limit that depends on the plan is read by the smallest one that counts, or by the given one, because
-// the table does not have the plan of a key. Limits that count nothing have no busy keys.
-func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (_ []BusyKey, more bool, err error) {
-	s := scan{n: n}
-	for i, p := range l.Policies {
-		of := ""
-		if len(l.Policies) > 1 {
-			of = catalog.Plans[i]
-		}
-		counts := p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
-		if counts && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
-			s.policy, s.plan = p, of
-		}
-	}
-	if s.policy == nil {
-		return nil, false, nil
-	}
-	after := runtime.Row{Name: l.Name, Shard: -1}
-	for page := 0; ; page++ {
-		if pages > 0 && page == pages {
-			err := s.judge()
-			return s.busiest, true, err
-		}
-		rows, now, err := lister.Rows(ctx, after, runtime.RowPage)
-		if err != nil {
-			return nil, false, err
-		}
-		if s.at = now; len(rows) == 0 {
-			err := s.judge()
-			return s.busiest, false, err
-		}
-		for _, row := range rows {
-			if err := s.add(row); err != nil {
-				return nil, false, err
-			}
-		}
-		after = rows[len(rows)-1].Row
-	}
-}
-
-// scan collects the busiest keys of a limit, row by row.
-type scan struct {
-	policy  *runtime.Policy
-	plan    string
-	n       int
-	at      int64
-	ofKey   []runtime.StoredRow
-	busiest []BusyKey
-}
-
-// add adds a row, after judging the key before if it is of another one.
-func (s *scan) add(row runtime.StoredRow) error {
-	if len(s.ofKey) > 0 && s.ofKey[0].Row.Key != row.Row.Key {
-		if err := s.judge(); err != nil {
-			return err
-		}
-	}
-	if row.State.Exists {
-		s.ofKey = append(s.ofKey, row)
-	}
-	return nil
-}
-
-// judge compares the key whose rows were added with the busiest.
-func (s *scan) judge() error {
-	if len(s.ofKey) == 0 {
-		return nil
-	}
-	d, err := s.policy.PeekRows(s.ofKey, s.at)
-	if err != nil {
-		return err
-	}
-	if b := (BusyKey{s.policy, s.plan, s.ofKey[0].Row.Key, d}); d.Value < float64(s.policy.Capacity) {
-		s.busiest = insert(s.busiest, b, s.n)
-	}
-	s.ofKey = s.ofKey[:0]
-	return nil
-}
-
-// insert inserts a key in the order of what was used, and keeps the first n.
-func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
-	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.used(), o.used()) })
-	busiest = slices.Insert(busiest, i, b)
-	return busiest[:min(n, len(busiest))]
-}
-
 // show prints the tokens of a key by each plan, what is in force for it, and its log.
 func (c *call) show() error {
 	l, err := c.limit()
@@ -186,7 +80,11 @@ func (c *call) show() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s, key %s\n", l.Name, printable(cmp.Or(key.String(), "(shared)")))
+	fingerprint := ""
+	if len(c.secret) > 0 {
+		fingerprint = ", fingerprint " + runtime.Fingerprint(c.secret, key.String())
+	}
+	fmt.Fprintf(c.out, "%s, key %s%s\n", l.Name, printable(orShared(key.String())), fingerprint)
 	for _, of := range all {
 		b, err := c.limits.Limit(of.policy, key).Peek(c.ctx)
 		if err != nil {

@@ -311,8 +311,8 @@ func (s *Store) fillInOverrides(hint string) string {
 	return s.fillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.overrides.table)))
 }
 
-const missingOverrides = `there is no table {table}, which limits with overrides need: call Migrate with the policies of the ` +
-	`limits, or run what "ratelimitgen sql {flags}" prints`
+const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
+	`with the policies of limits with overrides, or run what "ratelimitgen sql {flags}" prints`
 
 // OverrideView implements [runtime.OverrideStore].
 func (t *callerTxStore) OverrideView() *runtime.OverrideView { return t.store.OverrideView() }

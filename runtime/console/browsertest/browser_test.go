@@ -3,6 +3,7 @@ package browsertest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,19 +74,20 @@ func TestOperator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at, store := site(t, true)
 			ctx := browser(t)
-			var list, key, title, after, overridden string
+			var list, limit, key, title, after, overridden string
 			run(t, ctx, emulation.SetScriptExecutionDisabled(disabled),
 				chromedp.Navigate(at), chromedp.Text("body", &list, chromedp.ByQuery), chromedp.Title(&title),
-				chromedp.SendKeys(`input[name=part]`, hostileKey, chromedp.ByQuery), chromedp.Click(`form[action=find] button`, chromedp.ByQuery),
+				chromedp.Click(`table.limits a`, chromedp.ByQuery), chromedp.WaitVisible(`form.find`, chromedp.ByQuery), chromedp.Text("body", &limit, chromedp.ByQuery),
+				chromedp.SendKeys(`input[name=part]`, hostileKey, chromedp.ByQuery), chromedp.Click(`form.find button`, chromedp.ByQuery),
 				chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.Text("body", &key, chromedp.ByQuery))
-			assert.Contains(t, list, hostileDoc)
+			assert.Contains(t, limit, hostileDoc)
 			assert.Contains(t, list, hostileKey)
 			assert.Equal(t, "Rate limits", title)
 			assert.Contains(t, key, "0 of 20 left, full after 2m30s")
 			run(t, ctx,
 				chromedp.SendKeys(`form.override input[name=rate]`, "50", chromedp.ByQuery), chromedp.SendKeys(`form.override input[name=for]`, "1h", chromedp.ByQuery),
 				chromedp.SendKeys(`form.override input[name=reason]`, "launch", chromedp.ByQuery), chromedp.Click(`form.override button`, chromedp.ByQuery),
-				chromedp.WaitVisible(`//strong[text()="In force:"]`), chromedp.Text("body", &overridden, chromedp.ByQuery),
+				chromedp.WaitVisible(`//strong[text()="In force"]`), chromedp.Text("body", &overridden, chromedp.ByQuery),
 				chromedp.SendKeys(`form.reset input[name=reason]`, "it was us", chromedp.ByQuery), chromedp.Click(`form.reset button`, chromedp.ByQuery),
 				chromedp.WaitVisible(`//td[text()="it was us"]`), chromedp.Text("body", &after, chromedp.ByQuery), chromedp.Title(&title))
 			assert.Contains(t, overridden, "rate 50, until")
@@ -103,14 +105,29 @@ func TestOperator(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	at, store := site(t, true)
 	ctx := browser(t)
-	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td.text a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
 		chromedp.Click(`form.reset button`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset input:invalid`, chromedp.ByQuery))
 	assert.Empty(t, entries(t, store))
 
 	at, _ = site(t, false)
 	var text string
-	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.OuterHTML("body", &text, chromedp.ByQuery))
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td.text a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.OuterHTML("body", &text, chromedp.ByQuery))
 	assert.NotContains(t, text, `action="change"`)
+}
+
+// A change of all keys is not sent before its box is checked.
+func TestWholeLimit(t *testing.T) {
+	at, store := site(t, true)
+	ctx := browser(t)
+	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SendKeys(`form.block input[name=for]`, "1h", chromedp.ByQuery),
+		chromedp.SendKeys(`form.block input[name=reason]`, "their bug", chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery),
+		chromedp.WaitVisible(`form.block input[name=whole]:invalid`, chromedp.ByQuery))
+	assert.Empty(t, entries(t, store))
+	run(t, ctx, chromedp.Click(`form.block input[name=whole]`, chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery),
+		chromedp.WaitVisible(`//p[contains(., "for all keys of send: block, until")]`))
+	log := entries(t, store)
+	require.Len(t, log, 1)
+	assert.Equal(t, []string{"send", "", "block", "their bug"}, []string{log[0].Limit, log[0].Key, log[0].What, log[0].Reason})
 }
 
 // A page of another site posts the form with an id that is right.
@@ -118,7 +135,7 @@ func TestCrossSite(t *testing.T) {
 	at, store := site(t, true)
 	ctx := browser(t)
 	var id string
-	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td.text a`, chromedp.ByQuery), chromedp.WaitVisible(`form.reset`, chromedp.ByQuery),
 		chromedp.Value(`form.reset input[name=id]`, &id, chromedp.ByQuery))
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte(`<!DOCTYPE html><form method="post" action="` + at + `change"><input name="limit" value="send"><input name="verb" value="reset">
@@ -132,20 +149,54 @@ func TestCrossSite(t *testing.T) {
 	assert.Empty(t, entries(t, store))
 }
 
-// With the environment variable CONSOLE_SHOTS, pictures of the pages are written to that directory.
-func TestLightAndDark(t *testing.T) {
+// worstContrast is the least contrast of a text with what is behind it, by the formula of WCAG 2, with the text.
+const worstContrast = `(() => {
+	const parse = c => c.match(/[\d.]+/g).map(Number)
+	const light = c => { const [r, g, b] = parse(c).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126*r + .7152*g + .0722*b }
+	const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if ((parse(c)[3] ?? 1) > 0) return c }; return 'rgb(255, 255, 255)' }
+	const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((x, y) => y - x); return (x + .05) / (y + .05) }
+	let worst = [99, '']
+	const see = (color, e, text) => { const r = ratio(color, behind(e)); if (r < worst[0]) worst = [r, text] }
+	for (const e of document.body.querySelectorAll('*')) {
+		const style = getComputedStyle(e), text = e.tagName === 'INPUT' ? e.name : [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join('')
+		if (text) see(e.closest('svg') ? style.fill : style.color, e, text)
+		if (e.placeholder) see(getComputedStyle(e, '::placeholder').color, e, e.placeholder)
+	}
+	return worst
+})()`
+
+// Pages are readable in both schemes, on screens of 1000 and of 400 pixels. With the environment variable CONSOLE_SHOTS,
+// pictures of them are written to that directory.
+func TestReadable(t *testing.T) {
 	at, _ := site(t, true)
 	ctx := browser(t)
+	var key string
+	// What is in force, and a log, are to be read too.
+	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SendKeys(`form.block input[name=for]`, "1h", chromedp.ByQuery),
+		chromedp.SendKeys(`form.block input[name=reason]`, strings.Repeat("their bug ", 20), chromedp.ByQuery),
+		chromedp.Click(`form.block input[name=whole]`, chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery), chromedp.WaitVisible(`form.unblock`, chromedp.ByQuery))
+	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td.text a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.Location(&key))
 	backs := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
-		var back string
-		var list, key []byte
-		run(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-			chromedp.Navigate(at), chromedp.FullScreenshot(&list, 90), chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back),
-			chromedp.Click(`td a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.FullScreenshot(&key, 100))
-		backs[scheme] = back
-		if dir := os.Getenv("CONSOLE_SHOTS"); dir != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, scheme+".png"), key, 0o644))
+		for _, width := range []int64{1000, 400} {
+			for page, address := range map[string]string{"all": at, "limit": at + "limit?name=send", "key": key} {
+				var back string
+				var worst []any
+				var wide int64
+				var shot []byte
+				run(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+					emulation.SetDeviceMetricsOverride(width, 900, 1, false), chromedp.Navigate(address), chromedp.WaitVisible(`h1`, chromedp.ByQuery),
+					chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), chromedp.Evaluate(worstContrast, &worst),
+					chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back), chromedp.FullScreenshot(&shot, 100))
+				name := fmt.Sprintf("%s-%s-%d", page, scheme, width)
+				assert.LessOrEqual(t, wide, width, "%s scrolls sideways", name)
+				require.Len(t, worst, 2)
+				assert.Greater(t, worst[0], 4.5, "%s: the contrast of %q", name, worst[1])
+				backs[scheme] = back
+				if dir := os.Getenv("CONSOLE_SHOTS"); dir != "" {
+					require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), shot, 0o644))
+				}
+			}
 		}
 	}
 	assert.Equal(t, map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}, backs, "the style of the page is not in force")

@@ -193,7 +193,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Migrate(ctx, plain))
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, there is no such table")
 		err = store.Ready(ctx, plain, p)
-		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides need: call Migrate with the policies", sqlstore.OverridesTable(table)))
+		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", sqlstore.OverridesTable(table)))
 		_, err = runtime.NewLimiter(store).Overridable(p, runtime.Key{}).Allow(ctx)
 		require.ErrorContains(t, err, "there is no table")
 		require.NoError(t, store.Migrate(ctx, plain, p))

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// subject is what can be changed: a key, or a whole limit.
+type subject struct {
+	Limit runtime.CatalogLimit
+	// ID is the encrypted key, and empty for the whole limit.
+	ID      string
+	InForce []entryInForce
+	Log     []logged
+	// Own means that something is in force for this subject, and not only for the whole limit of the key.
+	Own, MayChange, Overrides, Calendar bool
+	Plans                               []string
+	Problem                             string
+}
+
+// subject is a limit, or with the encrypted key one of its keys.
+func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id string) subject {
+	s := subject{Limit: l, ID: id, Overrides: l.Policies[0].Overridable()}
+	_, s.MayChange = c.author(r)
+	if len(l.Policies) > 1 {
+		s.Plans = c.Catalog.Plans
+	}
+	return s
+}
+
+// form is one change of a subject.
+type form struct {
+	subject
+	Verb, Legend string
+}
+
+// input is a field of a form, with the name of a flag of package operate.
+type input struct {
+	Name, Label, Example string
+	Required             bool
+}
+
+// Forms are the changes that the subject allows.
+func (s subject) Forms() (all []form) {
+	if s.ID != "" {
+		all = []form{{s, "take", "Take tokens, available or not"}, {s, "grant", "Give tokens back"}, {s, "reset", "Make the key full"}}
+	}
+	if !s.Overrides {
+		return all
+	}
+	legend := "Give other numbers"
+	if len(s.Plans) > 0 {
+		legend += " or another plan"
+	}
+	if s.Limit.Policies[0].Overrides.Unlimited {
+		legend += ", or lift the limit"
+	}
+	all = append(all, form{s, "block", "Deny all requests"}, form{s, "override", legend})
+	if s.Own {
+		all = append(all, form{s, "unblock", "End the block"}, form{s, "end", "End the override and the block"})
+	}
+	return all
+}
+
+// Inputs are the fields besides the reason.
+func (f form) Inputs() (all []input) {
+	bounds := f.Limit.Policies[0].Overrides
+	most := map[string]int64{"rate": bounds.Rate, "capacity": bounds.Capacity, "max-reserved": bounds.MaxReserved}
+	for _, name := range changes[f.Verb] {
+		switch name {
+		case "n":
+			all = append(all, input{name, "tokens", "", true})
+		case "for":
+			all = append(all, input{name, "for", "24h", true})
+		case "rate", "capacity", "max-reserved":
+			switch n := most[name]; {
+			case n >= runtime.Unbounded:
+				all = append(all, input{name, name, "", false})
+			case n > 0:
+				all = append(all, input{name, fmt.Sprintf("%s, at most %d", name, n), "", false})
+			}
+		case "zone":
+			if f.Calendar {
+				all = append(all, input{name, "time zone", "Europe/Berlin", false})
+			}
+		case "since":
+			if f.Calendar {
+				all = append(all, input{name, "anniversary", "2024-05-31", false})
+			}
+		}
+	}
+	return all
+}
+
+// PlanField is the flag for the plan, or "" without plans.
+func (f form) PlanField() string {
+	switch {
+	case len(f.Plans) == 0:
+		return ""
+	case f.Verb == "take" || f.Verb == "grant":
+		return "plan"
+	case f.Verb == "override":
+		return "to-plan"
+	}
+	return ""
+}
+
+// MayLift reports whether an override can have a mode.
+func (f form) MayLift() bool { return f.Verb == "override" && f.Limit.Policies[0].Overrides.Unlimited }
