@@ -106,6 +106,7 @@ func TestListsAndShowsKeys(t *testing.T) {
 	assert.Equal(t, http.StatusOK, code)
 	assert.Contains(t, text, "0 of 20 left, full after 2m30s")
 	assert.Contains(t, text, `<svg role="img"`)
+	assert.Equal(t, 1, strings.Count(text, "<h2>Log"))
 	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
 }
 

@@ -84,7 +84,7 @@ func (c *call) show() error {
 	if len(c.secret) > 0 {
 		fingerprint = ", fingerprint " + runtime.Fingerprint(c.secret, key.String())
 	}
-	fmt.Fprintf(c.out, "%s, key %s%s\n", l.Name, printable(orShared(key.String())), fingerprint)
+	fmt.Fprintf(c.out, "%s, key %s%s\n", l.Name, printable(cmp.Or(key.String(), "(shared)")), fingerprint)
 	for _, of := range all {
 		b, err := c.limits.Limit(of.policy, key).Peek(c.ctx)
 		if err != nil {

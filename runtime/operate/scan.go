@@ -233,7 +233,7 @@ func (c *call) who() error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "LIMIT\tKEY\n")
 	for _, k := range found {
-		fmt.Fprintf(table, "%s\t%s\n", k.Limit, printable(orShared(k.Key)))
+		fmt.Fprintf(table, "%s\t%s\n", k.Limit, printable(cmp.Or(k.Key, "(shared)")))
 	}
 	return table.Flush()
 }

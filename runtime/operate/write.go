@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -85,12 +84,16 @@ func (c *call) change(what string, apply func(p *runtime.Policy, key runtime.Key
 		return fmt.Errorf("entry %d of the log was written, but the count may not have changed: %w", entry.ID, err)
 	}
 	_, err = fmt.Fprintf(c.out, "%s, key %s had %s tokens and now %s (entry %d of the log)\n",
-		l.Name, printable(orShared(key.String())), tokens(balance.Value), now, entry.ID)
+		l.Name, printable(orShared(key)), tokens(balance.Value), now, entry.ID)
 	return err
 }
 
-// orShared returns a key as it is stored, or that there is only one.
-func orShared(key string) string { return cmp.Or(key, "(shared)") }
+func orShared(key runtime.Key) string {
+	if key.String() == "" {
+		return "(shared)"
+	}
+	return key.String()
+}
 
 // present returns the time of the store.
 func (c *call) present() (time.Time, error) {
@@ -126,7 +129,7 @@ func (c *call) overriding() (*runtime.CatalogLimit, runtime.Overriding, string, 
 	if err != nil {
 		return nil, none, "", err
 	}
-	return l, c.limits.Overriding(p, key), "key " + printable(orShared(key.String())), nil
+	return l, c.limits.Overriding(p, key), "key " + printable(orShared(key)), nil
 }
 
 // record executes a change of what is in force, and prints its entry in the log.
