@@ -71,7 +71,7 @@ func TestGoCompletesLimits(t *testing.T) {
 		"Worst case: 20 in any hour.", docs["FailedLogins"])
 	for name, doc := range docs {
 		// A group refers to its limits for the worst case, and so do overrides.
-		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete", "APICallsOverrides"}, name) {
+		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete", "PartnerCall", "APICallsOverrides"}, name) {
 			assert.Contains(t, doc, " Worst case", name)
 		}
 	}
