@@ -123,6 +123,15 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 	return nil
 }
 
+// Close implements [driver.Conn]. The transaction of a lost connection ends with it, as on a server: SQLite would keep its
+// lock as long as a statement is open.
+func (c *wireConn) Close() error {
+	if c.lost {
+		_, _ = c.bareConn.ExecContext(context.Background(), "ROLLBACK", nil)
+	}
+	return c.bareConn.Close()
+}
+
 // IsValid implements [driver.Validator].
 func (c *wireConn) IsValid() bool { return !c.lost }
 
