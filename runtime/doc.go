@@ -48,7 +48,7 @@
 //     capacity that is raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may
 //     leave it with fewer than 0. Changes to and fro create nothing, but for one case: a fixed window that ends under a
 //     policy forgets what was used beyond its capacity and MaxReserved, so that a lowered limit grants its next window.
-//     For the plans of a limits.yaml, ratelimitgen therefore requires that capacity + maxReserved - rate is the same.
+//     The check of a limits.yaml refuses plans with which a key would gain by that.
 //   - An error is never an allowance: the zero [Decision] denies. Only a limit with [FailOpen] lets requests pass while
 //     its store fails, and [Decision.FailedOpen] marks those; with [FailLocal] each process lets as many pass as the limit
 //     allows, and [Decision.FailedLocal] marks those.
