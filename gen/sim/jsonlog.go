@@ -50,18 +50,7 @@ func (l *jsonLayout) object(s *scanner, names []string, depth int, values []valu
 	if s.take('}') {
 		return nil
 	}
-	for {
-		if err := l.member(s, names, depth, values); err != nil {
-			return err
-		}
-		switch {
-		case s.take(','):
-		case s.take('}'):
-			return nil
-		default:
-			return s.faultf(s.at, "expected a comma or }, found %s", s.found())
-		}
-	}
+	return s.members(func() error { return l.member(s, names, depth, values) })
 }
 
 func (l *jsonLayout) member(s *scanner, names []string, depth int, values []value) error {

@@ -113,18 +113,7 @@ func (l *Line) parse(text []byte) error {
 
 // parseFields reads up to the closing brace.
 func (l *Line) parseFields(s *scanner) error {
-	for {
-		if err := l.parseField(s); err != nil {
-			return err
-		}
-		switch {
-		case s.take(','):
-		case s.take('}'):
-			return nil
-		default:
-			return s.faultf(s.at, "expected a comma or }, found %s", s.found())
-		}
-	}
+	return s.members(func() error { return l.parseField(s) })
 }
 
 func (l *Line) parseField(s *scanner) error {

@@ -318,3 +318,19 @@ scan:
 	s.at = end
 	return nil
 }
+
+// members reads the members of an object, of which there is one at least, up to the closing brace.
+func (s *scanner) members(read func() error) error {
+	for {
+		if err := read(); err != nil {
+			return err
+		}
+		switch {
+		case s.take(','):
+		case s.take('}'):
+			return nil
+		default:
+			return s.faultf(s.at, "expected a comma or }, found %s", s.found())
+		}
+	}
+}

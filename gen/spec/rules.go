@@ -84,7 +84,7 @@ var (
 	})
 	tag = rule(Rule{
 		ID:      "tag",
-		Summary: "A file has no tags, so that a value is what it looks like.",
+		Summary: "A file has no tags: a value is what it looks like.",
 		Wrong:   limitOf("kind: token bucket", "rate: !!int 10", "period: 1m"),
 		Right:   valid,
 	})

@@ -163,7 +163,7 @@ func parseHost(s string) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, errNotAddress
 	}
-	// A client could make up a zone, and so a key of its own for each request.
+	// A client could invent a zone for each request, and so get a new key each time.
 	a = a.Unmap().WithZone("")
 	if a.IsUnspecified() {
 		return netip.Addr{}, errNotAddress

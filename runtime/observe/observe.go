@@ -6,7 +6,7 @@
 //	http.Handle("/metrics", counters)
 //
 // With one secret, the fingerprint of a key is the same in logs, in lists of denied keys, in package console and in package
-// operate, whose command who finds the key.
+// operate, whose command `who` finds the key.
 //
 // # Guarantees
 //

@@ -274,6 +274,16 @@ func (c *call) limitNamed(name string) (*runtime.CatalogLimit, error) {
 	return &l, nil
 }
 
+// limitAndKey returns the limit and the key in the arguments.
+func (c *call) limitAndKey() (*runtime.CatalogLimit, runtime.Key, error) {
+	l, err := c.limit()
+	if err != nil {
+		return nil, runtime.Key{}, err
+	}
+	key, err := c.key(l)
+	return l, key, err
+}
+
 // key returns the key in the arguments after the limit, with its own windows.
 func (c *call) key(l *runtime.CatalogLimit) (runtime.Key, error) {
 	key, err := l.ParseKey(c.args[1:])

@@ -68,11 +68,7 @@ func fullIn(p *runtime.Policy, d runtime.Decision) string {
 
 // show prints the tokens of a key by each plan, what is in force for it, and its log.
 func (c *call) show() error {
-	l, err := c.limit()
-	if err != nil {
-		return err
-	}
-	key, err := c.key(l)
+	l, key, err := c.limitAndKey()
 	if err != nil {
 		return err
 	}

@@ -36,11 +36,7 @@ func (c *call) reset() error {
 
 // change changes the count of a key, after an entry in the log. The other order could leave a change without an entry.
 func (c *call) change(what string, apply func(p *runtime.Policy, key runtime.Key) (now string, err error)) error {
-	l, err := c.limit()
-	if err != nil {
-		return err
-	}
-	key, err := c.key(l)
+	l, key, err := c.limitAndKey()
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ type loneContext struct {
 
 // Value implements [context.Context].
 func (c loneContext) Value(key any) any {
-	// First, because package context finds the context that can be canceled by a key of its own.
+	// First, because package context looks up the enclosing cancelable context by a private key.
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
