@@ -36,13 +36,13 @@ func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
 	}
 	if s.offset.known() {
 		s.renewOffset(ctx)
-		return s.offset.now, nil
+		return s.offsetNow, nil
 	}
 	err := s.offset.refresh(func() (sent, now time.Time, err error) { return s.queryNow(ctx, db) })
 	if err != nil {
 		return nil, err
 	}
-	return s.offset.now, nil
+	return s.offsetNow, nil
 }
 
 // renewOffset measures again if the measurement is old. The call that finds it old waits.

@@ -3,14 +3,11 @@ package sqlstore
 import (
 	"database/sql"
 	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Dialects returns the dialects of this package, the default of ratelimitgen's commands first.
@@ -231,15 +228,6 @@ type query struct {
 	params []param
 }
 
-// args returns the arguments of a query.
-func (q *query) args(v *values) []any {
-	args := make([]any, len(q.params))
-	for i, p := range q.params {
-		args[i] = v.arg(p)
-	}
-	return args
-}
-
 // rowSource is the texts that select a statement's rows, and their keys only.
 type rowSource struct{ rows, keys string }
 
@@ -279,94 +267,4 @@ func (d Dialect) placeholder(q *query, p param) string {
 		q.params = append(q.params, p)
 	}
 	return "$" + strconv.Itoa(i+1)
-}
-
-// param is a parameter of a dialect's statements.
-type param int
-
-const (
-	paramName param = iota
-	paramKey
-	paramShard
-	paramValue
-	paramTS
-	paramPrev
-	paramRows
-	paramIDs
-	paramTakes
-	paramOnly
-	paramCapacity
-	paramTwice
-	paramRate
-	paramPeriod
-	paramDebt
-	paramLowest
-	paramAllowance
-	paramCount
-	paramOldValue
-	paramOldTS
-	paramOldPrev
-	paramDurability
-	listNames
-	listKeys
-	listShards
-	listValues
-	listInstants
-	listPrevs
-	paramTotal
-)
-
-var paramNames = [paramTotal]string{
-	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
-	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
-}
-
-// values are the values of parameters.
-type values [paramTotal]any
-
-// stored is a row with its state.
-type stored struct {
-	row   runtime.Row
-	state runtime.State
-}
-
-// bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
-// few lists, so that any number of them is one statement.
-func bind(rows []stored) (arity, *values) {
-	v := new(values)
-	v[paramRows] = rows
-	if len(rows) > 0 {
-		r, s := rows[0].row, rows[0].state
-		v[paramName], v[paramKey], v[paramShard] = r.Name, r.Key, r.Shard
-		v[paramValue], v[paramTS], v[paramPrev] = s.Value, s.TS, s.Prev
-	}
-	if len(rows) == 1 {
-		return oneRow, v
-	}
-	return manyRows, v
-}
-
-// arg returns the argument for a parameter.
-func (v *values) arg(p param) any {
-	// Rows are encoded only now, because each database has its own encoding.
-	encode := rowEncodings[p]
-	if encode == nil {
-		return v[p]
-	}
-	rows, _ := v[paramRows].([]stored)
-	return encode(rows)
-}
-
-// rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
-var rowEncodings = [paramTotal]func([]stored) string{
-	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
-	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
-	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
-	paramOnly:    func(rows []stored) string { return asJSON(rows, appendKey) },
-	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
-	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
-	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
-	listValues:   listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat),
-	listInstants: listOf(func(r *stored) int64 { return r.state.TS }, appendInt),
-	listPrevs:    listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat),
 }

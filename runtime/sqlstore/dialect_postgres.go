@@ -3,9 +3,7 @@ package sqlstore
 import (
 	"database/sql"
 	"errors"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -287,39 +285,4 @@ func createdMeanwhile(err error) bool {
 	var withState interface{ SQLState() string }
 	// unique_violation, duplicate_table and duplicate_object.
 	return errors.As(err, &withState) && slices.Contains([]string{"23505", "42P07", "42710"}, withState.SQLState())
-}
-
-// listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
-// for all. In quotes, arrays escape the same characters as JSON.
-func listOf[T comparable](column func(*stored) T, appendTo func([]byte, T) []byte) func([]stored) string {
-	return func(rows []stored) string {
-		if allEqual(rows, column) {
-			return "{}"
-		}
-		b := make([]byte, 0, 32*len(rows))
-		for i := range rows {
-			b = append(b, ',')
-			b = appendTo(b, column(&rows[i]))
-		}
-		// The first element has a comma before it, like the others.
-		b[0] = '{'
-		return string(append(b, '}'))
-	}
-}
-
-func allEqual[T comparable](rows []stored, column func(*stored) T) bool {
-	for i := range rows {
-		if column(&rows[i]) != column(&rows[0]) {
-			return false
-		}
-	}
-	return true
-}
-
-func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
-
-// appendFloat appends the number with these bits. It takes bits because 0 and -0 are equal as numbers, and must not be
-// taken for the same value.
-func appendFloat(b []byte, bits uint64) []byte {
-	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -92,6 +90,8 @@ type executor struct {
 	// inline means that statements may run in the goroutine of a caller: they return soon after their context has ended, or
 	// run in this process, for callers without a deadline.
 	inline bool
+	// raw means that takeRaw works.
+	raw bool
 	// resends means that a statement outside of a transaction may be executed twice.
 	resends bool
 	// splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
@@ -112,6 +112,7 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
 		return nil, err
 	}
+	x.raw = takesRaw(s.db) && !x.prepares
 	x.inline = honorsContext(s.db) || s.upserter != nil && s.dialect.Lanes <= 1
 	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
@@ -137,9 +138,9 @@ func (x *executor) query(ctx context.Context, s statement, n arity, v *values) (
 	case err != nil:
 		return nil, err
 	case stmt == nil:
-		return x.db.QueryContext(ctx, q.sql, q.args(v)...)
+		return x.db.QueryContext(ctx, q.sql, v.args(q)...)
 	}
-	return stmt.QueryContext(ctx, q.args(v)...)
+	return stmt.QueryContext(ctx, v.args(q)...)
 }
 
 func (x *executor) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
@@ -149,9 +150,9 @@ func (x *executor) exec(ctx context.Context, s statement, n arity, v *values) (s
 	case err != nil:
 		return nil, err
 	case stmt == nil:
-		return x.db.ExecContext(ctx, q.sql, q.args(v)...)
+		return x.db.ExecContext(ctx, q.sql, v.args(q)...)
 	}
-	return stmt.ExecContext(ctx, q.args(v)...)
+	return stmt.ExecContext(ctx, v.args(q)...)
 }
 
 // stmt returns a prepared statement, or nil if the dialect prepares none.
@@ -223,7 +224,7 @@ func (t storeTx) query(ctx context.Context, s statement, n arity, v *values) (*s
 	case stmt == nil:
 		return callerTx{t.tx, t.executor.queries}.query(ctx, s, n, v)
 	}
-	return stmt.QueryContext(ctx, t.executor.queries[s][n].args(v)...)
+	return stmt.QueryContext(ctx, v.args(&t.executor.queries[s][n])...)
 }
 
 func (t storeTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
@@ -234,7 +235,7 @@ func (t storeTx) exec(ctx context.Context, s statement, n arity, v *values) (sql
 	case stmt == nil:
 		return callerTx{t.tx, t.executor.queries}.exec(ctx, s, n, v)
 	}
-	return stmt.ExecContext(ctx, t.executor.queries[s][n].args(v)...)
+	return stmt.ExecContext(ctx, v.args(&t.executor.queries[s][n])...)
 }
 
 // stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
@@ -261,12 +262,12 @@ type callerTx struct {
 
 func (t callerTx) query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error) {
 	q := &t.queries[s][n]
-	return t.tx.QueryContext(ctx, q.sql, q.args(v)...)
+	return t.tx.QueryContext(ctx, q.sql, v.args(q)...)
 }
 
 func (t callerTx) exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error) {
 	q := &t.queries[s][n]
-	return t.tx.ExecContext(ctx, q.sql, q.args(v)...)
+	return t.tx.ExecContext(ctx, q.sql, v.args(q)...)
 }
 
 // reconnecting runs fn, which uses one connection, and again on other connections if that was lost before fn did
@@ -347,77 +348,4 @@ func pgxExecMode(ctx context.Context, db *sql.DB) (mode string, err error) {
 // returnsOne reports whether a method exists, without parameters and with one result.
 func returnsOne(method reflect.Value) bool {
 	return method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1
-}
-
-// asJSON encodes rows as a JSON list.
-func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
-	b := make([]byte, 0, 80*len(rows))
-	b = append(b, '[')
-	for i := range rows {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendTo(b, &rows[i])
-	}
-	return string(append(b, ']'))
-}
-
-// appendRow appends all columns of a row as a JSON list.
-func appendRow(b []byte, r *stored) []byte {
-	b = append(appendIDColumns(append(b, '['), r), ',')
-	b = appendDouble(b, r.state.Value)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, r.state.TS, 10)
-	b = append(b, ',')
-	b = appendDouble(b, r.state.Prev)
-	return append(b, ']')
-}
-
-// appendTake appends the columns key, value and ts of a row as a JSON list.
-func appendTake(b []byte, r *stored) []byte {
-	b = append(b, '[')
-	b = appendString(b, r.row.Key)
-	b = append(b, ',')
-	b = appendDouble(b, r.state.Value)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, r.state.TS, 10)
-	return append(b, ']')
-}
-
-// appendKey appends the key of a row.
-func appendKey(b []byte, r *stored) []byte { return appendString(b, r.row.Key) }
-
-// appendID appends the columns name, key and shard of a row as a JSON list.
-func appendID(b []byte, r *stored) []byte {
-	return append(appendIDColumns(append(b, '['), r), ']')
-}
-
-func appendIDColumns(b []byte, r *stored) []byte {
-	b = append(appendString(b, r.row.Name), ',')
-	b = append(appendString(b, r.row.Key), ',')
-	return strconv.AppendInt(b, int64(r.row.Shard), 10)
-}
-
-// appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
-func appendDouble(b []byte, x float64) []byte {
-	b = append(b, '"')
-	b = strconv.AppendFloat(b, x, 'g', -1, 64)
-	return append(b, '"')
-}
-
-// appendString appends a text in quotes. It need not escape control characters, because names and keys have none.
-// Elements of Postgres arrays have the same form.
-func appendString(b []byte, text string) []byte {
-	b = append(b, '"')
-	for {
-		i := strings.IndexAny(text, `"\`)
-		if i < 0 {
-			break
-		}
-		b = append(b, text[:i]...)
-		b = append(b, '\\', text[i])
-		text = text[i+1:]
-	}
-	b = append(b, text...)
-	return append(b, '"')
 }

@@ -41,7 +41,7 @@ func TestRowsAsPostgresArrays(t *testing.T) {
 			arity, v := bind(c.rows)
 			lists := query{params: []param{listNames, listKeys, listShards, listValues, listInstants, listPrevs}}
 			assert.Equal(t, manyRows, arity)
-			assert.Equal(t, c.want, lists.args(v))
+			assert.Equal(t, c.want, v.args(&lists))
 		})
 	}
 }

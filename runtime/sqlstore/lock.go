@@ -350,6 +350,6 @@ func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {
 // bind is bind for statements that write, which choose the durability of their transaction.
 func (l *rowLock) bind(rows []stored) (arity, *values) {
 	n, v := bind(rows)
-	v[paramDurability] = int(l.durability)
+	v.of[paramDurability] = int(l.durability)
 	return n, v
 }

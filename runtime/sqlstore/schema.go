@@ -265,9 +265,9 @@ func (s *Store) checkPooler(ctx context.Context, x *executor) error {
 // isNamed reports whether the driver has prepared the statement under a name.
 func (s *Store) isNamed(ctx context.Context, in runtime.Tx) (named bool, err error) {
 	v := new(values)
-	v[paramName] = "%ratelimitgen_named%"
+	v.of[paramName] = "%ratelimitgen_named%"
 	q := &s.queries[findNamed][oneRow]
-	err = in.QueryRowContext(ctx, q.sql, q.args(v)...).Scan(&named)
+	err = in.QueryRowContext(ctx, q.sql, v.args(q)...).Scan(&named)
 	return named, err
 }
 

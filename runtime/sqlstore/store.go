@@ -187,6 +187,8 @@ type Store struct {
 	upserter Upserter
 	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
 	byDriver upsertStrategy
+	// offsetNow is offset.now, for the same reason.
+	offsetNow func() int64
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 
@@ -243,6 +245,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	}
 	s.overrides = s.newOverrides(general, o)
 	s.byDriver = s.upsertByDriver
+	s.offsetNow = s.offset.now
 	s.takeDurably = slices.Contains(queries[takeRows][manyRows].params, paramDurability)
 	// Last, because the stages call back into the store.
 	s.connect(o)

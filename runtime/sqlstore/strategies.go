@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql/driver"
+	"errors"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -82,12 +84,21 @@ func (t part) takeReturning(ctx context.Context, in session, by statement) error
 
 // upsertOneReturning runs the dialect's TakeOne.
 func upsertOneReturning(ctx context.Context, in session, t part) error {
-	rows, err := in.query(ctx, takeOne, oneRow, t.bindOne())
+	v := usedValues.Get().(*values)
+	defer usedValues.Put(v)
+	t.bindOne(v)
+	after := &t.rows[0].After
+	if x, ok := in.(*executor); ok && x.raw {
+		// If the server has closed an idle connection, nothing was sent, and package database/sql finds another one.
+		if err := x.takeRaw(ctx, v, after); !errors.Is(err, driver.ErrBadConn) {
+			return err
+		}
+	}
+	rows, err := in.query(ctx, takeOne, oneRow, v)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	after := &t.rows[0].After
 	if rows.Next() {
 		if err := rows.Scan(&after.Value, &after.TS, &after.Exists); err != nil {
 			return err
@@ -107,7 +118,10 @@ func (t part) find(row runtime.Row, expected int) (int, bool) {
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
 func upsertInsertID(ctx context.Context, in session, t part) error {
-	result, err := in.exec(ctx, takeInsertID, oneRow, t.bindOne())
+	v := usedValues.Get().(*values)
+	defer usedValues.Put(v)
+	t.bindOne(v)
+	result, err := in.exec(ctx, takeInsertID, oneRow, v)
 	if err != nil {
 		return err
 	}
@@ -136,20 +150,28 @@ func (t part) bind() (arity, *values) {
 }
 
 // bindOne is bind for a statement that only takes from one row.
-func (t part) bindOne() *values {
-	r, v := &t.rows[0], new(values)
-	v[paramName], v[paramKey], v[paramShard] = r.Row.Name, r.Row.Key, r.Row.Shard
-	v[paramValue], v[paramTS], v[paramPrev] = -r.Upsert.Count, r.Upsert.T, 0.0
+func (t part) bindOne(v *values) {
+	r := &t.rows[0]
+	setParam(v, paramName, r.Row.Name)
+	setParam(v, paramKey, r.Row.Key)
+	setParam(v, paramShard, r.Row.Shard)
+	setNumber(v, paramValue, -r.Upsert.Count)
+	setParam(v, paramTS, r.Upsert.T)
+	setNumber(v, paramPrev, 0)
 	t.bindUpsert(v)
-	return v
 }
 
 // bindUpsert sets the values that are the same for all rows.
 func (t part) bindUpsert(v *values) {
 	u := &t.rows[0].Upsert
-	v[paramCapacity], v[paramTwice], v[paramRate], v[paramPeriod] = u.Capacity, 2*u.Capacity, u.Rate, u.Period
-	v[paramDebt], v[paramLowest], v[paramAllowance] = u.Debt, u.Lowest, u.Allowance
-	v[paramDurability] = int(t.policy.Durability)
+	setNumber(v, paramCapacity, u.Capacity)
+	setNumber(v, paramTwice, 2*u.Capacity)
+	setNumber(v, paramRate, u.Rate)
+	setParam(v, paramPeriod, u.Period)
+	setNumber(v, paramDebt, u.Debt)
+	setNumber(v, paramLowest, u.Lowest)
+	setNumber(v, paramAllowance, u.Allowance)
+	setParam(v, paramDurability, int(t.policy.Durability))
 }
 
 // compareAndSwap decides calls about one row without a transaction: it reads the row, decides in Go, and writes the row
@@ -229,7 +251,7 @@ func (s *Store) swap(
 		return false, nil
 	}
 	arity, v := l.bind([]stored{{l.rows[0], is}})
-	v[paramOldValue], v[paramOldTS], v[paramOldPrev] = was.Value, was.TS, was.Prev
+	v.of[paramOldValue], v.of[paramOldTS], v.of[paramOldPrev] = was.Value, was.TS, was.Prev
 	result, err := in.exec(ctx, swapRow, arity, v)
 	if err != nil {
 		return false, err

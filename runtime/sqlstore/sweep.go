@@ -179,7 +179,7 @@ func (s *Store) page(ctx context.Context, x *executor, after runtime.Row) (page 
 // pageAfter returns the rows after a row with the same name.
 func pageAfter(ctx context.Context, in session, after runtime.Row) ([]stored, error) {
 	_, v := bind([]stored{{row: after}})
-	v[paramCount] = sweepPage
+	v.of[paramCount] = sweepPage
 	rows, err := in.query(ctx, readPage, oneRow, v)
 	if err != nil {
 		return nil, err

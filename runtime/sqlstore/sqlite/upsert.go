@@ -31,25 +31,30 @@ type upserter struct {
 	record    callRecord
 	number    int64
 	one, many *sql.Stmt
+	// oneArgs are the arguments of one. Those that the next statement has too are not made again.
+	oneArgs [4]any
 }
 
 // upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, the value of a new row and T.
-const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)` + onConflict
+const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)
+` + onConflict + `
+WHERE ratelimitgen_take({record}, 0, value, ts)
+`
 
 // upsertMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. It fetches the other
 // columns of a row by its place in the list, which json_each calls key. For each row that is two thirds of the work of a
 // statement in a transaction, and less than half of that with all columns in JSON.
 const upsertMany = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}), 0 FROM json_each(?) WHERE true` + onConflict
-
-const onConflict = `
-ON CONFLICT (name, {key}, shard) DO UPDATE SET
-	value = ratelimitgen_value({record}),
-	ts    = max(ts, excluded.ts),
-	prev  = 0
+SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}), 0 FROM json_each(?) WHERE true
+` + onConflict + `
 WHERE ratelimitgen_take({record}, excluded.{key}, value, ts)
 `
+
+const onConflict = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = ratelimitgen_value({record}),
+	ts    = max(ts, excluded.ts),
+	prev  = 0`
 
 // Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
 // written although its result is lost.
@@ -67,7 +72,14 @@ func (u *upserter) Upsert(_ context.Context, rows []sqlstore.RowUpsert) error {
 func (u *upserter) runLocked(rows []sqlstore.RowUpsert) error {
 	first := &rows[0]
 	if len(rows) == 1 {
-		_, err := u.one.Exec(first.Row.Name, first.Row.Key, -first.Upsert.Count, first.Upsert.T)
+		if u.oneArgs[0] != first.Row.Name {
+			u.oneArgs[0] = first.Row.Name
+		}
+		if u.oneArgs[2] != -first.Upsert.Count {
+			u.oneArgs[2] = -first.Upsert.Count
+		}
+		u.oneArgs[1], u.oneArgs[3] = first.Row.Key, first.Upsert.T
+		_, err := u.one.Exec(u.oneArgs[:]...)
 		return err
 	}
 	keys := make([]string, len(rows))
@@ -120,7 +132,8 @@ func (u *upserter) close() {
 //
 //   - ratelimitgen_fresh(record, place) and ratelimitgen_ts(record, place) return the value and the ts with which the row
 //     at a place is inserted,
-//   - ratelimitgen_take(record, key, value, ts) decides whether the row of a key, which exists, is written, and
+//   - ratelimitgen_take(record, key, value, ts) decides whether the row of a key, which exists, is written; instead of the
+//     key it may get the place, and
 //   - ratelimitgen_value(record) returns the value that is then written.
 type callRecord struct {
 	// rows are of one limit, in the order of their keys.
@@ -149,8 +162,12 @@ func (c *callRecord) row(place driver.Value) (*sqlstore.RowUpsert, error) {
 	return nil, fmt.Errorf("the statement's row %v is not in its call record; this is a bug in ratelimitgen", place)
 }
 
-// find returns the row of a key.
+// find returns the row of a key, or at a place.
 func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
+	if place, ok := key.(int64); ok {
+		c.last = int(place)
+		return c.row(key)
+	}
 	text, _ := key.(string)
 	// SQLite decides the rows one after the other, unless a trigger of the table's owner makes it collect them first.
 	for i := c.last; i < len(c.rows) && i <= c.last+1; i++ {

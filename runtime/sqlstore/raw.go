@@ -1,0 +1,61 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// takesRaw reports whether takeRaw works with a driver: its connections run a query without preparing it, and its rows have
+// a float64, an int64 and a bool for columns of these types.
+func takesRaw(db *sql.DB) bool { return fmt.Sprintf("%T", db.Driver()) == "*stdlib.Driver" }
+
+// takeRaw runs the dialect's TakeOne by the methods of the driver's connection, and sets after to the row that it selects.
+// For each query whose context can be canceled, package database/sql starts a goroutine, which costs as much as everything
+// else that this process does for a lone call.
+func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State) error {
+	conn, err := x.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	q := &x.queries[takeOne][oneRow]
+	v.named = v.named[:0]
+	for i, arg := range v.args(q) {
+		v.named = append(v.named, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	}
+	return conn.Raw(func(on any) error {
+		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.sql, v.named)
+		if err != nil {
+			return err
+		}
+		return errors.Join(v.readTaken(rows, after), rows.Close())
+	})
+}
+
+// readTaken reads the row, if there is one. After an error, after has no meaning.
+func (v *values) readTaken(rows driver.Rows, after *runtime.State) error {
+	switch err := rows.Next(v.row[:]); {
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return err
+	}
+	value, okValue := v.row[0].(float64)
+	ts, okTS := v.row[1].(int64)
+	taken, okTaken := v.row[2].(bool)
+	if !okValue || !okTS || !okTaken {
+		return fmt.Errorf("the driver has returned a %T, a %T and a %T for a row", v.row[0], v.row[1], v.row[2])
+	}
+	*after = runtime.State{Value: value, TS: ts, Exists: taken}
+	// The statement has ended when there are no more rows, and its error, if it has one, comes instead of them.
+	if err := rows.Next(v.row[:]); err != io.EOF {
+		return err
+	}
+	return nil
+}

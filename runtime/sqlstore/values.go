@@ -1,0 +1,242 @@
+package sqlstore
+
+import (
+	"database/sql/driver"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// param is a parameter of a dialect's statements.
+type param int
+
+const (
+	paramName param = iota
+	paramKey
+	paramShard
+	paramValue
+	paramTS
+	paramPrev
+	paramRows
+	paramIDs
+	paramTakes
+	paramOnly
+	paramCapacity
+	paramTwice
+	paramRate
+	paramPeriod
+	paramDebt
+	paramLowest
+	paramAllowance
+	paramCount
+	paramOldValue
+	paramOldTS
+	paramOldPrev
+	paramDurability
+	listNames
+	listKeys
+	listShards
+	listValues
+	listInstants
+	listPrevs
+	paramTotal
+)
+
+var paramNames = [paramTotal]string{
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+}
+
+// values are the values of a statement's parameters.
+type values struct {
+	of [paramTotal]any
+	// arguments is the memory of args, and named and row that of [executor.takeRaw].
+	arguments []any
+	named     []driver.NamedValue
+	row       [3]driver.Value
+}
+
+// usedValues are values of statements that have ended. A value that the next statement has too, as the numbers of a limit,
+// is not made again.
+var usedValues = sync.Pool{New: func() any { return new(values) }}
+
+// setParam sets a value, unless it is the same already.
+func setParam[T comparable](v *values, p param, to T) {
+	if old, ok := v.of[p].(T); !ok || old != to {
+		v.of[p] = to
+	}
+}
+
+// setNumber is setParam for a number. 0 and -0 are different values.
+func setNumber(v *values, p param, to float64) {
+	if old, ok := v.of[p].(float64); !ok || math.Float64bits(old) != math.Float64bits(to) {
+		v.of[p] = to
+	}
+}
+
+// args returns the arguments of a query, until the next call of args.
+func (v *values) args(q *query) []any {
+	v.arguments = v.arguments[:0]
+	for _, p := range q.params {
+		v.arguments = append(v.arguments, v.arg(p))
+	}
+	return v.arguments
+}
+
+// stored is a row with its state.
+type stored struct {
+	row   runtime.Row
+	state runtime.State
+}
+
+// bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
+// few lists, so that any number of them is one statement.
+func bind(rows []stored) (arity, *values) {
+	v := new(values)
+	v.of[paramRows] = rows
+	if len(rows) > 0 {
+		r, s := rows[0].row, rows[0].state
+		v.of[paramName], v.of[paramKey], v.of[paramShard] = r.Name, r.Key, r.Shard
+		v.of[paramValue], v.of[paramTS], v.of[paramPrev] = s.Value, s.TS, s.Prev
+	}
+	if len(rows) == 1 {
+		return oneRow, v
+	}
+	return manyRows, v
+}
+
+// arg returns the argument for a parameter.
+func (v *values) arg(p param) any {
+	// Rows are encoded only now, because each database has its own encoding.
+	encode := rowEncodings[p]
+	if encode == nil {
+		return v.of[p]
+	}
+	rows, _ := v.of[paramRows].([]stored)
+	return encode(rows)
+}
+
+// rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
+var rowEncodings = [paramTotal]func([]stored) string{
+	paramRows:    func(rows []stored) string { return asJSON(rows, appendRow) },
+	paramIDs:     func(rows []stored) string { return asJSON(rows, appendID) },
+	paramTakes:   func(rows []stored) string { return asJSON(rows, appendTake) },
+	paramOnly:    func(rows []stored) string { return asJSON(rows, appendKey) },
+	listNames:    listOf(func(r *stored) string { return r.row.Name }, appendString),
+	listKeys:     listOf(func(r *stored) string { return r.row.Key }, appendString),
+	listShards:   listOf(func(r *stored) int64 { return int64(r.row.Shard) }, appendInt),
+	listValues:   listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Value) }, appendFloat),
+	listInstants: listOf(func(r *stored) int64 { return r.state.TS }, appendInt),
+	listPrevs:    listOf(func(r *stored) uint64 { return math.Float64bits(r.state.Prev) }, appendFloat),
+}
+
+// asJSON encodes rows as a JSON list.
+func asJSON(rows []stored, appendTo func([]byte, *stored) []byte) string {
+	b := make([]byte, 0, 80*len(rows))
+	b = append(b, '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTo(b, &rows[i])
+	}
+	return string(append(b, ']'))
+}
+
+// appendRow appends all columns of a row as a JSON list.
+func appendRow(b []byte, r *stored) []byte {
+	b = append(appendIDColumns(append(b, '['), r), ',')
+	b = appendDouble(b, r.state.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	b = append(b, ',')
+	b = appendDouble(b, r.state.Prev)
+	return append(b, ']')
+}
+
+// appendTake appends the columns key, value and ts of a row as a JSON list.
+func appendTake(b []byte, r *stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.row.Key)
+	b = append(b, ',')
+	b = appendDouble(b, r.state.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.state.TS, 10)
+	return append(b, ']')
+}
+
+// appendKey appends the key of a row.
+func appendKey(b []byte, r *stored) []byte { return appendString(b, r.row.Key) }
+
+// appendID appends the columns name, key and shard of a row as a JSON list.
+func appendID(b []byte, r *stored) []byte {
+	return append(appendIDColumns(append(b, '['), r), ']')
+}
+
+func appendIDColumns(b []byte, r *stored) []byte {
+	b = append(appendString(b, r.row.Name), ',')
+	b = append(appendString(b, r.row.Key), ',')
+	return strconv.AppendInt(b, int64(r.row.Shard), 10)
+}
+
+// appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
+func appendDouble(b []byte, x float64) []byte {
+	b = append(b, '"')
+	b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	return append(b, '"')
+}
+
+// appendString appends a text in quotes. It need not escape control characters, because names and keys have none.
+// Elements of Postgres arrays have the same form.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for {
+		i := strings.IndexAny(text, `"\`)
+		if i < 0 {
+			break
+		}
+		b = append(b, text[:i]...)
+		b = append(b, '\\', text[i])
+		text = text[i+1:]
+	}
+	b = append(b, text...)
+	return append(b, '"')
+}
+
+// listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
+// for all. In quotes, arrays escape the same characters as JSON.
+func listOf[T comparable](column func(*stored) T, appendTo func([]byte, T) []byte) func([]stored) string {
+	return func(rows []stored) string {
+		if allEqual(rows, column) {
+			return "{}"
+		}
+		b := make([]byte, 0, 32*len(rows))
+		for i := range rows {
+			b = append(b, ',')
+			b = appendTo(b, column(&rows[i]))
+		}
+		// The first element has a comma before it, like the others.
+		b[0] = '{'
+		return string(append(b, '}'))
+	}
+}
+
+func allEqual[T comparable](rows []stored, column func(*stored) T) bool {
+	for i := range rows {
+		if column(&rows[i]) != column(&rows[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
+// appendFloat appends the number with these bits. It takes bits because 0 and -0 are equal as numbers, and must not be
+// taken for the same value.
+func appendFloat(b []byte, bits uint64) []byte {
+	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
+}
