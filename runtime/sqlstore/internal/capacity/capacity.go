@@ -80,16 +80,26 @@ func (p Plan) inFlight() int {
 
 // waiting returns how many calls of a host wait while a number of statements are in flight. When a statement ends, its
 // callers call again and wait, and those that have waited are the next statement. With one statement in flight, half of the
-// callers wait. With more, the statements are not of the same size, and the large ones take longer.
+// callers wait. With more, the statements are not of the same size, and the large ones take longer, unless only statements of
+// the same size have enough calls.
 func (p Plan) waiting(inFlight int) float64 {
 	groups := 0.8 + 1.2*float64(inFlight)
+	calls := p.perStatement(groups)
+	if inFlight > 1 && calls < float64(p.enough(inFlight-1, calls)) {
+		calls = p.perStatement(float64(inFlight))
+	}
+	return calls
+}
+
+// perStatement returns the calls of a statement if the callers are in this number of groups.
+func (p Plan) perStatement(groups float64) float64 {
 	return math.Max(1, math.Min(float64(p.Batch), float64(p.Callers)/groups))
 }
 
 // enough returns how many calls that wait are worth another statement, while each host has some with this number of calls.
 func (p Plan) enough(inFlight int, calls float64) int {
 	shortest := math.Max(p.RoundTrip+p.busy(calls)+p.Commit, float64(p.Hosts*inFlight)*p.busy(calls)/float64(p.Cores))
-	return group.Enough(time.Duration(shortest*float64(time.Second)), inFlight)
+	return group.Enough(time.Duration(shortest*float64(time.Second)), inFlight, int(calls)*inFlight)
 }
 
 // calls returns how many calls a statement answers.

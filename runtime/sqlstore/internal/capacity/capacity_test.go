@@ -12,7 +12,7 @@ const tolerance = 0.20
 
 // rounds is how many decisions every caller gets in a simulation. In fewer, the statements of a host would still have
 // sizes that are due to its start.
-const rounds = 40
+const rounds = 120
 
 // play simulates a plan for as long as every caller needs for its rounds, if decisions per second is right.
 func play(p Plan, shards int, decisions float64) (statements, decided float64) {

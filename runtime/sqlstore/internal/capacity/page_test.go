@@ -180,8 +180,10 @@ func TestTextOfThePageFollowsFromItsTables(t *testing.T) {
 		require.Less(t, row, plan(Relaxed, hosts, 64, true).Decisions(), "relaxed statements do not wait for the disk")
 		require.Less(t, many.Databases(4), 4*many.Decisions(), "smaller statements")
 	}
-	for micros, enough := range map[time.Duration]int{200: 32, 300: 14, 800: 2} {
-		require.Equal(t, enough, group.Enough(micros*time.Microsecond, 1), "the calls that are worth a second statement")
+	require.Equal(t, 20, group.Enough(0, 1, 40), "half as many calls as are under way are worth a second statement")
+	require.Equal(t, 8, group.Enough(0, 1, 1), "at least 8")
+	for micros, enough := range map[time.Duration]int{200: 32, 500: 5, 800: 2} {
+		require.Equal(t, enough, group.Enough(micros*time.Microsecond, 1, 100), "the calls that are worth a second statement")
 	}
 	two, most := plan(Postgres, 3, 64, true), plan(Postgres, 100, 64, true)
 	require.InEpsilon(t, most.Decisions(), two.Decisions(), 0.01, "more hosts than two or three add nothing")

@@ -67,11 +67,15 @@ func (h *host) ready(p Plan) bool {
 	case len(h.inFlight) == 0:
 		return true
 	}
+	calls := 0
+	for _, f := range h.inFlight {
+		calls += f.calls
+	}
 	shortest := min(h.shortest, h.last)
 	if math.IsInf(shortest, 1) {
 		shortest = 0
 	}
-	return h.waiting >= group.Enough(time.Duration(shortest*float64(time.Second)), len(h.inFlight))
+	return h.waiting >= group.Enough(time.Duration(shortest*float64(time.Second)), len(h.inFlight), calls)
 }
 
 // event is something that happens at a time. Events at the same time happen in the order of their ids.

@@ -144,12 +144,12 @@ func TestAnotherBatchBeginsWhenEnoughCallsWait(t *testing.T) {
 			}
 		}
 		start(&all, call(0))
-		for i := range 31 {
+		for i := range 7 {
 			start(&all, call(i+1))
 		}
-		require.Len(t, backend.batches, 1, "31 calls are not enough")
-		for i := range 100 {
-			start(&all, call(i+32))
+		require.Len(t, backend.batches, 1, "7 calls are not enough")
+		for i := range 124 {
+			start(&all, call(i+8))
 		}
 		backend.mu.Lock()
 		require.Len(t, backend.batches, 3, "at most as many as there are lanes")

@@ -4,9 +4,10 @@ import "time"
 
 // pace is how long flights take, which decides how many calls that wait are worth another one.
 //
-// Another flight lets them wait half as long, and costs the database a statement. Beyond [most] calls that is little for
-// each call, because a statement costs as much as a dozen rows. Fewer calls are worth one if flights take long without
-// working, as over a network: the database is then idle for most of the time, and the calls wait for long.
+// Another flight lets them wait half as long, and costs the database a statement, which is as much as a dozen rows. Half as
+// many calls as are under way are worth that, within [few] and [most]: two flights of about the same size keep the database
+// and this process busy. Fewer calls are worth one if flights take long without working, as over a network: the database is
+// then idle for most of the time, and the calls wait for long.
 type pace struct {
 	// current and last are the shortest times of a flight in this window and in the one before, or 0. The shortest is one
 	// that has not waited for the processor: a busy database must not get smaller statements.
@@ -15,7 +16,7 @@ type pace struct {
 }
 
 const (
-	most = 32
+	few, most = 8, 32
 	// cheap is how long a flight takes that hardly waits: about the work of a small statement.
 	cheap = 200 * time.Microsecond
 	// window is how many flights a window has.
@@ -43,19 +44,20 @@ func (p *pace) shortest() time.Duration {
 }
 
 // enough returns how many calls that wait are worth another flight.
-func (p *pace) enough(inFlight int) int { return Enough(p.shortest(), inFlight) }
+func (p *pace) enough(flights, calls int) int { return Enough(p.shortest(), flights, calls) }
 
 // patience is how long calls wait for a flight that has one of their keys.
 func (p *pace) patience() time.Duration { return min(max(linger, 4*p.shortest()), maxPatience) }
 
 // Enough returns how many calls that wait are worth another flight, if flights take this long or longer and this number
-// of them are under way.
-func Enough(shortest time.Duration, inFlight int) int {
+// of flights, with this number of calls, are under way.
+func Enough(shortest time.Duration, flights, calls int) int {
+	worth := min(max(few, calls/2), most)
 	if shortest <= cheap {
-		return most
+		return worth
 	}
 	// With the part of a flight that works, both the price of another one and the time that calls wait for the database
 	// fall, so this is its square.
 	working := float64(cheap) / float64(shortest)
-	return max(1, int(min(most, most*working*working*float64(inFlight))))
+	return max(1, min(worth, int(most*working*working*float64(flights))))
 }

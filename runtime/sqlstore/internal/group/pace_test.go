@@ -9,24 +9,27 @@ import (
 
 func TestEnoughCallsForAnotherFlight(t *testing.T) {
 	for _, row := range []struct {
-		took     time.Duration
-		inFlight int
-		want     int
+		took           time.Duration
+		flights, calls int
+		want           int
 	}{
-		{0, 1, 32}, // not known yet
-		{100 * time.Microsecond, 1, 32},
-		{300 * time.Microsecond, 1, 14},
-		{800 * time.Microsecond, 1, 2},
-		{800 * time.Microsecond, 2, 4},
-		{20 * time.Millisecond, 1, 1},
-		{time.Hour, 3, 1},
+		{0, 1, 1, 8}, // not known yet
+		{100 * time.Microsecond, 1, 1, 8},
+		{100 * time.Microsecond, 1, 40, 20},
+		{100 * time.Microsecond, 1, 1000, 32},
+		{400 * time.Microsecond, 1, 1, 8},
+		{400 * time.Microsecond, 1, 1000, 8},
+		{800 * time.Microsecond, 1, 1000, 2},
+		{800 * time.Microsecond, 2, 1000, 4},
+		{20 * time.Millisecond, 1, 1000, 1},
+		{time.Hour, 3, 1000, 1},
 	} {
 		var p pace
 		if row.took > 0 {
 			p.add(row.took)
 			p.add(10 * row.took) // it waited for a busy database
 		}
-		require.Equal(t, row.want, p.enough(row.inFlight), "%+v", row)
+		require.Equal(t, row.want, p.enough(row.flights, row.calls), "%+v", row)
 	}
 }
 
@@ -36,9 +39,9 @@ func TestPaceForgetsFlightsOfAnEarlierWindow(t *testing.T) {
 	for range 2*window - 2 {
 		p.add(time.Second)
 	}
-	require.Equal(t, most, p.enough(1))
+	require.Equal(t, most, p.enough(1, 1000))
 	p.add(time.Second)
-	require.Equal(t, 1, p.enough(1), "the database is farther away now")
+	require.Equal(t, 1, p.enough(1, 1000), "the database is farther away now")
 }
 
 func TestKeySet(t *testing.T) {

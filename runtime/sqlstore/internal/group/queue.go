@@ -175,7 +175,7 @@ func (q *queue) readyLocked() bool {
 	switch {
 	case len(q.waiting) == 0 || n >= q.lanes:
 		return false
-	case n == 0 || q.callsWaiting() >= q.pace.enough(n):
+	case n == 0 || callsOf(q.waiting) >= q.pace.enough(n, q.callsInFlight()):
 		return true
 	}
 	// The connection of a flight that takes so long may be silent. Other calls need not wait for it.
@@ -187,9 +187,17 @@ func (q *queue) readyLocked() bool {
 	return true
 }
 
-func (q *queue) callsWaiting() (n int) {
-	for _, b := range q.waiting {
+func callsOf(batches []*batch) (n int) {
+	for _, b := range batches {
 		n += len(b.calls)
+	}
+	return n
+}
+
+func (q *queue) callsInFlight() (n int) {
+	for _, f := range q.flights {
+		// A lone caller has no batch.
+		n += max(1, len(f.calls))
 	}
 	return n
 }
