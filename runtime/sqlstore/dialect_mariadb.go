@@ -28,7 +28,7 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(pr
 `
 	d.Delete += "WHERE @@in_transaction\n"
 	// RETURNING serves any number of rows.
-	d.TakeInsertID = ""
+	d.TakeInsertID, d.Taken = "", ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, 0

@@ -98,12 +98,14 @@ func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStr
 		return nil
 	case single != nil && s.dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !s.takeDurably):
 		return upsertOneReturning
+	case single != nil && s.dialect.TakeInsertID != "":
+		return upsertInsertID
+	case s.dialect.Taken != "":
+		return s.upsertThenSelect
 	case s.dialect.TakeKeys != "":
 		return upsertKeysReturning
 	case s.dialect.Take != "":
 		return upsertReturning
-	case single != nil && s.dialect.TakeInsertID != "":
-		return upsertInsertID
 	}
 	return nil
 }
