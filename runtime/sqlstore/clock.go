@@ -74,7 +74,7 @@ func (s *Store) renewOffset(ctx context.Context) {
 // queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
 // an idle one.
 func (s *Store) queryNow(ctx context.Context, db querier) (sent, now time.Time, err error) {
-	err = s.reconnecting(ctx, func() error {
+	err = reconnecting(ctx, s.db, func() error {
 		sent, now, err = s.queryNowOnce(ctx, db)
 		return unbegun(err)
 	})

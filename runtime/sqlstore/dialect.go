@@ -91,9 +91,9 @@ type Dialect struct {
 	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count and its ts
 	// T; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period, which is an integer, :debt, :lowest
 	// and :allowance.
-	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0. In place of {rows}
-	// it may have :name and :takes, a JSON list of lists of key, value, as a string, and ts. If it is empty, the store
-	// takes by TakeInsertID or by other statements.
+	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0; see Taken for a
+	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
+	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
 	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. If it is
 	// empty, Take is used for them too.
@@ -114,6 +114,13 @@ type Dialect struct {
 	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
 	// by other statements.
 	TakeInsertID string
+	// Taken is for a database that cannot select the rows that it has written: it selects the result of the session's last
+	// statement, a Take or TakeKeys that selects nothing, as eight bytes for each row in their order. They are the bits of the
+	// value of a row taken from, the least byte first, whose ts is T, or the text inserted, or the text unedited: as
+	// values, these would be positive. Take and TakeKeys are then sent with their arguments as literals of MySQL,
+	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
+	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
+	Taken string
 	// CompareAndSwap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
 	CompareAndSwap string
 
@@ -154,7 +161,8 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
-	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Take"}, {"TakeOne", "Take"}}
+	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Take"}, {"TakeOne", "Take"},
+	{"Taken", "Take"}, {"Taken", "TakeInsertID"}}
 
 // validate returns an error that names a field that is missing.
 func (d Dialect) validate() error {

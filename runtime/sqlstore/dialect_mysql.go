@@ -2,9 +2,12 @@ package sqlstore
 
 import (
 	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -12,7 +15,8 @@ import (
 
 // MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it. MySQL cannot select the rows
 // that an INSERT has written, but it can return 64 bits as the id of the last insert, which is enough for the value of one
-// row; see [MariaDB].
+// row. The values of several rows are collected in a variable of the session, which a second statement selects; see
+// [MariaDB].
 var MySQL = mysqlDialect
 
 var mysqlDialect = Dialect{
@@ -132,7 +136,20 @@ DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
-	TakeInsertID: mysqlTake,
+	Take: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT :name, k, ` + collectOnMySQL + `, v, t, 0
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
+	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
+` + mysqlTakeRows,
+	TakeKeys: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT :name, k, ` + collectOnMySQL + `, :value, :ts, 0
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
+	JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
+` + mysqlTakeRows,
+	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row)",
+	TakeInsertID: mysqlTakeOne,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
@@ -190,28 +207,47 @@ WHERE t.table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND t.table_
 GROUP BY t.table_name
 `
 
-// mysqlTake relies on MySQL assigning the columns from left to right, where each assignment sees those before it:
+// mysqlTake is the part of a statement for a row that exists, with two expressions that return the result for a row taken
+// from, whose value is in {table}.value, and for an unchanged one. It relies on MySQL assigning the columns from left to
+// right, where each assignment sees those before it:
 //
 //  1. prev marks the row, by a number that no state has, if it has enough, while value and ts are still the old ones,
 //  2. value is the rest, if it is marked,
 //  3. ts is the time of that, and
-//  4. prev is unmarked, and the id of the last insert is set; for an inserted row, shard has set it.
+//  4. prev is unmarked, and the result is returned; for an inserted row, shard has returned it.
 //
 // A row whose prev is not 0 is left unchanged, and so is one from before 1970, because its distance from now may be
-// more than a BIGINT holds. The binary form of a point is the only expression in MySQL that gives the bits of a DOUBLE.
-var mysqlTake = fmt.Sprintf(`
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * LAST_INSERT_ID(%[1]d), :value, :ts, 0)
+// more than a BIGINT holds.
+const mysqlTake = `
 ON DUPLICATE KEY UPDATE
 	prev  = IF({table}.prev = 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
-		AND {table}.value >= :lowest AND :capacity + %[2]s + (VALUES(value) + :debt) + :allowance >= 0,
+		AND {table}.value >= :lowest AND :capacity + ` + filledOnMySQL + ` + (VALUES(value) + :debt) + :allowance >= 0,
 		-1e300, {table}.prev),
-	value = IF({table}.prev = -1e300, %[2]s + VALUES(value), {table}.value),
+	value = IF({table}.prev = -1e300, ` + filledOnMySQL + ` + VALUES(value), {table}.value),
 	ts    = IF({table}.prev = -1e300, VALUES(ts), {table}.ts),
-	prev  = IF({table}.prev = -1e300,
-		0 * LAST_INSERT_ID(~CAST(CONV(HEX(SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)), 16, 10) AS UNSIGNED)),
-		IF(LAST_INSERT_ID(%[3]d), {table}.prev, 0))
-`, insertIDInserted, filledOnMySQL, insertIDUnchanged)
+	prev  = IF({table}.prev = -1e300, 0 * %s, IF(%s, {table}.prev, 0))
+`
+
+// mysqlTakeOne returns its result as the id of the last insert.
+var mysqlTakeOne = fmt.Sprintf(`
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, 0)
+`, insertIDInserted) + fmt.Sprintf(mysqlTake,
+	"LAST_INSERT_ID(~CAST(CONV(HEX("+bitsOnMySQL+"), 16, 10) AS UNSIGNED))", fmt.Sprintf("LAST_INSERT_ID(%d)", insertIDUnchanged))
+
+// mysqlTakeRows sets the variable for the result of one row.
+var mysqlTakeRows = fmt.Sprintf(mysqlTake,
+	"LENGTH(@ratelimitgen_row := "+bitsOnMySQL+")", "LENGTH(@ratelimitgen_row := _binary'"+rowUnedited+"')")
+
+// bitsOnMySQL is the bits of a value, the least byte first. The binary form of a point is the only expression in MySQL that
+// gives them, and a text may lack the last digits.
+const bitsOnMySQL = "SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)"
+
+// collectOnMySQL is the shard of a row, 0. It is evaluated before the row is inserted or updated: it appends the result of the
+// row before, and sets that of a row that is inserted. MySQL deprecates such assignments, but has nothing else that a
+// statement could leave to the next one.
+const collectOnMySQL = "0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row))" +
+	" * LENGTH(@ratelimitgen_row := _binary'" + rowInserted + "')"
 
 // filledOnMySQL is the filled of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
@@ -224,6 +260,12 @@ const filledOnMySQL = `(LEAST(0, {table}.value + (
 const (
 	insertIDInserted  int64 = 0x7261746c67690000
 	insertIDUnchanged int64 = 0x7261746c67690100
+)
+
+// Results of [Dialect.Taken].
+const (
+	rowInserted = "inserted"
+	rowUnedited = "unedited"
 )
 
 // lostInsertID is the hint if the insert id is neither of these nor an encoded value.
@@ -240,11 +282,66 @@ func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error
 		return runtime.State{}, nil
 	case id == insertIDInserted && affected == 1:
 		return runtime.State{Value: -u.Count, TS: u.T, Exists: true}, nil
-	case affected == 2 && value <= -u.Count && value > -u.Capacity-u.Debt-1:
-		// At least the count is missing, and at most the capacity and the debt that is allowed, to within less than a token.
+	case affected == 2 && leaves(u, value):
 		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
 	}
 	return runtime.State{}, &hintedError{lostInsertID, nil}
+}
+
+// leaves reports whether a take can leave a value: at least the count is missing, and at most the capacity and the debt that
+// is allowed, to within less than a token.
+func leaves(u *runtime.Upsert, value float64) bool {
+	return value <= -u.Count && value > -u.Capacity-u.Debt-1
+}
+
+// decodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
+// for each row, and together they must explain the number of affected rows, as in decodeInsertID.
+func (t part) decodeTaken(affected int64, taken []byte) error {
+	if len(taken) != 8*len(t.rows) {
+		return &hintedError{lostInsertID, nil}
+	}
+	unedited := int64(0)
+	for i := range t.rows {
+		r, result := &t.rows[i], taken[8*i:8*i+8]
+		switch value := math.Float64frombits(binary.LittleEndian.Uint64(result)); {
+		case string(result) == rowUnedited:
+			unedited++
+		case string(result) == rowInserted:
+			affected--
+			r.After = runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T, Exists: true}
+		case leaves(&r.Upsert, value):
+			affected -= 2
+			r.After = runtime.State{Value: value, TS: r.Upsert.T, Exists: true}
+		default:
+			return &hintedError{lostInsertID, nil}
+		}
+	}
+	if affected != 0 && affected != unedited {
+		return &hintedError{lostInsertID, nil}
+	}
+	return nil
+}
+
+// literal returns the query with its arguments as literals of MySQL. Strings are hexadecimal, because quotes and
+// backslashes depend on the session's sql_mode.
+func (q *query) literal(v *values) string {
+	var b []byte
+	rest := q.sql
+	for _, p := range q.params {
+		before, after, _ := strings.Cut(rest, "?")
+		b = append(b, before...)
+		switch arg := v.arg(p).(type) {
+		case string:
+			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
+		case float64:
+			// With an exponent it is a DOUBLE, and without one a DECIMAL.
+			b = strconv.AppendFloat(b, arg, 'e', -1, 64)
+		default:
+			b = fmt.Append(b, arg)
+		}
+		rest = after
+	}
+	return string(append(b, rest...))
 }
 
 // mysqlErrors has the numbers of MySQL and MariaDB.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func mysqlNumber(err error) int {
 	return 0
 }
 
-// unbegunError is why a transaction has not begun: the connection was lost, often because the server has closed it
+// unbegunError is why a transaction, or a statement outside of one, has not begun: the connection was lost, often because the server has closed it
 // while it was idle. Package database/sql then tries another connection, but not for a statement on an [sql.Conn].
 type unbegunError struct{ err error }
 
@@ -125,6 +126,26 @@ func unbegun(err error) error {
 		return &unbegunError{err}
 	}
 	return err
+}
+
+// unsent returns the error of the first statement on a connection as an [unbegunError] if it was not sent.
+func unsent(err error) error {
+	if errors.Is(err, driver.ErrBadConn) {
+		return &unbegunError{err}
+	}
+	return err
+}
+
+// reconnecting runs fn, which uses one connection of db, and again on other connections if that was lost before fn did
+// anything.
+func reconnecting(ctx context.Context, db *sql.DB, fn func() error) error {
+	// Each try uses up one connection of the pool that the server has closed.
+	for tries := db.Stats().OpenConnections + 1; ; tries-- {
+		err := fn()
+		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
+			return err
+		}
+	}
 }
 
 // lost reports whether a connection was lost, and not given up because it did not respond in time.

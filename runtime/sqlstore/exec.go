@@ -75,6 +75,8 @@ func newQueries(d Dialect, table string) (all queries, err error) {
 type session interface {
 	query(ctx context.Context, s statement, n arity, v *values) (*sql.Rows, error)
 	exec(ctx context.Context, s statement, n arity, v *values) (sql.Result, error)
+	// pinned runs fn, all of whose statements need the same session of the server.
+	pinned(ctx context.Context, fn func(in runtime.Tx) error) error
 }
 
 // executor runs each statement by itself, and holds the prepared statements for storeTx too.
@@ -153,6 +155,18 @@ func (x *executor) exec(ctx context.Context, s statement, n arity, v *values) (s
 		return x.db.ExecContext(ctx, q.sql, v.args(q)...)
 	}
 	return stmt.ExecContext(ctx, v.args(q)...)
+}
+
+// pinned runs fn on another connection if one is lost before fn did anything.
+func (x *executor) pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
+	return reconnecting(ctx, x.db, func() error {
+		conn, err := x.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return fn(conn)
+	})
 }
 
 // stmt returns a prepared statement, or nil if the dialect prepares none.
@@ -238,6 +252,8 @@ func (t storeTx) exec(ctx context.Context, s statement, n arity, v *values) (sql
 	return stmt.ExecContext(ctx, v.args(&t.executor.queries[s][n])...)
 }
 
+func (t storeTx) pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.tx) }
+
 // stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
 func (t storeTx) stmt(ctx context.Context, s statement, n arity) (*sql.Stmt, error) {
 	x := t.executor
@@ -270,17 +286,7 @@ func (t callerTx) exec(ctx context.Context, s statement, n arity, v *values) (sq
 	return t.tx.ExecContext(ctx, q.sql, v.args(q)...)
 }
 
-// reconnecting runs fn, which uses one connection, and again on other connections if that was lost before fn did
-// anything.
-func (s *Store) reconnecting(ctx context.Context, fn func() error) error {
-	// Each try uses up one connection of the pool that the server has closed.
-	for tries := s.db.Stats().OpenConnections + 1; ; tries-- {
-		err := fn()
-		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
-			return err
-		}
-	}
-}
+func (t callerTx) pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.tx) }
 
 // single runs fn, whose one statement may be executed twice without harm, outside of a transaction unless the driver
 // splits it.

@@ -79,7 +79,7 @@ func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn 
 	if err := x.prepareWanted(ctx); err != nil {
 		return err
 	}
-	err := s.reconnecting(ctx, func() error { return s.inTxOnce(ctx, x, d, fn) })
+	err := reconnecting(ctx, s.db, func() error { return s.inTxOnce(ctx, x, d, fn) })
 	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
 		return &hintedError{closedAtBegin, unbegun.err}
 	}

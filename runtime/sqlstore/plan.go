@@ -98,12 +98,14 @@ func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStr
 		return nil
 	case single != nil && s.dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !s.takeDurably):
 		return upsertOneReturning
+	case single != nil && s.dialect.TakeInsertID != "":
+		return upsertInsertID
+	case s.dialect.Taken != "":
+		return s.upsertThenSelect
 	case s.dialect.TakeKeys != "":
 		return upsertKeysReturning
 	case s.dialect.Take != "":
 		return upsertReturning
-	case single != nil && s.dialect.TakeInsertID != "":
-		return upsertInsertID
 	}
 	return nil
 }
@@ -153,13 +155,15 @@ func newPlan(calls []runtime.Call, now int64) *plan {
 	covered := make([]bool, len(calls))
 	mixed := false
 	for of := range byRow(requests) {
-		r := rowRequests{policy: of[0].Policy, all: of}
+		// Appended before it is known to fit: a variable of its own would be an allocation for each row.
+		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
+		r := &p.requests[len(p.rows)]
 		upsert, ok := r.upsert(now)
 		if !ok {
+			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
 		p.rows = append(p.rows, RowUpsert{Row: runtime.Row{Name: r.policy.Name, Key: of[0].Key}, Upsert: upsert})
-		p.requests = append(p.requests, r)
 		mixed = mixed || upsert.Debt != p.rows[0].Upsert.Debt
 		for _, q := range of {
 			covered[q.call] = true

@@ -1,12 +1,15 @@
 package sqlstore
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -74,4 +77,64 @@ func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
 	}
 	_, err := decodeInsertID(u, 2, insertIDUnchanged)
 	assert.ErrorContains(t, err, "has lost the result")
+}
+
+// takenRows is a part of four rows, and the result of a statement that has inserted the first, left the second unedited, and
+// taken from the others.
+func takenRows() (t part, taken []byte) {
+	for i := range 4 {
+		t.rows = append(t.rows, RowUpsert{Upsert: runtime.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)}})
+	}
+	return t, slices.Concat([]byte(rowInserted), []byte(rowUnedited), bytesOf(-10.0/3), bytesOf(-4))
+}
+
+// bytesOf encodes a value as in the result of [Dialect.Taken].
+func bytesOf(value float64) []byte {
+	return binary.LittleEndian.AppendUint64(nil, math.Float64bits(value))
+}
+
+func TestDecodeTaken(t *testing.T) {
+	for _, affected := range []int64{5, 6} {
+		p, taken := takenRows()
+		require.NoError(t, p.decodeTaken(affected, taken), "a driver counts the rows that were changed, or those that were found")
+		assert.Equal(t, runtime.State{Value: -1, TS: 7, Exists: true}, p.rows[0].After)
+		assert.Zero(t, p.rows[1].After)
+		assert.Equal(t, runtime.State{Value: -10.0 / 3, TS: 9, Exists: true}, p.rows[2].After)
+		assert.Equal(t, runtime.State{Value: -4, TS: 10, Exists: true}, p.rows[3].After)
+	}
+}
+
+func TestDecodeTakenRefusesOtherResults(t *testing.T) {
+	_, taken := takenRows()
+	last := func(result []byte) []byte { return slices.Concat(taken[:24], result) }
+	for name, of := range map[string]struct {
+		affected int64
+		taken    []byte
+	}{
+		"nothing":                   {5, nil},
+		"a row too few":             {5, taken[:24]},
+		"a row too many":            {5, slices.Concat(taken, taken[:8])},
+		"a part of a row":           {5, taken[:31]},
+		"fewer rows affected":       {4, taken},
+		"more rows affected":        {7, taken},
+		"a row inserted, not taken": {6, last([]byte(rowInserted))},
+		"another text":              {5, last([]byte("deleted!"))},
+		"less than was taken":       {5, last(bytesOf(-3.5))},
+		"more than there was":       {5, last(bytesOf(-11))},
+		"no number":                 {5, last(bytesOf(math.NaN()))},
+		"no finite number":          {5, last(bytesOf(math.Inf(-1)))},
+	} {
+		p, _ := takenRows()
+		assert.ErrorContains(t, p.decodeTaken(of.affected, of.taken), "has lost the result of a statement that takes tokens", name)
+	}
+}
+
+func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
+	q, err := MySQL.compile("SELECT :name, :value, :period", rowSource{}, "")
+	require.NoError(t, err)
+	v := new(values)
+	v[paramName], v[paramValue], v[paramPeriod] = `a?'"\`, -1e300/3, int64(-5)
+	assert.Equal(t, `SELECT _utf8mb4 X'613f27225c', -3.3333333333333335e+299, -5`, q.literal(v))
+	v[paramValue] = 2.0
+	assert.Contains(t, q.literal(v), " 2e+00, ")
 }

@@ -16,7 +16,8 @@
 // The batch is decided in the same way on every database, by the first of three strategies that applies:
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
-//     one round trip; see [runtime.Upsert]. On MySQL this works only if the whole batch is about one row.
+//     one round trip; see [runtime.Upsert]. On MySQL, which cannot return rows, several rows take two: a second statement
+//     selects the result.
 //   - Compare and swap, for calls about one row: read the row, decide in Go, and write it if it has not changed.
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
@@ -34,7 +35,7 @@
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
 // session of the server; see [Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
-// statement is prepared when it is first used.
+// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
 // it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the

@@ -134,6 +134,85 @@ func takesInTx(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	}
 }
 
+// A batch of several rows of a limit is one statement, or on MySQL, which cannot return the rows, one that takes and one
+// that selects the result.
+func TestRoundTripsOfSeveralRows(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		wanted := int64(1)
+		switch {
+		case s.driver == "postgres":
+			t.Skip("lib/pq, which may send a statement twice, needs a transaction")
+		case s.dialect.Taken != "":
+			wanted = 2
+		}
+		through, p := s.through(t, 0)
+		table := newTable()
+		s.storeIn(t, s.open(t), table, nil)
+		store, err := sqlstore.New(through.open(t), s.dialect, sqlstore.Options{Table: table})
+		require.NoError(t, err)
+		t.Cleanup(func() { store.Close() })
+		takeEach(t, store, 2)
+		for _, rows := range []int{2, 3, 100} {
+			for _, state := range []string{"new", "stored"} {
+				before := p.requests.Load()
+				takeEach(t, store, rows)
+				assert.Equal(t, wanted, p.requests.Load()-before, "%d rows, %s", rows, state)
+			}
+		}
+	})
+}
+
+// takeEach takes a token from each of the rows of a limit in one call of the store.
+func takeEach(t *testing.T, store *sqlstore.Store, rows int) {
+	t.Helper()
+	answers, err := store.Do(t.Context(), oneEach(rows))
+	require.NoError(t, err)
+	for _, a := range answers {
+		require.True(t, a.Allowed())
+	}
+}
+
+// oneEach are takes of one token from rows of a limit, whose keys depend on their number.
+func oneEach(rows int) []runtime.Call {
+	p := once("limit", 1000)
+	calls := make([]runtime.Call, rows)
+	for i := range calls {
+		calls[i].Requests = []runtime.Request{{Policy: p, Key: fmt.Sprint(rows, "/", i), Count: 1}}
+	}
+	return calls
+}
+
+// The second statement fails after the first one has taken, or its result is another statement's. The calls fail, and are
+// not decided a second time.
+func TestLostResultOfSeveralRowsIsNotTakenAgain(t *testing.T) {
+	s := servers[3]
+	for taken, says := range map[string]string{
+		"SELECT x FROM rl_missing":                                  "rl_missing",
+		"SELECT NULL":                                               "the server has lost the result",
+		"SELECT REPEAT('inserted', 6)":                              "the server has lost the result",
+		"SELECT CONCAT(REPEAT('inserted', 5), 'an', 'other')":       "the server has lost the result",
+		"SELECT CONCAT(REPEAT('inserted', 6), x'000000000000F0BF')": "the server has lost the result",
+	} {
+		t.Run(taken, func(t *testing.T) {
+			db, table := s.open(t), newTable()
+			s.storeIn(t, db, table, nil)
+			dialect := s.dialect
+			dialect.Taken = taken
+			store, err := sqlstore.New(db, dialect, sqlstore.Options{Table: table})
+			require.NoError(t, err)
+			defer store.Close()
+			answers, err := store.Do(t.Context(), oneEach(7))
+			require.ErrorContains(t, err, says)
+			for _, a := range answers {
+				assert.False(t, a.Answered())
+			}
+			var rows, tokens int
+			require.NoError(t, db.QueryRow("SELECT COUNT(*), -SUM(value) FROM "+table).Scan(&rows, &tokens))
+			assert.Equal(t, []int{7, 7}, []int{rows, tokens})
+		})
+	}
+}
+
 // Statements for many rows send doubles as texts in JSON. The server must read them bit for bit.
 func TestDoublesInJSONAreExact(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
