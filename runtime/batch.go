@@ -334,7 +334,7 @@ func takesOf(requests []Request, q *Request) iter.Seq2[int, *Request] {
 func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Precise {
 		i := b.find(q, 0)
-		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q}, now, q)
+		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q.Policy.Name, q.Key}, now, q)
 		if ok {
 			b.set(i, next)
 		}
