@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -326,7 +326,7 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 		if p.Capacity == 0 {
 			return nil
 		}
-		return spec.Unreserved(p)
+		return bounds.Unreserved(p)
 	}
 	return p
 }
