@@ -280,7 +280,7 @@ func (k *key) decide(q Request) Outcome {
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)
 	}
-	return OutcomeOf(k.policy.Mode.Applied(d))
+	return OutcomeOf(k.policy.Mode.Applied(d, runtime.Take, q.Count))
 }
 
 // bend adds a sample at a time, and one just before it.
