@@ -275,11 +275,8 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	if err != nil {
 		return b.refused(whole, q, err, now)
 	}
-	d = q.Policy.Mode.Applied(d)
+	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
 	d.Limit, d.Policy, d.Taken = q.Policy.Name, q.Policy, min(d.Taken, count)
-	if q.Policy.Mode == ModeShadow && q.Op == TakeUpTo && d.Taken < count {
-		d.Shadowed, d.Taken = true, count
-	}
 	return d, ok, nil
 }
 
@@ -296,7 +293,7 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 	q.Op = Peek
 	d, ok, err := b.step(whole, &q, now)
 	d.Allowed = false
-	d = q.Policy.Mode.Applied(d)
+	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
 	d.Limit, d.Policy = q.Policy.Name, q.Policy
 	return d, ok, err
 }
@@ -334,7 +331,7 @@ func takesOf(requests []Request, q *Request) iter.Seq2[int, *Request] {
 func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Precise {
 		i := b.find(q, 0)
-		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q}, now, q)
+		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q.Policy.Name, q.Key}, now, q)
 		if ok {
 			b.set(i, next)
 		}

@@ -26,6 +26,16 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestBatchOfOneAllocatesWhatItKeeps(t *testing.T) {
+	calls, states := []runtime.Call{call(request(busy(runtime.TokenBucket), take(1)))}, make([]runtime.State, 1)
+	// The batch and its slices rows, states, answers, decisions, undo log and changes, but no copy of the request.
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+		batch := runtime.NewBatch(calls)
+		batch.Run(epoch.UnixNano(), states)
+		batch.Changes()
+	}), 7.0)
+}
+
 // bareFormula decides n times by the formula alone, the least that a limiter can do.
 func bareFormula(n int) (allowed int) {
 	value, ts, now := 1e9, int64(0), int64(0)

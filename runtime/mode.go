@@ -66,11 +66,18 @@ func (m Mode) String() string {
 
 func (m Mode) known() bool { return m < endOfModes }
 
-// Applied returns the decision of an enforced limit as the mode changes it: in ModeShadow a denial becomes an allowance,
-// and a delay becomes 0; both are Shadowed.
-func (m Mode) Applied(d Decision) Decision {
-	if m == ModeShadow && (!d.Allowed || d.Delay > 0) {
+// Applied returns the decision of an enforced limit as the mode changes it, given the operation of the request and its
+// count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these are
+// Shadowed.
+func (m Mode) Applied(d Decision, op Op, count int64) Decision {
+	if m != ModeShadow {
+		return d
+	}
+	if !d.Allowed || d.Delay > 0 {
 		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
+	}
+	if op == TakeUpTo && d.Taken < count {
+		d.Shadowed, d.Taken = true, count
 	}
 	return d
 }

@@ -121,8 +121,15 @@ func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error,
 
 // observeLeased reports a decision of takeLocal.
 func (h *Handle) observeLeased(ctx context.Context, q *Request, d *Decision) {
-	o := Observation{Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, key: hide(h.key.text)}
-	o.Taken, o.Remaining = d.Taken, d.Remaining
+	o := Observation{
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+		key: hide(h.key.text),
+	}
+	if h.held == nil {
+		// Not by report, because one more copy is a fiftieth of a leased take.
+		h.limiter.observer.Decided(ctx, o)
+		return
+	}
 	h.held.retry()
 	h.limiter.report(ctx, o, h.held)
 }

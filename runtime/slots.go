@@ -41,10 +41,11 @@ func (m *memorySlots) setSlot(number int, s State) {
 // unread is the state of a row that is neither read nor written.
 var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
 
-// batchSlots are the rows beside the head of a request's key.
+// batchSlots are the rows beside the head of a key. They have no pointer to a request, which would then be allocated for
+// every kind: an interface holds them.
 type batchSlots struct {
 	*Batch
-	q *Request
+	name, key string
 }
 
 func (b batchSlots) slot(number int) (State, bool) {
@@ -76,7 +77,7 @@ func (b batchSlots) setSlot(number int, s State) {
 	b.set(i, s)
 }
 
-func (b batchSlots) rowOf(number int) Row { return Row{b.q.Policy.Name, b.q.Key, number} }
+func (b batchSlots) rowOf(number int) Row { return Row{b.name, b.key, number} }
 
 // lookUp returns the index of the state of a row beside a head.
 func (b batchSlots) lookUp(row Row) (int, bool) {

@@ -118,10 +118,10 @@ func Grafana(f *spec.File) ([]byte, error) {
 		Templating: templating{[]variable{{"datasource", "Data source", "datasource", "prometheus"}}},
 	}
 	var l layout
-	l.row("All limits", "")
+	l.row("All limits")
 	l.add(overview(f)...)
 	for _, limit := range f.Limits {
-		l.row(limit.Policy.Name, limit.Doc)
+		l.row(limit.Policy.Name)
 		l.add(panelsOf(limit)...)
 	}
 	b.Panels = l.panels
@@ -162,9 +162,9 @@ const (
 	panelHeight = 8
 )
 
-func (l *layout) row(title, description string) {
+func (l *layout) row(title string) {
 	open := false
-	l.place(panel{Type: "row", Title: title, Description: description, Collapsed: &open, GridPos: position{1, columns, 0, l.y}})
+	l.place(panel{Type: "row", Title: title, Collapsed: &open, GridPos: position{1, columns, 0, l.y}})
 	l.y++
 }
 
@@ -190,7 +190,7 @@ func graph(title, description, unit string, all ...series) panel {
 		Type: "timeseries", Title: title, Description: description, Datasource: &prometheus,
 		FieldConfig: &fieldConfig{Defaults: defaults{Unit: unit, Look: map[string]any{"fillOpacity": 10, "showPoints": "never"}}, Overrides: []override{}},
 		Options: &options{
-			Legend:  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true},
+			Legend:  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
 			Tooltip: map[string]any{"mode": "multi", "sort": "desc"},
 		},
 	}
@@ -284,8 +284,13 @@ func panelsOf(l *spec.Limit) []panel {
 	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})
+	about := strings.Join(l.Words(), " ")
+	if l.Doc != "" {
+		// A row has no description.
+		about = l.Doc + "\n\n" + about
+	}
 	return []panel{
-		graph("Requests by outcome", strings.Join(l.Words(), " "), "reqps", series{rate(observe.Requests, observe.LabelOutcome, name), "{{outcome}}"}),
+		graph("Requests by outcome", about, "reqps", series{rate(observe.Requests, observe.LabelOutcome, name), "{{outcome}}"}),
 		tokens(l, name),
 		keys,
 	}

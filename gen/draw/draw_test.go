@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -223,7 +223,7 @@ func TestCurveIsTheLimiter(t *testing.T) {
 	assert.Greater(t, checked, 5000)
 }
 
-// Every bound is one of spec.Within, and the line between them is the envelope, to a few pixels.
+// Every bound is one of bounds.Within, and the line between them is the envelope, to a few pixels.
 func TestBoundsAreTheEnvelope(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	checked := 0
@@ -237,7 +237,7 @@ func TestBoundsAreTheEnvelope(t *testing.T) {
 		list := d.bounds[0]
 		require.True(t, slices.IsSortedFunc(list, func(a, b Bound) int { return int(a.Length - b.Length) }))
 		for _, b := range list {
-			require.Equal(t, spec.Within(d.policies[0], b.Length), b.Tokens)
+			require.Equal(t, bounds.Within(d.policies[0], b.Length), b.Tokens)
 		}
 		for range 50 {
 			at := time.Duration(float64(d.from) * math.Pow(float64(d.to)/float64(d.from), r.Float64()))
@@ -248,7 +248,7 @@ func TestBoundsAreTheEnvelope(t *testing.T) {
 			a, b := list[i-1], list[i]
 			ya, yb, x := d.y(float64(a.Tokens)), d.y(float64(b.Tokens)), (d.x(at)-d.x(a.Length))/(d.x(b.Length)-d.x(a.Length))
 			if b.Length-a.Length > 1 {
-				require.InDelta(t, d.y(float64(spec.Within(d.policies[0], at))), ya+(yb-ya)*x, 3.5, "%v of %+v", at, p)
+				require.InDelta(t, d.y(float64(bounds.Within(d.policies[0], at))), ya+(yb-ya)*x, 3.5, "%v of %+v", at, p)
 				checked++
 			}
 		}

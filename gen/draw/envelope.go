@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -18,7 +18,7 @@ type Bound struct {
 	Tokens int64
 }
 
-// Bounds returns the envelope of a policy, see [spec.Within]: bounds from one length to another, in the order of length,
+// Bounds returns the envelope of a policy, see [bounds.Within]: bounds from one length to another, in the order of length,
 // to be connected by lines on logarithmic axes. Between two of them the envelope is straight, or has so many steps that
 // a picture cannot show them. It is nil if there is no bound; if only reservations have none, it is that of callers who
 // do not reserve. The mode of the policy is ignored, unless it is [runtime.ModeUnlimited].
@@ -26,7 +26,7 @@ func Bounds(p *runtime.Policy, from, to time.Duration) (list []Bound) {
 	if p = enforced(p); p == nil {
 		return nil
 	}
-	within := func(t time.Duration) Bound { return Bound{t, spec.Within(p, t)} }
+	within := func(t time.Duration) Bound { return Bound{t, bounds.Within(p, t)} }
 	from = max(1, from)
 	to = max(from, to)
 	const samples = 96
@@ -193,7 +193,7 @@ func (d *envelopeDrawing) lengths() []time.Duration {
 	list := []time.Duration{time.Second, time.Minute, time.Hour, words.Day, 30 * words.Day}
 	list = slices.DeleteFunc(list, func(t time.Duration) bool { return t < d.from || t > d.to })
 	for _, p := range d.policies {
-		list = append(list, spec.Interval(p))
+		list = append(list, bounds.Interval(p))
 	}
 	slices.Sort(list)
 	return append([]time.Duration{0}, slices.Compact(list)...)
@@ -215,7 +215,7 @@ func (d *envelopeDrawing) table() Table {
 	for _, length := range d.lengths() {
 		row := []string{lengthName(length)}
 		for _, p := range d.policies {
-			row = append(row, bound(spec.Within(p, length)))
+			row = append(row, bound(bounds.Within(p, length)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -237,9 +237,9 @@ func (d *envelopeDrawing) texts() {
 		if d.names[i] != "" {
 			version = strings.ToUpper(d.names[i][:1]) + d.names[i][1:] + " version: "
 		}
-		period := spec.Interval(p)
+		period := bounds.Interval(p)
 		sentences = append(sentences, fmt.Sprintf("%sat most %s at once and %s in any %s.", version,
-			bound(spec.Within(p, 0)), bound(spec.Within(p, period)), words.Period(period)))
+			bound(bounds.Within(p, 0)), bound(bounds.Within(p, period)), words.Period(period)))
 	}
 	d.text = strings.Join(sentences, " ")
 	if d.names[0] == "" {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -280,7 +280,7 @@ func (k *key) decide(q Request) Outcome {
 	if k.policy.Start.FirstUse() {
 		k.bend(q.At + d.ResetAfter)
 	}
-	return OutcomeOf(k.policy.Mode.Applied(d))
+	return OutcomeOf(k.policy.Mode.Applied(d, runtime.Take, q.Count))
 }
 
 // bend adds a sample at a time, and one just before it.
@@ -326,7 +326,7 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 		if p.Capacity == 0 {
 			return nil
 		}
-		return spec.Unreserved(p)
+		return bounds.Unreserved(p)
 	}
 	return p
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -84,7 +85,7 @@ func TestWindowEdgeNumberIsReached(t *testing.T) {
 		rule, state := p.Rule("key"), runtime.State{}
 		edge := rule.WindowEnd(rule.Phase + 5*rule.Period - 1)
 		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
-		assert.Equal(t, review.Within(spec.Unreserved(&p), 1), sum, p.Name)
+		assert.Equal(t, review.Within(bounds.Unreserved(&p), 1), sum, p.Name)
 		reached++
 	}
 	assert.Greater(t, reached, 5)
@@ -127,7 +128,7 @@ func TestReservingAgreesWithStore(t *testing.T) {
 			continue
 		}
 		p.Mode = runtime.ModeEnforce // the sentences begin with "If it were enforced"
-		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, spec.LongestWindow(&p)) }}
+		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, bounds.LongestWindow(&p)) }}
 		decide := func(q runtime.Request) runtime.Decision {
 			q.Policy, q.Zone, q.Anniversary = &p, time.UTC, runtime.Date{Year: 1970, Month: time.January, Day: 1}
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
@@ -124,7 +125,7 @@ func (p *page) numbers(l *spec.Limit) {
 func numbersOf(p *runtime.Policy) []number {
 	list := []number{{"at once", tokens(review.Within(p, 0)), ""}}
 	plain, mark := p, ""
-	switch unreserved := spec.Unreserved(p); {
+	switch unreserved := bounds.Unreserved(p); {
 	case p.MaxReserved == runtime.Unbounded:
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
 		list[0].remark = "when reserving"
@@ -135,7 +136,7 @@ func numbersOf(p *runtime.Policy) []number {
 	case grantsWholePeriods(p.Kind):
 		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
 	}
-	for _, t := range intervals(spec.Interval(p)) {
+	for _, t := range intervals(bounds.Interval(p)) {
 		list = append(list, number{"in any " + words.Period(t) + mark, tokens(review.Within(plain, t)), ""})
 	}
 	if p.Capacity > 0 {
@@ -275,7 +276,7 @@ type fullKey struct {
 }
 
 func newFullKey(p *runtime.Policy) *fullKey {
-	return &fullKey{rule: p.Rule(""), start: spec.LongestWindow(p)}
+	return &fullKey{rule: p.Rule(""), start: bounds.LongestWindow(p)}
 }
 
 // decide panics if the count can never pass, since reserving only requests counts that fit the policy.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -265,9 +266,9 @@ func facts(old, new *spec.Limit) (list []fact) {
 	if newest == nil {
 		newest = new
 	}
-	period := spec.Interval(&newest.Policy)
+	period := bounds.Interval(&newest.Policy)
 	within := func(t time.Duration) func(*runtime.Policy) string {
-		return func(p *runtime.Policy) string { return tokensOrNone(spec.Within(p, t)) }
+		return func(p *runtime.Policy) string { return tokensOrNone(bounds.Within(p, t)) }
 	}
 	add("at once", within(0))
 	add("in any "+spec.PeriodInWords(period), within(period))

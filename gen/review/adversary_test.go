@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -141,7 +141,7 @@ func attack(d dice, p *runtime.Policy, length int64) int64 {
 // attackByReserving reserves as much as possible, so that it is due when the interval starts, and then takes all that can
 // be used within the interval.
 func attackByReserving(d dice, p *runtime.Policy, edge, length int64) (found int64) {
-	delay := int64(spec.LongestDelay(p))
+	delay := int64(bounds.LongestDelay(p))
 	for _, begin := range []int64{edge, edge - 1} {
 		c := newCaller(d, p)
 		c.takeMost(p, begin, begin+delay)
@@ -214,7 +214,7 @@ func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
 		if !p.Reserves() {
 			return append([]int64{begin, from}, equalParts(from, length, max(1, length/period))...)
 		}
-		n := (length + int64(spec.LongestDelay(p))) / period
+		n := (length + int64(bounds.LongestDelay(p))) / period
 		return append([]int64{begin}, equalParts(begin, from+length-begin, max(1, n))...)
 	case p.Kind == runtime.FixedWindow || p.Kind == runtime.SlidingWindow:
 		windows := begin - floorMod(begin-p.Rule(keyOfCaller).Phase, period)
@@ -246,7 +246,7 @@ func roam(d dice, p *runtime.Policy) []use {
 		case 0:
 			c.leaseBlock(p, now)
 		case 1:
-			c.takeMost(p, now, now+d.Int64N(2*int64(spec.LongestDelay(p))/2+1))
+			c.takeMost(p, now, now+d.Int64N(2*int64(bounds.LongestDelay(p))/2+1))
 		case 2, 3:
 			c.take(p, now, choose(d, 1, max(1, p.Capacity), p.Capacity+p.MaxReserved, 1+d.Int64N(p.Capacity+p.MaxReserved)))
 		}

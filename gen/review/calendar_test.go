@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -83,7 +83,7 @@ func TestWithinBoundsCalendars(t *testing.T) {
 					for i := range len(starts) - n {
 						shortest = min(shortest, starts[i+n]-starts[i])
 					}
-					span := int64(spec.ShortestSpan(p.Calendar, int64(n)))
+					span := int64(bounds.ShortestSpan(p.Calendar, int64(n)))
 					if zone == "Pacific/Apia" && unit == runtime.Day {
 						shortest += int64(24 * time.Hour) // a day was skipped: one window fewer began
 					}
@@ -97,7 +97,7 @@ func TestWithinBoundsCalendars(t *testing.T) {
 					// All tokens just before a window begins, and those of the next windows at their starts.
 					length := starts[i+n-1] - (starts[i] - 1)
 					used := p.Capacity + int64(n)*p.Rate
-					require.LessOrEqual(t, used, spec.Within(&p, time.Duration(length)), "%+v", p.Calendar)
+					require.LessOrEqual(t, used, bounds.Within(&p, time.Duration(length)), "%+v", p.Calendar)
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -89,7 +90,7 @@ func togetherInWords(p pair) string {
 	if known {
 		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), spec.PeriodOf(new))
 	}
-	if most > max(old.Capacity, new.Capacity) || known && rate > max(longRunRate(spec.Unreserved(new)), longRunAlone(old, new)) {
+	if most > max(old.Capacity, new.Capacity) || known && rate > max(longRunRate(bounds.Unreserved(new)), longRunAlone(old, new)) {
 		return text + ": more than with either version alone." + remedy
 	}
 	return text + "."
@@ -139,7 +140,7 @@ func windowsCoincide(old, new *spec.Limit) bool {
 // rule, on average over a long time and rounded up. It is unknown if one of the versions has sliding windows and they
 // share rows.
 func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
-	was, is := spec.Unreserved(&old.Policy), spec.Unreserved(&next.Policy)
+	was, is := bounds.Unreserved(&old.Policy), bounds.Unreserved(&next.Policy)
 	sum := big.NewRat(0, 1)
 	switch {
 	case separateRows(old, next):
@@ -170,7 +171,7 @@ func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
 
 // longRunAlone returns how many tokens the old rule grants in a period of the new one, rounded up.
 func longRunAlone(old, new *runtime.Policy) int64 {
-	return roundUp(perPeriod(float64(longRunRate(spec.Unreserved(old))), old, new))
+	return roundUp(perPeriod(float64(longRunRate(bounds.Unreserved(old))), old, new))
 }
 
 // perPeriod converts tokens per period of one policy into those per period of another.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -293,9 +294,9 @@ func TestTogetherIsReachedAndNotExceeded(t *testing.T) {
 	tried, reached, close, longRuns, longRunsReached := 0, 0, 0, 0, 0
 	for range 4 * pairs() {
 		p := d.bounded()
-		old := *spec.Unreserved(&p)
+		old := *bounds.Unreserved(&p)
 		q := d.edited(old)
-		new := *spec.Unreserved(&q)
+		new := *bounds.Unreserved(&q)
 		old.Lease, new.Lease = runtime.Lease{}, runtime.Lease{}
 		if old.Validate() != nil || new.Validate() != nil || old == new {
 			continue

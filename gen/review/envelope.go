@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // looseness returns Loosened if the new rule lets more tokens through in an interval of some length, Tightened if it
 // lets fewer through in some, or both. The rules are compared by their envelopes: an envelope gives the most tokens in an
-// interval as a function of its length, see [spec.Within].
+// interval as a function of its length, see [bounds.Within].
 func looseness(old, new *runtime.Policy) (classes []Class) {
 	if exceeds(new, old) {
 		classes = append(classes, Loosened)
@@ -29,7 +29,7 @@ func looseness(old, new *runtime.Policy) (classes []Class) {
 // reservations are equal.
 func exceeds(one, other *runtime.Policy) bool {
 	one, other = effective(one), effective(other)
-	return envelopeExceeds(one, other) || (one.Reserves() || other.Reserves()) && envelopeExceeds(spec.Unreserved(one), spec.Unreserved(other))
+	return envelopeExceeds(one, other) || (one.Reserves() || other.Reserves()) && envelopeExceeds(bounds.Unreserved(one), bounds.Unreserved(other))
 }
 
 // effective returns the policy with the capacity that its kind enforces.
@@ -49,10 +49,10 @@ func envelopeExceeds(one, other *runtime.Policy) bool {
 		return true
 	}
 	if isLine(one) && isLine(other) {
-		return spec.Within(one, 0) > spec.Within(other, 0)
+		return bounds.Within(one, 0) > bounds.Within(other, 0)
 	}
 	return slices.ContainsFunc(decisiveLengths(one, other), func(t int64) bool {
-		return spec.Within(one, time.Duration(t)) > spec.Within(other, time.Duration(t))
+		return bounds.Within(one, time.Duration(t)) > bounds.Within(other, time.Duration(t))
 	})
 }
 
@@ -105,7 +105,7 @@ func decisiveLengths(one, other *runtime.Policy) (lengths []int64) {
 	for _, p := range []*runtime.Policy{one, other} {
 		// The windows of a calendar differ in length, and repeat after 400 years.
 		for n := int64(0); hasCalendar(p) && n < 60; n++ {
-			ends = append(ends, int64(spec.ShortestSpan(p.Calendar, n)))
+			ends = append(ends, int64(bounds.ShortestSpan(p.Calendar, n)))
 		}
 	}
 	slices.Sort(ends)
@@ -136,7 +136,7 @@ func jumpOffsets(policies ...*runtime.Policy) []int64 {
 	for _, p := range policies {
 		if p.Start.FirstUse() && p.Reserves() && p.MaxReserved < runtime.Unbounded {
 			// Here the interval starts when a full reservation is due, so its windows started that much earlier.
-			list = append(list, -(int64(spec.LongestDelay(p)) % int64(p.Period)))
+			list = append(list, -(int64(bounds.LongestDelay(p)) % int64(p.Period)))
 		}
 	}
 	return list
@@ -157,8 +157,8 @@ func withTokenJumps(lengths []int64, policies ...*runtime.Policy) []int64 {
 			continue // no length in between
 		}
 		for _, p := range policies {
-			first := shortestWith(p, t, until, increment(spec.Within(p, time.Duration(t))))
-			last := shortestWith(p, t, until, spec.Within(p, time.Duration(until-1)))
+			first := shortestWith(p, t, until, increment(bounds.Within(p, time.Duration(t))))
+			last := shortestWith(p, t, until, bounds.Within(p, time.Duration(until-1)))
 			all = append(all, first, max(t, first-1), last, max(t, last-1))
 		}
 	}
@@ -178,7 +178,7 @@ func increment(n int64) int64 {
 func shortestWith(p *runtime.Policy, low, high, tokens int64) int64 {
 	for low < high-1 {
 		middle := low + (high-1-low)/2
-		if spec.Within(p, time.Duration(middle)) >= tokens {
+		if bounds.Within(p, time.Duration(middle)) >= tokens {
 			high = middle + 1
 		} else {
 			low = middle + 1
@@ -196,7 +196,7 @@ func intervalNotes(p pair) []Note {
 	old, new := effective(&p.old.Policy), effective(&p.new.Policy)
 	if p.eitherPolicy(func(p *runtime.Policy) bool { return p.MaxReserved == runtime.Unbounded }) {
 		// Otherwise there is nothing to compare: every interval is unbounded on one side.
-		old, new = spec.Unreserved(old), spec.Unreserved(new)
+		old, new = bounds.Unreserved(old), bounds.Unreserved(new)
 	}
 	shorter, longer := "looser", "tighter"
 	until, ok := looserUntil(old, new)
@@ -213,7 +213,7 @@ func intervalNotes(p pair) []Note {
 // lets fewer through in some longer ones and in no shorter ones.
 func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
 	compare := func(t int64) int {
-		return cmp.Compare(spec.Within(new, time.Duration(t)), spec.Within(old, time.Duration(t)))
+		return cmp.Compare(bounds.Within(new, time.Duration(t)), bounds.Within(old, time.Duration(t)))
 	}
 	list := decisiveLengths(old, new)
 	slices.Sort(list)

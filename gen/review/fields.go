@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -405,7 +406,7 @@ func judgeDurability(j *judgement, p pair, _ []spec.Change) {
 			reserved = ", plus reserved ones"
 		}
 		j.note(Rule, "If the database's machine crashes, the latest counts may be lost, and their tokens can be taken again. On Postgres, these are the counts of the last %s: up to %s of a key%s.",
-			words.Duration(postgresLoses), words.Count(spec.Within(spec.Unreserved(&p.new.Policy), postgresLoses), "token"), reserved)
+			words.Duration(postgresLoses), words.Count(bounds.Within(bounds.Unreserved(&p.new.Policy), postgresLoses), "token"), reserved)
 	case runtime.DurabilityFull:
 		j.note(Rule, "Each decision waits for the database's disk, so a crash loses no counts.")
 	case runtime.DurabilityDefault:

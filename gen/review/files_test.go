@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -411,7 +412,7 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 	}
 	rule := p.Rule(keyOfCaller)
 	longest := time.Duration(0)
-	starts := spec.WindowStarts(p)
+	starts := bounds.WindowStarts(p)
 	if !hasCalendar(p) {
 		starts = []int64{rule.Phase + 40*rule.Period, rule.Phase + 40*rule.Period + d.Int64N(rule.Period)}
 	}
@@ -479,14 +480,14 @@ func compareByReplay(d dice, p pair, lengths []int64) (more, fewer, exact bool) 
 		if length > 1000*int64(min(old.Period, new.Period)) {
 			continue
 		}
-		for _, of := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, spec.Unreserved} {
+		for _, of := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, bounds.Unreserved} {
 			was, is := of(&old), of(&new)
 			if was.Capacity+was.MaxReserved == 0 || is.Capacity+is.MaxReserved == 0 {
 				continue
 			}
 			used, uses := attack(d, was, closed(was, length)), attack(d, is, closed(is, length))
-			more = more || uses > spec.Within(was, time.Duration(length)) || exact && uses > used
-			fewer = fewer || used > spec.Within(is, time.Duration(length)) || exact && uses < used
+			more = more || uses > bounds.Within(was, time.Duration(length)) || exact && uses > used
+			fewer = fewer || used > bounds.Within(is, time.Duration(length)) || exact && uses < used
 		}
 	}
 	if exact {

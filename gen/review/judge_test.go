@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
@@ -223,8 +224,8 @@ func TestLoosenessCoversIntervalsOfAllLengths(t *testing.T) {
 				p := choose(d, old.Period, new.Period)
 				length = length/p*p + choose[time.Duration](d, 0, 1, p-1, p/3)
 			}
-			for _, kind := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, spec.Unreserved} {
-				was, now := spec.Within(kind(&old), length), spec.Within(kind(&new), length)
+			for _, kind := range []func(*runtime.Policy) *runtime.Policy{func(p *runtime.Policy) *runtime.Policy { return p }, bounds.Unreserved} {
+				was, now := bounds.Within(kind(&old), length), bounds.Within(kind(&new), length)
 				require.False(t, now > was && !slices.Contains(is, Loosened), "%v: %d to %d\nof %+v\nto %+v", length, was, now, old, new)
 				require.False(t, now < was && !slices.Contains(is, Tightened), "%v: %d to %d\nof %+v\nto %+v", length, was, now, old, new)
 			}

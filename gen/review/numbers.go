@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -49,10 +50,10 @@ func numbersOf(p pair) (list []Number) {
 	}
 	// A number of tokens is absent if it is -1, because 0 is a bound. A duration is absent if it is 0.
 	tokens := func(name string, t time.Duration) {
-		add(name, Tokens, func(p *runtime.Policy) int64 { return spec.Within(p, t) }, -1)
+		add(name, Tokens, func(p *runtime.Policy) int64 { return bounds.Within(p, t) }, -1)
 	}
 	tokensUnreserved := func(name string, t time.Duration) {
-		add(name+unreserved, Tokens, func(p *runtime.Policy) int64 { return spec.Within(spec.Unreserved(p), t) }, -1)
+		add(name+unreserved, Tokens, func(p *runtime.Policy) int64 { return bounds.Within(bounds.Unreserved(p), t) }, -1)
 	}
 	duration := func(name string, value func(*runtime.Policy) time.Duration) {
 		add(name, Nanoseconds, func(p *runtime.Policy) int64 { return int64(value(p)) }, 0)
@@ -73,7 +74,7 @@ func numbersOf(p pair) (list []Number) {
 	duration("next token after reserving all", NextAfterReserving)
 	duration("full after", FullAfter)
 	add(largestReservation, Tokens, LargestReservation, 0)
-	duration(longestDelay, spec.LongestDelay)
+	duration(longestDelay, bounds.LongestDelay)
 	if p.modesDiffer() {
 		for i, n := range list {
 			list[i].Old, list[i].New = inMode(p.old.Policy.Mode, n, n.Old), inMode(p.new.Policy.Mode, n, n.New)
@@ -201,7 +202,7 @@ func FullAfter(p *runtime.Policy) time.Duration {
 			continue
 		}
 		// From the start of a window a full key takes the longest.
-		for _, start := range spec.WindowStarts(p) {
+		for _, start := range bounds.WindowStarts(p) {
 			_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
 			if err != nil {
 				panic("review: taking the capacity of a full key failed: " + err.Error())
@@ -243,7 +244,7 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 	}
 	rule := p.Rule("")
 	longest := time.Duration(0)
-	for _, start := range spec.WindowStarts(p) {
+	for _, start := range bounds.WindowStarts(p) {
 		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
 		if err != nil {
 			panic("review: taking all tokens of a full key failed: " + err.Error())
@@ -266,8 +267,8 @@ func LargestReservation(p *runtime.Policy) int64 {
 	return min(p.Capacity+p.MaxReserved, runtime.Unbounded)
 }
 
-// LongestDelay is [spec.LongestDelay].
-func LongestDelay(p *runtime.Policy) time.Duration { return spec.LongestDelay(p) }
+// LongestDelay is [bounds.LongestDelay].
+func LongestDelay(p *runtime.Policy) time.Duration { return bounds.LongestDelay(p) }
 
-// Within is [spec.Within].
-func Within(p *runtime.Policy, t time.Duration) int64 { return spec.Within(p, t) }
+// Within is [bounds.Within].
+func Within(p *runtime.Policy, t time.Duration) int64 { return bounds.Within(p, t) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -52,7 +53,7 @@ func againstNumber(t *testing.T, y *tally, d dice, p *runtime.Policy, name strin
 		require.False(t, newCaller(d, p).take(p, now, value+1), "%+v", p)
 		return
 	case "at once" + unreserved:
-		p, name, traces = spec.Unreserved(p), "at once", nil
+		p, name, traces = bounds.Unreserved(p), "at once", nil
 		if p.Capacity == 0 {
 			require.Zero(t, value)
 			return
@@ -128,7 +129,7 @@ func TestWithinIsReachedByGreedyCallers(t *testing.T) {
 		p := d.policy()
 		p.MaxReserved = 0 // reservations are tested by TestNumbersAreReachedAndNotExceeded
 		for _, length := range lengths(&p) {
-			require.Equal(t, spec.Within(&p, time.Duration(length)), greedy(t, &p, length), "%v of %+v", time.Duration(length), p)
+			require.Equal(t, bounds.Within(&p, time.Duration(length)), greedy(t, &p, length), "%v of %+v", time.Duration(length), p)
 			reached[p.Kind.String()]++
 		}
 	}
@@ -214,7 +215,7 @@ func TestWithinBoundsRandomCalls(t *testing.T) {
 			uses = append(uses, use{now + int64(decision.Delay), q.Count})
 		})
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
-			require.LessOrEqual(t, most(uses, closed(&p, length)), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+			require.LessOrEqual(t, most(uses, closed(&p, length)), bounds.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
 		}
 	}
 }
@@ -229,7 +230,7 @@ func TestWithinBoundsLeasedTokens(t *testing.T) {
 		}
 		uses := leaseRandomly(t, d, &p)
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
-			room := spec.Within(&p, time.Duration(length)) - most(uses, closed(&p, length))
+			room := bounds.Within(&p, time.Duration(length)) - most(uses, closed(&p, length))
 			require.GreaterOrEqual(t, room, int64(0), "%v of %+v", time.Duration(length), p)
 			if before, ok := tightest[p.Kind]; !ok || room < before {
 				tightest[p.Kind] = room
@@ -264,16 +265,16 @@ func TestLeasedMoreIsReachedAndNotExceeded(t *testing.T) {
 		unleased.Lease = runtime.Lease{}
 		for _, length := range append(lengths(&p), d.Int64N(5*int64(p.Period))) {
 			interval := time.Duration(length)
-			require.LessOrEqual(t, spec.Within(&p, interval)-spec.Within(&unleased, interval), more, "%v of %+v", interval, p)
+			require.LessOrEqual(t, bounds.Within(&p, interval)-bounds.Within(&unleased, interval), more, "%v of %+v", interval, p)
 		}
 		if more == 0 {
 			continue
 		}
 		// The last of these tokens is used at the end of this interval.
 		last := time.Duration(sort.Search(int(2*p.Period), func(length int) bool {
-			return spec.Within(&p, time.Duration(length)) >= p.Capacity+p.MaxReserved+more
+			return bounds.Within(&p, time.Duration(length)) >= p.Capacity+p.MaxReserved+more
 		}))
-		require.Equal(t, more, spec.Within(&p, last)-spec.Within(&unleased, last), "%+v", p)
+		require.Equal(t, more, bounds.Within(&p, last)-bounds.Within(&unleased, last), "%+v", p)
 	}
 }
 
@@ -301,7 +302,7 @@ func TestFullAfterAndLongestDelayAreBounds(t *testing.T) {
 	d := roll(5)
 	for range 300 {
 		p := d.policy()
-		full, delay, reserved := FullAfter(&p), spec.LongestDelay(&p), false
+		full, delay, reserved := FullAfter(&p), bounds.LongestDelay(&p), false
 		wander(t, d, &p, func(now int64, _ runtime.Request, after runtime.State, decision runtime.Decision) {
 			if p.Reserves() {
 				require.LessOrEqual(t, decision.Delay, max(delay, delay+rounding), "%+v", p)
@@ -344,7 +345,7 @@ func TestShardsStayWithinTheNumbersOfOneRow(t *testing.T) {
 			}
 		}
 		for _, length := range lengths(&p) {
-			require.LessOrEqual(t, most(uses, closed(&p, length)), spec.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
+			require.LessOrEqual(t, most(uses, closed(&p, length)), bounds.Within(&p, time.Duration(length)), "%v of %+v", time.Duration(length), p)
 		}
 	}
 }

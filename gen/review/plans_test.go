@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -118,10 +119,10 @@ func requireUnlimited(t *testing.T, whole *Subject, was, is *spec.Limit, plan st
 		if n.Plan == plan && strings.HasPrefix(n.Name, "at once") {
 			if is.Unlimited() {
 				require.True(t, n.isUnbounded(*n.New))
-				require.Equal(t, spec.Within(&was.Policy, 0), *n.Old)
+				require.Equal(t, bounds.Within(&was.Policy, 0), *n.Old)
 			} else {
 				require.True(t, n.isUnbounded(*n.Old))
-				require.Equal(t, spec.Within(&is.Policy, 0), *n.New)
+				require.Equal(t, bounds.Within(&is.Policy, 0), *n.New)
 			}
 			return
 		}

@@ -28,7 +28,7 @@
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
-// [spec.Within], or from [runtime.Rule.Step] itself: see [FullAfter], [NextAfter], [Carried] and [Together]. A reserved
+// [bounds.Within], or from [runtime.Rule.Step] itself: see [FullAfter], [NextAfter], [Carried] and [Together]. A reserved
 // token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to nanoseconds, and
 // sums of tokens to what the runtime allows.
 //
@@ -46,6 +46,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -323,7 +324,7 @@ func (p pair) periods() []time.Duration {
 	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 	for _, limit := range []*spec.Limit{p.old, p.new} {
 		if limit != nil && !limit.Unlimited() {
-			list = append(list, spec.Interval(&limit.Policy))
+			list = append(list, bounds.Interval(&limit.Policy))
 		}
 	}
 	slices.Sort(list)

@@ -350,11 +350,7 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 		if err != nil {
 			return d, err
 		}
-		d = p.Mode.Applied(d)
-		if q.Op == runtime.TakeUpTo && d.Taken < q.Count {
-			d.Shadowed, d.Taken = true, q.Count
-		}
-		return d, nil
+		return p.Mode.Applied(d, q.Op, q.Count), nil
 	}
 	// The other modes decide without the state of the key.
 	q.Policy, q.Key = p, k.key

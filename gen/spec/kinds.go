@@ -17,8 +17,6 @@ type algorithm struct {
 	grants string
 	// lease describes the bound that holds in spite of a lease.
 	lease func(p *runtime.Policy) string
-	// within is [Within] for an interval in nanoseconds and a policy with bounded reservations.
-	within func(p *runtime.Policy, t int64) int64
 	// refusals are the fields that the kind does not have.
 	refusals []refusal
 }
@@ -54,8 +52,7 @@ var algorithms = map[runtime.Kind]algorithm{
 			}
 			return perPeriod(p) + ", at most " + words.Number(p.Capacity) + " at once"
 		},
-		lease:  bucketLeaseWords,
-		within: withinBucket,
+		lease: bucketLeaseWords,
 		refusals: append([]refusal{{
 			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
 			schema: false, hint: "A token bucket has no windows that start.",
@@ -76,7 +73,6 @@ var algorithms = map[runtime.Kind]algorithm{
 			return perPeriod(p)
 		},
 		lease:    windowLeaseWords,
-		within:   withinFixed,
 		refusals: []refusal{onePeriod, notPrecise("fixed window", "leave precise out, or use a sliding window")},
 	},
 	runtime.SlidingWindow: {
@@ -87,8 +83,7 @@ var algorithms = map[runtime.Kind]algorithm{
 			}
 			return fmt.Sprintf("about %s in any %s", words.Number(p.Rate), words.Period(p.Period))
 		},
-		lease:  windowLeaseWords,
-		within: withinSliding,
+		lease: windowLeaseWords,
 		refusals: append([]refusal{
 			{
 				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
@@ -182,7 +177,7 @@ func perPeriod(p *runtime.Policy) string {
 	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))
 }
 
-// bucketLeaseWords is the formula of [withinBucket] for any time t.
+// bucketLeaseWords is the formula of [bounds.Within] for any time t.
 func bucketLeaseWords(p *runtime.Policy) string {
 	reserved := ""
 	switch {

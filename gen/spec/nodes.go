@@ -117,6 +117,20 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 	return read
 }
 
+// readMap reads a field of a limit that is a map with fields of its own. It returns false if one of them is wrong.
+func readMap[T any](p *parser, fields []field[T], into *T, e entry, help string) bool {
+	entries, ok := p.entries(e.value, e.at, e.name, help)
+	if !ok {
+		return false
+	}
+	before := len(p.found)
+	defer func(limit string) { p.limit = limit }(p.limit)
+	// Messages begin with the limit and the field: "sendMessage: lease: for is missing".
+	p.limit += ": " + e.name
+	readFields(p, fields, into, entries, e.named, p.complete(e.value))
+	return len(p.found) == before
+}
+
 // dropRefused drops the offers that the field would not accept either.
 func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
 	for i, d := range found {

@@ -59,16 +59,8 @@ const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for bloc
 
 // overrides reads what the file gives. settleOverrides completes it.
 func (p *parser) overrides(limit *Limit, e entry) bool {
-	entries, ok := p.entries(e.value, e.at, "overrides", overridesHelp)
-	if !ok {
-		return false
-	}
-	before := len(p.found)
-	defer func(limit string) { p.limit = limit }(p.limit)
-	p.limit += ": overrides"
 	limit.Overrides = new(runtime.OverrideBounds)
-	readFields(p, overrideFields, limit.Overrides, entries, e.named, p.complete(e.value))
-	return len(p.found) == before
+	return readMap(p, overrideFields, limit.Overrides, e, overridesHelp)
 }
 
 func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {

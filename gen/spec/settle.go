@@ -97,16 +97,7 @@ func atMostShards(n int64) string {
 const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
 
 func (p *parser) lease(limit *Limit, e entry) bool {
-	entries, ok := p.entries(e.value, e.at, "lease", leaseHelp)
-	if !ok {
-		return false
-	}
-	before := len(p.found)
-	defer func(limit string) { p.limit = limit }(p.limit)
-	// Messages begin with the limit and the lease: "sendMessage: lease: for is missing".
-	p.limit += ": lease"
-	readFields(p, leaseFields, &limit.Policy.Lease, entries, e.named, p.complete(e.value))
-	return len(p.found) == before
+	return readMap(p, leaseFields, &limit.Policy.Lease, e, leaseHelp)
 }
 
 // leaseFits reports a lease that contradicts other fields.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -64,7 +65,7 @@ func (l *Limit) WorstCase() string {
 		if p.Calendar.Unit != 0 {
 			return calendarWorstCase(p)
 		}
-		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(Within(p, p.Period)), words.Period(p.Period))
+		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(bounds.Within(p, p.Period)), words.Period(p.Period))
 	}
 	switch {
 	case l.Unlimited():
@@ -73,7 +74,7 @@ func (l *Limit) WorstCase() string {
 		return "Worst case" + ifEnforced(p.Mode) + ": reservations have no bound."
 	case p.MaxReserved == runtime.Unbounded:
 		// Unbounded reservations have no worst case, but callers who do not reserve have one.
-		return worst(Unreserved(p)) + " without reservations, which have no bound."
+		return worst(bounds.Unreserved(p)) + " without reservations, which have no bound."
 	case p.Reserves():
 		return worst(p) + ", counting reserved tokens when their delay has passed."
 	}
@@ -355,8 +356,8 @@ func halfInWords(c runtime.Calendar) string {
 
 // calendarWorstCase describes the worst case of a calendar's windows: in each of them, and around the start of one.
 func calendarWorstCase(p *runtime.Policy) string {
-	span := Interval(p)
-	around := fmt.Sprintf("%s in any %s", orUncountable(Within(p, span)), words.Period(span))
+	span := bounds.Interval(p)
+	around := fmt.Sprintf("%s in any %s", orUncountable(bounds.Within(p, span)), words.Period(span))
 	if p.Reserves() || p.MaxReserved > 0 {
 		return "Worst case: " + around
 	}

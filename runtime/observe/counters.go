@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -28,14 +29,40 @@ type Counters struct {
 	// limits is replaced as a whole, so that an observation takes no lock.
 	limits atomic.Pointer[map[string]*counts]
 	mu     sync.Mutex
+	// slots has the limits whose policies were the first in their slot, because a look into a map takes longer than all the
+	// rest of an observation.
+	slots [128]atomic.Pointer[counts]
 	// durations has a histogram for each operation, in the order of names.
 	durations map[runtime.Op]*histogram
 }
 
 // counts are those of one limit.
 type counts struct {
-	requests, tokens []atomic.Int64 // by outcome
-	near             atomic.Int64
+	limit    string
+	outcomes []tally
+	near     atomic.Int64
+}
+
+// tally counts the requests of one outcome and their tokens. Requests for one token, which are most, have a count of their
+// own, so that each is one atomic addition and not two.
+type tally struct {
+	single           atomic.Int64
+	requests, tokens atomic.Int64 // of the others
+}
+
+func (t *tally) add(tokens int64) {
+	if tokens == 1 {
+		t.single.Add(1)
+		return
+	}
+	t.requests.Add(1)
+	t.tokens.Add(tokens)
+}
+
+// load returns how many requests there were, and how many tokens they had together.
+func (t *tally) load() (requests, tokens int64) {
+	single := t.single.Load()
+	return single + t.requests.Load(), single + t.tokens.Load()
 }
 
 // NewCounters returns counters of 0.
@@ -43,7 +70,7 @@ func NewCounters(o Options) *Counters {
 	c := &Counters{denials: NewDenials(o), durations: map[runtime.Op]*histogram{}}
 	limits := map[string]*counts{}
 	for _, name := range Limits(o.Policies) {
-		limits[name] = newCounts()
+		limits[name] = newCounts(name)
 	}
 	c.limits.Store(&limits)
 	for _, op := range Operations() {
@@ -52,18 +79,14 @@ func NewCounters(o Options) *Counters {
 	return c
 }
 
-func newCounts() *counts {
-	n := len(runtime.Outcomes())
-	return &counts{requests: make([]atomic.Int64, n), tokens: make([]atomic.Int64, n)}
+func newCounts(limit string) *counts {
+	return &counts{limit: limit, outcomes: make([]tally, len(runtime.Outcomes()))}
 }
 
 // Decided implements [runtime.Observer].
 func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
-	n := c.of(o.Limit)
-	n.requests[o.Outcome].Add(1)
-	if tokens := o.Tokens(); tokens != 0 {
-		n.tokens[o.Outcome].Add(tokens)
-	}
+	n := c.of(&o)
+	n.outcomes[o.Outcome].add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
 	}
@@ -76,8 +99,23 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	}
 }
 
-// of returns the counts of a limit, which it adds if necessary.
-func (c *Counters) of(limit string) *counts {
+// of returns the counts of the limit of an observation.
+func (c *Counters) of(o *runtime.Observation) *counts {
+	// The address of the policy is a hash that needs no calculation. The slot may be that of another limit.
+	slot := &c.slots[uintptr(unsafe.Pointer(o.Policy))/32%uintptr(len(c.slots))]
+	n := slot.Load()
+	if n != nil && n.limit == o.Limit {
+		return n
+	}
+	found := c.lookUp(o.Limit)
+	if n == nil {
+		slot.Store(found)
+	}
+	return found
+}
+
+// lookUp returns the counts of a limit, which it adds if necessary.
+func (c *Counters) lookUp(limit string) *counts {
 	if n := (*c.limits.Load())[limit]; n != nil {
 		return n
 	}
@@ -87,7 +125,7 @@ func (c *Counters) of(limit string) *counts {
 	if n := known[limit]; n != nil {
 		return n
 	}
-	more, n := maps.Clone(known), newCounts()
+	more, n := maps.Clone(known), newCounts(limit)
 	more[limit] = n
 	c.limits.Store(&more)
 	return n
@@ -140,7 +178,7 @@ func (c *Counters) Snapshot() (all []LimitCounts) {
 			DeniedKeys: c.denials.Keys(name), TopDenied: c.denials.Top(name),
 		}
 		for _, outcome := range runtime.Outcomes() {
-			of.Requests[outcome], of.Tokens[outcome] = n.requests[outcome].Load(), n.tokens[outcome].Load()
+			of.Requests[outcome], of.Tokens[outcome] = n.outcomes[outcome].load()
 		}
 		all = append(all, of)
 	}

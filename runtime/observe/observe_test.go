@@ -54,6 +54,40 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 	return l.taker.TakeLocal(p, key, n)
 }
 
+// More limits than the counters have slots, each with its own number of requests, from several goroutines at once.
+func TestManyLimitsAreCountedApart(t *testing.T) {
+	c := observe.NewCounters(observe.Options{})
+	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(c))
+	var group sync.WaitGroup
+	policies := make([]runtime.Policy, 300)
+	for i := range policies {
+		policies[i] = *bucket(fmt.Sprint("limit", i%200), 1000)
+	}
+	for range 3 {
+		group.Go(func() {
+			for i := range policies {
+				for n := range int64(i%200%7 + 2) {
+					_, err := limiter.Limit(&policies[i], runtime.KeyOf()).AllowN(t.Context(), n)
+					assert.NoError(t, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := c.Snapshot()
+	require.Len(t, all, 200)
+	for _, n := range all {
+		var i int64
+		fmt.Sscanf(n.Limit, "limit%d", &i)
+		turns, requests := int64(3), i%7+2
+		if i < 100 {
+			turns = 6
+		}
+		require.Equal(t, turns*requests, n.Requests[runtime.OutcomeAllowed], n.Limit)
+		require.Equal(t, turns*requests*(requests-1)/2, n.Tokens[runtime.OutcomeAllowed], n.Limit)
+	}
+}
+
 // text returns what a Prometheus reads.
 func text(t *testing.T, c *observe.Counters) string {
 	t.Helper()

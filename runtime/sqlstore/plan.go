@@ -274,7 +274,7 @@ func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 
 // taken returns the decision for a request that has left the row in a state.
 func (r *rowRequests) taken(after runtime.State, now int64, q request) runtime.Decision {
-	d := r.policy.Mode.Applied(r.rule.Taken(after, now, *q.Request))
+	d := r.policy.Mode.Applied(r.rule.Taken(after, now, *q.Request), q.Op, q.Count)
 	d.Limit, d.Policy = r.policy.Name, q.Policy
 	return d
 }

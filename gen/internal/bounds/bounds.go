@@ -1,16 +1,20 @@
-package spec
+// Package bounds calculates the most that a limit grants: the tokens that one key can use [Within] an interval, and the
+// lengths of delays and of windows on which that depends. A bound holds for any callers, and some callers reach it.
+package bounds
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
+
+const day = 24 * time.Hour
 
 // Within returns the most tokens that one key can use in an interval of length t, its first and last instant
 // included, wherever it begins. A reserved token counts when it may be used, which is when its delay has passed; a
@@ -25,7 +29,7 @@ import (
 // Fixed window: the capacity, left over from the window before the interval, and the tokens that each window in the
 // interval grants. With reservations, all of the capacity and of the debt can be due when the interval begins, granted
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
-// [withinFirstUse]; for sliding windows, see [withinSliding].
+// [firstUse]; for sliding windows, see [sliding].
 //
 // For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
 // tokens taken at the first instant of a period are available again.
@@ -36,7 +40,15 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 	case p.Capacity+p.MaxReserved == 0: // the result of Unreserved for a limit that can only be reserved
 		return 0
 	}
-	return algorithmOf(p.Kind).within(p, int64(t))
+	switch p.Kind {
+	case runtime.TokenBucket:
+		return bucket(p, int64(t))
+	case runtime.FixedWindow:
+		return fixed(p, int64(t))
+	case runtime.SlidingWindow:
+		return sliding(p, int64(t))
+	}
+	panic(fmt.Sprintf("bounds: %v has no bound: add it to Within in gen/internal/bounds/bounds.go", p.Kind))
 }
 
 // Unreserved returns the policy for callers who do not reserve. It is not valid if the capacity is 0, but [Within]
@@ -62,25 +74,25 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	for _, start := range WindowStarts(p) {
 		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 		if err != nil {
-			panic("spec: a full key refuses its largest reservation: " + err.Error())
+			panic("bounds: a full key refuses its largest reservation: " + err.Error())
 		}
 		longest = max(longest, d.Delay)
 	}
 	return longest
 }
 
-func withinBucket(p *runtime.Policy, t int64) int64 {
+func bucket(p *runtime.Policy, t int64) int64 {
 	ahead := add(p.MaxReserved, accrued(p, t))
 	early := add(t, max(int64(LongestDelay(p)), int64(p.Lease.For)))
 	return add(p.Capacity, max(ahead, accrued(p, early)))
 }
 
-func withinFixed(p *runtime.Policy, t int64) int64 {
+func fixed(p *runtime.Policy, t int64) int64 {
 	switch {
 	case p.Calendar.Unit != 0:
-		return withinCalendar(p, t)
+		return calendar(p, t)
 	case p.Start.FirstUse():
-		return withinFirstUse(p, t)
+		return firstUse(p, t)
 	}
 	period := int64(p.Period)
 	begun := ceil(t, period)
@@ -90,11 +102,11 @@ func withinFixed(p *runtime.Policy, t int64) int64 {
 	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
 }
 
-// withinFirstUse is [Within] for windows that begin at first use. Between the starts of two windows tokens accrue as
+// firstUse is [Within] for windows that begin at first use. Between the starts of two windows tokens accrue as
 // in a token bucket, and no window grants more than capacity and debt. The interval can begin with a full window; or
 // just before the end of one that was opened with a single token; or, with reservations, when everything that a full
 // window had and could reserve is due.
-func withinFirstUse(p *runtime.Policy, t int64) int64 {
+func firstUse(p *runtime.Policy, t int64) int64 {
 	period, most := int64(p.Period), p.Capacity+p.MaxReserved
 	if p.Reserves() {
 		early := add(t, int64(LongestDelay(p)))
@@ -108,12 +120,12 @@ func withinFirstUse(p *runtime.Policy, t int64) int64 {
 	return max(fresh, add(p.Capacity-1, min(times(most, ceil(t, period)), accrued(p, t+period-1))))
 }
 
-// withinSliding is [Within] for a sliding window. The interval begins at the last instant of a window that takes
+// sliding is [Within] for a sliding window. The interval begins at the last instant of a window that takes
 // all of the rate; each window after it takes at its last instant what the previous one leaves, and the last
 // window at the end of the interval.
-func withinSliding(p *runtime.Policy, t int64) int64 {
+func sliding(p *runtime.Policy, t int64) int64 {
 	if p.Precise {
-		return withinPrecise(p, t)
+		return precise(p, t)
 	}
 	period := int64(p.Period)
 	windows, last := (t+period-1)/period, (t+period-1)%period
@@ -146,7 +158,7 @@ func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
 	// The runtime rounds. A second implementation of that would differ in some cases.
 	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
 	if err != nil {
-		panic("spec: a valid rule cannot be peeked: " + err.Error())
+		panic("bounds: a valid rule cannot be peeked: " + err.Error())
 	}
 	return d.Remaining
 }
@@ -158,15 +170,15 @@ func pick(first bool, a, b int64) int64 {
 	return b
 }
 
-// withinPrecise is [Within] for a precise sliding window, without the last instant of the interval: all of the rate at its
+// precise is [Within] for a precise sliding window, without the last instant of the interval: all of the rate at its
 // beginning, and again each time these tokens are available again.
-func withinPrecise(p *runtime.Policy, t int64) int64 {
+func precise(p *runtime.Policy, t int64) int64 {
 	return times(p.Rate, max(1, ceil(t, int64(p.Period))))
 }
 
-// withinCalendar is [Within] for windows of a calendar: the tokens left over from the window before the interval, and those
+// calendar is [Within] for windows of a calendar: the tokens left over from the window before the interval, and those
 // of each window that begins in it.
-func withinCalendar(p *runtime.Policy, t int64) int64 {
+func calendar(p *runtime.Policy, t int64) int64 {
 	begun := int64(0)
 	// The interval begins just before a window does, so that n windows begin in it if it is longer than the shortest span
 	// of the n-1 after the first.
@@ -200,11 +212,11 @@ func maxClockChange(c runtime.Calendar, n int64) time.Duration {
 	case c.Zone == "UTC":
 		return 0
 	case c.Unit == runtime.Day:
-		return words.Day / 2
+		return day / 2
 	case n == 1:
-		return words.Day
+		return day
 	}
-	return words.Day + 2*time.Hour // and in another window, the clock has been put forward
+	return day + 2*time.Hour // and in another window, the clock has been put forward
 }
 
 // ShortestSpan returns how far apart the starts of two windows of a calendar are at least, if n windows begin after one
@@ -223,10 +235,10 @@ func ShortestSpan(c runtime.Calendar, n int64) time.Duration {
 	case runtime.Year:
 		days = shortestMonths(12*count, c)
 	}
-	if days >= math.MaxInt64/int64(words.Day) {
+	if days >= math.MaxInt64/int64(day) {
 		return math.MaxInt64
 	}
-	return time.Duration(days)*words.Day - maxClockChange(c, n)
+	return time.Duration(days)*day - maxClockChange(c, n)
 }
 
 var shortest sync.Map
@@ -261,7 +273,7 @@ func shortestMonths(months int64, c runtime.Calendar) int64 {
 func dayOfMonths(months int64, first int) int64 {
 	begin := time.Date(2000, time.Month(1+months), 1, 0, 0, 0, 0, time.UTC)
 	last := begin.AddDate(0, 1, -1).Day()
-	return begin.Unix()/int64(words.Day/time.Second) + int64(min(first, last))
+	return begin.Unix()/int64(day/time.Second) + int64(min(first, last))
 }
 
 // WindowStarts returns an instant at which a window begins, or for a calendar those of 400 windows, which differ in length.
@@ -292,8 +304,8 @@ func Interval(p *runtime.Policy) time.Duration {
 		return p.Period
 	}
 	span := ShortestSpan(p.Calendar, 1)
-	if span > 2*words.Day {
-		span = span.Truncate(words.Day)
+	if span > 2*day {
+		span = span.Truncate(day)
 	}
 	return span
 }
