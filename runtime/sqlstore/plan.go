@@ -100,6 +100,8 @@ func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStr
 		return upsertOneReturning
 	case single != nil && s.dialect.TakeInsertID != "":
 		return upsertInsertID
+	case s.dialect.Taken != "" && s.takenLost.Load():
+		return nil
 	case s.dialect.Taken != "":
 		return s.upsertThenSelect
 	case s.dialect.TakeKeys != "":

@@ -133,8 +133,8 @@ func TestLiteralsMeanTheSameInEverySQLMode(t *testing.T) {
 	q, err := MySQL.compile("SELECT :name, :value, :period", rowSource{}, "")
 	require.NoError(t, err)
 	v := new(values)
-	v[paramName], v[paramValue], v[paramPeriod] = `a?'"\`, -1e300/3, int64(-5)
+	v.of[paramName], v.of[paramValue], v.of[paramPeriod] = `a?'"\`, -1e300/3, int64(-5)
 	assert.Equal(t, `SELECT _utf8mb4 X'613f27225c', -3.3333333333333335e+299, -5`, q.literal(v))
-	v[paramValue] = 2.0
+	v.of[paramValue] = 2.0
 	assert.Contains(t, q.literal(v), " 2e+00, ")
 }

@@ -193,6 +193,9 @@ type Store struct {
 	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
 	takeDurably bool
 
+	// takenLost is set once the server has lost a result of the dialect's Taken.
+	takenLost atomic.Bool
+
 	offset    clock
 	hints     *denialHints
 	leases    *lease.Store

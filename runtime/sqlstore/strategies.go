@@ -164,7 +164,12 @@ func (s *Store) upsertThenSelect(ctx context.Context, in session, t part) error 
 		if err := tx.QueryRowContext(ctx, s.dialect.Taken).Scan(&taken); err != nil {
 			return err
 		}
-		return t.decodeTaken(affected, taken)
+		err = t.decodeTaken(affected, taken)
+		if err != nil {
+			// A version of the server may evaluate variables in another order. Later calls do without them.
+			s.takenLost.Store(true)
+		}
+		return err
 	})
 }
 
