@@ -3,9 +3,10 @@
 // # The model
 //
 // Several hosts use one database, over a network. Each host has one statement in flight, and as many as it has lanes if
-// enough calls wait (see package group). A statement takes tokens from a number of rows. It costs the database's processor a fixed time and a time for
-// each row, and then waits until its commit is on disk. Commits that wait together share a flush. The rows of a statement
-// stay locked until it has committed, so only one statement on a row is in flight at a time.
+// enough calls wait (see package group). The model leaves out that a host sends one at a time while the database is busy, so
+// that its statements are larger then. A statement takes tokens from a number of rows. It costs the database's processor a
+// fixed time and a time for each row, and then waits until its commit is on disk. Commits that wait together share a flush.
+// The rows of a statement stay locked until it has committed, so only one statement on a row is in flight at a time.
 //
 // The functions are closed formulas. The throughput is the smallest of three bounds: the lanes, the processor, and the
 // lock of a hot row. The tests compare them with a simulation of every statement, and CAPACITY.md, in package sqlstore,

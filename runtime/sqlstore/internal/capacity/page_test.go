@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
@@ -39,7 +40,7 @@ func plan(c Costs, hosts, callers int, hot bool) Plan {
 // tables are the tables of the page, by name.
 var tables = map[string]func() table{
 	"costs": costs, "hot key": func() table { return hosts(true) }, "many keys": func() table { return hosts(false) },
-	"leases": leases, "shards": shards, "databases": databases,
+	"leases": leases, "lease size": leaseSize, "shards": shards, "databases": databases,
 }
 
 // table is rows of cells, the first of which are its head.
@@ -102,6 +103,18 @@ func leases() table {
 			row = append(row, rough(p.Leased(float64(tokens), spends)))
 		}
 		t = append(t, row)
+	}
+	return t
+}
+
+// leaseSize is for ten hosts: with one, or with more, the factors are the same.
+func leaseSize() table {
+	t := table{{"callers on each host", "no lease", "as many with blocks of", "blocks of 4 tokens for each caller"}}
+	for _, callers := range callerCounts {
+		p := plan(Postgres, 10, callers, true)
+		t = append(t, []string{
+			fmt.Sprint(callers), rough(p.Decisions()), fmt.Sprintf("%.0f tokens", p.calls()), rough(p.Leased(float64(4*callers), spends)),
+		})
 	}
 	return t
 }
@@ -178,8 +191,12 @@ func TestTextOfThePageFollowsFromItsTables(t *testing.T) {
 		require.Equal(t, hosts == 100, hot.Sharded(32) > row, "they pay from 32 on with a hundred hosts")
 		require.Equal(t, hosts == 100, hot.Sharded(64) > row, "and never with ten or fewer")
 		require.Less(t, row, plan(Relaxed, hosts, 64, true).Decisions(), "relaxed statements do not wait for the disk")
+		require.InEpsilon(t, row, hot.Leased(hot.calls(), spends), 0.01, "a block costs as much as a statement")
+		require.InEpsilon(t, 8*row, hot.Leased(4*64, spends), 0.01, "the rule for the size of a block")
 		require.Less(t, many.Databases(4), 4*many.Decisions(), "smaller statements")
 	}
+	require.Equal(t, 2, Lanes, "the statements at once of a host")
+	require.Equal(t, Lanes, sqlstore.Postgres.Lanes)
 	require.Equal(t, 20, group.Enough(0, 1, 40), "half as many calls as are under way are worth a second statement")
 	require.Equal(t, 8, group.Enough(0, 1, 1), "at least 8")
 	for micros, enough := range map[time.Duration]int{200: 32, 500: 5, 800: 2} {

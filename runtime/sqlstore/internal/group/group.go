@@ -16,7 +16,8 @@
 //     that flight (queue.go). So all calls for a busy key meet in one batch.
 //  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
 //     nothing is in flight, and otherwise if there is another lane and enough calls wait (pace.go), so that the fixed cost
-//     of a statement is small for each.
+//     of a statement is small for each. If the database is busy, as with the statements of other hosts, flights begin one
+//     after the other, with a short rest between them, in which the callers of the last one join those that wait.
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
 //     queue. The goroutine of the flight runs the next one, or ends.
 //  5. One timer ends the flights and calls that take too long (watchdog.go).

@@ -13,6 +13,8 @@ type pace struct {
 	// that has not waited for the processor: a busy database must not get smaller statements.
 	current, last time.Duration
 	flights       int
+	// took and calls are the averages of the last flights, in nanoseconds and calls.
+	took, calls float64
 }
 
 const (
@@ -23,10 +25,19 @@ const (
 	window = 256
 	// maxPatience leaves a call most of [Timeout] for another connection.
 	maxPatience = Timeout / 5
+	// aRow is more than most databases work for a call, and recent is how many flights the averages are of, about.
+	aRow   = 15 * time.Microsecond
+	recent = 16
+	// crowd is how many calls flights have, on average, where a busy database is worth a rest.
+	crowd = 16
+	// maxRest is the most that a busy database adds to the wait of a call.
+	maxRest = 2 * time.Millisecond
 )
 
-// add adds the time of a flight.
-func (p *pace) add(took time.Duration) {
+// add adds the time of a flight that had some calls.
+func (p *pace) add(took time.Duration, calls int) {
+	p.took += (float64(took) - p.took) / recent
+	p.calls += (float64(calls) - p.calls) / recent
 	if p.current == 0 || took < p.current {
 		p.current = took
 	}
@@ -41,6 +52,22 @@ func (p *pace) shortest() time.Duration {
 		return p.current
 	}
 	return p.last
+}
+
+// busy reports whether flights of many calls take more than twice as long as the distance of the database and their calls
+// explain: they wait for the statements of other hosts, for the processor or for rows. Another flight would wait too, and
+// have fewer calls. Of small flights, one that takes longer than another may only have more round trips.
+func (p *pace) busy() bool {
+	return p.calls >= crowd && p.took > 2*(float64(p.shortest())+float64(aRow)*p.calls)
+}
+
+// rest returns how long to wait after a flight, so that the callers that have their answers join those that wait: without
+// it, two halves of the callers would take turns in statements of half the size.
+func (p *pace) rest() time.Duration {
+	if !p.busy() {
+		return 0
+	}
+	return min(time.Duration(p.took/8), maxRest)
 }
 
 // enough returns how many calls that wait are worth another flight.

@@ -1,10 +1,17 @@
 package group
 
 import (
+	"context"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 func TestEnoughCallsForAnotherFlight(t *testing.T) {
@@ -26,8 +33,8 @@ func TestEnoughCallsForAnotherFlight(t *testing.T) {
 	} {
 		var p pace
 		if row.took > 0 {
-			p.add(row.took)
-			p.add(10 * row.took) // it waited for a busy database
+			p.add(row.took, 1)
+			p.add(10*row.took, 1) // it waited for a busy database
 		}
 		require.Equal(t, row.want, p.enough(row.flights, row.calls), "%+v", row)
 	}
@@ -35,13 +42,76 @@ func TestEnoughCallsForAnotherFlight(t *testing.T) {
 
 func TestPaceForgetsFlightsOfAnEarlierWindow(t *testing.T) {
 	var p pace
-	p.add(100 * time.Microsecond)
+	p.add(100*time.Microsecond, 1)
 	for range 2*window - 2 {
-		p.add(time.Second)
+		p.add(time.Second, 1)
 	}
 	require.Equal(t, most, p.enough(1, 1000))
-	p.add(time.Second)
+	p.add(time.Second, 1)
 	require.Equal(t, 1, p.enough(1, 1000), "the database is farther away now")
+}
+
+func TestRestOnABusyDatabase(t *testing.T) {
+	const ms = time.Millisecond
+	for _, row := range []struct {
+		first, took time.Duration
+		calls       int
+		want        time.Duration
+	}{
+		{ms, 40 * ms, 1, 0}, // nobody to wait for
+		{ms, 2 * ms, 20, 0},
+		{ms, 4 * ms, 20, ms / 2},
+		{ms, 3 * ms, 60, 0}, // their rows explain it
+		{ms, 12 * ms, 60, 3 * ms / 2},
+		{ms, time.Second, 60, maxRest},
+		{20 * ms, 40 * ms, 20, 0}, // far away
+		{20 * ms, 80 * ms, 20, maxRest},
+	} {
+		var p pace
+		require.Zero(t, p.rest())
+		p.add(row.first, 1)
+		for range 10 * recent {
+			p.add(row.took, row.calls)
+		}
+		require.InDelta(t, row.want, p.rest(), float64(ms/100), "%+v", row)
+	}
+}
+
+// busyBackend takes a millisecond for its first batch, and ten for the others, whatever their size.
+type busyBackend struct {
+	runtime.MemStore
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (b *busyBackend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	b.mu.Lock()
+	took := time.Millisecond
+	if len(b.sizes) > 0 {
+		took = 10 * time.Millisecond
+	}
+	b.sizes = append(b.sizes, len(calls))
+	b.mu.Unlock()
+	time.Sleep(took)
+	return b.MemStore.Do(ctx, calls)
+}
+
+func TestCallersOfABusyDatabaseMeetInOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, policy := &busyBackend{}, &runtime.Policy{Name: "p", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000}
+		s := New(backend, Options{Lanes: 2})
+		var all sync.WaitGroup
+		for i := range 64 {
+			all.Go(func() {
+				for range 200 {
+					_, err := s.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{{Count: 1, Policy: policy, Key: strconv.Itoa(i)}}}})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+		require.Equal(t, 64, backend.sizes[len(backend.sizes)/2])
+	})
 }
 
 func TestKeySet(t *testing.T) {

@@ -32,6 +32,8 @@ type queue struct {
 	lone  *flight
 	quiet bool
 	pace  pace
+	// resting is until when the next flight waits for the callers of the last one.
+	resting time.Time
 	// watchdog fires when a flight may have exceeded its time, which is at watched, or zero. It keeps running from one
 	// flight to the next, because stopping and starting it costs more than letting it fire in vain now and then.
 	watchdog *time.Timer
@@ -175,7 +177,9 @@ func (q *queue) readyLocked() bool {
 	switch {
 	case len(q.waiting) == 0 || n >= q.lanes:
 		return false
-	case n == 0 || callsOf(q.waiting) >= q.pace.enough(n, q.callsInFlight()):
+	case n == 0:
+		return !q.restsLocked()
+	case !q.pace.busy() && callsOf(q.waiting) >= q.pace.enough(n, q.callsInFlight()):
 		return true
 	}
 	// The connection of a flight that takes so long may be silent. Other calls need not wait for it.
@@ -184,6 +188,16 @@ func (q *queue) readyLocked() bool {
 		q.watchLocked(overdue)
 		return false
 	}
+	return true
+}
+
+// restsLocked reports whether the next flight is to begin later. A queue that is being closed gets no more calls to wait for.
+func (q *queue) restsLocked() bool {
+	if q.resting.IsZero() || q.idle != nil || !time.Now().Before(q.resting) {
+		q.resting = time.Time{}
+		return false
+	}
+	q.watchLocked(q.resting)
 	return true
 }
 
@@ -237,10 +251,14 @@ func (q *queue) finish(f *flight, answered bool) (next *flight) {
 		return nil
 	}
 	if answered && q.lanes > 1 {
-		q.pace.add(time.Since(f.began))
+		now := time.Now()
+		q.pace.add(now.Sub(f.began), len(f.calls))
+		if rest := q.pace.rest(); rest > 0 {
+			q.resting = now.Add(rest)
+		}
 	}
 	next = q.nextLocked()
-	q.quiet = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0
+	q.quiet = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
 	q.goOnLocked()
 	return next
 }

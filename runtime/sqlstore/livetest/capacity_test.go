@@ -1,0 +1,80 @@
+package livetest
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// The queries of CAPACITY.md list a transaction that keeps old versions of rows, while it is open.
+func TestQueriesOfCapacityListOldTransactions(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		table := newTable()
+		store := s.storeIn(t, db, table, nil)
+		p := granting(8)[0]
+		_, err := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String("k"))).Allow(t.Context())
+		require.NoError(t, err)
+
+		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		require.NoError(t, err)
+		var id, rows int64
+		number := "connection_id()"
+		if s.dialect.Name == "postgres" {
+			number = "pg_backend_pid()"
+		}
+		require.NoError(t, tx.QueryRow("SELECT "+number+", count(*) FROM "+table).Scan(&id, &rows))
+		// MySQL refreshes its list only if it was not read for a tenth of a second.
+		const every = 200 * time.Millisecond
+		listed := func(want bool) func() bool {
+			return func() bool { return lists(t, db, capacityQuery(t, s), id) == want }
+		}
+		assert.Eventually(t, listed(true), 10*time.Second, every)
+		require.NoError(t, tx.Rollback())
+		assert.Eventually(t, listed(false), 10*time.Second, every)
+	})
+}
+
+// capacityQuery returns the query of CAPACITY.md for a server.
+func capacityQuery(t *testing.T, s server) string {
+	t.Helper()
+	page, err := os.ReadFile("../CAPACITY.md")
+	require.NoError(t, err)
+	word := "innodb_trx"
+	if s.dialect.Name == "postgres" {
+		word = "pg_stat_activity"
+	}
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		if strings.Contains(block[1], word) {
+			return block[1]
+		}
+	}
+	require.Fail(t, "CAPACITY.md has no query about "+word)
+	return ""
+}
+
+// lists reports whether a query selects a row about a session.
+func lists(t *testing.T, db *sql.DB, query string, session int64) bool {
+	t.Helper()
+	rows, err := db.Query(query)
+	require.NoError(t, err)
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		var holder string
+		var second, third any
+		require.NoError(t, rows.Scan(&holder, &second, &third))
+		found = found || holder == fmt.Sprint(session) || strings.HasPrefix(holder, fmt.Sprintf("session %d,", session))
+	}
+	require.NoError(t, rows.Err())
+	return found
+}
