@@ -81,7 +81,7 @@ name is derived from TABLE.
 
 With -views, it prints CREATE VIEW statements for the limits in LIMITS (default limits.yaml) instead. The
 view TABLE_now has the tokens left, the capacity, and when it is full, of every key that has rows, as of
-now: the table itself is as of the last write. Overrides are not in the view.
+now: the table itself is as of the last write. It is by the overrides in force, and names them.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs
