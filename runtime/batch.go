@@ -253,7 +253,7 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 		return Decision{}, true, err
 	}
 	if !q.usesRows() {
-		d, err := q.withoutRows()
+		d, err := q.withoutRows(now)
 		d.Limit, d.Policy = q.Policy.Name, q.Policy
 		return d, true, err
 	}

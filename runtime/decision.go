@@ -26,7 +26,8 @@ type Decision struct {
 	// lets a request pass uncounted.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed, and [Never] if the policy's Mode is [ModeBlock].
+	// up to the nanosecond. It is 0 if Allowed. If the policy's Mode is [ModeBlock], it is the time until the operator's
+	// [Block] ends, from when on the tokens decide, and [Never] for a block without an end.
 	RetryAfter time.Duration
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
@@ -59,6 +60,9 @@ type Decision struct {
 
 // uncounted reports whether the store has not counted the tokens of an allowed request.
 func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
+
+// blocks reports whether it is a denial because of ModeBlock.
+func (d *Decision) blocks() bool { return !d.Allowed && d.Policy != nil && d.Policy.Mode == ModeBlock }
 
 // Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
 // was. Policy then has the numbers of the override.
@@ -198,22 +202,34 @@ type Balance struct {
 	// Capacity is the most tokens that can accumulate. It is [MaxTokens] for a limit that is off or unlimited, and so are
 	// Remaining and Value.
 	Capacity int64
-	// Remaining is the number of whole tokens left, at least 0.
+	// Remaining is the number of whole tokens left, at least 0. It is 0 while the key is blocked.
 	Remaining int64
-	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead.
+	// Value is the number of tokens left, with the fraction; negative if tokens were reserved ahead. The tokens of a blocked
+	// key can be used when the block ends.
 	Value float64
 	// FullAfter is how long it takes until the whole capacity is available again if no request takes tokens.
 	FullAfter time.Duration
 	// ResetAfter is how long it takes until the current window ends; see [Decision.ResetAfter].
 	ResetAfter time.Duration
+	// BlockedFor is how long all requests are denied whatever the Value is, because the policy's Mode is [ModeBlock] or an
+	// operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an end, and 0
+	// if there is no block.
+	BlockedFor time.Duration
 }
 
-// String returns the balance in words: "19 of 20 left, full after 6s".
+// String returns the balance in words: "19 of 20 left, full after 6s", or "blocked for 1h with 19 of 20 left, full after 6s".
 func (b Balance) String() string {
 	if b.Remaining >= MaxTokens {
 		return "unlimited"
 	}
 	left := fmt.Sprintf("%d of %d left", b.Remaining, b.Capacity)
+	if b.BlockedFor > 0 {
+		block := "blocked"
+		if b.BlockedFor != Never {
+			block += " for " + rough(b.BlockedFor)
+		}
+		left = fmt.Sprintf("%s with %d of %d left", block, wholeTokens(b.Value, 1e-6), b.Capacity)
+	}
 	if b.FullAfter == 0 {
 		return left
 	}

@@ -181,8 +181,8 @@ func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation
 // items of the limiter, one at a time retries.
 //
 // It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
-// both a [*LimitedError] and [context.DeadlineExceeded]. If no retry would pass, because the Mode of a policy is
-// [ModeBlock], it returns a [*LimitedError] at once. If the context ends while Wait waits, the tokens are refunded, and
+// both a [*LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [ModeBlock], or an operator has blocked
+// a key, it returns a [*LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
 // the error is the context's.
 func (g Group) Wait(ctx context.Context) error {
 	g.held = g.limiter.hold()
@@ -220,7 +220,7 @@ func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 	if err != nil || rs.Allowed {
 		return rs, err
 	}
-	if rs.RetryAfter == Never {
+	if rs.RetryAfter == Never || slices.ContainsFunc(rs.Decisions.Each, func(d Decision) bool { return d.blocks() }) {
 		return nil, rs.limited()
 	}
 	for _, d := range rs.Decisions.Each {

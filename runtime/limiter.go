@@ -173,19 +173,23 @@ func (h Handle) Charge(ctx context.Context, n int64) (Decision, error) {
 	return h.do(ctx, Request{Op: Charge, Count: n})
 }
 
-// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [MaxTokens].
+// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [MaxTokens], and one that is
+// blocked has none left: see [Balance.BlockedFor].
 func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	d, err := h.do(ctx, Request{Op: Peek})
 	if err != nil {
 		return Balance{}, err
 	}
-	capacity := d.Policy.Capacity
-	if modes[d.Policy.Mode].allows {
-		capacity = MaxTokens
+	b := Balance{
+		Limit: d.Limit, Capacity: d.Policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
 	}
-	return Balance{
-		Limit: d.Limit, Capacity: capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
-	}, nil
+	switch {
+	case modes[d.Policy.Mode].allows:
+		b.Capacity = MaxTokens
+	case d.Policy.Mode == ModeBlock:
+		b.Remaining, b.BlockedFor = 0, d.Policy.blockedFor(h.limiter.present())
+	}
+	return b, nil
 }
 
 // Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
@@ -281,7 +285,7 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 		bounded, cancel = c.withTimeout(ctx)
 		defer cancel()
 	}
-	changed, err := l.override(bounded, &calls[0])
+	changed, now, err := l.override(bounded, &calls[0])
 	if c = calls[0]; changed && !l.inTx {
 		// The plan that an override gives may have a timeout that the key's own has not.
 		var cancel context.CancelFunc
@@ -290,7 +294,7 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 	}
 	unread := err != nil
 	if !unread {
-		if answer, ok := c.withoutStore(); ok {
+		if answer, ok := c.withoutStore(now); ok {
 			return answer, answer.Err
 		}
 		var answers []Answer

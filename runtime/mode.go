@@ -1,6 +1,9 @@
 package runtime
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a count below 1 is
 // [ErrInvalidCount].
@@ -14,7 +17,7 @@ import "fmt"
 //	Cancel                   and nothing was taken
 //	Wait         waits       returns at once             returns at once          fails at once
 //	Refund       gives back  gives back                  nothing                  gives back
-//	Peek         row         row                         MaxTokens, without row   row
+//	Peek         row         row                         MaxTokens, without row   row, Remaining 0
 //	Reset        deletes     deletes                     deletes                  deletes
 //	store fails  OnError     passes, FailedOpen          not used                 not used for a denial
 type Mode uint8
@@ -28,7 +31,8 @@ const (
 	ModeShadow
 	// ModeOff lets every request pass, and counts nothing: the store is not used, and stored rows stay as they are.
 	ModeOff
-	// ModeBlock denies every request, with the RetryAfter [Never]. Stored rows stay as they are.
+	// ModeBlock denies every request, with the RetryAfter [Never], or until its end if it is an operator's [Block] that has
+	// one. Stored rows stay as they are.
 	ModeBlock
 	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
 	// rows of a key, the Precise and Shards of the other plans.
@@ -94,14 +98,14 @@ func (q *Request) usesRows() bool {
 	return !q.decides()
 }
 
-// withoutRows decides a request that does not use rows.
-func (q *Request) withoutRows() (Decision, error) {
+// withoutRows decides a request that does not use rows at the instant now.
+func (q *Request) withoutRows(now int64) (Decision, error) {
 	r := Rule{Kind: q.Policy.Kind, Capacity: endless}
 	if err := r.refuse(q); err != nil {
 		return Decision{}, err
 	}
 	if !modes[q.Policy.Mode].allows {
-		return Decision{RetryAfter: Never}, nil
+		return q.denied(now), nil
 	}
 	d := Decision{Allowed: true, Remaining: MaxTokens, Value: MaxTokens}
 	if q.Op == Take || q.Op == TakeUpTo {
@@ -110,15 +114,39 @@ func (q *Request) withoutRows() (Decision, error) {
 	return d, nil
 }
 
-// withoutStore returns the answer to a call of which no request uses rows.
-func (c Call) withoutStore() (Answer, bool) {
+// denied returns the denial of a request in ModeBlock.
+func (q *Request) denied(now int64) Decision {
+	d := Decision{RetryAfter: q.Policy.blockedFor(now)}
+	if q.Policy.Jitter > 0 && d.RetryAfter != Never {
+		// Otherwise all clients of a whole limit would return at the same instant.
+		r := Rule{Jitter: int64(q.Policy.Jitter), seed: hash(q.Policy.Name, q.Key)}
+		r.addJitter(&d, now)
+	}
+	return d
+}
+
+// blockedFor returns how long a policy denies from now on whatever the tokens are: [Never] without an end, and 0 if its
+// Mode is not ModeBlock.
+func (p *Policy) blockedFor(now int64) time.Duration {
+	switch {
+	case p.Mode != ModeBlock:
+		return 0
+	case p.Overrides.until == 0:
+		return Never
+	}
+	// At least a nanosecond, because the block may have ended since the policy was found.
+	return time.Duration(max(1, p.Overrides.until-now))
+}
+
+// withoutStore returns the answer at the instant now to a call of which no request uses rows.
+func (c Call) withoutStore(now int64) (Answer, bool) {
 	for i := range c.Requests {
 		if c.Requests[i].usesRows() {
 			return Answer{}, false
 		}
 	}
 	b := NewBatch([]Call{c})
-	b.Run(0, nil)
+	b.Run(now, nil)
 	return b.Answers()[0], true
 }
 

@@ -128,7 +128,7 @@ func TestModes(t *testing.T) {
 			{"Reserve, Settle(3)", "the reservation was denied, or is already settled or cancelled", 0, 0},
 			{"ReserveN(4), Cancel", "the reservation was denied, or is already settled or cancelled", 0, 0},
 			{"Refund", "allowed, 1 left", 1, 1},
-			{"Peek", "0 of 3 left, full after 3s", 1, 0},
+			{"Peek", "blocked with 0 of 3 left, full after 3s", 1, 0},
 			{"Reset", "nil", 1, 3},
 		},
 	} {

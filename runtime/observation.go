@@ -13,10 +13,11 @@ import (
 
 // Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.
 //
-// All verbs are observed except Peek: Settle and Cancel as the Refund or Charge that corrects the count, if one is needed.
-// Wait is observed once, when it has the tokens or gives up, and not for each retry. A call of several limits, as of a
-// [Group], has one observation for each. A call that names no limit, such as an All of no items, has none. Blocks that a
-// store leases in the background are not observed; the requests that use their tokens are.
+// All verbs are observed except those that only read a key, Peek and a Check of 0 tokens: Settle and Cancel as the Refund
+// or Charge that corrects the count, if one is needed. Wait is observed once, when it has the tokens or gives up, and not
+// for each retry. A call of several limits, as of a [Group], has one observation for each. A call that names no limit, such
+// as an All of no items, has none. Blocks that a store leases in the background are not observed; the requests that use
+// their tokens are.
 type Observation struct {
 	// Limit is the name of the limit, "" if the policy is nil.
 	Limit string

@@ -95,8 +95,11 @@ func (l *Limiter) report(ctx context.Context, o Observation, h *held) {
 	h.last = append(h.last, o)
 }
 
-// observes reports whether an operation is observed.
-func (l *Limiter) observes(op Op) bool { return l != nil && l.observer != nil && op != Peek }
+// observes reports whether a request is observed. A Check of no tokens is not, because it reads a key for a client or an
+// operator, whose polling would count as denials while the key is blocked.
+func (l *Limiter) observes(q *Request) bool {
+	return l != nil && l.observer != nil && q.Op != Peek && (q.Op != Check || q.Count != 0)
+}
 
 // begin returns the present, or the zero time without an observer: then no time is read.
 func (l *Limiter) begin() (now time.Time) {
@@ -109,13 +112,15 @@ func (l *Limiter) begin() (now time.Time) {
 // observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun, and has the
 // policies by which it was decided.
 func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error, begun time.Time, h *held) {
-	if !l.observes(c.Requests[0].Op) {
+	if l == nil || l.observer == nil || c.Requests[0].Op == Peek {
 		return
 	}
 	took := time.Since(begun)
 	h.retry()
 	for i := range c.Requests {
-		l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
+		if l.observes(&c.Requests[i]) {
+			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
+		}
 	}
 }
 
@@ -136,7 +141,7 @@ func (h *Handle) observeLeased(ctx context.Context, q *Request, d *Decision) {
 
 // observeInvalid reports the error of a request that could not be completed, of a call of some limits.
 func (l *Limiter) observeInvalid(ctx context.Context, q *Request, index, limits int, err error) {
-	if !l.observes(q.Op) {
+	if !l.observes(q) {
 		return
 	}
 	o := l.observation(ctx, Call{[]Request{*q}}, 0, &Answer{Source: SourceNone}, err, 0)

@@ -11,14 +11,13 @@ import (
 
 // override replaces the policies of a call by those in force for their keys. The requests are copied before they are
 // changed, because a reservation keeps the policies that the caller has given. The error is about limits whose policies
-// are not replaced.
-func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err error) {
+// are not replaced. now is the instant at which the policies are in force, 0 if no key of the call has any.
+func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, now int64, err error) {
 	var view *OverrideView
 	var snapshot *overrideSnapshot
 	// One instant for the whole call: requests for one key must have one policy.
-	now := int64(math.MinInt64)
 	present := func() int64 {
-		if now == math.MinInt64 {
+		if now == 0 {
 			now = view.now()
 		}
 		return now
@@ -30,7 +29,7 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err erro
 		}
 		if snapshot == nil {
 			if view, snapshot, err = l.overrides(ctx); err != nil {
-				return false, err
+				return false, 0, err
 			}
 		}
 		p, _, problem := snapshot.policy(q.Policy, q.Key, present)
@@ -46,7 +45,7 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, err erro
 		}
 		c.Requests[i].Policy = p
 	}
-	return changed, err
+	return changed, now, err
 }
 
 // overrides returns what this process holds in memory, after reading it at the first use.
@@ -73,7 +72,7 @@ func (c *Call) needsOverrides() bool {
 // doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
 func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
 	for i := range calls {
-		if _, err := l.override(ctx, &calls[i]); err != nil {
+		if _, _, err := l.override(ctx, &calls[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -97,6 +96,14 @@ func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
 	}
 	p, _, err := snapshot.policy(p, key, view.now)
 	return p, err == nil
+}
+
+// present is the time by which overrides end.
+func (l *Limiter) present() int64 {
+	if s, ok := l.store.(OverrideStore); ok {
+		return s.OverrideView().now()
+	}
+	return time.Now().UnixNano()
 }
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
@@ -213,13 +220,21 @@ func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *P
 		return p, math.MaxInt64, nil
 	}
 	at := now()
-	for _, o := range [...]*inForce{whole.block, own.block, own.override, whole.override} {
+	for _, o := range [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override} {
 		if o = o.live(at); o != nil {
 			p, err = o.policy(p)
 			return p, o.until, err
 		}
 	}
 	return p, math.MaxInt64, nil
+}
+
+// lastOf returns the one that ends last. Both may be nil.
+func lastOf(a, b *inForce) *inForce {
+	if a == nil || b != nil && b.until > a.until {
+		return b
+	}
+	return a
 }
 
 type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)

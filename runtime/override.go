@@ -14,7 +14,7 @@ import (
 //
 // A limit has overrides if its policy has [Policy.Overrides]. What is in force for a key is, in this order:
 //
-//  1. a block of the whole limit or of the key,
+//  1. a block of the whole limit or of the key, of both the one that ends last,
 //  2. the override of the key,
 //  3. the override of the whole limit,
 //  4. the policy itself, which is that of the plan if the limit has plans.
@@ -231,6 +231,8 @@ type OverrideBounds struct {
 	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
 	entry int64
 	base  *Policy
+	// until is the end of a block in nanoseconds since 1970 UTC, 0 if it has none.
+	until int64
 }
 
 // String returns the bounds in words, without what only this process has.
@@ -307,6 +309,10 @@ func (e *OverrideEntry) apply(p *Policy) (*Policy, error) {
 		return nil, e.known()
 	case e.What == OverrideBlock:
 		of = blocked(p)
+		// A limit that its file blocks stays blocked.
+		if !e.Until.Equal(ForGood) && p.Mode != ModeBlock {
+			of.Overrides.until = e.Until.UnixNano()
+		}
 	case e.What == OverridePlan:
 		plan, err := p.Overrides.plans.policyOf(e.Plan)
 		if err != nil {

@@ -57,6 +57,33 @@ func TestObservationsOfOverrides(t *testing.T) {
 	}
 }
 
+// A hint for a client, or an operator's page, reads a key without asking for tokens: it must not count as a denial.
+func TestReadsOfAKeyAreNotObserved(t *testing.T) {
+	watch := &spy{}
+	o := newOverriding(t, overridable())
+	o.limiter = runtime.NewLimiter(o.store, runtime.Observe(watch))
+	o.block(o.key("blocked"), time.Hour)
+	ctx := t.Context()
+	for _, key := range []string{"free", "blocked"} {
+		_, err := o.key(key).CheckN(ctx, 0)
+		require.NoError(t, err)
+		_, err = o.key(key).Peek(ctx)
+		require.NoError(t, err)
+		_, err = o.limiter.All(ctx, o.key(key).CheckedN(0), o.key("other").CheckedN(0))
+		require.NoError(t, err)
+	}
+	require.Empty(t, watch.take())
+	// Beside requests, only those are observed.
+	_, err := o.limiter.All(ctx, o.key("blocked").CheckedN(0), o.key("other"), o.key("other").Checked())
+	require.NoError(t, err)
+	seen := watch.take()
+	require.Len(t, seen, 2)
+	require.Equal(t, []int{1, 2}, []int{seen[0].Index, seen[1].Index})
+	_, err = o.key("blocked").Check(ctx)
+	require.NoError(t, err)
+	require.Len(t, watch.take(), 1, "a check of a token may protect an action")
+}
+
 // The store decides for a key of an unlimited plan that an override has given another one.
 func TestOverrideOfAnUnlimitedPlan(t *testing.T) {
 	bounds := runtime.OverrideBounds{Rate: 20, MaxReserved: 20}

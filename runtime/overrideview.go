@@ -77,6 +77,17 @@ func (v *OverrideView) InForce() (all []OverrideEntry) {
 	return all
 }
 
+// PolicyOf returns the policy in force for a key of a limit as of the last read: p itself if it has neither an override nor a
+// block. [Decision.Override] of a decision with that policy is the entry. The error is [ErrUnknownOverride].
+func (v *OverrideView) PolicyOf(p *Policy, key string) (*Policy, error) {
+	s := v.snapshot.Load()
+	if s == nil || !p.Overridable() {
+		return p, nil
+	}
+	p, _, err := s.policy(p, key, v.now)
+	return p, err
+}
+
 // Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
 // have. Entries of limits that are not among the policies may belong to another program: only their kind is checked. A number
 // beyond the limit's bounds is no problem, because it is reduced to them. The policies may be nil.

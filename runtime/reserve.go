@@ -171,8 +171,8 @@ func (h Handle) Wait(ctx context.Context) error { return h.WaitN(ctx, 1) }
 //
 // It returns at once, without taking tokens, if the context's deadline is before the tokens are available: the error is
 // both a [*LimitedError] and [context.DeadlineExceeded]. The jitter of the policy is added if it ends before the deadline.
-// If no retry would pass, because the policy's Mode is [ModeBlock] or an override blocks the key, it returns a
-// [*LimitedError] at once. While it retries, it also does so when an override of the key begins or ends; tokens that are
+// If the policy's Mode is [ModeBlock], or an operator has blocked the key, it returns a [*LimitedError] at once, even if the
+// block has an end. While it retries, it also does so when an override of the key begins or ends; tokens that are
 // reserved already keep their delay. If the context ends while WaitN waits, the tokens are refunded, and the error is the context's.
 func (h Handle) WaitN(ctx context.Context, n int64) error {
 	// The first try is outside the queue, so that a call that does not have to wait takes no lock.
@@ -199,7 +199,8 @@ func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	d, err := h.do(ctx, Request{Op: Take, Count: n, Reserve: h.policy.mayReserve(), MaxDelay: left})
 	switch {
 	case err != nil || d.Allowed:
-	case d.RetryAfter == Never:
+	case d.RetryAfter == Never || d.blocks():
+		// Also a block with an end: the operator has denied the request, and may prolong it.
 		err = &LimitedError{d}
 	case limited && max(d.Delay, d.RetryAfter) >= left:
 		err = fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)

@@ -76,11 +76,12 @@ func sqlCommand() command {
 		summary: "print the CREATE TABLE statements, or views of the present",
 		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
 table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
-TABLE}. The second table is needed only if a limit has overrides. Its name is derived from TABLE.
+TABLE}. The second table is needed if a limit has overrides, and by package operate, whose log it is. Its
+name is derived from TABLE.
 
 With -views, it prints CREATE VIEW statements for the limits in LIMITS (default limits.yaml) instead. The
 view TABLE_now has the tokens left, the capacity, and when it is full, of every key that has rows, as of
-now: the table itself is as of the last write. Overrides are not in the view.
+now: the table itself is as of the last write. It is by the overrides in force, and names them.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs
@@ -118,7 +119,7 @@ func (a *sqlArgs) run(s streams, args []string) error {
 	if err != nil {
 		return usageError{err.Error()}
 	}
-	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, for files with overrides only.\n%s;\n",
+	_, err = fmt.Fprintf(s.out, "-- The counts of rate limits, in %s.\n%s;\n\n-- Blocks and overrides, and the log of what operators change.\n%s;\n",
 		a.dialect.value, ddl, overrides)
 	return err
 }

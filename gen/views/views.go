@@ -12,6 +12,11 @@
 //	full_at      when the key is full if nothing more is taken, in UTC; the present if it is full, and NULL if that is
 //	             beyond the last window of a calendar or the year 9999
 //	in_debt      whether tokens_left is below 0
+//	in_force     what an operator has put in force for the key or the whole limit, as in the log of overrides: block, plan,
+//	             numbers, unlimited, off or shadow; NULL if nothing is
+//
+// The numbers are those in force. A key for which an override lifts the limit has NULL for tokens_left, capacity and full_at,
+// and one that is blocked has the tokens that it keeps. So the table of overrides must exist if a limit has overrides.
 //
 // The table does not contain the plan of a key, so that a limit that depends on the plan has a row for each plan that is
 // limited: join it with the table that has the plans of your customers. A condition on name and key is applied to the
@@ -25,8 +30,9 @@
 //
 // # Non-guarantees
 //
-// Limits of which the table does not contain enough are left out, and a comment in the SQL says why. Overrides are not
-// known to the view.
+// Limits of which the table does not contain enough are left out, and a comment in the SQL says why. A process decides by an
+// entry of the log some seconds after the view shows it; see [runtime.OverrideView]. An entry that a later version has
+// written is shown in in_force, with the numbers of the file.
 package views
 
 import (
@@ -72,7 +78,9 @@ func SQL(file *spec.File, o Options) (string, error) {
 		v.limit(limit)
 	}
 	// Text replaces {table}, and only there the suffix of the views can be inside the quotes.
-	for _, part := range []struct{ placeholder, table string }{{"{now_view}", o.Table + "_now"}, {"{windows_view}", o.Table + "_windows"}} {
+	for _, part := range []struct{ placeholder, table string }{
+		{"{now_view}", o.Table + "_now"}, {"{windows_view}", o.Table + "_windows"}, {"{overrides}", sqlstore.OverridesTable(o.Table)},
+	} {
 		name, err := o.Dialect.Text("{table}", part.table)
 		if err != nil {
 			return "", err
@@ -99,17 +107,13 @@ type views struct {
 
 // limit adds a limit, once for each of its plans.
 func (v *views) limit(l *spec.Limit) {
-	if len(l.Plans) == 0 {
-		v.policy(l)
-		return
-	}
-	for _, of := range l.Plans {
-		v.policy(of)
+	for _, of := range l.Each() {
+		v.policy(of, l.Plans)
 	}
 }
 
-// policy adds a limit as it is for one plan.
-func (v *views) policy(l *spec.Limit) {
+// policy adds a limit as it is for one of some plans.
+func (v *views) policy(l *spec.Limit, plans []*spec.Limit) {
 	p := &l.Policy
 	title := p.Name
 	if l.Plan != "" {
@@ -123,10 +127,7 @@ func (v *views) policy(l *spec.Limit) {
 		v.windows = append(v.windows, runsOf(p)...)
 	}
 	about := fmt.Sprintf("-- %s: %s.\n", title, strings.TrimSuffix(strings.Join(strings.Fields(strings.Join(l.Words(), " ")), " "), "."))
-	if p.Overridable() {
-		about += "-- Its blocks and overrides are not in the view.\n"
-	}
-	v.selects = append(v.selects, about+v.words.fill(v.words.keys(p, l.Plan)))
+	v.selects = append(v.selects, about+v.words.fill(v.words.keys(limit{p, plans}, l.Plan)))
 }
 
 // unknown returns why the state of a policy cannot be computed from its rows, or "".
@@ -158,6 +159,10 @@ func (v *views) statements() string {
 	if len(v.windows) > 0 {
 		fmt.Fprintf(&b, "-- Windows of calendars are those of %d to %d: create the views again before the end.\n", firstYear, lastYear)
 	}
+	if v.words.drop {
+		// Otherwise a query between the statements finds no view.
+		b.WriteString("BEGIN;\n")
+	}
 	// The other view reads this one.
 	for _, name := range []string{"{now_view}", "{windows_view}"} {
 		if v.words.drop {
@@ -177,7 +182,10 @@ func (v *views) statements() string {
 		selects = []string{v.words.fill(noKeys)}
 	}
 	fmt.Fprintf(&b, "\n%s {now_view} AS\n%s;\n", create, strings.Join(selects, "\nUNION ALL\n"))
-	if len(v.windows) == 0 && !v.words.drop {
+	switch {
+	case v.words.drop:
+		b.WriteString("\nCOMMIT;\n")
+	case len(v.windows) == 0:
 		b.WriteString("\n-- An earlier file may have had calendars.\nDROP VIEW IF EXISTS {windows_view};\n")
 	}
 	return b.String()

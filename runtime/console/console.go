@@ -8,8 +8,9 @@
 //	}))))
 //
 // The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
-// links only encrypted. Lists are by the numbers of limits.yaml, and the page of a key by what is in force for it. Without
-// [Options.AllowChanges], the page is read-only.
+// links only encrypted. Keys are shown by what is in force for them. The store does not have their plans: lists are by the
+// smallest plan of a limit unless an operator has given the key one, and the page of a key has its tokens by each plan.
+// Without [Options.AllowChanges], the page is read-only.
 package console
 
 import (
@@ -198,9 +199,9 @@ var changes = map[string][]string{
 	"grant":    {"n", "plan", "zone", "since"},
 	"take":     {"n", "plan", "zone", "since"},
 	"reset":    {"zone", "since"},
-	"block":    {"for"},
+	"block":    {"for", "until"},
 	"unblock":  {},
-	"override": {"rate", "capacity", "max-reserved", "to-plan", "mode", "for"},
+	"override": {"rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until"},
 	"end":      {},
 }
 
@@ -223,9 +224,13 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	args = append(args, "-reason", r.PostFormValue("reason"), "-author", author)
+	value := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
 	for _, name := range fields {
-		if value := strings.TrimSpace(r.PostFormValue(name)); value != "" {
-			args = append(args, "-"+name, value)
+		switch {
+		case name == "for":
+			args = append(args, end(value("for"), value("until"))...)
+		case name != "until" && value(name) != "":
+			args = append(args, "-"+name, value(name))
 		}
 	}
 	var out bytes.Buffer

@@ -122,6 +122,56 @@ func TestDrawsByTheOverride(t *testing.T) {
 	assert.Equal(t, text, again, "the redirect leads to the page of the key")
 }
 
+// Lists are by what is in force for each key, and say what that is.
+func TestListsByTheOverride(t *testing.T) {
+	server, _ := site(t, console.Options{AllowChanges: allow})
+	_, id := keyOf(t, server, "send")
+	const at = "/ops/limits/"
+	_, text := get(t, server.URL+at)
+	assert.NotContains(t, text, "<th>in force</th>")
+	for form, want := range map[string]string{
+		"verb=override&capacity=80&for=for-good&reason=launch": `<td class="number">55</td><td class="number">80</td><td class="number">2m30s</td><td class="text">capacity 80, for good</td>`,
+		"verb=block&for=24h&reason=spam":                       `<td class="text">block, until `,
+	} {
+		values, err := url.ParseQuery(form)
+		require.NoError(t, err)
+		values.Set("limit", "send")
+		values.Set("id", id)
+		_, _, _ = post(t, server.URL+at+"change", values)
+		for _, page := range []string{at, at + "limit?name=send"} {
+			_, text := get(t, server.URL+page)
+			assert.Contains(t, text, want, page)
+		}
+		_, _, _ = post(t, server.URL+at+"change", url.Values{"limit": {"send"}, "id": {id}, "verb": {"end"}, "reason": {"r"}})
+	}
+}
+
+// A list by the smallest plan says so, and shows a key by the plan that an operator has given it.
+func TestListsOfPlans(t *testing.T) {
+	bounds := runtime.OverrideBounds{Rate: 100, Capacity: 200}
+	plans := runtime.PlanPolicies{
+		1: {Name: "calls", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 100, Overrides: bounds},
+		2: {Name: "calls", Kind: runtime.TokenBucket, Rate: 100, Period: time.Minute, Capacity: 200, Overrides: bounds},
+	}.Overridable(runtime.PlanNames{1: "free", 2: "pro"})
+	catalog := &runtime.Catalog{Plans: []string{"free", "pro"}, Limits: []runtime.CatalogLimit{
+		{Name: "calls", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{&plans[1], &plans[2]}}}}
+	store := &runtime.MemStore{Clock: func() time.Time { return start }}
+	limits := runtime.NewLimiter(store)
+	for org := range int64(2) {
+		_, err := limits.Limit(&plans[1], runtime.KeyOf(runtime.Int64(org))).Charge(t.Context(), 30)
+		require.NoError(t, err)
+	}
+	_, err := limits.Overridable(&plans[1], runtime.KeyOf(runtime.Int64(1))).Override(t.Context(),
+		runtime.Override{Plan: runtime.PlanText("pro"), Until: runtime.ForGood, Reason: "r", Author: "a"})
+	require.NoError(t, err)
+	server := httptest.NewServer(console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true}))
+	defer server.Close()
+	_, text := get(t, server.URL+"/limit?name=calls")
+	assert.Regexp(t, `>0</a></td><td>free</td><td class="number">70</td><td class="number">100</td>`, text)
+	assert.Regexp(t, `>1</a></td><td>pro</td><td class="number">170</td><td class="number">200</td>`, text)
+	assert.Contains(t, text, "read by their smallest plan here")
+}
+
 func TestFindsAKeyByItsParts(t *testing.T) {
 	server, _ := site(t, console.Options{})
 	code, text, at := post(t, server.URL+"/ops/limits/find", url.Values{"limit": {"daily"}, "part": {"7"}})
@@ -192,7 +242,14 @@ func TestChanges(t *testing.T) {
 		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"spam"}}, 200, "block, until", 5},
 		{url.Values{"verb": {"unblock"}, "reason": {"no spam"}}, 200, "unblocked", 6},
 		{url.Values{"verb": {"reset"}, "reason": {"it was us"}}, 200, "20 of 20 left", 7},
-		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "no such change", 7},
+		{url.Values{"verb": {"block"}, "reason": {"r"}}, 400, "say when it ends", 7},
+		{url.Values{"verb": {"block"}, "for": {"until"}, "reason": {"r"}}, 400, "-until must be an instant", 7},
+		{url.Values{"verb": {"block"}, "for": {"until"}, "until": {"2020-01-01T00:00"}, "reason": {"r"}}, 400, "is not after the present", 7},
+		{url.Values{"verb": {"block"}, "for": {"until"}, "until": {"2099-12-31T06:30"}, "reason": {"r"}}, 200, "block, until 2099-12-31 06:30:00Z", 8},
+		{url.Values{"verb": {"block"}, "for": {"for-good"}, "until": {"2099-12-31T06:30"}, "reason": {"r"}}, 200, "block, for good", 9},
+		{url.Values{"verb": {"override"}, "rate": {"7"}, "for": {"for-good"}, "reason": {"r"}}, 200, "rate 7, for good", 10},
+		{url.Values{"verb": {"end"}, "reason": {"r"}}, 200, "ended", 11},
+		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "no such change", 11},
 	} {
 		row.form.Set("limit", "send")
 		row.form.Set("id", id)

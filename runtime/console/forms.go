@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -36,10 +37,42 @@ type form struct {
 	Verb, Legend string
 }
 
-// input is a field of a form, with the name of a flag of package operate.
+// input is a field of a form, with the name of a flag of package operate. With Choices, one of them must be chosen.
 type input struct {
 	Name, Label, Example string
 	Required             bool
+	Choices              []choice
+	// Time means that it is a time of day and a date.
+	Time bool
+}
+
+type choice struct{ Value, Label string }
+
+// The choices of an end that are no durations.
+const (
+	forGood   = "for-good"
+	untilTime = "until"
+)
+
+// ends are the choices of when a block or an override ends. None of them is chosen for the operator.
+var ends = []choice{{"", "choose"}, {"1h", "in an hour"}, {"24h", "in a day"}, {"168h", "in 7 days"}, {"720h", "in 30 days"},
+	{untilTime, "at this time:"}, {forGood, "never, for good"}}
+
+// end returns the flag of package operate for the end of a form.
+func end(of, until string) []string {
+	switch of {
+	case "":
+		return nil
+	case forGood:
+		return []string{"-for-good"}
+	case untilTime:
+		// The field of a browser has neither seconds nor a zone.
+		if t, err := time.Parse("2006-01-02T15:04", until); err == nil {
+			until = t.Format(time.RFC3339)
+		}
+		return []string{"-until", until}
+	}
+	return []string{"-for", of}
 }
 
 // Forms are the changes that the subject allows.
@@ -71,23 +104,25 @@ func (f form) Inputs() (all []input) {
 	for _, name := range changes[f.Verb] {
 		switch name {
 		case "n":
-			all = append(all, input{name, "tokens", "", true})
+			all = append(all, input{Name: name, Label: "tokens", Required: true})
 		case "for":
-			all = append(all, input{name, "for", "24h", true})
+			all = append(all, input{Name: name, Label: "ends", Choices: ends})
+		case "until":
+			all = append(all, input{Name: name, Label: "time (UTC)", Time: true})
 		case "rate", "capacity", "max-reserved":
 			switch n := most[name]; {
 			case n >= runtime.Unbounded:
-				all = append(all, input{name, name, "", false})
+				all = append(all, input{Name: name, Label: name})
 			case n > 0:
-				all = append(all, input{name, fmt.Sprintf("%s, at most %d", name, n), "", false})
+				all = append(all, input{Name: name, Label: fmt.Sprintf("%s, at most %d", name, n)})
 			}
 		case "zone":
 			if f.Calendar {
-				all = append(all, input{name, "time zone", "Europe/Berlin", false})
+				all = append(all, input{Name: name, Label: "time zone", Example: "Europe/Berlin"})
 			}
 		case "since":
 			if f.Calendar {
-				all = append(all, input{name, "anniversary", "2024-05-31", false})
+				all = append(all, input{Name: name, Label: "anniversary", Example: "2024-05-31"})
 			}
 		}
 	}

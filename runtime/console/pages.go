@@ -49,12 +49,13 @@ type indexPage struct {
 type listed struct{ Name, InUse, Least, DeniedKeys string }
 
 // busy is a key that lacks tokens.
-type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full string }
+type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full, InForce string }
 
-// busyTable is a table of keys: of several limits, and with a column for the plan if one of them depends on it.
+// busyTable is a table of keys: of several limits, with a column for the plan if one of them depends on it, and with one for
+// what is in force if something is.
 type busyTable struct {
-	Keys          []busy
-	Limits, Plans bool
+	Keys                   []busy
+	Limits, Plans, InForce bool
 }
 
 // limitPage is a limit with its busy keys.
@@ -183,7 +184,7 @@ func firstText(all []error) string {
 func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
 	t := busyTable{Limits: limits}
 	for _, k := range keys {
-		t.Keys, t.Plans = append(t.Keys, c.busy(k)), t.Plans || k.Plan != ""
+		t.Keys, t.Plans, t.InForce = append(t.Keys, c.busy(k)), t.Plans || k.Plan != "", t.InForce || k.InForce != ""
 	}
 	return t
 }
@@ -192,7 +193,8 @@ func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
 func (c *console) busy(k operate.BusyKey) busy {
 	limit, value := k.Policy.Name, k.Decision.Value
 	b := busy{Limit: limit, Shown: c.shown(k.Key), Link: c.link(limit, k.Key), Plan: cmp.Or(k.Plan, "–"),
-		Left: fmt.Sprintf("%.0f", math.Floor(value)), Capacity: fmt.Sprint(k.Policy.Capacity), Full: k.Decision.FullAfter.Round(time.Second).String()}
+		Left: fmt.Sprintf("%.0f", math.Floor(value)), Capacity: fmt.Sprint(k.Policy.Capacity), Full: k.Decision.FullAfter.Round(time.Second).String(),
+		InForce: k.InForce}
 	if value != math.Floor(value) {
 		b.Exact = fmt.Sprintf("%.6f tokens", value)
 	}

@@ -90,7 +90,11 @@ func (b *Binder) partition(limit string, key runtime.Key) []byte {
 func quotaOf(d *runtime.Decision) quota {
 	p := d.Policy
 	if p.Mode == runtime.ModeBlock {
-		return quota{name: d.Limit}
+		q := quota{name: d.Limit}
+		if wait := d.RetryIn(); wait != runtime.Never {
+			q.reset = seconds(wait)
+		}
+		return q
 	}
 	q := quota{name: d.Limit, capacity: min(p.Capacity, maxInteger), window: windowOf(p), leased: leased(d)}
 	q.remain = max(0, min(d.Remaining, q.capacity))

@@ -94,6 +94,17 @@ func goldenCases() []goldenCase {
 		p.Period, p.Start = p.Calendar.Period(), runtime.Start{}
 	}
 	mode := func(m runtime.Mode) func(*runtime.Policy) { return func(p *runtime.Policy) { p.Mode = m } }
+	// blocked is a key that an operator has blocked for an hour and a half, beside a window that is used up.
+	blocked := func(w *world, jitter time.Duration) []runtime.Item {
+		limit := w.limiter.Overridable(with(bucket(), func(p *runtime.Policy) {
+			p.Overrides, p.Jitter = runtime.OverrideBounds{Rate: 10, Capacity: 20}, jitter
+		}), ada)
+		_, err := limit.Block(context.Background(), runtime.Block{Until: w.now.Add(90 * time.Minute), Reason: "abuse", Author: "me"})
+		if err != nil {
+			panic(err)
+		}
+		return []runtime.Item{limit, w.limiter.Limit(with(window(), same), ada)}
+	}
 	one := func(p *runtime.Policy) []*runtime.Policy { return []*runtime.Policy{p} }
 	return []goldenCase{
 		{name: "token bucket: allowed", limits: one(with(bucket(), same))},
@@ -136,6 +147,21 @@ func goldenCases() []goldenCase {
 		{name: "off", limits: one(with(bucket(), mode(runtime.ModeOff)))},
 		{name: "shadow: would be denied", requests: 21, limits: one(with(bucket(), mode(runtime.ModeShadow)))},
 		{name: "block", limits: one(with(bucket(), mode(runtime.ModeBlock)))},
+		{name: "block with an end", requests: 2, route: func(w *world, b *limithttp.Binder) http.Handler {
+			items := blocked(w, 0)
+			return b.All(func(*http.Request) ([]runtime.Item, error) { return items[:1], nil }).Wrap(hello)
+		}},
+		{name: "block with an end: jitter", route: func(w *world, b *limithttp.Binder) http.Handler {
+			items := blocked(w, 10*time.Minute)
+			return b.All(func(*http.Request) ([]runtime.Item, error) { return items[:1], nil }).Wrap(hello)
+		}},
+		{name: "block with an end, and a limit that denies for less", route: func(w *world, b *limithttp.Binder) http.Handler {
+			items := blocked(w, 0)
+			if _, err := w.limiter.Limit(with(window(), same), ada).AllowN(context.Background(), 5); err != nil {
+				panic(err)
+			}
+			return b.All(func(*http.Request) ([]runtime.Item, error) { return items, nil }).Wrap(hello)
+		}},
 		{name: "several limits", limits: []*runtime.Policy{with(bucket(), same), with(window(), same), with(sliding(), same)}},
 		{name: "several limits: one denies", requests: 6, limits: []*runtime.Policy{with(bucket(), same), with(window(), same)}},
 		{name: "several limits: two deny, the longest wait counts", requests: 6, limits: []*runtime.Policy{with(sliding(), same), with(bucket(), same), with(window(), same)}},
@@ -184,6 +210,10 @@ func goldenCases() []goldenCase {
 			return b.Hints(func(*http.Request) ([]runtime.Item, error) {
 				return []runtime.Item{w.limiter.Limit(used, ada), w.limiter.Limit(free, ada), w.limiter.Limit(used, runtime.Key{})}, nil
 			})
+		}},
+		{name: "hints: blocked, with and without an end", route: func(w *world, b *limithttp.Binder) http.Handler {
+			items := append(blocked(w, 0), w.limiter.Limit(with(sliding(), mode(runtime.ModeBlock)), ada))
+			return b.Hints(func(*http.Request) ([]runtime.Item, error) { return items, nil })
 		}},
 		{name: "hints: POST", method: http.MethodPost, route: func(w *world, b *limithttp.Binder) http.Handler { return b.Hints(fails(nil)) }},
 		{name: "hints: not a limit", route: func(w *world, b *limithttp.Binder) http.Handler {

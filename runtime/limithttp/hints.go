@@ -12,7 +12,7 @@ import (
 // to disable a button, or to show the tokens left. Times are in seconds.
 //
 // Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has value
-// until resetAfter. The store decides in any case.
+// until resetAfter. A blocked key has no tokens: ask again after retryAfter. The store decides in any case.
 type Hint struct {
 	Limit   string  `json:"limit"`
 	Kind    string  `json:"kind"`
@@ -28,9 +28,12 @@ type Hint struct {
 	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
+	// Blocked means that all requests are denied, and RetryAfter is how long: it is missing for a block without an end.
+	Blocked    bool    `json:"blocked,omitempty"`
+	RetryAfter float64 `json:"retryAfter,omitempty"`
 }
 
-// Hints returns a handler of GET requests for the tokens left of limits. It takes none. The function
+// Hints returns a handler of GET requests for the tokens left of limits. It takes none, and is not observed. The function
 // from returns the limits with the key of the client that asks: take it from the session or the address, and not from a
 // parameter of the request, which would show the counts of others. The items must be limits themselves, such as
 // limit.SendMessage(id), and not the results of N or Checked.
@@ -86,8 +89,12 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds runtime.Decisions) {
 
 func hintOf(d *runtime.Decision) Hint {
 	p := d.Policy
-	return Hint{
+	h := Hint{
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
 		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
+	if h.Blocked = p.Mode == runtime.ModeBlock; h.Blocked && d.RetryAfter != runtime.Never {
+		h.RetryAfter = d.RetryIn().Seconds()
+	}
+	return h
 }

@@ -11,8 +11,14 @@
 //	}
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. What changes a count
-// needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. Tokens
-// that processes have leased are not affected by any of it.
+// needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. If the
+// store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the tables of the limits,
+// whether or not one of them has overrides. Tokens that processes have leased are not affected by any of it.
+//
+// An override is neither a refill nor a penalty: tokens that were used stay used, and a key whose capacity is raised by 100
+// has 100 more at once. The one exception is the end of a fixed window: at the first request after it, what the key lacks
+// beyond the capacity and maxReserved then in force is forgotten. If a limit carries use into the next window, because its
+// capacity is above its rate, an override to smaller numbers at that moment gives tokens back, which stay given when it ends.
 package operate
 
 import (

@@ -49,11 +49,20 @@ func (c *call) top() error {
 		_, err := fmt.Fprintln(c.out, "No key has used any tokens.")
 		return err
 	}
+	return c.printBusiest(busiest)
+}
+
+func (c *call) printBusiest(busiest []BusyKey) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\n")
+	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\tIN FORCE\n")
+	plans := false
 	for _, b := range busiest {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), printable(cmp.Or(b.Key, "-")),
-			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), printable(cmp.Or(b.Key, "-")),
+			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision), printable(cmp.Or(b.InForce, "-")))
+		plans = plans || b.Plan != ""
+	}
+	if plans && c.flags.plan == "" {
+		fmt.Fprintln(table, "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.")
 	}
 	return table.Flush()
 }

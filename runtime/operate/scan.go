@@ -18,6 +18,8 @@ type BusyKey struct {
 	// Policy is that by which it was read, and Plan its plan.
 	Policy *runtime.Policy
 	Plan   string
+	// InForce describes the block or the override of the key or of the whole limit, "" if there is none.
+	InForce string
 	// Key is the key as it is stored.
 	Key string
 	// Decision has the tokens left.
@@ -40,8 +42,9 @@ type Used struct {
 }
 
 // Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. A limit that depends on the plan is read by the smallest one that counts, or by the given one,
-// because the table does not have the plan of a key. Limits that count nothing have no busy keys.
+// of pages if that is not 0. If the lister is a [runtime.OverrideStore], each key is read by what is in force for it. A limit
+// that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table does not
+// have the plan of a key. Limits that count nothing have no busy keys, and neither have overrides that lift a limit.
 func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (Used, error) {
 	s := scan{n: n}
 	for i, p := range l.Policies {
@@ -49,13 +52,15 @@ func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Cat
 		if len(l.Policies) > 1 {
 			of = catalog.Plans[i]
 		}
-		counts := p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
-		if counts && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
+		if counts(p) && (plan == "" || plan == of) && (s.policy == nil || p.Rate < s.policy.Rate) {
 			s.policy, s.plan = p, of
 		}
 	}
 	if s.policy == nil {
 		return Used{}, nil
+	}
+	if err := s.readOverrides(ctx, lister); err != nil {
+		return Used{}, err
 	}
 	more, err := eachRow(ctx, lister, l.Name, pages, func(row runtime.StoredRow, at int64) error {
 		s.at = at
@@ -63,6 +68,11 @@ func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Cat
 	})
 	s.used.More = more
 	return s.used, errors.Join(err, s.judge())
+}
+
+// counts reports whether a policy has busy keys.
+func counts(p *runtime.Policy) bool {
+	return p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
 }
 
 // eachRow calls f for the rows of a limit and the store's time, page by page. If pages is not 0 and there are more of them,
@@ -93,6 +103,47 @@ type scan struct {
 	at     int64
 	ofKey  []runtime.StoredRow
 	used   Used
+	// view has the overrides, and entries those in force by their numbers; both are nil if the limit has none.
+	view    *runtime.OverrideView
+	entries map[int64]runtime.OverrideEntry
+}
+
+// readOverrides reads what is in force, if the limit can have overrides.
+func (s *scan) readOverrides(ctx context.Context, lister runtime.RowLister) error {
+	log, ok := lister.(runtime.OverrideStore)
+	if !ok || !s.policy.Overridable() {
+		return nil
+	}
+	s.view, s.entries = log.OverrideView(), map[int64]runtime.OverrideEntry{}
+	if err := s.view.Refresh(ctx); err != nil {
+		return err
+	}
+	for _, e := range s.view.InForce() {
+		s.entries[e.ID] = e
+	}
+	return nil
+}
+
+// busy returns a key with the policy by which to read it.
+func (s *scan) busy(key string) BusyKey {
+	b := BusyKey{Policy: s.policy, Plan: s.plan, Key: key}
+	if s.view == nil {
+		return b
+	}
+	p, err := s.view.PolicyOf(s.policy, key)
+	if err != nil {
+		// Of a later version. The numbers of the file are as good as any.
+		b.InForce = "unknown"
+		return b
+	}
+	id, _ := runtime.Decision{Policy: p}.Override()
+	if e, ok := s.entries[id]; ok {
+		b.Policy, b.InForce = p, Describe(e)
+		if e.What == runtime.OverridePlan {
+			b.Plan = e.Plan
+		}
+	}
+	return b
 }
 
 // add adds a row, after judging the key before if it is of another one.
@@ -113,15 +164,19 @@ func (s *scan) judge() error {
 	if len(s.ofKey) == 0 {
 		return nil
 	}
-	d, err := s.policy.PeekRows(s.ofKey, s.at)
-	if err != nil {
+	b := s.busy(s.ofKey[0].Row.Key)
+	defer func() { s.ofKey = s.ofKey[:0] }()
+	if !counts(b.Policy) {
+		return nil
+	}
+	var err error
+	if b.Decision, err = b.Policy.PeekRows(s.ofKey, s.at); err != nil {
 		return err
 	}
-	if b := (BusyKey{s.policy, s.plan, s.ofKey[0].Row.Key, d}); d.Value < float64(s.policy.Capacity) {
+	if b.Decision.Value < float64(b.Policy.Capacity) {
 		s.used.Busiest = insert(s.used.Busiest, b, s.n)
 		s.used.InUse++
 	}
-	s.ofKey = s.ofKey[:0]
 	return nil
 }
 

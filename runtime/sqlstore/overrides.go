@@ -312,7 +312,7 @@ func (s *Store) fillInOverrides(hint string) string {
 }
 
 const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
-	`with the policies of limits with overrides, or run what "ratelimitgen sql {flags}" prints`
+	`with the generated Policies, or run what "ratelimitgen sql {flags}" prints`
 
 // OverrideView implements [runtime.OverrideStore].
 func (t *callerTxStore) OverrideView() *runtime.OverrideView { return t.store.OverrideView() }

@@ -13,8 +13,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Migrate creates the table if it does not exist. If one of the policies has overrides, it creates the table of overrides
-// too; pass the generated Policies. Several processes may do so at once.
+// Migrate creates the table if it does not exist. With policies, which should be the generated Policies, it also creates the
+// table of overrides. That is the log of package operate too, without which an operator can change no count, so that it is
+// created even if none of the policies has overrides. Several processes may do so at once.
 func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
 		create, err := s.dialect.DDL(s.table)
@@ -26,7 +27,9 @@ func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error 
 	if err != nil && s.usable() == nil {
 		return fmt.Errorf("create table %q: %w", s.table, err)
 	}
-	if err != nil || !slices.ContainsFunc(policies, (*runtime.Policy).Overridable) {
+	// A dialect of a caller may lack the table.
+	needed := slices.ContainsFunc(policies, (*runtime.Policy).Overridable)
+	if err != nil || len(policies) == 0 || s.overrides.err != nil && !needed {
 		return err
 	}
 	_, err = maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.createOverrides(ctx) })

@@ -174,6 +174,8 @@ func (s *subject) overrideInForce() {
 	left(0)
 	s.inForce(log, s.entry("a", runtime.OverrideBlock))
 	allowed(1, false)
+	s.clock.Add(time.Millisecond)
+	s.blockEnds(limiter, limiter.Limit(p, runtime.KeyOf(runtime.String("a"))), time.Hour-time.Millisecond)
 	s.inForce(log, s.entry("a", runtime.OverrideUnblock))
 	s.inForce(log, s.entry("", runtime.OverrideOff))
 	allowed(1, false)
@@ -181,6 +183,21 @@ func (s *subject) overrideInForce() {
 	allowed(1000, true)
 	s.clock.Add(time.Hour)
 	left(10)
+}
+
+// blockEnds reports a blocked key for which a decision, alone or beside another limit, or a Peek has another end.
+func (s *subject) blockEnds(limiter *runtime.Limiter, limit runtime.Limit, after time.Duration) {
+	s.Helper()
+	if d, err := limit.Allow(s.ctx); err != nil || d.RetryAfter != after {
+		s.broken("of a key that is blocked for %v, Allow returns %v, %v", after, d, err)
+	}
+	ds, err := limiter.All(s.ctx, limit, limiter.Limit(bucket(), runtime.KeyOf(runtime.String("beside a block"))))
+	if err != nil || ds.Allowed || ds.RetryAfter != after {
+		s.broken("of a key that is blocked for %v, All returns %v, %v", after, ds, err)
+	}
+	if b, err := limit.Peek(s.ctx); err != nil || b.Remaining != 0 || b.BlockedFor != after {
+		s.broken("of a key that is blocked for %v, Peek returns %v, %v", after, b, err)
+	}
 }
 
 func (s *subject) overrideOfDenyCache() {

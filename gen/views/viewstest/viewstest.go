@@ -67,6 +67,29 @@ limits:
   anniversary: {key: k, kind: fixed window, rate: 10, period: month, zone: UTC, start: anniversary}
   local: {key: k, kind: fixed window, rate: 10, period: day, zone: per key}
   off: {key: k, kind: token bucket, rate: 10, period: 1m, mode: off}
+  given: {key: k, kind: token bucket, rate: 10, period: 1m, capacity: 20, maxReserved: 5, overrides: {rate: 100, capacity: 300, maxReserved: 40}}
+  givenAny: {key: k, kind: token bucket, rate: 10, period: 1m, maxReserved: unbounded, overrides: {rate: unlimited}}
+  givenShards: {key: k, kind: token bucket, rate: 403, period: 1m, capacity: 407, maxReserved: 81, shards: 4, overrides: {rate: 2000, capacity: 3000, maxReserved: 500}}
+  givenPlan:
+    key: k
+    kind: token bucket
+    rate: {free: 60, pro: 700, enterprise: unlimited}
+    capacity: {free: 100, pro: 1_000}
+    period: {free: 1m, pro: 2m}
+    overrides: {rate: 2_000, capacity: 5_000}
+  givenWindow: {key: k, kind: fixed window, rate: 100, period: 1h, capacity: 330, maxReserved: 70, overrides: {rate: 300, capacity: 500, maxReserved: 90}}
+  givenEndless: {key: k, kind: fixed window, rate: 3, period: 90s, maxReserved: unbounded, overrides: {rate: unlimited}}
+  givenSplitWindow: {key: k, kind: fixed window, rate: 101, period: 1h, capacity: 230, maxReserved: 70, shards: 4, overrides: {rate: 300, capacity: 500, maxReserved: 90}}
+  givenPlanWindow:
+    key: k
+    kind: fixed window
+    rate: {free: 10, pro: 100, enterprise: unlimited}
+    period: 1h
+    overrides: {rate: 500}
+  givenMonth: {key: k, kind: fixed window, rate: 100, period: month, zone: Europe/Berlin, start: 15th, capacity: 250, overrides: {rate: 300, capacity: 600}}
+  givenSliding: {key: k, kind: sliding window, rate: 50, period: 1h, start: 10m, overrides: {rate: unlimited}}
+  givenSplitSliding: {key: k, kind: sliding window, rate: 103, period: 1m, shards: 4, overrides: {rate: 300}}
+  givenLog: {key: k, kind: sliding window, rate: 12, period: 1m, precise: true, overrides: {rate: 30}}
 `
 
 // keysPerLimit is how many keys each limit has, and instantsPerRows at how many instants their rows are read.
@@ -87,6 +110,9 @@ type suite struct {
 	keys          []key
 	// view selects the rows of the view.
 	view *sql.Stmt
+	// log has the blocks and overrides, and now is its time.
+	log *runtime.MemStore
+	now int64
 	// latest is the instant at which the histories end.
 	latest int64
 	// resolution is that of the timestamps of the database.
@@ -126,35 +152,51 @@ func create(t *testing.T, db *sql.DB, dialect sqlstore.Dialect, table, now strin
 	}
 	for _, l := range file.Limits {
 		s.limits = append(s.limits, &l.Policy)
-		for _, of := range l.Plans {
-			s.plans[&of.Policy] = of.Plan
-			s.peeks = append(s.peeks, &of.Policy)
-		}
-		if len(l.Plans) == 0 {
-			s.peeks = append(s.peeks, &l.Policy)
-		}
+		s.peek(l)
 	}
 	ddl, err := dialect.DDL(table)
+	require.NoError(t, err)
+	overrides, err := dialect.OverridesDDL(table)
 	require.NoError(t, err)
 	text, err := views.SQL(file, views.Options{Dialect: dialect, Table: table, Now: now})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		for _, drop := range []string{"VIEW " + table + "_now", "VIEW " + table + "_windows", "TABLE " + table, "TABLE " + s.clock} {
+		for _, drop := range []string{"VIEW " + table + "_now", "VIEW " + table + "_windows", "TABLE " + table, "TABLE " + sqlstore.OverridesTable(table), "TABLE " + s.clock} {
 			s.exec("DROP " + drop)
 		}
 	})
 	s.exec(ddl)
+	s.exec(overrides)
 	s.exec("CREATE TABLE " + s.clock + " (ns BIGINT)")
 	s.exec("INSERT INTO " + s.clock + " VALUES (0)")
-	for _, statement := range Statements(text) {
+	// Twice, because they replace the views.
+	for _, statement := range append(Statements(text), Statements(text)...) {
 		s.exec(statement)
 	}
-	text, err = dialect.Text("SELECT name, {key}, plan, tokens_left, capacity, full_at, in_debt FROM {table}", table+"_now")
+	text, err = dialect.Text("SELECT name, {key}, plan, tokens_left, capacity, full_at, in_debt, in_force FROM {table}", table+"_now")
 	require.NoError(t, err)
 	s.view, err = db.Prepare(text)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.view.Close() })
 	return s
+}
+
+// peek adds the policies of a limit. Those of plans know each other, so that an override can give a key another plan.
+func (s *suite) peek(l *spec.Limit) {
+	if len(l.Plans) == 0 {
+		s.peeks = append(s.peeks, &l.Policy)
+		return
+	}
+	policies := make(runtime.PlanPolicies, len(l.Plans)+1)
+	names := runtime.PlanNames{""}
+	for i, of := range l.Plans {
+		policies[i+1], names = of.Policy, append(names, of.Plan)
+	}
+	linked := policies.Overridable(names)
+	for i, of := range l.Plans {
+		s.plans[&linked[i+1]] = of.Plan
+		s.peeks = append(s.peeks, &linked[i+1])
+	}
 }
 
 // Statements splits what views.SQL returns, because not every driver executes several statements at once.
@@ -192,6 +234,7 @@ func (s *suite) write() {
 	}
 	s.exec("DELETE FROM " + s.table)
 	s.exec("INSERT INTO " + s.table + " VALUES " + strings.Join(rows, ", "))
+	s.writeLog()
 }
 
 func literal(f float64) string { return strconv.FormatFloat(f, 'e', -1, 64) }
@@ -211,6 +254,7 @@ func (s *suite) history(p *runtime.Policy, key string) (states []runtime.State) 
 // earlier returns a limit with other numbers. Its windows have the same length, and those of a calendar another start.
 func (s *suite) earlier(p *runtime.Policy) *runtime.Policy {
 	old := *p
+	old.Overrides = runtime.OverrideBounds{}
 	old.Rate = max(1, int64(float64(p.Rate)*(0.2+3*s.Float64())))
 	if old.Capacity = old.Rate; p.Kind != runtime.SlidingWindow {
 		old.Capacity = min(runtime.MaxTokens, int64(float64(p.Capacity)*(0.2+3*s.Float64())))
@@ -307,14 +351,16 @@ func (s *suite) instant() int64 {
 
 // shown is a row of the view.
 type shown struct {
-	left, capacity float64
+	left, capacity sql.NullFloat64
 	full           time.Time
 	inDebt         bool
+	inForce        string
 }
 
 // compare reads the view at an instant, and compares it with a Peek of every key.
 func (s *suite) compare(now int64) int {
 	s.exec(fmt.Sprintf("UPDATE %s SET ns = %d", s.clock, now))
+	s.now = now
 	found := s.read()
 	for _, p := range s.peeks {
 		for _, k := range s.keys {
@@ -325,12 +371,17 @@ func (s *suite) compare(now int64) int {
 			row, ok := found[id]
 			require.True(s.t, ok, "%s is missing at %d: %+v", id, now, k.states)
 			delete(found, id)
+			p := s.inForce(p, k.key, row)
+			if p == nil {
+				continue
+			}
 			_, d, err := Step(p, append([]runtime.State(nil), k.states...), now, runtime.Request{Policy: p, Key: k.key, Op: runtime.Peek}, 0)
 			require.NoError(s.t, err)
-			require.InDelta(s.t, d.Value, row.left, 1e-6, "tokens_left of %s at %d: %+v of %+v", id, now, k.states, p)
-			require.Equal(s.t, float64(p.Capacity), row.capacity)
+			require.True(s.t, row.left.Valid, id)
+			require.InDelta(s.t, d.Value, row.left.Float64, 1e-6, "tokens_left of %s at %d: %+v of %+v", id, now, k.states, p)
+			require.Equal(s.t, float64(p.Capacity), row.capacity.Float64)
 			require.Equal(s.t, d.Value < -1e-6, row.inDebt, id)
-			s.compareFull(p, now, d.FullAfter, row.full, fmt.Sprintf("%s at %d: %+v", id, now, k.states))
+			s.compareFull(p, now, d.FullAfter, row.full, fmt.Sprintf("%s at %d: %+v of %+v", id, now, k.states, p))
 		}
 	}
 	require.Empty(s.t, found, "rows of keys that have none")
@@ -375,10 +426,11 @@ func (s *suite) read() map[string]shown {
 	found := map[string]shown{}
 	for rows.Next() {
 		var name, key string
-		var plan sql.NullString
+		var plan, inForce sql.NullString
 		var row shown
 		var full any
-		require.NoError(s.t, rows.Scan(&name, &key, &plan, &row.left, &row.capacity, &full, &row.inDebt))
+		require.NoError(s.t, rows.Scan(&name, &key, &plan, &row.left, &row.capacity, &full, &row.inDebt, &inForce))
+		row.inForce = inForce.String
 		row.full = s.instantOf(full)
 		id := name + " " + plan.String + " " + key
 		require.NotContains(s.t, found, id, "two rows for one key")

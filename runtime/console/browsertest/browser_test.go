@@ -85,12 +85,13 @@ func TestOperator(t *testing.T) {
 			assert.Equal(t, "Rate limits", title)
 			assert.Contains(t, key, "0 of 20 left, full after 2m30s")
 			run(t, ctx,
-				chromedp.SendKeys(`form.override input[name=rate]`, "50", chromedp.ByQuery), chromedp.SendKeys(`form.override input[name=for]`, "1h", chromedp.ByQuery),
+				chromedp.SendKeys(`form.override input[name=rate]`, "50", chromedp.ByQuery), chromedp.SetValue(`form.override select[name=for]`, "until", chromedp.ByQuery),
+				chromedp.SetValue(`form.override input[name=until]`, "2099-12-31T06:30", chromedp.ByQuery),
 				chromedp.SendKeys(`form.override input[name=reason]`, "launch", chromedp.ByQuery), chromedp.Click(`form.override button`, chromedp.ByQuery),
 				chromedp.WaitVisible(`//strong[text()="In force"]`), chromedp.Text("body", &overridden, chromedp.ByQuery),
 				chromedp.SendKeys(`form.reset input[name=reason]`, "it was us", chromedp.ByQuery), chromedp.Click(`form.reset button`, chromedp.ByQuery),
 				chromedp.WaitVisible(`//td[text()="it was us"]`), chromedp.Text("body", &after, chromedp.ByQuery), chromedp.Title(&title))
-			assert.Contains(t, overridden, "rate 50, until")
+			assert.Contains(t, overridden, "rate 50, until 2099-12-31 06:30:00Z")
 			assert.Contains(t, after, "20 of 20 left")
 			assert.NotEqual(t, "pwned", title)
 			log := entries(t, store)
@@ -115,16 +116,18 @@ func TestForbidden(t *testing.T) {
 	assert.NotContains(t, text, `action="change"`)
 }
 
-// A change of all keys is not sent before its box is checked.
+// A change of all keys is not sent before its end is chosen, and its box is checked.
 func TestWholeLimit(t *testing.T) {
 	at, store := site(t, true)
 	ctx := browser(t)
-	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SendKeys(`form.block input[name=for]`, "1h", chromedp.ByQuery),
+	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.Click(`form.block button`, chromedp.ByQuery),
+		chromedp.WaitVisible(`form.block select[name=for]:invalid`, chromedp.ByQuery))
+	run(t, ctx, chromedp.SetValue(`form.block select[name=for]`, "for-good", chromedp.ByQuery),
 		chromedp.SendKeys(`form.block input[name=reason]`, "their bug", chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery),
 		chromedp.WaitVisible(`form.block input[name=whole]:invalid`, chromedp.ByQuery))
 	assert.Empty(t, entries(t, store))
 	run(t, ctx, chromedp.Click(`form.block input[name=whole]`, chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery),
-		chromedp.WaitVisible(`//p[contains(., "for all keys of send: block, until")]`))
+		chromedp.WaitVisible(`//p[contains(., "for all keys of send: block, for good")]`))
 	log := entries(t, store)
 	require.Len(t, log, 1)
 	assert.Equal(t, []string{"send", "", "block", "their bug"}, []string{log[0].Limit, log[0].Key, log[0].What, log[0].Reason})
@@ -172,7 +175,7 @@ func TestReadable(t *testing.T) {
 	ctx := browser(t)
 	var key string
 	// What is in force, and a log, are to be read too.
-	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SendKeys(`form.block input[name=for]`, "1h", chromedp.ByQuery),
+	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SetValue(`form.block select[name=for]`, "for-good", chromedp.ByQuery),
 		chromedp.SendKeys(`form.block input[name=reason]`, strings.Repeat("their bug ", 20), chromedp.ByQuery),
 		chromedp.Click(`form.block input[name=whole]`, chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery), chromedp.WaitVisible(`form.unblock`, chromedp.ByQuery))
 	run(t, ctx, chromedp.Navigate(at), chromedp.Click(`td.text a`, chromedp.ByQuery), chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.Location(&key))
