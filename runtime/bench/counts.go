@@ -202,7 +202,7 @@ func (p *proxy) forward(to, from net.Conn, before func()) {
 			// After the write, the answer could come before the request is counted.
 			before()
 			if p.delay > 0 {
-				time.Sleep(p.delay)
+				pause(p.delay)
 			}
 		}
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {

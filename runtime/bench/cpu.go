@@ -104,22 +104,16 @@ func ownTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// childrenOf returns the processes that a process has started.
+// childrenOf returns the processes that a process has started, or none on a kernel that does not list them.
 func childrenOf(parent int) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	// Each thread has its own.
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		name := filepath.Base(filepath.Dir(file))
-		// The name of the process, in parentheses, may have any characters.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
+		text, _ := os.ReadFile(file)
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
 		}
 	}
 	return pids
