@@ -14,11 +14,15 @@ import (
 
 // race runs the heats of the plan, in which every call is allowed.
 func (r *report) race(ctx context.Context, s *site, p plan) error {
-	open := r.openAll(ctx, s, plenty, allNames())
+	var names []string
+	for _, h := range p.heats {
+		names = append(names, h.names...)
+	}
+	open := r.openAll(ctx, s, plenty, names)
 	defer open.close()
 	for _, h := range p.heats {
 		logf("%s", loadName(h.callers, h.keys))
-		r.runHeat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
+		r.runHeat(ctx, h, open, load{callers: h.callers, keys: keysOf(h.keys, h.keys), allowed: true}, p)
 	}
 	return ctx.Err()
 }
@@ -26,7 +30,7 @@ func (r *report) race(ctx context.Context, s *site, p plan) error {
 // raceDenied runs a heat in which every call is denied: the cost of callers that retry too early.
 func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
 	// A floor cannot deny, and a limit of one token has no blocks to lease.
-	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory })}
+	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory && p.runs(c.name) })}
 	logf("%s, all denied", loadName(h.callers, h.keys))
 	open := r.openAll(ctx, s, exhausted, h.names)
 	defer open.close()
@@ -35,7 +39,7 @@ func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
 			r.skip(name, err)
 		}
 	}
-	r.runHeat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
+	r.runHeat(ctx, h, open, load{callers: h.callers, keys: keysOf(1, 1)}, p)
 	return ctx.Err()
 }
 
@@ -137,6 +141,9 @@ type load struct {
 	keys    []string
 	// allowed is the expected decision.
 	allowed bool
+	// first is the number of the first caller: the callers of several processes have different numbers, and so other
+	// sequences of keys.
+	first int
 }
 
 // pace is the timing of a round.
@@ -174,7 +181,7 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 		callers[i] = &caller{
 			load: l, take: take, stride: p.stride, ctx: ctx,
 			// The same seeds for every contender, so that all get the same sequence of keys.
-			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
+			random:  rand.New(rand.NewPCG(uint64(l.first+i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}
