@@ -89,7 +89,7 @@ func (r *report) measureTeam(ctx context.Context, s *site, p plan, c contender) 
 			}
 			for i := range 2 {
 				if i == turn%2 {
-					single, err := measure(o.take, l, p.pace, o.meter)
+					single, err := measureStalls(o.take, l, p.pace, o.meter)
 					if err != nil {
 						return err
 					}
@@ -103,7 +103,7 @@ func (r *report) measureTeam(ctx context.Context, s *site, p plan, c contender) 
 				many = append(many, all)
 			}
 		}
-		r.Cells = append(r.Cells, newCell(inOneProcess(c.name), l, one), newCell(inProcesses(c.name), l, many))
+		r.add(newCell(inOneProcess(c.name), l, one), newCell(inProcesses(c.name), l, many))
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (t *team) measure(l load, p pace) (round, error) {
 			return round{}, fmt.Errorf("another process of the benchmark: %w", err)
 		}
 	}
-	r, err := measure(t.take, l, p, t.meter)
+	r, err := measureStalls(t.take, l, p, t.meter)
 	for _, m := range t.members {
 		var s share
 		if failed := m.results.Decode(&s); failed != nil {
@@ -261,7 +261,7 @@ func (m membership) open() (*instance, error) {
 func (next order) run(o *instance) share {
 	l := load{callers: next.Callers, keys: keysOf(next.Keys, next.Keys), allowed: true, first: next.First}
 	own := func() split { return split{own: ownTime()} }
-	r, err := measure(o.take, l, pace{next.LeadIn, next.Length, 1}, own)
+	r, err := measureStalls(o.take, l, pace{next.LeadIn, next.Length, 1}, own)
 	s := share{Decisions: r.decisions, PerSecond: r.perSecond, Failed: r.failed, Own: r.used.own}
 	if err != nil {
 		s.Error = err.Error()

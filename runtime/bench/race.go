@@ -96,16 +96,22 @@ func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[
 			if !ok || out[name] != nil || ctx.Err() != nil {
 				continue
 			}
-			r, err := measure(o.take, l, p.paceOf(name), o.meter)
+			r, err := measureStalls(o.take, l, p.paceOf(name), o.meter)
 			rounds[name], out[name] = append(rounds[name], r), err
 		}
 	}
 	var cells []cell
 	for _, name := range h.names {
 		// A contender without all turns cannot be compared turn by turn.
-		if out[name] == nil && len(rounds[name]) == p.turns {
-			cells = append(cells, newCell(name, l, rounds[name]))
+		if out[name] != nil || len(rounds[name]) < p.turns {
+			continue
 		}
+		c := newCell(name, l, rounds[name])
+		if c.PerSecond == 0 {
+			out[name] = errNoAnswer
+			continue
+		}
+		cells = append(cells, c)
 	}
 	return cells, out
 }
@@ -127,6 +133,7 @@ func newCell(name string, l load, rounds []round) cell {
 			c.Error = r.err.Error()
 		}
 	}
+	c.HasCPU = c.HasCPU && decisions > 0
 	if c.HasCPU {
 		// Over all rounds, because the kernel counts in ticks.
 		c.Own, c.Server = used.own.Seconds()/float64(decisions), used.server.Seconds()/float64(decisions)
@@ -206,6 +213,19 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 	return r, err
 }
 
+// errNoAnswer means that no call of a round ended in it.
+var errNoAnswer = errors.New("no call was answered in time")
+
+// measureStalls is measure for servers that may stop for as long as a round, such as for a flush: no decision is then a
+// result, not an error.
+func measureStalls(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
+	r, err := measure(take, l, p, meter)
+	if errors.Is(err, errNoAnswer) {
+		r.p50, r.p99, err = p.length, p.length, nil
+	}
+	return r, err
+}
+
 // sum combines the results of the callers.
 func sum(callers []*caller, length time.Duration) (round, error) {
 	var calls, failed, wrong int
@@ -222,8 +242,11 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 	if wrong > 0 {
 		return round{}, fmt.Errorf("%d of %d calls were decided wrongly", wrong, calls)
 	}
-	if calls == failed {
-		return round{}, errors.Join(errors.New("no call was answered in time"), r.err)
+	switch {
+	case calls == failed && r.err == nil:
+		return round{}, errNoAnswer
+	case calls == failed:
+		return round{}, fmt.Errorf("no call succeeded: %w", r.err)
 	}
 	slices.Sort(samples)
 	r.decisions = calls - failed

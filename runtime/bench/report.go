@@ -62,6 +62,17 @@ func (r *report) cell(name string, callers, keys int) *cell {
 	return &r.Cells[i]
 }
 
+// add adds results. A contender without decisions in most rounds has none.
+func (r *report) add(cells ...cell) {
+	for _, c := range cells {
+		if c.PerSecond == 0 {
+			r.skip(c.Contender, errNoAnswer)
+			continue
+		}
+		r.Cells = append(r.Cells, c)
+	}
+}
+
 // reasonNotRun returns why there is no figure for a contender.
 func (r *report) reasonNotRun(name string) string {
 	// A sweep has not run if its database has not.

@@ -63,6 +63,8 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 	if err := takeEach(ctx, o.take, len(l.keys), func(i int) string { return l.keys[i] }); err != nil {
 		return err
 	}
+	// Longer rounds than in a heat, because a page of a sweep takes a good part of one.
+	p.pace.length *= 3
 	var rounds [2][]round
 	deleted := 0
 	for turn := range p.turns {
@@ -79,7 +81,7 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 		}
 	}
 	logf("%s: %d turns, %s deleted", c.name, len(rounds[0]), plural(deleted, "row"))
-	r.Cells = append(r.Cells, newCell(withoutSweep(c.name), l, rounds[0]), newCell(duringSweep(c.name), l, rounds[1]))
+	r.add(newCell(withoutSweep(c.name), l, rounds[0]), newCell(duringSweep(c.name), l, rounds[1]))
 	return nil
 }
 
@@ -92,7 +94,7 @@ func sweepTurn(ctx context.Context, o *instance, l load, p pace, sweepFirst bool
 	for i := range rounds {
 		during := (i == 1) != sweepFirst
 		if !during {
-			rounds[0], err = measure(o.take, l, p, o.meter)
+			rounds[0], err = measureStalls(o.take, l, p, o.meter)
 		} else {
 			rounds[1], deleted, err = measureDuring(ctx, o, l, p)
 		}
@@ -113,7 +115,7 @@ func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, d
 		deleted, err = o.sweep(ctx)
 		ended <- err
 	}()
-	r, err = measure(o.take, l, p, o.meter)
+	r, err = measureStalls(o.take, l, p, o.meter)
 	select {
 	case failed := <-ended:
 		return r, deleted, cmp.Or(err, failed, errSweepEnded)

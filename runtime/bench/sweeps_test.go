@@ -30,7 +30,7 @@ func TestFailedSweepIsAnError(t *testing.T) {
 	require.NotErrorIs(t, err, errSweepEnded)
 	o.take = take
 	_, _, err = measureDuring(t.Context(), o, l, tenth)
-	require.ErrorContains(t, err, "no call was answered")
+	require.ErrorContains(t, err, "no call succeeded")
 }
 
 func TestPartsOfProcessesAreAdded(t *testing.T) {
