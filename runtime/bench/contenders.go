@@ -35,7 +35,7 @@ const (
 	ours kind = iota
 	// naive is a limiter as it is written in an afternoon.
 	naive
-	// floor writes without a decision: a decision cannot cost less.
+	// floor does only a part of the work: a decision cannot cost less.
 	floor
 	// peer is a limiter of another project, with its counts in a server.
 	peer
@@ -58,7 +58,9 @@ const (
 	floorMariaDB  = "MariaDB: bare upsert"
 	floorMySQL    = "MySQL: bare upsert"
 	naivePostgres = "Postgres: SELECT FOR UPDATE"
+	handedOver    = "bare hand-over"
 	redisRate     = "redis_rate"
+	redisRateSafe = "redis_rate, appendfsync always"
 	xTimeRate     = "x/time/rate"
 )
 
@@ -106,6 +108,7 @@ var contenders = []contender{
 	{oursSQLite, "", ours, oursOnSQLite(variant{})},
 	{"SQLite, no group commit", "", ours, oursOnSQLite(variant{batch: 1})},
 	{floorSQLite, "", floor, bareUpsertOnSQLite},
+	{handedOver, "", floor, bareHandOver},
 
 	{oursPostgres, postgres, ours, oursOn(postgres, variant{})},
 	{"Postgres, no group commit", postgres, ours, oursOn(postgres, variant{batch: 1})},
@@ -116,6 +119,7 @@ var contenders = []contender{
 	{oursPostgres + farAway, postgres, ours, far(postgres, oursOn(postgres, variant{}))},
 	{floorPostgres + farAway, postgres, floor, far(postgres, bareUpsert(postgres))},
 	{naivePostgres, postgres, naive, selectForUpdate(postgres)},
+	{"throttled on Postgres", postgres, peer, openThrottledOnPostgres},
 
 	{oursMariaDB, mariadb, ours, oursOn(mariadb, variant{})},
 	{"MariaDB, no group commit", mariadb, ours, oursOn(mariadb, variant{batch: 1})},
@@ -130,8 +134,10 @@ var contenders = []contender{
 	{oursMySQL + farAway, mysqlDB, ours, far(mysqlDB, oursOn(mysqlDB, variant{}))},
 	{floorMySQL + farAway, mysqlDB, floor, far(mysqlDB, bareUpsert(mysqlDB))},
 
-	{redisRate, redisDB, peer, openRedisRate},
+	{redisRate, redisDB, peer, redisRateOn(redisDB)},
+	{redisRateSafe, redisDurable, peer, redisRateOn(redisDurable)},
 	{"throttled", redisDB, peer, openThrottled},
+	{"ulule/limiter", redisDB, peer, openUlule},
 	{xTimeRate, "", memory, openXTimeRate},
 	{"go-limiter", "", memory, openGoLimiter},
 }
@@ -176,6 +182,8 @@ type site struct {
 	dir string
 	// rows is how many keys a new table has.
 	rows int
+	// age is how long ago the keys of a new table were used.
+	age time.Duration
 	// conns, if not 0, replaces a contender's default number of connections to its server.
 	conns int
 }
@@ -183,10 +191,14 @@ type site struct {
 // instance is an open contender.
 type instance struct {
 	take takeFunc
-	// takeAll takes a token of each of several keys at once, and pid returns the process that works for the database. Only
-	// the stores of this module have them.
+	// takeAll takes a token of each of several keys by one statement, or only writes their rows. The stores of this module
+	// and the floors have it.
 	takeAll func(ctx context.Context, keys []string) error
-	pid     func(ctx context.Context) (int, error)
+	// pid returns the process that works for the database. It is nil if that is this process.
+	pid func(ctx context.Context) (int, error)
+	// sweep deletes rows that are full, and table is the name of the table. Only the stores of this module have them.
+	sweep func(ctx context.Context) (deleted int, err error)
+	table string
 	// close deletes the counts, and closes the connections.
 	close func()
 	// meter measures the processor time of the contender in a race. It is nil if that cannot be measured.

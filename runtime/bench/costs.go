@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
-	"strings"
+	"slices"
+	"sync"
 	"time"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // cost is the cost of a statement that takes a token from each of some rows, with one caller. All times are in seconds.
@@ -20,42 +16,51 @@ type cost struct {
 	CPU *line `json:"cpu,omitempty"`
 	// Batches are the measured points, through which the lines are fitted.
 	Batches []batchCost `json:"batches"`
+	// Floor is the measured costs of the cheapest statement that writes as many rows without a decision.
+	Floor []batchCost `json:"floor,omitempty"`
 }
 
 // batchCost is the cost of a statement with Rows rows.
 type batchCost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
-	CPU     float64 `json:"cpu,omitempty"`
+	// CPU is the processor time of the database, and Own that of this process. With SQLite, all of it is in CPU.
+	CPU float64 `json:"cpu,omitempty"`
+	Own float64 `json:"own,omitempty"`
 }
 
-// costed are the contenders whose costs are measured, with their names in the JSON results.
-var costed = []struct{ name, contender string }{
-	{"sqlite", oursSQLite},
-	{"postgres", oursPostgres},
-	{"postgresRelaxed", oursRelaxed},
-	{"mariadb", oursMariaDB},
-	{"mysql", oursMySQL},
+// costed are the contenders whose costs are measured, with their names in the JSON results, and their floors.
+var costed = []struct{ name, contender, floor string }{
+	{"sqlite", oursSQLite, floorSQLite},
+	{"postgres", oursPostgres, floorPostgres},
+	{"postgresRelaxed", oursRelaxed, ""},
+	{"mariadb", oursMariaDB, floorMariaDB},
+	{"mysql", oursMySQL, floorMySQL},
 }
 
-// batchSizes are the numbers of rows that are measured.
-var batchSizes = []int{1, 2, 8, 64, 512}
+var (
+	// batchSizes are the numbers of rows that are measured, and floorSizes those for which the floor is measured too.
+	batchSizes = []int{1, 2, 8, 64, 512}
+	floorSizes = []int{1, 64, 512}
+)
 
 // costRows is the size of the table.
 const costRows = 10_000
+
+// batchesOf returns the name by which -only selects the costs of a contender.
+func batchesOf(contender string) string { return contender + ", batches" }
 
 func (r *report) measureCosts(ctx context.Context, s *site, p plan) error {
 	r.Costs = map[string]cost{}
 	alone := &site{servers: s.servers, dir: s.dir, rows: costRows, conns: 1}
 	for _, d := range costed {
-		c, _ := find(d.contender)
-		if r.NotRun[c.name] != "" || ctx.Err() != nil {
+		if r.NotRun[d.contender] != "" || ctx.Err() != nil || !p.runs(batchesOf(d.contender)) {
 			continue
 		}
-		logf("%s: costs", c.name)
-		priced, err := costOf(ctx, alone, c, p)
+		logf("%s: costs", d.contender)
+		priced, err := costOf(ctx, alone, d.contender, d.floor, p)
 		if err != nil {
-			r.skip(c.name, err)
+			r.skip(d.contender, err)
 			continue
 		}
 		r.Costs[d.name] = priced
@@ -63,50 +68,79 @@ func (r *report) measureCosts(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// costOf measures a contender, in turns of all sizes.
-func costOf(ctx context.Context, s *site, c contender, p plan) (cost, error) {
-	o, err := c.open(ctx, s, plenty)
+// costOf measures a contender and its floor, in turns of all sizes.
+func costOf(ctx context.Context, s *site, contender, floor string, p plan) (cost, error) {
+	o, err := openCosted(ctx, s, contender)
 	if err != nil {
 		return cost{}, err
 	}
 	defer o.close()
-	usage, err := cpuOf(ctx, o)
-	if err != nil {
-		logf("%s: no CPU times: %v", c.name, err)
-	}
 	meters := make([]meter, len(batchSizes))
+	for i, rows := range batchSizes {
+		meters[i] = meter{of: o, rows: rows}
+	}
+	if floor != "" {
+		f, err := openCosted(ctx, s, floor)
+		if err != nil {
+			return cost{}, err
+		}
+		defer f.close()
+		for _, rows := range floorSizes {
+			// Next to the statement that it is compared with.
+			i := slices.IndexFunc(meters, func(m meter) bool { return m.rows == rows })
+			meters = slices.Insert(meters, i, meter{of: f, rows: rows, floor: true})
+		}
+	}
 	for turn := range p.turns {
 		for i := range meters {
 			// Each turn begins with another size, as in heats.
-			i = (i + turn) % len(meters)
-			if err := meters[i].run(ctx, o, batchSizes[i], p.pace, usage); err != nil {
+			if err := meters[(i+turn)%len(meters)].run(ctx, p.pace); err != nil {
 				return cost{}, err
 			}
 		}
 	}
-	return newCost(meters, usage != nil), nil
+	return newCost(meters), nil
+}
+
+// openCosted opens a contender, and its meter if processor time can be measured.
+func openCosted(ctx context.Context, s *site, contender string) (*instance, error) {
+	c, ok := find(contender)
+	if !ok {
+		return nil, fmt.Errorf("no contender is called %q", contender)
+	}
+	o, err := c.open(ctx, s, plenty)
+	if err != nil {
+		return nil, err
+	}
+	if o.meter, err = o.alone(ctx); err != nil {
+		logf("%s: no CPU times: %v", contender, err)
+	}
+	return o, nil
 }
 
 // meter adds up the costs of statements of one size.
 type meter struct {
+	of    *instance
+	rows  int
+	floor bool
 	// seconds is the time of a statement, in each turn.
 	seconds []float64
-	// cpu is the processor time of all statements.
-	cpu        time.Duration
+	// used is the processor time of all statements.
+	used       split
 	statements int
 }
 
 // run runs statements for a turn, at least one.
-func (m *meter) run(ctx context.Context, o *instance, rows int, p pace, usage cpuTime) error {
+func (m *meter) run(ctx context.Context, p pace) error {
 	var done int
 	var began time.Time
-	var before time.Duration
+	var before split
 	for start := time.Now(); done == 0 || time.Since(start) < p.leadIn+p.length; {
 		// The lead-in ends between statements, so that no statement is measured in part.
 		if began.IsZero() && time.Since(start) >= p.leadIn {
-			began, before = time.Now(), usage.now()
+			began, before = time.Now(), m.of.meter.now()
 		}
-		if err := o.takeAll(ctx, anyKeys(rows)); err != nil {
+		if err := m.of.takeAll(ctx, anyKeys(m.rows)); err != nil {
 			return err
 		}
 		if !began.IsZero() {
@@ -114,9 +148,12 @@ func (m *meter) run(ctx context.Context, o *instance, rows int, p pace, usage cp
 		}
 	}
 	m.seconds = append(m.seconds, time.Since(began).Seconds()/float64(done))
-	m.cpu, m.statements = m.cpu+usage.now()-before, m.statements+done
+	m.used, m.statements = m.used.plus(m.of.meter.now().minus(before)), m.statements+done
 	return nil
 }
+
+// costKeys is made once, because making the keys of a batch is no part of its cost.
+var costKeys = sync.OnceValue(func() []string { return keysOf(costRows, costRows) })
 
 // anyKeys returns n different keys of the table.
 func anyKeys(n int) []string {
@@ -124,30 +161,49 @@ func anyKeys(n int) []string {
 	// Spread over the table, because neighbours share pages.
 	first, stride := rand.IntN(costRows), costRows/n
 	for i := range keys {
-		keys[i] = keyOf((first + i*stride) % costRows)
+		keys[i] = costKeys()[(first+i*stride)%costRows]
 	}
 	return keys
 }
 
+// cost returns what a statement has cost.
+func (m *meter) cost() batchCost {
+	b := batchCost{Rows: m.rows, Seconds: median(m.seconds)}
+	if m.of.meter != nil {
+		// The kernel counts in ticks: a total below one is estimated as half of it, because a fit cannot use 0.
+		b.CPU = max(m.used.server, tick/2).Seconds() / float64(m.statements)
+		b.Own = m.used.own.Seconds() / float64(m.statements)
+	}
+	return b
+}
+
 // newCost fits the lines through the measurements of all sizes.
-func newCost(meters []meter, hasCPU bool) (c cost) {
+func newCost(meters []meter) (c cost) {
 	var rows, seconds, cpu []float64
-	for i, m := range meters {
-		b := batchCost{Rows: batchSizes[i], Seconds: median(m.seconds)}
-		if hasCPU {
-			// The kernel counts in ticks: a total below one is estimated as half of it, because a fit cannot use 0.
-			b.CPU = max(m.cpu, tick/2).Seconds() / float64(m.statements)
-			cpu = append(cpu, b.CPU)
+	for _, m := range meters {
+		b := m.cost()
+		if m.floor {
+			c.Floor = append(c.Floor, b)
+			continue
 		}
-		rows, seconds = append(rows, float64(b.Rows)), append(seconds, b.Seconds)
+		rows, seconds, cpu = append(rows, float64(b.Rows)), append(seconds, b.Seconds), append(cpu, b.CPU)
 		c.Batches = append(c.Batches, b)
 	}
 	c.line = fit(rows, seconds)
-	if hasCPU {
+	if cpu[0] > 0 {
 		l := fit(rows, cpu)
 		c.CPU = &l
 	}
 	return c
+}
+
+// batch returns the cost of a statement with some rows, or nil if it was not measured.
+func batch(of []batchCost, rows int) *batchCost {
+	i := slices.IndexFunc(of, func(b batchCost) bool { return b.Rows == rows })
+	if i < 0 {
+		return nil
+	}
+	return &of[i]
 }
 
 // line is a cost that is linear in the number of rows: Fixed + rows*PerRow, in seconds.
@@ -170,93 +226,4 @@ func fit(rows, seconds []float64) line {
 	}
 	perRow := (w*xy - x*y) / (w*xx - x*x)
 	return line{Fixed: (y - perRow*x) / w, PerRow: perRow}
-}
-
-// tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
-const tick = 10 * time.Millisecond
-
-// cpuTime returns the processor time of a process so far. It is nil if that cannot be measured.
-type cpuTime func() (time.Duration, error)
-
-// now returns the time, or 0 if it cannot be measured.
-func (c cpuTime) now() time.Duration {
-	if c == nil {
-		return 0
-	}
-	busy, err := c()
-	if err != nil {
-		logf("no CPU time: %v", err)
-	}
-	return busy
-}
-
-// cpuOf returns the processor time of the process that works for a contender. It must run on this machine, under Linux.
-func cpuOf(ctx context.Context, o *instance) (cpuTime, error) {
-	pid, err := o.pid(ctx)
-	if err != nil {
-		return nil, err
-	}
-	usage := cpuTime(func() (time.Duration, error) { return busyTime(pid) })
-	_, err = usage()
-	if err != nil {
-		return nil, err
-	}
-	return usage, nil
-}
-
-// busyTime returns the user and system time of a process.
-func busyTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	return parseStat(string(text))
-}
-
-// parseStat returns the sum of utime and stime in /proc/PID/stat.
-func parseStat(text string) (time.Duration, error) {
-	// The name of the process, in parentheses, may have spaces and parentheses, so the fields are counted after it.
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
-		return 0, errors.New("/proc/PID/stat has too few fields")
-	}
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	kernel, err := strconv.Atoi(fields[12])
-	return time.Duration(user+kernel) * tick, err
-}
-
-// pid returns the process that works for the table: in Postgres that of its only connection, otherwise the server.
-func (t *table) pid(ctx context.Context) (pid int, err error) {
-	if t.dialect.Name == sqlstore.Postgres.Name {
-		err = t.db.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-		if err != nil {
-			return 0, err
-		}
-		return pid, isCalled(pid, "postgres")
-	}
-	var file string
-	if err := t.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
-		return 0, err
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimSpace(string(text)))
-}
-
-// isCalled returns an error unless the process has this name. A server on another machine returns an id that belongs to
-// another process here.
-func isCalled(pid int, name string) error {
-	found, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(string(found)) != name {
-		return fmt.Errorf("process %d is not %s: the server runs elsewhere", pid, name)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -27,21 +26,26 @@ func TestAnyKeysAreDistinctKeysOfTheTable(t *testing.T) {
 }
 
 func TestCostIsFittedThroughTheMedians(t *testing.T) {
-	var meters []meter
-	for _, n := range batchSizes {
-		seconds := 100 + 2*float64(n)
-		meters = append(meters, meter{
-			seconds: []float64{1, seconds, 9999}, statements: 4, cpu: time.Duration(4*n+40) * time.Second,
-		})
+	metersOf := func(of *instance) (meters []meter) {
+		for _, n := range batchSizes {
+			seconds := 100 + 2*float64(n)
+			meters = append(meters, meter{
+				of: of, rows: n, seconds: []float64{1, seconds, 9999}, statements: 4,
+				used: split{time.Duration(4*n) * time.Second, time.Duration(4*n+40) * time.Second},
+			})
+		}
+		return append(meters, meter{of: of, rows: 8, floor: true, seconds: []float64{58}, statements: 1})
 	}
-	c := newCost(meters, true)
+	c := newCost(metersOf(&instance{meter: func() split { return split{} }}))
 	require.InDelta(t, 100, c.Fixed, 1e-6)
 	require.InDelta(t, 2, c.PerRow, 1e-6)
 	require.InDelta(t, 10, c.CPU.Fixed, 1e-6)
 	require.InDelta(t, 1, c.CPU.PerRow, 1e-6)
 	require.Len(t, c.Batches, len(batchSizes))
-	require.Equal(t, batchCost{Rows: 8, Seconds: 116, CPU: 18}, c.Batches[2])
-	require.Nil(t, newCost(meters, false).CPU)
+	require.Equal(t, batchCost{Rows: 8, Seconds: 116, CPU: 18, Own: 8}, *batch(c.Batches, 8))
+	require.Equal(t, 58.0, batch(c.Floor, 8).Seconds)
+	require.Nil(t, batch(c.Floor, 512))
+	require.Nil(t, newCost(metersOf(&instance{})).CPU)
 }
 
 // The costs of SQLite need no server. They are read as the tests of package capacity do.
@@ -60,6 +64,7 @@ func TestCostsArePublishedAsJSON(t *testing.T) {
 	require.Len(t, read, 1)
 	require.Positive(t, read["sqlite"].PerRow)
 	require.Len(t, r.Costs["sqlite"].Batches, len(batchSizes))
+	require.Len(t, r.Costs["sqlite"].Floor, len(floorSizes))
 }
 
 func TestFitIsExactForPointsOnALine(t *testing.T) {
@@ -83,22 +88,4 @@ func TestFitMinimizesRelativeErrors(t *testing.T) {
 	// The last point is off by 30, which is 3 %. With absolute errors, the first point would be off by half of its size.
 	got := fit([]float64{1, 2, 8, 512}, []float64{12, 14, 26, 1064})
 	require.InDelta(t, 12, got.Fixed+got.PerRow, 1)
-}
-
-func TestProcessorTimeIsReadFromProcStat(t *testing.T) {
-	busy, err := parseStat("2208 (a (name) of) S 1 2208 2208 0 -1 4194560 9 0 0 0 120 34 5 6 20 0 1 0 99 0 0\n")
-	require.NoError(t, err)
-	require.Equal(t, 1540*time.Millisecond, busy)
-	for _, text := range []string{"", "1 (sh) S 1 2 3", "1 (sh) S 1 2208 2208 0 -1 4194560 9 0 0 0 many 34 5"} {
-		_, err := parseStat(text)
-		require.Error(t, err, text)
-	}
-}
-
-func TestProcessOnAnotherMachineHasNoProcessorTime(t *testing.T) {
-	none := func(context.Context) (int, error) { return -1, nil }
-	usage, err := cpuOf(t.Context(), &instance{pid: none})
-	require.Error(t, err)
-	require.Nil(t, usage)
-	require.Zero(t, usage.now())
 }

@@ -35,12 +35,15 @@ const (
 )
 
 // measureCounts counts the round trips and allocations of every contender, with one caller and one key.
-func (r *report) measureCounts(ctx context.Context, s *site, _ plan) error {
+func (r *report) measureCounts(ctx context.Context, s *site, p plan) error {
 	logf("round trips and allocations")
 	r.Tallies = map[string]*tally{}
 	for _, c := range contenders {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if r.NotRun[c.name] != "" || !p.runs(c.name) {
+			continue
 		}
 		t, err := tallyOf(ctx, s, c)
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,15 +10,26 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // split is processor time: of this process, and of the database's processes.
 type split struct{ own, server time.Duration }
 
+func (s split) plus(o split) split  { return split{s.own + o.own, s.server + o.server} }
 func (s split) minus(o split) split { return split{s.own - o.own, s.server - o.server} }
 
-// splitMeter returns the processor time so far.
+// splitMeter returns the processor time so far. It is nil if that cannot be measured.
 type splitMeter func() split
+
+// now returns the time, or 0 if it cannot be measured.
+func (m splitMeter) now() (s split) {
+	if m != nil {
+		s = m()
+	}
+	return s
+}
 
 // meterOf returns the meter for a server, or nil if its processor time cannot be measured. The server must run on this
 // machine, under Linux, and do nothing else. Without a server, all the time is that of this process.
@@ -67,8 +79,8 @@ func (s *site) mainProcess(ctx context.Context, of server) (pid int, children bo
 			return 0, false, err
 		}
 		return pid, true, isCalled(pid, "postgres")
-	case redisDB:
-		client, err := s.openRedis()
+	case redisDB, redisDurable:
+		client, err := s.openRedis(of)
 		if err != nil {
 			return 0, false, err
 		}
@@ -117,4 +129,86 @@ func childrenOf(parent int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
+const tick = 10 * time.Millisecond
+
+// busyTime returns the user and system time of a process.
+func busyTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(string(text))
+}
+
+// parseStat returns the sum of utime and stime in /proc/PID/stat.
+func parseStat(text string) (time.Duration, error) {
+	// The name of the process, in parentheses, may have spaces and parentheses, so the fields are counted after it.
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		return 0, errors.New("/proc/PID/stat has too few fields")
+	}
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	kernel, err := strconv.Atoi(fields[12])
+	return time.Duration(user+kernel) * tick, err
+}
+
+// alone returns the meter of an instance with one connection, on a server that others may use. The server must run on this
+// machine, under Linux. The time of SQLite, which runs in this process, counts as that of the database.
+func (o *instance) alone(ctx context.Context) (splitMeter, error) {
+	if o.pid == nil {
+		return func() split { return split{server: ownTime()} }, nil
+	}
+	pid, err := o.pid(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := busyTime(pid); err != nil {
+		return nil, err
+	}
+	return func() split {
+		busy, err := busyTime(pid)
+		if err != nil {
+			logf("no CPU time: %v", err)
+		}
+		return split{ownTime(), busy}
+	}, nil
+}
+
+// pid returns the process that works for the table: in Postgres that of its only connection, otherwise the server.
+func (t *table) pid(ctx context.Context) (pid int, err error) {
+	if t.dialect.Name == sqlstore.Postgres.Name {
+		err = t.db.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+		if err != nil {
+			return 0, err
+		}
+		return pid, isCalled(pid, "postgres")
+	}
+	var file string
+	if err := t.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// isCalled returns an error unless the process has this name. A server on another machine returns an id that belongs to
+// another process here.
+func isCalled(pid int, name string) error {
+	found, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(found)) != name {
+		return fmt.Errorf("process %d is not %s: the server runs elsewhere", pid, name)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -43,4 +44,22 @@ func TestChildrenOfThisProcess(t *testing.T) {
 	defer child.Process.Kill()
 	require.Contains(t, childrenOf(os.Getpid()), child.Process.Pid)
 	require.NotContains(t, childrenOf(os.Getpid()), os.Getpid())
+}
+
+func TestProcessorTimeIsReadFromProcStat(t *testing.T) {
+	busy, err := parseStat("2208 (a (name) of) S 1 2208 2208 0 -1 4194560 9 0 0 0 120 34 5 6 20 0 1 0 99 0 0\n")
+	require.NoError(t, err)
+	require.Equal(t, 1540*time.Millisecond, busy)
+	for _, text := range []string{"", "1 (sh) S 1 2 3", "1 (sh) S 1 2208 2208 0 -1 4194560 9 0 0 0 many 34 5"} {
+		_, err := parseStat(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestProcessOnAnotherMachineHasNoProcessorTime(t *testing.T) {
+	none := func(context.Context) (int, error) { return -1, nil }
+	meter, err := (&instance{pid: none}).alone(t.Context())
+	require.Error(t, err)
+	require.Nil(t, meter)
+	require.Zero(t, meter.now())
 }

@@ -15,7 +15,7 @@ func (r *report) measureMemory(ctx context.Context, s *site, p plan) error {
 	for _, c := range contenders {
 		t := r.Tallies[c.name]
 		hasAim := slices.ContainsFunc(memoryAims, func(a countAim) bool { return a.contender == c.name })
-		if t == nil || r.NotRun[c.name] != "" || !hasAim && c.kind != memory {
+		if t == nil || r.NotRun[c.name] != "" || !p.runs(c.name) || !hasAim && c.kind != memory {
 			continue
 		}
 		bytes, err := memoryPerKey(ctx, empty, c, p.idleKeys)
@@ -78,7 +78,7 @@ func (r *report) measureGrowth(ctx context.Context, s *site, p plan) error {
 	}
 	for _, name := range growthContenders {
 		c, _ := find(name)
-		if r.NotRun[c.name] != "" || ctx.Err() != nil {
+		if r.NotRun[c.name] != "" || ctx.Err() != nil || !p.runs(c.name) {
 			continue
 		}
 		logf("%s: a table of %d rows", c.name, p.bigTable)
@@ -112,7 +112,7 @@ func growthOf(ctx context.Context, s *site, p plan, c contender) (growth, error)
 		}
 		defer o.close()
 		g.Fill = time.Since(began).Seconds()
-		tables[i], loads[i] = o, load{1, keysOf(min(rows, usedRows), rows), true}
+		tables[i], loads[i] = o, load{callers: 1, keys: keysOf(min(rows, usedRows), rows), allowed: true}
 		// Each key is used once, so that the caches of the database hold the pages in use, not the last ones filled.
 		keys := loads[i].keys
 		if err := takeEach(ctx, o.take, len(keys), func(i int) string { return keys[i] }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -26,14 +27,40 @@ func reach(t *testing.T, of server) {
 	}
 }
 
+// startRedis starts a Redis of its own, and skips the test if the program is not installed.
+func startRedis(t *testing.T, s *site) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("redis-server is not installed")
+	}
+	stop, err := s.startRedis()
+	require.NoError(t, err)
+	t.Cleanup(stop)
+}
+
+func TestOwnRedisWritesEveryChangeToTheDisk(t *testing.T) {
+	s := &site{servers: servers{}, dir: t.TempDir()}
+	startRedis(t, s)
+	text, err := s.redisSettings(t.Context(), redisDurable)
+	require.NoError(t, err)
+	require.Contains(t, text, `save "", appendonly "yes", appendfsync "always"`)
+	meter, err := s.meterOf(t.Context(), redisDurable)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, meter().server, time.Duration(0))
+}
+
 func TestContendersOnServersDecide(t *testing.T) {
 	for _, c := range contenders {
 		if c.server == "" {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			reach(t, c.server)
 			s := &site{servers: serversFromEnv(), dir: t.TempDir(), rows: 10}
+			if c.server == redisDurable {
+				startRedis(t, s)
+			} else {
+				reach(t, c.server)
+			}
 			require.Equal(t, []bool{true, true, true}, verdictsOf(t, c, s, plenty))
 			switch c.kind {
 			case ours, naive, peer:
@@ -101,6 +128,79 @@ func TestFloorWritesItsRow(t *testing.T) {
 				require.True(t, allowed)
 				require.Equal(t, 1.0, table.value(t))
 			}
+		})
+	}
+}
+
+func TestFloorOfABatchWritesEveryRow(t *testing.T) {
+	for _, of := range databases {
+		t.Run(string(of), func(t *testing.T) {
+			table := openEmpty(t, of)
+			o, err := table.upserting(plenty)
+			require.NoError(t, err)
+			for _, n := range []int{1, 5, 64, 5} {
+				_, err = table.db.Exec("UPDATE " + table.name + " SET value = 7")
+				require.NoError(t, err)
+				keys := keysOf(n, n)
+				require.NoError(t, o.takeAll(t.Context(), keys))
+				var written int
+				text := "SELECT count(*) FROM " + table.name + " WHERE name = 'plenty' AND shard = 0 AND value = 1 AND ts > 1000000000000000000"
+				require.NoError(t, table.db.QueryRow(text).Scan(&written))
+				require.Equal(t, n, written)
+			}
+			require.Equal(t, 1.0, table.value(t))
+		})
+	}
+}
+
+func TestCallsAreMeasuredDuringASweep(t *testing.T) {
+	for _, name := range swept {
+		t.Run(name, func(t *testing.T) {
+			c, _ := find(name)
+			if c.server != "" {
+				reach(t, c.server)
+			}
+			s := &site{servers: serversFromEnv(), dir: t.TempDir()}
+			p := plan{turns: 3, sweepRows: 50_000, pace: pace{leadIn: time.Millisecond, length: 100 * time.Millisecond, stride: 1}}
+			r := report{NotRun: map[string]string{}}
+			require.NoError(t, r.measureSweep(t.Context(), s, p, c))
+			for _, of := range []string{duringSweep(name), withoutSweep(name)} {
+				require.Len(t, r.cell(of, sweepCallers, sweepKeys).Turns, 3)
+			}
+		})
+	}
+}
+
+func TestProcessesShareTheCallers(t *testing.T) {
+	for _, name := range shared {
+		t.Run(name, func(t *testing.T) {
+			c, _ := find(name)
+			reach(t, c.server)
+			s := &site{servers: serversFromEnv(), dir: t.TempDir(), rows: 100}
+			o, err := c.open(t.Context(), s, plenty)
+			require.NoError(t, err)
+			defer o.close()
+			team := &team{instance: o}
+			defer team.stop()
+			for range 2 {
+				require.NoError(t, team.start(c.server, s.servers))
+			}
+			p := pace{leadIn: 50 * time.Millisecond, length: 200 * time.Millisecond, stride: 1}
+			for range 2 {
+				r, err := team.measure(load{callers: 9, keys: keysOf(100, 100), allowed: true}, p)
+				require.NoError(t, err)
+				require.Positive(t, r.decisions)
+			}
+			for i, m := range team.members {
+				require.NoError(t, m.orders.Encode(order{3, 3 * (i + 1), 100, p.leadIn, p.length}))
+				var part share
+				require.NoError(t, m.results.Decode(&part))
+				require.Positive(t, part.Decisions)
+				require.Empty(t, part.Error)
+			}
+			require.NoError(t, team.members[0].command.Process.Kill())
+			_, err = team.measure(load{callers: 9, keys: keysOf(100, 100), allowed: true}, p)
+			require.ErrorContains(t, err, "another process of the benchmark")
 		})
 	}
 }

@@ -13,7 +13,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,7 +24,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	// A second Ctrl-C ends the program at once.
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, parseFlags(), os.Stdout)
+	var err error
+	if os.Getenv(asMember) != "" {
+		err = runMember(os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, parseFlags(), os.Stdout)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -30,15 +38,17 @@ func main() {
 
 // options are the flags of the program.
 type options struct {
-	quick, all, costs bool
-	json, readme      string
-	rows              int
+	quick, all, costs         bool
+	only, loads, json, readme string
+	rows                      int
 }
 
 func parseFlags() (o options) {
-	flag.BoolVar(&o.quick, "quick", false, "measure only the ratios, in some three minutes")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the ratios, in some five minutes")
 	flag.BoolVar(&o.all, "all", false, "measure every number of callers with every number of keys")
 	flag.BoolVar(&o.costs, "costs", false, "measure only the fixed costs of a statement, and those of each row")
+	flag.StringVar(&o.only, "only", "", "measure only what a regular `expression` matches: names in the table of contenders, such as 'Postgres|redis'")
+	flag.StringVar(&o.loads, "loads", "", "measure only these `loads`, as callers x keys: 4x1000,64x1")
 	flag.StringVar(&o.json, "json", "", "also write the results to this `file`, as JSON")
 	flag.StringVar(&o.readme, "readme", "", "also write the tables to this `file`, between its lines <!-- tables --> and <!-- /tables -->")
 	flag.IntVar(&o.rows, "rows", 0, "also compare a table of this many rows, such as 10000000, with one of 1,000")
@@ -54,19 +64,26 @@ type plan struct {
 	pace  pace
 	// idleKeys is how many keys are used once to measure the memory that they leave.
 	idleKeys int
+	// sweepRows is how many rows a sweep finds.
+	sweepRows int
+	// only matches the names of what is measured. It may be nil.
+	only *regexp.Regexp
+	// onlyRaces leaves out all but the heats, and isPart means that some aims are left out.
+	onlyRaces, isPart bool
 	// bigTable is how many rows the table has that is compared with one of 1,000. 0 leaves the comparison out.
 	bigTable int
 }
 
-func planOf(o options) plan {
+// planOf returns the plan for flags. The error is that of an expression or a load that cannot be read.
+func planOf(o options) (plan, error) {
 	p := plan{
-		heats: usual(), turns: 15, idleKeys: 100_000, bigTable: o.rows,
+		heats: usual(), turns: 15, idleKeys: 100_000, sweepRows: 1_000_000, bigTable: o.rows,
 		pace: pace{leadIn: 50 * time.Millisecond, length: 200 * time.Millisecond, stride: 1},
 	}
 	switch {
 	case o.quick:
-		p.heats, p.idleKeys = []heat{{64, 1000, nearNames()}}, 20_000
-		p.turns, p.pace.leadIn, p.pace.length = 7, 30*time.Millisecond, 120*time.Millisecond
+		p.heats, p.idleKeys, p.sweepRows = []heat{{64, 1000, nearNames()}}, 20_000, 200_000
+		p.turns, p.pace.leadIn, p.pace.length = 9, 30*time.Millisecond, 120*time.Millisecond
 	case o.all:
 		p.heats = everything()
 	}
@@ -74,15 +91,53 @@ func planOf(o options) plan {
 	for _, r := range ratios {
 		p.heats = with(p.heats, r)
 	}
-	return p
+	return p.narrowed(o)
 }
+
+// narrowed applies -only and -loads.
+func (p plan) narrowed(o options) (plan, error) {
+	var err error
+	if p.only, err = regexp.Compile(o.only); err != nil {
+		return plan{}, fmt.Errorf("-only: %w", err)
+	}
+	if o.loads != "" {
+		if p.heats, err = parseLoads(o.loads); err != nil {
+			return plan{}, err
+		}
+	}
+	p.onlyRaces, p.isPart = o.loads != "", o.loads != "" || o.only != ""
+	for i, h := range p.heats {
+		p.heats[i].names = slices.DeleteFunc(slices.Clone(h.names), func(name string) bool { return !p.runs(name) })
+	}
+	p.heats = slices.DeleteFunc(p.heats, func(h heat) bool { return len(h.names) == 0 })
+	return p, nil
+}
+
+// parseLoads returns a heat of all contenders for each load of a list, such as "4x1000,64x1".
+func parseLoads(list string) (heats []heat, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		callers, keys, ok := strings.Cut(text, "x")
+		h := heat{names: allNames()}
+		if h.callers, err = strconv.Atoi(callers); err == nil {
+			h.keys, err = strconv.Atoi(keys)
+		}
+		if !ok || err != nil || h.callers < 1 || h.keys < 1 {
+			return nil, fmt.Errorf("-loads: %q is not a load, such as 4x1000 for 4 callers and 1,000 keys", text)
+		}
+		heats = append(heats, h)
+	}
+	return heats, nil
+}
+
+// runs reports whether -only matches a name.
+func (p plan) runs(name string) bool { return p.only == nil || p.only.MatchString(name) }
 
 // usual returns the heats of a run without flags.
 func usual() []heat {
 	all := nearNames()
 	return []heat{
-		{1, 1000, all}, {4, 1000, allNames()}, {16, 1000, allNames()}, {64, 1, all}, {64, 1000, all}, {512, 1, all}, {512, 1000, all},
-		{512, 10_000, all}, {512, 100_000, all},
+		{1, 1000, all}, {4, 1000, allNames()}, {16, 1000, allNames()}, {64, 1, all}, {64, 1000, all}, {512, 1, all}, {512, 10_000, all},
+		{512, 100_000, all},
 	}
 }
 
@@ -130,8 +185,12 @@ func (p plan) paceOf(name string) pace {
 
 // run measures, and prints the results. When ctx ends it stops after the current round, and drops its tables.
 func run(ctx context.Context, o options, out io.Writer) error {
-	// Before the run, which takes a quarter of an hour.
+	// Before the run, which takes long.
 	if err := o.check(); err != nil {
+		return err
+	}
+	p, err := planOf(o)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "bench")
@@ -139,9 +198,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p := planOf(o)
 	s := &site{servers: serversFromEnv(), dir: dir, rows: p.maxKeys()}
 	r := report{Machine: describeMachine(), NotRun: map[string]string{}}
+	if p.runs(redisRateSafe) && !o.costs {
+		stop, err := s.startRedis()
+		if err != nil {
+			r.skip(redisRateSafe, err)
+		} else {
+			defer stop()
+		}
+	}
 	r.Machine.Servers = settingsOf(ctx, s)
 	if o.costs {
 		err = r.measureCosts(ctx, s, p)
@@ -179,8 +245,8 @@ func (o options) check() error {
 	if o.readme == "" {
 		return nil
 	}
-	if o.costs {
-		return errors.New("-readme needs the tables of a whole run: leave out -costs")
+	if o.costs || o.only != "" || o.loads != "" {
+		return errors.New("-readme needs the tables of a whole run: leave out -costs, -only and -loads")
 	}
 	text, err := os.ReadFile(o.readme)
 	if err != nil {
@@ -192,15 +258,23 @@ func (o options) check() error {
 
 // measure runs the plan, and compares the results with the aims.
 func (r *report) measure(ctx context.Context, s *site, p plan) error {
-	for _, step := range []func(context.Context, *site, plan) error{
+	steps := []func(context.Context, *site, plan) error{
 		// The counts come first: they open every contender by itself, so those that cannot run are known at once.
-		r.measureCounts, r.race, r.raceDenied, r.measureMemory, r.measureCosts, r.measureGrowth,
-	} {
+		r.measureCounts, r.race, r.raceDenied, r.measureMemory, r.measureCosts, r.measureSweeps, r.measureProcesses,
+		r.measureGrowth,
+	}
+	if p.onlyRaces {
+		steps = []func(context.Context, *site, plan) error{r.race}
+	}
+	for _, step := range steps {
 		if err := step(ctx, s, p); err != nil {
 			return err
 		}
 	}
 	r.judge()
+	if p.isPart {
+		r.keepMeasured()
+	}
 	return ctx.Err()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,12 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestMain makes the test binary a member of a measurement in several processes, as the program is.
+func TestMain(m *testing.M) {
+	if os.Getenv(asMember) == "" {
+		os.Exit(m.Run())
+	}
+	if err := runMember(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
 // nowhere is servers that do not answer.
 var nowhere = servers{
 	postgres: "postgres://postgres@127.0.0.1:1/test?sslmode=disable",
 	mariadb:  "root@tcp(127.0.0.1:1)/test",
 	mysqlDB:  "root@tcp(127.0.0.1:1)/test",
 	redisDB:  "redis://127.0.0.1:1/0",
+
+	redisDurable: "redis://127.0.0.1:1/0",
 }
 
 func TestContendersInTheProcessDecide(t *testing.T) {
@@ -52,7 +66,7 @@ func verdictsOf(t *testing.T, c contender, s *site, l limit) (allowed []bool) {
 // brieflyOf is a plan of one short heat of all contenders.
 func brieflyOf(turns int) plan {
 	return plan{
-		heats: []heat{{2, 10, allNames()}}, turns: turns, idleKeys: 1000, bigTable: 2000,
+		heats: []heat{{2, 10, allNames()}}, turns: turns, idleKeys: 1000, bigTable: 2000, sweepRows: 50_000,
 		pace: pace{leadIn: time.Millisecond, length: 50 * time.Millisecond, stride: 1},
 	}
 }
@@ -78,6 +92,7 @@ func TestContendersWithoutServerAreReportedAndOthersRun(t *testing.T) {
 	require.Equal(t, 1.0, r.Tallies[floorSQLite].Trips, "a bare upsert is one statement")
 	require.Greater(t, r.Tallies[xTimeRate].BytesPerKey, float64(len(keyOf(0))), "its map keeps the keys")
 	require.Len(t, r.Growth, 1)
+	require.NotNil(t, r.cell(duringSweep(oursSQLite), sweepCallers, sweepKeys), r.NotRun)
 
 	path := filepath.Join(t.TempDir(), "bench.json")
 	require.NoError(t, writeJSON(path, r))
@@ -95,6 +110,65 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	r := report{NotRun: map[string]string{}}
 	require.ErrorIs(t, r.measure(ctx, &site{servers: nowhere, dir: t.TempDir()}, brieflyOf(3)), context.Canceled)
 	require.Empty(t, r.Cells)
+}
+
+func TestOnlyAndLoadsNarrowThePlan(t *testing.T) {
+	loads := func(p plan) (names []string) {
+		for _, h := range p.heats {
+			names = append(names, loadName(h.callers, h.keys))
+		}
+		return names
+	}
+	for _, c := range []struct {
+		what  string
+		o     options
+		loads []string
+		names []string
+	}{
+		{"a pattern", options{quick: true, only: "^(MySQL|redis_rate)$"}, []string{
+			"64 callers, 1,000 keys", "1 caller, 1,000 keys", "4 callers, 1,000 keys", "512 callers, 1 key", "512 callers, 10,000 keys",
+		}, []string{oursMySQL, redisRate}},
+		{"loads", options{loads: "3x50,1x7", only: "^SQLite$"}, []string{"3 callers, 50 keys", "1 caller, 7 keys"}, []string{oursSQLite}},
+		{"a sweep needs no heat", options{only: "sweep"}, nil, nil},
+	} {
+		p, err := planOf(c.o)
+		require.NoError(t, err, c.what)
+		require.Equal(t, c.loads, loads(p), c.what)
+		for _, h := range p.heats {
+			require.Subset(t, c.names, h.names, c.what)
+			require.NotEmpty(t, h.names, c.what)
+		}
+		require.True(t, p.isPart)
+		require.Equal(t, c.o.loads != "", p.onlyRaces)
+	}
+	p, err := planOf(options{only: "sweep"})
+	require.NoError(t, err)
+	require.True(t, p.runs(duringSweep(oursSQLite)))
+	require.False(t, p.runs(oursSQLite))
+
+	for o, want := range map[options]string{
+		{only: "("}:       "-only: error parsing regexp",
+		{loads: "4"}:      `-loads: "4" is not a load, such as 4x1000 for 4 callers and 1,000 keys`,
+		{loads: "4x1,x5"}: `-loads: "x5" is not a load`,
+		{loads: "0x1"}:    `-loads: "0x1" is not a load`,
+		{loads: "1x-1"}:   `-loads: "1x-1" is not a load`,
+	} {
+		_, err := planOf(o)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// With -loads only the heats run, and the report has only their figures.
+func TestOneComparisonRunsAlone(t *testing.T) {
+	p, err := planOf(options{loads: "2x10", only: "^SQLite(: bare upsert)?$"})
+	require.NoError(t, err)
+	p.turns, p.pace.leadIn, p.pace.length = 2, time.Millisecond, 5*time.Millisecond
+	r := report{NotRun: map[string]string{}}
+	require.NoError(t, r.measure(t.Context(), &site{servers: nowhere, dir: t.TempDir(), rows: p.maxKeys()}, p))
+	require.Len(t, r.Cells, 2)
+	require.Empty(t, r.NotRun)
+	require.Empty(t, r.Tallies)
+	require.Empty(t, r.Verdicts)
 }
 
 func TestServersAreMovedToAnotherAddress(t *testing.T) {

@@ -50,28 +50,47 @@ func (r *report) cellTable() string {
 			own, database,
 		})
 	}
-	for _, c := range contenders {
-		if why := r.NotRun[c.name]; why != "" {
-			rows = append(rows, []string{"", "", c.name, "not run: " + why, "", "", "", "", ""})
-		}
+	for _, name := range slices.Sorted(maps.Keys(r.NotRun)) {
+		rows = append(rows, []string{"", "", name, "not run: " + r.NotRun[name], "", "", "", "", ""})
 	}
 	return markdownTable(rows)
 }
 
-// costTable is the costs of a statement, in microseconds.
+// costTable is the costs of a statement, in microseconds, and the ratios to its floor.
 func (r *report) costTable() string {
-	rows := [][]string{{"statement", "fixed, µs", "a row, µs", "database CPU, fixed", "database CPU, a row"}}
+	head := []string{"statement", "fixed, µs", "a row, µs", "database CPU, fixed", "database CPU, a row"}
+	for _, n := range floorSizes {
+		head = append(head, fmt.Sprintf("bare upsert of %s: time, CPU", plural(n, "row")))
+	}
+	rows := [][]string{head}
 	for _, d := range costed {
 		if c, ok := r.Costs[d.name]; ok {
 			row := []string{d.contender, micros(c.Fixed), micros(c.PerRow), "", ""}
 			if c.CPU != nil {
 				row[3], row[4] = micros(c.CPU.Fixed), micros(c.CPU.PerRow)
 			}
+			for _, n := range floorSizes {
+				row = append(row, againstFloor(batch(c.Batches, n), batch(c.Floor, n)))
+			}
 			rows = append(rows, row)
 		}
 	}
 	return markdownTable(rows)
 }
+
+// againstFloor returns the time and the processor time of the floor divided by those of ours.
+func againstFloor(ours, floor *batchCost) string {
+	if ours == nil || floor == nil {
+		return ""
+	}
+	text := ratioText(floor.Seconds / ours.Seconds)
+	if ours.CPU > 0 && floor.CPU > 0 {
+		text += ", " + ratioText((floor.Own+floor.CPU)/(ours.Own+ours.CPU))
+	}
+	return text
+}
+
+func ratioText(figure float64) string { return strconv.FormatFloat(figure, 'f', 2, 64) }
 
 func micros(seconds float64) string { return strconv.FormatFloat(seconds*1e6, 'f', 1, 64) }
 
@@ -88,15 +107,23 @@ func (r *report) tallyTable() string {
 
 // verdictTable is the aims and the verdicts.
 func (r *report) verdictTable() string {
-	rows := [][]string{{"ratio", "aim", "figure", "verdict"}}
+	rows := [][]string{{"ratio", "aim", "figure", "verdict", "CPU, µs", "CPU of the other, µs"}}
 	for _, v := range r.Verdicts {
 		figure := ""
 		if v.Figure != nil {
-			figure = strconv.FormatFloat(*v.Figure, 'f', 2, 64)
+			figure = ratioText(*v.Figure)
 		}
-		rows = append(rows, []string{v.What, v.Aim, figure, v.String()})
+		rows = append(rows, []string{v.What, v.Aim, figure, v.String(), v.Ours.String(), v.Theirs.String()})
 	}
 	return markdownTable(rows)
+}
+
+// String returns the processor time of both sides in microseconds, or "" if it was not measured.
+func (p *perDecision) String() string {
+	if p == nil {
+		return ""
+	}
+	return micros(p.Own) + " + " + micros(p.Server)
 }
 
 // markdownTable returns rows as a Markdown table whose head is the first row, or "" if there are no other rows.

@@ -19,8 +19,11 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 			Servers: settings{redisDB: `Redis 7, save ""`, postgres: "Postgres 15, fsync on"},
 		},
 		Costs: map[string]cost{
-			"sqlite":   {line: line{50e-6, 7.5e-6}},
-			"postgres": {line: line{100e-6, 9e-6}, CPU: &line{60e-6, 8e-6}},
+			"sqlite": {line: line{50e-6, 7.5e-6}, Batches: []batchCost{{Rows: 1, Seconds: 2}}, Floor: []batchCost{{Rows: 1, Seconds: 1}}},
+			"postgres": {
+				line: line{100e-6, 9e-6}, CPU: &line{60e-6, 8e-6},
+				Batches: []batchCost{{Rows: 512, Seconds: 4, CPU: 3, Own: 1}}, Floor: []batchCost{{Rows: 512, Seconds: 3, CPU: 1, Own: 1}},
+			},
 		},
 		Cells: []cell{
 			{Contender: oursSQLite, Callers: 64, Keys: 1000, PerSecond: 60123.9, P50: 1_234_567, P99: 34_999, Failed: 0.125, HasCPU: true, Own: 12.34e-6},
@@ -30,18 +33,22 @@ func TestReportIsWrittenAsMarkdownTables(t *testing.T) {
 			oursSQLite: {Trips: 1, Allocations: 20.004, BytesPerKey: -1},
 			xTimeRate:  {Trips: -1, BytesPerKey: 222.5},
 		},
-		NotRun:   map[string]string{redisRate: "dial tcp: a|b"},
-		Verdicts: []verdict{{What: "this", Aim: "at least 4", Figure: &five, Reached: true}, {What: "that", Aim: "at most 1", NotRun: "why"}},
+		NotRun: map[string]string{redisRate: "dial tcp: a|b"},
+		Verdicts: []verdict{{
+			What: "this", Aim: "at least 4", Figure: &five, Reached: true,
+			Ours: &perDecision{1e-6, 2.5e-6}, Theirs: &perDecision{10e-6, 0},
+		}, {What: "that", Aim: "at most 1", NotRun: "why"}, {What: "a figure", Figure: &five}},
 	}
 	require.Equal(t, strings.TrimSpace(`
 go1.26 on linux/amd64, 2 CPUs.
 Postgres 15, fsync on.
 Redis 7, save "".
 
-| ratio | aim | figure | verdict |
-| --- | --- | --- | --- |
-| this | at least 4 | 5.12 | reached |
-| that | at most 1 |  | not run: why |
+| ratio | aim | figure | verdict | CPU, µs | CPU of the other, µs |
+| --- | --- | --- | --- | --- | --- |
+| this | at least 4 | 5.12 | reached | 1.0 + 2.5 | 10.0 + 0.0 |
+| that | at most 1 |  | not run: why |  |  |
+| a figure |  | 5.12 |  |  |  |
 
 | callers | keys | contender | decisions/s | p50 | p99 | failed | own CPU, µs | database CPU, µs |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -54,10 +61,10 @@ Redis 7, save "".
 | SQLite | 1 | 20 |  |
 | x/time/rate |  | 0 | 222.5 |
 
-| statement | fixed, µs | a row, µs | database CPU, fixed | database CPU, a row |
-| --- | --- | --- | --- | --- |
-| SQLite | 50.0 | 7.5 |  |  |
-| Postgres | 100.0 | 9.0 | 60.0 | 8.0 |
+| statement | fixed, µs | a row, µs | database CPU, fixed | database CPU, a row | bare upsert of 1 row: time, CPU | bare upsert of 64 rows: time, CPU | bare upsert of 512 rows: time, CPU |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| SQLite | 50.0 | 7.5 |  |  | 0.50 |  |  |
+| Postgres | 100.0 | 9.0 | 60.0 | 8.0 |  |  | 0.75, 0.50 |
 `), strings.TrimSpace(r.markdown()))
 }
 
@@ -106,7 +113,7 @@ func TestRunWritesItsTablesToTheReadme(t *testing.T) {
 	require.NoError(t, r.publish(o, discard))
 	filled, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Contains(t, string(filled), "| this | at least 4 | 5.00 | reached |")
+	require.Contains(t, string(filled), "| this | at least 4 | 5.00 | reached |  |  |")
 	require.NotEqual(t, text, filled)
 }
 
@@ -115,6 +122,9 @@ func TestReadmeWithoutPlaceForTablesFailsBeforeTheRun(t *testing.T) {
 	require.Error(t, options{readme: path}.check(), "there is no file")
 	require.NoError(t, os.WriteFile(path, []byte("# bench\n"), 0o644))
 	require.ErrorContains(t, run(t.Context(), options{readme: path}, discard), "no line \"<!-- tables -->\"")
-	require.ErrorContains(t, options{readme: path, costs: true}.check(), "leave out -costs")
+	for _, o := range []options{{costs: true}, {only: "SQLite"}, {loads: "1x1"}} {
+		o.readme = path
+		require.ErrorContains(t, o.check(), "leave out -costs, -only and -loads")
+	}
 	require.NoError(t, options{costs: true}.check())
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -40,10 +39,7 @@ func oursOnSQLite(as variant) opener {
 		if err != nil {
 			return nil, err
 		}
-		o := ourStore(store, as, l, func() {})
-		// SQLite runs in this process.
-		o.pid = func(context.Context) (int, error) { return os.Getpid(), nil }
-		return o, nil
+		return ourStore(store, as, l, func() {}), nil
 	}
 }
 
@@ -54,19 +50,25 @@ func oursOn(of server, as variant) opener {
 		if err != nil {
 			return nil, err
 		}
-		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name, Batch: as.batch})
-		if err != nil {
-			t.drop()
-			return nil, err
-		}
-		o := ourStore(store, as, l, t.drop)
-		o.pid = t.pid
-		return o, nil
+		return t.openOurs(as, l, t.drop)
 	}
+}
+
+// openOurs opens a store on the table. end runs after the store is closed, or if it cannot be opened.
+func (t *table) openOurs(as variant, l limit, end func()) (*instance, error) {
+	store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name, Batch: as.batch})
+	if err != nil {
+		end()
+		return nil, err
+	}
+	o := ourStore(store, as, l, end)
+	o.pid, o.table = t.pid, t.name
+	return o, nil
 }
 
 type closingStore interface {
 	runtime.Store
+	runtime.Sweeper
 	io.Closer
 }
 
@@ -84,6 +86,7 @@ func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 			return d.Allowed, err
 		},
 		takeAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
+		sweep:   func(ctx context.Context) (int, error) { return store.Sweep(ctx, policy) },
 		close: func() {
 			closeAndLog(store)
 			end()
@@ -114,42 +117,6 @@ func closeAndLog(c io.Closer) {
 	if err := c.Close(); err != nil {
 		logf("close: %v", err)
 	}
-}
-
-// bareUpsert opens a contender on a server that writes one row without a decision.
-func bareUpsert(of server) opener {
-	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		t, err := s.openTable(ctx, of, l)
-		if err != nil {
-			return nil, err
-		}
-		return t.upserting(l)
-	}
-}
-
-// bareUpsertOnSQLite is bareUpsert in a new file.
-func bareUpsertOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
-	t, err := s.openFile(ctx, s.newFile(), l)
-	if err != nil {
-		return nil, err
-	}
-	return t.upserting(l)
-}
-
-func (t *table) upserting(l limit) (*instance, error) {
-	upsert, err := t.prepareUpsert()
-	if err != nil {
-		t.drop()
-		return nil, err
-	}
-	return &instance{
-		take: func(ctx context.Context, key string) (bool, error) {
-			// The timestamp changes, because databases skip the write of an unchanged row.
-			_, err := upsert.ExecContext(ctx, l.name, key, 0, 1.0, time.Now().UnixNano(), 0.0)
-			return err == nil, err
-		},
-		close: t.drop,
-	}, nil
 }
 
 // bucket is a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	ulule "github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 	"golang.org/x/time/rate"
 )
 
@@ -46,49 +49,51 @@ func openGoLimiter(_ context.Context, _ *site, l limit) (*instance, error) {
 	}, nil
 }
 
-// redisConns is how many connections a contender has to Redis.
-const redisConns = 64
+// redisRateOn opens go-redis/redis_rate, which runs a script in Redis.
+func redisRateOn(of server) opener {
+	return func(_ context.Context, s *site, l limit) (*instance, error) {
+		client, err := s.openRedis(of)
+		if err != nil {
+			return nil, err
+		}
+		limiter := redis_rate.NewLimiter(client)
+		rule := redis_rate.Limit{Rate: l.rate, Burst: l.capacity, Period: l.period}
+		return &instance{
+			take: func(ctx context.Context, key string) (bool, error) {
+				r, err := limiter.Allow(ctx, key, rule)
+				return err == nil && r.Allowed > 0, err
+			},
+			close: deleteAndClose(client, "rate:"),
+		}, nil
+	}
+}
 
-func (s *site) openRedis() (*redis.Client, error) {
-	dsn, err := s.servers.dsn(redisDB)
+// openUlule opens ulule/limiter, which counts calls in windows, by a script in Redis.
+func openUlule(_ context.Context, s *site, l limit) (*instance, error) {
+	client, err := s.openRedis(redisDB)
 	if err != nil {
 		return nil, err
 	}
-	o, err := redis.ParseURL(dsn)
+	const prefix = "ulule"
+	store, err := ululeredis.NewStoreWithOptions(client, ulule.StoreOptions{Prefix: prefix})
 	if err != nil {
-		return nil, err
-	}
-	o.PoolSize = s.connections(redisConns)
-	// Callers outnumber connections. They must wait for one, not fail.
-	o.PoolTimeout = setupTimeout
-	client := redis.NewClient(o)
-	if err := withSetupTimeout(func(ctx context.Context) error { return client.Ping(ctx).Err() }); err != nil {
 		client.Close()
 		return nil, err
 	}
-	return client, nil
-}
-
-// openRedisRate opens go-redis/redis_rate, which runs a script in Redis.
-func openRedisRate(_ context.Context, s *site, l limit) (*instance, error) {
-	client, err := s.openRedis()
-	if err != nil {
-		return nil, err
-	}
-	limiter := redis_rate.NewLimiter(client)
-	rule := redis_rate.Limit{Rate: l.rate, Burst: l.capacity, Period: l.period}
+	// The window is longer than any run, because the limit of a window is the capacity.
+	rate := ulule.Rate{Period: 24 * time.Hour, Limit: int64(l.capacity)}
 	return &instance{
 		take: func(ctx context.Context, key string) (bool, error) {
-			r, err := limiter.Allow(ctx, key, rule)
-			return err == nil && r.Allowed > 0, err
+			c, err := store.Get(ctx, key, rate)
+			return err == nil && !c.Reached, err
 		},
-		close: deleteAndClose(client, "rate:"),
+		close: deleteAndClose(client, prefix+":"),
 	}, nil
 }
 
 // openThrottled opens throttled, which reads, decides, and writes by compare-and-swap.
 func openThrottled(_ context.Context, s *site, l limit) (*instance, error) {
-	client, err := s.openRedis()
+	client, err := s.openRedis(redisDB)
 	if err != nil {
 		return nil, err
 	}
@@ -98,41 +103,88 @@ func openThrottled(_ context.Context, s *site, l limit) (*instance, error) {
 		client.Close()
 		return nil, err
 	}
+	take, err := throttledOn(store, l)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &instance{take: take, close: deleteAndClose(client, prefix)}, nil
+}
+
+// throttledOn returns the decisions of throttled on a store.
+func throttledOn(store throttled.GCRAStoreCtx, l limit) (takeFunc, error) {
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
 		// throttled allows one request more than MaxBurst at once.
 		MaxRate: throttled.PerDuration(l.rate, l.period), MaxBurst: l.capacity - 1,
 	})
 	if err != nil {
-		client.Close()
 		return nil, err
 	}
-	return &instance{
-		take: func(ctx context.Context, key string) (bool, error) {
-			limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
-			return err == nil && !limited, err
-		},
-		close: deleteAndClose(client, prefix),
+	return func(ctx context.Context, key string) (bool, error) {
+		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+		return err == nil && !limited, err
 	}, nil
 }
 
-// deleteAndClose returns a function that deletes the keys with a prefix and closes the client.
-func deleteAndClose(client *redis.Client, prefix string) func() {
-	return func() {
-		defer closeAndLog(client)
-		err := withSetupTimeout(func(ctx context.Context) error { return deleteKeys(ctx, client, prefix+keyPrefix+"*") })
-		if err != nil {
-			logf("keys %s%s* were not deleted from Redis: %v", prefix, keyPrefix, err)
-		}
+// openThrottledOnPostgres opens throttled with its counts in a table. It has no store for a SQL database, but an interface
+// for stores, so this is the store that an app would write.
+func openThrottledOnPostgres(ctx context.Context, s *site, l limit) (*instance, error) {
+	t, err := s.openTable(ctx, postgres, l)
+	if err != nil {
+		return nil, err
 	}
+	store := &throttledRows{name: l.name}
+	take, err := throttledOn(store, l)
+	if err == nil {
+		err = store.prepare(t)
+	}
+	if err != nil {
+		t.drop()
+		return nil, err
+	}
+	return &instance{take: take, close: t.drop}, nil
 }
 
-func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error {
-	keys := client.Scan(ctx, 0, pattern, 1000).Iterator()
-	for keys.Next(ctx) {
-		// Del would block the server, which other contenders may be using.
-		if err := client.Unlink(ctx, keys.Val()).Err(); err != nil {
-			return err
-		}
+// throttledRows is a store of throttled whose values are in the column ts. Its rows do not expire.
+type throttledRows struct {
+	name               string
+	read, insert, swap *sql.Stmt
+}
+
+func (r *throttledRows) prepare(t *table) (err error) {
+	r.read, err = t.prepare("SELECT ts FROM {table} WHERE name = ? AND {key} = ?")
+	if err != nil {
+		return err
 	}
-	return keys.Err()
+	r.insert, err = t.prepare(insertInto + "VALUES (?, ?, 0, 0, ?, 0) ON CONFLICT DO NOTHING")
+	if err != nil {
+		return err
+	}
+	r.swap, err = t.prepare("UPDATE {table} SET ts = ? WHERE name = ? AND {key} = ? AND ts = ?")
+	return err
+}
+
+func (r *throttledRows) GetWithTime(ctx context.Context, key string) (value int64, now time.Time, err error) {
+	err = r.read.QueryRowContext(ctx, r.name, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		value, err = -1, nil
+	}
+	return value, time.Now(), err
+}
+
+func (r *throttledRows) SetIfNotExistsWithTTL(ctx context.Context, key string, value int64, _ time.Duration) (bool, error) {
+	return isOneRow(r.insert.ExecContext(ctx, r.name, key, value))
+}
+
+func (r *throttledRows) CompareAndSwapWithTTL(ctx context.Context, key string, old, value int64, _ time.Duration) (bool, error) {
+	return isOneRow(r.swap.ExecContext(ctx, value, r.name, key, old))
+}
+
+// isOneRow reports whether a statement has changed a row.
+func isOneRow(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
 }

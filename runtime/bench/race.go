@@ -14,11 +14,15 @@ import (
 
 // race runs the heats of the plan, in which every call is allowed.
 func (r *report) race(ctx context.Context, s *site, p plan) error {
-	open := r.openAll(ctx, s, plenty, allNames())
+	var names []string
+	for _, h := range p.heats {
+		names = append(names, h.names...)
+	}
+	open := r.openAll(ctx, s, plenty, names)
 	defer open.close()
 	for _, h := range p.heats {
 		logf("%s", loadName(h.callers, h.keys))
-		r.runHeat(ctx, h, open, load{h.callers, keysOf(h.keys, h.keys), true}, p)
+		r.runHeat(ctx, h, open, load{callers: h.callers, keys: keysOf(h.keys, h.keys), allowed: true}, p)
 	}
 	return ctx.Err()
 }
@@ -26,7 +30,7 @@ func (r *report) race(ctx context.Context, s *site, p plan) error {
 // raceDenied runs a heat in which every call is denied: the cost of callers that retry too early.
 func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
 	// A floor cannot deny, and a limit of one token has no blocks to lease.
-	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory })}
+	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory && p.runs(c.name) })}
 	logf("%s, all denied", loadName(h.callers, h.keys))
 	open := r.openAll(ctx, s, exhausted, h.names)
 	defer open.close()
@@ -35,7 +39,7 @@ func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
 			r.skip(name, err)
 		}
 	}
-	r.runHeat(ctx, h, open, load{h.callers, keysOf(1, 1), false}, p)
+	r.runHeat(ctx, h, open, load{callers: h.callers, keys: keysOf(1, 1)}, p)
 	return ctx.Err()
 }
 
@@ -92,16 +96,22 @@ func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[
 			if !ok || out[name] != nil || ctx.Err() != nil {
 				continue
 			}
-			r, err := measure(o.take, l, p.paceOf(name), o.meter)
+			r, err := measureStalls(o.take, l, p.paceOf(name), o.meter)
 			rounds[name], out[name] = append(rounds[name], r), err
 		}
 	}
 	var cells []cell
 	for _, name := range h.names {
 		// A contender without all turns cannot be compared turn by turn.
-		if out[name] == nil && len(rounds[name]) == p.turns {
-			cells = append(cells, newCell(name, l, rounds[name]))
+		if out[name] != nil || len(rounds[name]) < p.turns {
+			continue
 		}
+		c := newCell(name, l, rounds[name])
+		if c.PerSecond == 0 {
+			out[name] = errNoAnswer
+			continue
+		}
+		cells = append(cells, c)
 	}
 	return cells, out
 }
@@ -123,6 +133,7 @@ func newCell(name string, l load, rounds []round) cell {
 			c.Error = r.err.Error()
 		}
 	}
+	c.HasCPU = c.HasCPU && decisions > 0
 	if c.HasCPU {
 		// Over all rounds, because the kernel counts in ticks.
 		c.Own, c.Server = used.own.Seconds()/float64(decisions), used.server.Seconds()/float64(decisions)
@@ -137,6 +148,9 @@ type load struct {
 	keys    []string
 	// allowed is the expected decision.
 	allowed bool
+	// first is the number of the first caller: the callers of several processes have different numbers, and so other
+	// sequences of keys.
+	first int
 }
 
 // pace is the timing of a round.
@@ -174,7 +188,7 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 		callers[i] = &caller{
 			load: l, take: take, stride: p.stride, ctx: ctx,
 			// The same seeds for every contender, so that all get the same sequence of keys.
-			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
+			random:  rand.New(rand.NewPCG(uint64(l.first+i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}
@@ -199,6 +213,19 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 	return r, err
 }
 
+// errNoAnswer means that no call of a round ended in it.
+var errNoAnswer = errors.New("no call was answered in time")
+
+// measureStalls is measure for servers that may stop for as long as a round, such as for a flush: no decision is then a
+// result, not an error.
+func measureStalls(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
+	r, err := measure(take, l, p, meter)
+	if errors.Is(err, errNoAnswer) {
+		r.p50, r.p99, err = p.length, p.length, nil
+	}
+	return r, err
+}
+
 // sum combines the results of the callers.
 func sum(callers []*caller, length time.Duration) (round, error) {
 	var calls, failed, wrong int
@@ -215,8 +242,11 @@ func sum(callers []*caller, length time.Duration) (round, error) {
 	if wrong > 0 {
 		return round{}, fmt.Errorf("%d of %d calls were decided wrongly", wrong, calls)
 	}
-	if calls == failed {
-		return round{}, errors.Join(errors.New("no call was answered in time"), r.err)
+	switch {
+	case calls == failed && r.err == nil:
+		return round{}, errNoAnswer
+	case calls == failed:
+		return round{}, fmt.Errorf("no call succeeded: %w", r.err)
 	}
 	slices.Sort(samples)
 	r.decisions = calls - failed

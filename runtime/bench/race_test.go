@@ -30,7 +30,7 @@ func slow(_ context.Context, key string) (bool, error) {
 }
 
 func TestRoundCountsCallsThatEndInIt(t *testing.T) {
-	r, err := measureInBubble(t, slow, load{3, keysOf(1, 1), true}, tenth)
+	r, err := measureInBubble(t, slow, load{callers: 3, keys: keysOf(1, 1), allowed: true}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, round{perSecond: 3000, p50: time.Millisecond, p99: time.Millisecond, decisions: 300}, r)
 }
@@ -43,7 +43,7 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 			took := time.Since(begin)
 			return split{took / 2, 2 * took}
 		}
-		r, err := measure(slow, load{3, keysOf(1, 1), true}, tenth, meter)
+		r, err := measure(slow, load{callers: 3, keys: keysOf(1, 1), allowed: true}, tenth, meter)
 		require.NoError(t, err)
 		require.True(t, r.metered)
 		require.Equal(t, split{50 * time.Millisecond, 200 * time.Millisecond}, r.used)
@@ -54,7 +54,7 @@ func TestRoundMeasuresProcessorTimeAfterTheLeadIn(t *testing.T) {
 }
 
 func TestRoundUsesEveryKey(t *testing.T) {
-	r, err := measureInBubble(t, slow, load{64, keysOf(2, 2), true}, tenth)
+	r, err := measureInBubble(t, slow, load{callers: 64, keys: keysOf(2, 2), allowed: true}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Millisecond, r.p99)
 	require.InDelta(t, 64_000/5.5, r.perSecond, 1000, "half of the calls take 1ms and half 10ms")
@@ -63,7 +63,7 @@ func TestRoundUsesEveryKey(t *testing.T) {
 func TestRoundTimesOneCallPerStride(t *testing.T) {
 	p := tenth
 	p.stride = 10
-	r, err := measureInBubble(t, slow, load{1, keysOf(1, 1), true}, p)
+	r, err := measureInBubble(t, slow, load{callers: 1, keys: keysOf(1, 1), allowed: true}, p)
 	require.NoError(t, err)
 	require.Equal(t, round{perSecond: 1000, p50: time.Millisecond, p99: time.Millisecond, decisions: 100}, r)
 }
@@ -78,7 +78,7 @@ func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
 			return false, down
 		}
 		return true, nil
-	}, load{1, keysOf(1, 1), true}, tenth)
+	}, load{callers: 1, keys: keysOf(1, 1), allowed: true}, tenth)
 	require.NoError(t, err)
 	require.Equal(t, 750.0, r.perSecond)
 	require.Equal(t, 0.25, r.failed)
@@ -87,12 +87,12 @@ func TestFailedCallsAreNotCountedAsDecisions(t *testing.T) {
 	_, err = measureInBubble(t, func(context.Context, string) (bool, error) {
 		time.Sleep(time.Millisecond)
 		return false, down
-	}, load{2, keysOf(1, 1), true}, tenth)
+	}, load{callers: 2, keys: keysOf(1, 1), allowed: true}, tenth)
 	require.ErrorIs(t, err, down)
 }
 
 func TestWrongDecisionFailsTheRound(t *testing.T) {
-	_, err := measureInBubble(t, slow, load{1, keysOf(1, 1), false}, tenth)
+	_, err := measureInBubble(t, slow, load{callers: 1, keys: keysOf(1, 1)}, tenth)
 	require.ErrorContains(t, err, "decided wrongly")
 }
 
@@ -100,8 +100,51 @@ func TestRoundWithoutAnswerIsAnError(t *testing.T) {
 	_, err := measureInBubble(t, func(context.Context, string) (bool, error) {
 		time.Sleep(time.Second)
 		return true, nil
-	}, load{1, keysOf(1, 1), true}, tenth)
+	}, load{callers: 1, keys: keysOf(1, 1), allowed: true}, tenth)
 	require.ErrorContains(t, err, "no call was answered in time")
+}
+
+func TestStallIsARoundWithoutDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("the server is down")
+		l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+		r, err := measureStalls(func(context.Context, string) (bool, error) {
+			time.Sleep(time.Second)
+			return true, nil
+		}, l, tenth, nil)
+		require.NoError(t, err)
+		require.Equal(t, round{p50: tenth.length, p99: tenth.length}, r)
+		require.False(t, newCell("", l, []round{{metered: true}}).HasCPU)
+
+		_, err = measureStalls(func(context.Context, string) (bool, error) {
+			time.Sleep(time.Millisecond)
+			return false, down
+		}, l, tenth, nil)
+		require.ErrorIs(t, err, down)
+	})
+}
+
+func TestContenderThatStallsInMostTurnsIsOut(t *testing.T) {
+	for stalls, want := range map[int]error{1: nil, 2: errNoAnswer} {
+		synctest.Test(t, func(t *testing.T) {
+			turn := 0
+			open := field{"slow": {take: func(_ context.Context, key string) (bool, error) {
+				if turn < stalls {
+					time.Sleep(time.Second)
+					turn++
+				}
+				return slow(t.Context(), key)
+			}}}
+			l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+			cells, out := heat{1, 1, []string{"slow"}}.run(t.Context(), open, l, plan{turns: 3, pace: tenth})
+			require.Equal(t, want, out["slow"])
+			require.Equal(t, want == nil, len(cells) == 1)
+		})
+	}
+	r := report{NotRun: map[string]string{}}
+	r.add(cell{Contender: "a", PerSecond: 1}, cell{Contender: "b"})
+	require.Len(t, r.Cells, 1)
+	require.Equal(t, map[string]string{"b": errNoAnswer.Error()}, r.NotRun)
 }
 
 func TestSamplesBeyondTheBufferOverwriteOldOnes(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	mariadb  server = "MariaDB"
 	mysqlDB  server = "MySQL"
 	redisDB  server = "Redis"
+	// redisDurable is started by the benchmark: it writes every change to the disk before it answers.
+	redisDurable server = "Redis, appendfsync always"
 )
 
 // servers holds the data source name of each server.
@@ -56,7 +58,7 @@ func (s servers) address(name server) (string, error) {
 			return "", err
 		}
 		return c.Addr, nil
-	case redisDB:
+	case redisDB, redisDurable:
 		o, err := redis.ParseURL(dsn)
 		if err != nil {
 			return "", err
@@ -116,8 +118,10 @@ func settingsOf(ctx context.Context, s *site) settings {
 			found[name] = strings.Replace(text, "server ", string(name)+" ", 1)
 		}
 	}
-	if text, err := s.redisSettings(ctx); err == nil {
-		found[redisDB] = text
+	for _, name := range []server{redisDB, redisDurable} {
+		if text, err := s.redisSettings(ctx, name); err == nil {
+			found[name] = text
+		}
 	}
 	return found
 }
@@ -138,25 +142,4 @@ func (s *site) selectText(ctx context.Context, of server, query string) (text st
 	defer db.Close()
 	err = db.QueryRowContext(ctx, query).Scan(&text)
 	return text, err
-}
-
-func (s *site) redisSettings(ctx context.Context) (string, error) {
-	client, err := s.openRedis()
-	if err != nil {
-		return "", err
-	}
-	defer closeAndLog(client)
-	info, err := client.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	text := "Redis " + info["Server"]["redis_version"]
-	for _, name := range []string{"save", "appendonly"} {
-		value, err := client.ConfigGet(ctx, name).Result()
-		if err != nil {
-			return "", err
-		}
-		text += ", " + name + ` "` + value[name] + `"`
-	}
-	return text, nil
 }

@@ -48,7 +48,7 @@ func (s *site) openTable(ctx context.Context, of server, l limit) (*table, error
 	if t.db, err = sql.Open(driverOf(of), dsn); err != nil {
 		return nil, err
 	}
-	return t, t.setUp(ctx, l, s.rows, s.connections(serverConns))
+	return t, t.setUp(ctx, l, s, s.connections(serverConns))
 }
 
 // openFile creates a table with rows in a new SQLite database, which has the settings of package sqlite.
@@ -63,22 +63,26 @@ func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, er
 		return nil, err
 	}
 	// SQLite has one writer. More connections would sleep in busy_timeout.
-	return t, t.setUp(ctx, l, s.rows, 1)
+	return t, t.setUp(ctx, l, s, 1)
 }
 
 // setUp creates the table and its rows. If it fails, it drops the table and closes the database.
-func (t *table) setUp(ctx context.Context, l limit, rows, conns int) error {
-	t.db.SetMaxOpenConns(conns)
-	// By default only 2 connections stay open while idle, and contenders would measure the opening of others.
-	t.db.SetMaxIdleConns(conns)
+func (t *table) setUp(ctx context.Context, l limit, s *site, conns int) error {
+	t.pool(conns)
 	if err := withSetupTimeout(t.create); err != nil {
 		return errors.Join(err, t.db.Close())
 	}
-	if err := t.fill(ctx, l, rows); err != nil {
+	if err := t.fill(ctx, l, s); err != nil {
 		t.drop()
 		return err
 	}
 	return nil
+}
+
+func (t *table) pool(conns int) {
+	t.db.SetMaxOpenConns(conns)
+	// By default only 2 connections stay open while idle, and contenders would measure the opening of others.
+	t.db.SetMaxIdleConns(conns)
 }
 
 func (t *table) create(ctx context.Context) error {
@@ -102,16 +106,22 @@ func (t *table) drop() {
 	}
 }
 
+// An upsert begins with insertInto, and ends with setRow in Postgres and SQLite, or with setRowMySQL.
+const (
+	insertInto = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) "
+	setRow     = " ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev"
+	// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
+	setRowMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)"
+)
+
 // prepareUpsert prepares the statement that inserts or updates one row. Its parameters are name, key, shard, value, ts and
 // prev.
 func (t *table) prepareUpsert() (*sql.Stmt, error) {
-	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, ?, ?, ?, ?) "
+	const insert = insertInto + "VALUES (?, ?, ?, ?, ?, ?)"
 	if t.dialect.Quote == "`" {
-		// MariaDB does not have the row alias that MySQL recommends instead of VALUES.
-		return t.prepare(insert + "ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)")
+		return t.prepare(insert + setRowMySQL)
 	}
-	return t.prepare(insert + `ON CONFLICT (name, {key}, shard)
-		DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev`)
+	return t.prepare(insert + setRow)
 }
 
 // prepare prepares a statement whose parameters are written "?".
@@ -137,14 +147,14 @@ func numbered(text string) string {
 
 // fill inserts full rows for the first keys of a limit. A table of the exhausted limit stays empty, because its first call
 // creates the row.
-func (t *table) fill(ctx context.Context, l limit, rows int) error {
-	if l != plenty || rows == 0 {
+func (t *table) fill(ctx context.Context, l limit, s *site) error {
+	if l != plenty || s.rows == 0 {
 		return nil
 	}
-	for _, text := range fillTexts(t.dialect.Name, rows) {
+	for _, text := range fillTexts(t.dialect.Name, s.rows) {
 		text = strings.NewReplacer("{limit}", l.name, "{key}", t.dialect.Quote+"key"+t.dialect.Quote,
 			"{table}", t.name, "{user}", keyPrefix, "{value}", strconv.Itoa(l.capacity),
-			"{ts}", strconv.FormatInt(time.Now().UnixNano(), 10)).Replace(text)
+			"{ts}", strconv.FormatInt(time.Now().Add(-s.age).UnixNano(), 10)).Replace(text)
 		if _, err := t.db.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("fill a table: %w", err)
 		}
@@ -154,7 +164,7 @@ func (t *table) fill(ctx context.Context, l limit, rows int) error {
 
 // fillTexts returns the statements that insert rows in the order of their keys.
 func fillTexts(dialect string, rows int) []string {
-	const insert = "INSERT INTO {table} (name, {key}, shard, value, ts, prev) "
+	const insert = insertInto
 	switch dialect {
 	case "postgres":
 		return []string{

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSweepThatEndsTooEarlyIsAnError(t *testing.T) {
+	c, _ := find(oursSQLite)
+	p := plan{turns: 3, sweepRows: 1200, pace: pace{length: time.Second, stride: 1}}
+	r := report{NotRun: map[string]string{}}
+	err := r.measureSweep(t.Context(), &site{dir: t.TempDir()}, p, c)
+	require.ErrorIs(t, err, errSweepEnded)
+	require.ErrorContains(t, err, "after 0 turns and 200 deleted rows")
+	require.Empty(t, r.Cells)
+}
+
+func TestFailedSweepIsAnError(t *testing.T) {
+	c, _ := find(oursSQLite)
+	o, err := c.open(t.Context(), &site{dir: t.TempDir(), rows: 1}, plenty)
+	require.NoError(t, err)
+	o.close()
+	l := load{callers: 1, keys: keysOf(1, 1), allowed: true}
+	take := o.take
+	o.take = slow
+	_, _, err = measureDuring(t.Context(), o, l, tenth)
+	require.ErrorContains(t, err, "closed")
+	require.NotErrorIs(t, err, errSweepEnded)
+	o.take = take
+	_, _, err = measureDuring(t.Context(), o, l, tenth)
+	require.ErrorContains(t, err, "no call succeeded")
+}
+
+func TestPartsOfProcessesAreAdded(t *testing.T) {
+	r := round{perSecond: 10, decisions: 5, failed: 0.1, used: split{time.Second, time.Minute}, metered: true}
+	r.add(share{Decisions: 3, PerSecond: 6, Failed: 0.5, Own: time.Second})
+	r.add(share{Decisions: 2, PerSecond: 4, Own: time.Second})
+	require.Equal(t, round{
+		perSecond: 20, decisions: 10, failed: 0.5, used: split{3 * time.Second, time.Minute}, metered: true,
+	}, r)
+}
