@@ -115,7 +115,7 @@ func violated(t *testing.T, w *httptest.ResponseRecorder) string {
 	return string(body.Violated)
 }
 
-// A completion takes the most that it can cost, and gives back what it did not use.
+// A completion takes the most that it can cost, and gives back the rest.
 func TestCompletionIsSettled(t *testing.T) {
 	do, _, store := serve(t)
 	w := do("POST", "/completions?team=blue&model=large&prompt=hello")
@@ -147,7 +147,7 @@ func TestServerStopsWhenContextEnds(t *testing.T) {
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
 }
 
-// stopAtWrite keeps what is written to it, and calls stop.
+// stopAtWrite keeps the text written to it, and calls stop.
 type stopAtWrite struct {
 	bytes.Buffer
 	stop func()

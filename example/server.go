@@ -132,7 +132,7 @@ func (s *server) completion() *limithttp.Route {
 	})
 }
 
-// complete knows the cost when it is done, and gives back the tokens that were not used.
+// complete gives back the tokens that were not used: the cost is known only at the end.
 func (s *server) complete(w http.ResponseWriter, r *http.Request) {
 	used := int64(100 + len(r.FormValue("prompt")))
 	if err := limithttp.SettleLimit(r.Context(), "llmTokens", used); err != nil {

@@ -140,7 +140,7 @@ func TestSearchesPassWithoutTheStore(t *testing.T) {
 	})
 }
 
-// spy is an observer that keeps what it sees.
+// spy is an observer that keeps the calls that it sees.
 type spy struct{ seen []runtime.Observation }
 
 func (s *spy) Decided(_ context.Context, o runtime.Observation) { s.seen = append(s.seen, o) }

@@ -48,7 +48,7 @@ type CatalogGroup struct {
 	Takes, Checks []string
 }
 
-// Limit returns the limit with a name, or false if there is none.
+// Limit returns the limit with a name, or false if no limit has it.
 func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 	for _, l := range c.Limits {
 		if l.Name == name {
@@ -99,7 +99,7 @@ func (k CatalogKey) parse(text string) (Part, error) {
 	case "hashed string":
 		return Hashed(text), nil
 	case "bool":
-		// Only what is stored: strconv also accepts "1" and "T".
+		// Only the stored texts: strconv also accepts "1" and "T".
 		if text != "true" && text != "false" {
 			return Part{}, errors.New("write true or false")
 		}

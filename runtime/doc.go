@@ -44,7 +44,7 @@
 //     instant at which the request passes, to within that microsecond.
 //   - A denied request changes nothing, and neither does one for which Step returns an error.
 //   - A clock that goes back creates no tokens.
-//   - What was used stays used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a
+//   - Used tokens stay used if the policy changes, by an edit, or because a key gets another plan or an [Override]: a
 //     capacity that is raised by n gives every key n tokens at once, and one that is lowered takes n from it, which may
 //     leave it with fewer than 0. Changes to and fro create nothing, but for one case: a fixed window that ends under a
 //     policy forgets what was used beyond its capacity and MaxReserved, so that a lowered limit grants its next window.

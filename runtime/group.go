@@ -344,8 +344,8 @@ func (rs *Reservations) Delay() time.Duration {
 func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
 
 // Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
-// ctx has ended. The error is [ErrNotReserved] if there are none; after any other error, those that were not refunded
-// are still open, and Cancel can be called again.
+// ctx has ended. The error is [ErrNotReserved] if no reservation is open; after any other error, those that were not
+// refunded are still open, and Cancel can be called again.
 func (rs *Reservations) Cancel(ctx context.Context) error {
 	h := rs.limiter.hold()
 	err := rs.cancel(ctx, h)

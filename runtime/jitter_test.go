@@ -54,7 +54,7 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 	}
 }
 
-// Of a thousand keys whose windows begin at the same instant, about as many are told to come in each second.
+// The retries of a thousand keys whose windows begin at the same instant are spread evenly over the seconds.
 func TestJitterIsUniform(t *testing.T) {
 	p := jittery(runtime.FixedWindow, 1)
 	p.Start = runtime.StartOffset(0)

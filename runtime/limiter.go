@@ -21,7 +21,7 @@ type Limiter struct {
 	local localMemory
 	// inTx means that store is in a transaction of the caller.
 	inTx bool
-	// observer is nil if there is none.
+	// observer may be nil.
 	observer Observer
 }
 

@@ -191,7 +191,7 @@ func (o *Observation) Fingerprint(secret []byte) string { return Fingerprint(sec
 // KeyHash returns a hash of the key, which is faster than Fingerprint and holds within this process.
 func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(seed, o.key.text()) }
 
-// Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil if there is none. It may
+// Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil without an error. It may
 // contain the key, if a database or a MarshalText has put it there: print Message in its place.
 func (o *Observation) Err() error {
 	if o.err.at == nil {

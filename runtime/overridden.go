@@ -204,7 +204,7 @@ func (o *inForce) live(now int64) *inForce {
 	return o
 }
 
-// live returns what has not ended.
+// live returns the entries that have not ended.
 func (k keyOverrides) live(now int64) keyOverrides {
 	return keyOverrides{k.block.live(now), k.override.live(now)}
 }
@@ -239,7 +239,7 @@ func lastOf(a, b *inForce) *inForce {
 
 type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
 
-// updated returns the snapshot after reading what is new, or s if there is nothing. s may be nil.
+// updated returns the snapshot after reading the new entries, or s without any. s may be nil.
 func (s *overrideSnapshot) updated(ctx context.Context, since sinceFunc, now func() int64) (*overrideSnapshot, error) {
 	next := &overrideSnapshot{changed: make(chan struct{})}
 	if s != nil {

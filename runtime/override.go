@@ -12,7 +12,7 @@ import (
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
 // or block it. Each has an end, a reason and an author, and is an entry of a log that is never changed.
 //
-// A limit has overrides if its policy has [Policy.Overrides]. What is in force for a key is, in this order:
+// A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
 //  1. a block of the whole limit or of the key, of both the one that ends last,
 //  2. the override of the key,

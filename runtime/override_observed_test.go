@@ -189,7 +189,7 @@ type slowLog struct {
 
 func (s *slowLog) OverrideView() *runtime.OverrideView { return s.view }
 
-// A refresh that begins while another goroutine reads for the first time reads what was written meanwhile.
+// A refresh that begins while another goroutine reads for the first time reads the entries written meanwhile.
 func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &runtime.MemStore{}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// DefaultOverridesEvery is how often a process reads what is new in the log of overrides, unless the store has an option
+// DefaultOverridesEvery is how often a process reads the new entries of the log of overrides, unless the store has an option
 // for it.
 const DefaultOverridesEvery = 5 * time.Second
 
@@ -19,7 +19,7 @@ const DefaultOverridesEvery = 5 * time.Second
 // store is added to it.
 //
 // The first request for a limit with overrides reads the log; until that has succeeded, such requests fail with the
-// store's error, subject to the limit's OnError. From then on a goroutine reads what is new once per interval, until
+// store's error, subject to the limit's OnError. From then on a goroutine reads the new entries once per interval, until
 // the store is closed. So another process decides by an entry within the interval and the time of a read, and on a replica
 // or a cluster's node when the entry has arrived there; the process that wrote it does so at once. A denial that another
 // process has cached is dropped together with the policy it was made by. An entry ends by the store's clock, whether or
@@ -159,7 +159,7 @@ func (v *OverrideView) load(ctx context.Context, in OverrideStore) (*overrideSna
 	return v.snapshot.Load(), nil
 }
 
-// Refresh reads what is new in the log, and puts it in force.
+// Refresh reads the new entries of the log, and puts them in force.
 func (v *OverrideView) Refresh(ctx context.Context) error {
 	if err := v.lock(ctx); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (v *OverrideView) lock(ctx context.Context) error {
 
 func (v *OverrideView) unlock() { <-v.reading }
 
-// update reads what is new, and starts the goroutine that does so again.
+// update reads the new entries, and starts the goroutine that does so again.
 func (v *OverrideView) update(ctx context.Context, since sinceFunc) error {
 	for {
 		before := v.snapshot.Load()
@@ -215,7 +215,7 @@ func (v *OverrideView) repeat(ctx context.Context) {
 			return
 		}
 		begin := time.Now()
-		// What is in force stays in force after an error.
+		// The entries in force stay in force after an error.
 		_ = v.Refresh(ctx)
 		timer.Reset(v.source.Every - time.Since(begin))
 	}

@@ -97,8 +97,8 @@ func (o Overriding) Unblock(ctx context.Context, end OverrideEnd) (OverrideEntry
 	return o.end(ctx, OverrideUnblock, end)
 }
 
-// EndOverride ends the override and the block in force. It returns the entry of the log, or [ErrNoOverride] if there are
-// none. Those of the whole limit stay in force for the key.
+// EndOverride ends the override and the block in force. It returns the entry of the log, or [ErrNoOverride] if the
+// key has neither. Those of the whole limit stay in force for the key.
 func (o Overriding) EndOverride(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
 	return o.end(ctx, OverrideNone, end)
 }
@@ -126,7 +126,7 @@ func (o Overriding) end(ctx context.Context, what string, end OverrideEnd) (Over
 	})
 }
 
-// append appends an entry that fill completes, given what is in force for the key.
+// append appends an entry that fill completes, given the entries in force for the key.
 func (o Overriding) append(ctx context.Context, fill func(e *OverrideEntry, inForce keyOverrides) error) (OverrideEntry, error) {
 	s, err := o.store()
 	if err != nil {

@@ -25,7 +25,7 @@ func (n PlanNames) Parse(name string) (plan int, err error) {
 	return 0, fmt.Errorf("%w %q: the plans are %s", ErrInvalidPlan, name, strings.Join(n[min(1, len(n)):], ", "))
 }
 
-// Name returns the name of the plan with a number, or "Plan(7)" if there is none.
+// Name returns the name of the plan with a number, or "Plan(7)" for one that does not exist.
 func (n PlanNames) Name(plan int) string {
 	if plan < 1 || plan >= len(n) {
 		return fmt.Sprintf("Plan(%d)", plan)
@@ -33,7 +33,7 @@ func (n PlanNames) Name(plan int) string {
 	return n[plan]
 }
 
-// Text returns the name of the plan with a number. If there is none, the error wraps [ErrInvalidPlan]: text that Parse
+// Text returns the name of the plan with a number. If no plan has it, the error wraps [ErrInvalidPlan]: text that Parse
 // would not accept must not be stored.
 func (n PlanNames) Text(plan int) ([]byte, error) {
 	if plan < 1 || plan >= len(n) {
@@ -65,7 +65,7 @@ func (n PlanNames) Scan(from any) (plan int, err error) {
 }
 
 // PlanPolicies has the policy of one limit for each plan, at the plan's number as in [PlanNames]. They have the same name,
-// so that a key has one count whatever its plan: it keeps what it has used when the plan changes.
+// so that a key has one count whatever its plan: its use is kept when the plan changes.
 type PlanPolicies []Policy
 
 // For returns the policy of a plan, and the key. If there is no plan with that number, every method of the limit returns

@@ -9,7 +9,7 @@ import (
 type slotRows interface {
 	// slot returns a row, or false if it has not been read.
 	slot(number int) (State, bool)
-	// request asks for a row that slot has not returned.
+	// request is for a row that slot has not returned.
 	request(number int)
 	// setSlot changes a row, read or not. Rows are deleted only all together, from the first one on.
 	setSlot(number int, s State)

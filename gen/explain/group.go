@@ -11,7 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// WriteGroup prints the page of a group: what it takes from each limit, the rules of the limits, and how to call it.
+// WriteGroup prints the page of a group: the tokens taken from each limit, the rules of the limits, and how to call it.
 // It returns the error of w.
 func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 	p := newPage(color)

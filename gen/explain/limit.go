@@ -194,8 +194,8 @@ func intervals(period time.Duration) []time.Duration {
 	return slices.Compact(list) // the period can be one of the others
 }
 
-// denied says who is denied after all tokens of a key are used, and for how long. It is empty for a limit that denies
-// nobody, or that is only reserved.
+// denied says which requests are denied after all tokens of a key are used, and for how long. It is empty for a limit that
+// denies no request, or that is only reserved.
 func denied(p *runtime.Policy, key []string) string {
 	if p.Capacity == 0 || p.Mode != runtime.ModeEnforce {
 		return ""

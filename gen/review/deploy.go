@@ -59,9 +59,9 @@ func carriedInWords(most int64) string {
 func newCapacityInWords(old, new *runtime.Policy) string {
 	was, is := old.Capacity, new.Capacity
 	if is > was {
-		return "What was used stays used, so every key has " + words.Count(is-was, "token") + " more at once."
+		return "Used tokens stay used, so every key has " + words.Count(is-was, "token") + " more at once."
 	}
-	return "What was used stays used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
+	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
 		words.Number(was) + " has none for up to " + Length(emptyAfterEdit(old, new)) + "."
 }
 

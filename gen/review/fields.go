@@ -269,7 +269,7 @@ func judgeJitter(j *judgement, p pair, _ []spec.Change) {
 	if is < was {
 		j.class(Loosened)
 	} else {
-		// The rule grants as much, but clients that wait as they are told use less of it.
+		// The rule grants as much, but clients that wait as long as their answers say use less of it.
 		j.class(Tightened)
 	}
 	if is == 0 {

@@ -18,8 +18,8 @@ const barLength = 32
 
 // picture draws the most tokens in intervals of some lengths, before and after, as pairs of bars in a code block of the
 // language diff, in which GitHub colors the old bar red and the new one green. The
-// longer bar of each pair has the same length, because a day has a thousand times the tokens of a minute: what is compared
-// is old and new. It is empty if none of these numbers has changed.
+// longer bar of each pair has the same length, because a day has a thousand times the tokens of a minute: only old and new
+// are compared. It is empty if none of these numbers has changed.
 //
 // Bars of block characters were chosen over a chart of Mermaid, whose lines have no numbers and almost no color for the old
 // side, and which e-mails do not show.

@@ -204,7 +204,7 @@ func existsOnBoth(p pair, of spec.PlanPair) bool {
 	return of.Old != nil && of.New != nil || p.old == nil || p.new == nil
 }
 
-// merge joins what was found for each plan. Notes that all limited plans have in common are listed once; the others, and
+// merge joins the findings of each plan. Notes that all limited plans have in common are listed once; the others, and
 // those on a change of one plan only, begin with the plan.
 func merge(parts []examined, limited int) (all examined) {
 	for _, part := range parts {

@@ -102,7 +102,7 @@ func requirePart(t *testing.T, whole, part *Subject, plan string) {
 	}
 }
 
-// requireUnlimited checks what is said of a plan that is unlimited on some side.
+// requireUnlimited checks the findings about a plan that is unlimited on some side.
 func requireUnlimited(t *testing.T, whole *Subject, was, is *spec.Limit, plan string) {
 	t.Helper()
 	var class Class

@@ -315,7 +315,7 @@ func (s *Subject) severity() int {
 func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (spec.Pos{}) }
 func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (spec.Pos{}) }
 
-// pair is a limit before and after an edit, or what it is for one plan; one of them is nil if it was added or removed.
+// pair is a limit before and after an edit, or its part for one plan; one of them is nil if it was added or removed.
 type pair struct{ old, new *spec.Limit }
 
 // periods returns the lengths of the intervals that numbers are printed for: a minute, an hour, a day, and the limit's

@@ -40,7 +40,7 @@ func (t *Trace) parseLog(text []byte) error {
 	return nil
 }
 
-// setField sets a field of the line to a value of a log. It returns what is wrong, without the value: it may be a key.
+// setField sets a field of the line to a value of a log. It returns the fault, without the value: it may be a key.
 func (t *Trace) setField(field int, text []byte) (reason string) {
 	l := &t.line
 	if field != fieldAt && !utf8.Valid(text) {
@@ -105,7 +105,7 @@ type timeParser struct {
 	at   int64
 }
 
-// instant reads a time, in nanoseconds since 1970 UTC. It returns what is wrong with it.
+// instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
 func (p *timeParser) instant(text []byte) (at int64, reason string) {
 	if len(p.text) > 0 && bytes.Equal(text, p.text) {
 		return p.at, ""

@@ -282,7 +282,7 @@ func samePlan(old, new *File, was, is string) bool {
 		}
 		compared = true
 		for _, f := range limitFields {
-			// What is the same for all plans does not identify one, and may have changed for all of them.
+			// A value that is the same for all plans does not identify one, and may have changed for all of them.
 			if f.byPlan && varies(f, o) && varies(f, limit) && f.effective(o.ForPlan(was)) != f.effective(limit.ForPlan(is)) {
 				return false
 			}

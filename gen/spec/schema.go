@@ -278,7 +278,7 @@ func Reference() string {
 }
 
 func writeTable[T any](out *strings.Builder, title string, fields []field[T]) {
-	out.WriteString("| " + title + " | what it means | what to write | default |\n|---|---|---|---|\n")
+	out.WriteString("| " + title + " | meaning | what to write | default |\n|---|---|---|---|\n")
 	for _, f := range fields {
 		absent := f.absent
 		if f.required {

@@ -50,7 +50,7 @@ func (w words) keys(p limit, plan string) string {
 }
 
 // ofKey makes an aggregate one over the rows of a key. A GROUP BY would do the same, but SQLite and MySQL do not restrict
-// what is below it to the key that a query asks for.
+// the levels below it to the key in the condition of a query.
 const ofKey = "OVER (PARTITION BY r.name, r.{key})"
 
 // levels returns what keys selects from.
@@ -111,10 +111,15 @@ func (w words) fixed(p limit) string {
 		least = fmt.Sprintf("GREATEST(%s, %s)", least, n.lowest)
 	}
 	below = level(below, "-"+least+" AS lacking")
-	switch {
-	case p.Calendar.Unit != 0:
+	if p.Calendar.Unit != 0 {
 		return w.calendarFull(p, n, below)
-	case p.Start.FirstUse():
+	}
+	return w.windowFull(p, n, below)
+}
+
+// windowFull adds when a row is full whose windows have the length of the period.
+func (w words) windowFull(p limit, n numbers, below string) string {
+	if p.Start.FirstUse() {
 		return level(below, n.unlessFull("r.value_now", fmt.Sprintf("GREATEST(CAST(r.since AS DOUBLE) / 1e9 + r.lacking * %s / %s, CAST(r.ts AS DOUBLE) / 1e9 + %[1]s)",
 			seconds(p.Period), n.rate))+" AS full_seconds")
 	}
@@ -265,7 +270,7 @@ func windowOf(p limit, at string) string {
 // numbers are the numbers of a row's rule as SQL: literals, or columns of rows for a shard.
 type numbers struct {
 	rate, capacity string
-	// lowest is the least value with which a window can end, "" if there is none.
+	// lowest is the least value with which a window can end, or "" for an unbounded debt.
 	lowest string
 	// allowance is how many tokens a full row may lack.
 	allowance string

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// A block or an override is an entry of a log. Of those of a key and those of the whole limit, two each can be in force: the
-// newest about blocks, and the newest about overrides. The index on name, key and id finds them. See [runtime.Override] for
+// A block or an override is an entry of a log. Four can be in force for a key: the newest about blocks and the newest about
+// overrides, each of the key and of the whole limit. The index on name, key and id finds them. See [runtime.Override] for
 // their order.
 
 // limit is a policy, with those of all plans, which an override can give to its keys.
@@ -19,8 +19,9 @@ type limit struct {
 	plans []*spec.Limit
 }
 
-// overridden adds what is in force for the key of each row, NULL for nothing, and the numbers that follow from it: whole_rate,
-// whole_capacity and whole_debt, and whole_period if that of the plans differs. lifted is 1 if the key is not limited.
+// overridden adds the block or override in force for the key of each row, NULL without one, and the numbers that follow from
+// it: whole_rate, whole_capacity and whole_debt, and whole_period if that of the plans differs. lifted is 1 if the key is not
+// limited.
 func (w words) overridden(p limit, below string) string {
 	if !p.Overridable() {
 		return below
@@ -38,8 +39,7 @@ func (w words) overridden(p limit, below string) string {
 	return level(entries(p, below), w.once("rows_3", columns...)...)
 }
 
-// entries adds the entry in force for the key of each row: what it does, and its plan and numbers. The level below has the
-// present.
+// entries adds the entry in force for the key of each row: its effect, plan and numbers. The level below has the present.
 func entries(p limit, below string) string {
 	join := func(alias, key, about, does string) string {
 		return fmt.Sprintf("LEFT JOIN {overrides} %s ON %[1]s.id = (SELECT MAX(o.id) FROM {overrides} o\n"+
@@ -82,7 +82,7 @@ func (p limit) ofPlans(number func(*runtime.Policy) string) (cases string) {
 	return cases
 }
 
-// lifted is 1 if what is in force lifts the limit.
+// lifted is 1 if the entry in force lifts the limit.
 func (p limit) lifted() string {
 	cases := ""
 	if p.Overrides.Unlimited {

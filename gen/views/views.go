@@ -69,13 +69,11 @@ func SQL(file *spec.File, o Options) (string, error) {
 		o.Table = sqlstore.DefaultTable
 	}
 	v := views{words: w, example: "sendMessage"}
-	for _, limit := range slices.Backward(file.Limits) {
-		if len(limit.Key) > 0 {
-			v.example = limit.Policy.Name
-		}
+	if i := slices.IndexFunc(file.Limits, func(l *spec.Limit) bool { return len(l.Key) > 0 }); i >= 0 {
+		v.example = file.Limits[i].Policy.Name
 	}
-	for _, limit := range file.Limits {
-		v.limit(limit)
+	for _, l := range file.Limits {
+		v.limit(l)
 	}
 	// Text replaces {table}, and only there the suffix of the views can be inside the quotes.
 	for _, part := range []struct{ placeholder, table string }{
@@ -97,7 +95,7 @@ type views struct {
 	selects []string
 	// windows are those of the calendars.
 	windows []run
-	// example is a limit with a key, if there is one.
+	// example is the name of a limit with a key, for a query in a comment.
 	example string
 	// leftOut are comments about limits without a SELECT.
 	leftOut []string
@@ -119,7 +117,7 @@ func (v *views) policy(l *spec.Limit, plans []*spec.Limit) {
 	if l.Plan != "" {
 		title += ", plan " + l.Plan
 	}
-	if reason := unknown(p); reason != "" {
+	if reason := omission(p); reason != "" {
 		v.leftOut = append(v.leftOut, fmt.Sprintf("-- %s is left out: %s.", title, reason))
 		return
 	}
@@ -130,8 +128,8 @@ func (v *views) policy(l *spec.Limit, plans []*spec.Limit) {
 	v.selects = append(v.selects, about+v.words.fill(v.words.keys(limit{p, plans}, l.Plan)))
 }
 
-// unknown returns why the state of a policy cannot be computed from its rows, or "".
-func unknown(p *runtime.Policy) string {
+// omission returns why the state of a policy cannot be computed from its rows, or "".
+func omission(p *runtime.Policy) string {
 	switch {
 	case p.Mode == runtime.ModeUnlimited:
 		return "it is unlimited"
@@ -159,18 +157,10 @@ func (v *views) statements() string {
 	if len(v.windows) > 0 {
 		fmt.Fprintf(&b, "-- Windows of calendars are those of %d to %d: create the views again before the end.\n", firstYear, lastYear)
 	}
-	if v.words.drop {
-		// Otherwise a query between the statements finds no view.
-		b.WriteString("BEGIN;\n")
-	}
-	// The other view reads this one.
-	for _, name := range []string{"{now_view}", "{windows_view}"} {
-		if v.words.drop {
-			fmt.Fprintf(&b, "DROP VIEW IF EXISTS %s;\n", name)
-		}
-	}
 	create := "CREATE OR REPLACE VIEW"
 	if v.words.drop {
+		// In a transaction, because otherwise a query between the statements finds no view.
+		b.WriteString("BEGIN;\nDROP VIEW IF EXISTS {now_view};\nDROP VIEW IF EXISTS {windows_view};\n")
 		create = "CREATE VIEW"
 	}
 	if len(v.windows) > 0 {

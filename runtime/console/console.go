@@ -8,9 +8,9 @@
 //	}))))
 //
 // The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
-// links only encrypted. Keys are shown by what is in force for them. The store does not have their plans: lists are by the
-// smallest plan of a limit unless an operator has given the key one, and the page of a key has its tokens by each plan.
-// Without [Options.AllowChanges], the page is read-only.
+// links only encrypted. The tokens of a key are by the block or override in force for it. The store does not have
+// the plans of keys: lists are by the smallest plan of a limit unless an operator has given the key one, and the page of a
+// key has its tokens by each plan. Without [Options.AllowChanges], the page is read-only.
 package console
 
 import (

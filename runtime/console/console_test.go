@@ -110,7 +110,7 @@ func TestListsAndShowsKeys(t *testing.T) {
 	assert.NotContains(t, text, "<form method=\"post\" action=\"change\"", "nothing can be changed without AllowChanges")
 }
 
-// The drawing is by what is in force, as the words are.
+// The drawing is by the override in force, as the words are.
 func TestDrawsByTheOverride(t *testing.T) {
 	server, _ := site(t, console.Options{AllowChanges: allow})
 	at, id := keyOf(t, server, "send")
@@ -122,7 +122,7 @@ func TestDrawsByTheOverride(t *testing.T) {
 	assert.Equal(t, text, again, "the redirect leads to the page of the key")
 }
 
-// Lists are by what is in force for each key, and say what that is.
+// Lists are by the override in force for each key, and describe it.
 func TestListsByTheOverride(t *testing.T) {
 	server, _ := site(t, console.Options{AllowChanges: allow})
 	_, id := keyOf(t, server, "send")
@@ -301,7 +301,7 @@ func TestFindsAKeyByItsFingerprint(t *testing.T) {
 	assert.Contains(t, text, "No stored key has this fingerprint")
 }
 
-// A change of all keys needs the box that confirms it, and only what is in force can be changed so.
+// A change of all keys needs the box that confirms it, and only blocks and overrides can be changed so.
 func TestChangesOfTheWholeLimit(t *testing.T) {
 	server, store := site(t, console.Options{AllowChanges: allow})
 	_, text := get(t, server.URL+"/ops/limits/limit?name=send")

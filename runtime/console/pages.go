@@ -26,7 +26,7 @@ const (
 	maxKeys  = 25
 )
 
-// page is the data of every page: of one of the three, or of the keys with a fingerprint.
+// page is the data of a page: one of Index, Limit, Key and Found is set, or only Problem.
 type page struct {
 	Title, Problem string
 	Index          *indexPage
@@ -38,7 +38,7 @@ type page struct {
 // indexPage is all limits.
 type indexPage struct {
 	Limits []listed
-	// InForce is what is in force for whole limits.
+	// InForce has the blocks and overrides of whole limits.
 	InForce []entryInForce
 	Busiest busyTable
 	// Denials means that denials are counted.
@@ -51,8 +51,8 @@ type listed struct{ Name, InUse, Least, DeniedKeys string }
 // busy is a key that lacks tokens.
 type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full, InForce string }
 
-// busyTable is a table of keys: of several limits, with a column for the plan if one of them depends on it, and with one for
-// what is in force if something is.
+// busyTable is a table of keys. Limits, Plans and InForce say whether it has columns for the limit, the plan, and the block or
+// override in force.
 type busyTable struct {
 	Keys                   []busy
 	Limits, Plans, InForce bool
@@ -94,9 +94,11 @@ type state struct {
 
 type pointWords struct{ After, Tokens string }
 
-type entryInForce struct{ Limit, Whom, What string }
+// entryInForce is a block or an override in force, for thisKey or allKeys.
+type entryInForce struct{ Limit, For, What string }
 
-type logged struct{ At, Whom, What, Author, Reason string }
+// logged is an entry of the log, for thisKey or allKeys.
+type logged struct{ At, For, What, Author, Reason string }
 
 // found is a key with the fingerprint that was searched.
 type found struct{ Limit, Shown, Link string }
@@ -189,7 +191,7 @@ func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
 	return t
 }
 
-// busy is a key with whole tokens, because a request takes whole ones. What is beyond is in Exact.
+// busy is a key with whole tokens, because a request takes whole ones. Exact has the fraction too.
 func (c *console) busy(k operate.BusyKey) busy {
 	limit, value := k.Policy.Name, k.Decision.Value
 	b := busy{Limit: limit, Shown: c.shown(k.Key), Link: c.link(limit, k.Key), Plan: cmp.Or(k.Plan, "–"),
@@ -219,7 +221,7 @@ func (c *console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	k := &keyPage{subject: c.subject(r, l, id), Shown: c.shown(key)}
 	inForce, err := c.inForce(r, []runtime.CatalogLimit{l}, key)
-	k.InForce, k.Own = inForce, slices.ContainsFunc(inForce, func(of entryInForce) bool { return of.Whom == thisKey })
+	k.InForce, k.Own = inForce, slices.ContainsFunc(inForce, func(of entryInForce) bool { return of.For == thisKey })
 	k.Problem = firstText([]error{c.states(r, k, key), err, c.history(r, &k.subject, key)})
 	c.render(w, http.StatusOK, page{Title: l.Name + " " + k.Shown, Key: k})
 }
@@ -234,40 +236,46 @@ func (c *console) states(r *http.Request, k *keyPage, key string) error {
 	if err != nil {
 		return err
 	}
-	limits := runtime.NewLimiter(c.Store)
 	for i, p := range k.Limit.Policies {
-		s := state{}
-		if len(k.Limit.Policies) > 1 {
-			s.Plan = c.Catalog.Plans[i]
-		}
+		var s state
 		if p.Calendar.PerKey() {
 			k.Calendar = true
 			s.Words = "The windows of this key are not in the store: use the time zone or the anniversary in a program."
-			k.States = append(k.States, s)
-			continue
-		}
-		b, err := limits.Limit(p, stored).Peek(r.Context())
-		if err != nil {
+		} else if s, err = c.state(r, p, stored, rows, at); err != nil {
 			return err
 		}
-		s.Words = b.String()
-		// A check of no tokens is decided by the policy that is in force.
-		if d, err := limits.Limit(p, stored).CheckN(r.Context(), 0); err == nil && d.Policy != nil {
-			p = d.Policy
-		}
-		if counted := p.Mode != runtime.ModeOff && p.Mode != runtime.ModeUnlimited; counted && len(rows) > 0 {
-			points, err := future(p, rows, at)
-			if err != nil {
-				return err
-			}
-			s.Drawing = drawing(points, p.Capacity)
-			for i := 0; i < len(points); i += 10 {
-				s.Points = append(s.Points, pointWords{points[i].After.Round(time.Millisecond).String(), fmt.Sprintf("%.6g", points[i].Tokens)})
-			}
+		if len(k.Limit.Policies) > 1 {
+			s.Plan = c.Catalog.Plans[i]
 		}
 		k.States = append(k.States, s)
 	}
 	return nil
+}
+
+// state returns the tokens of a key by one policy, with a drawing if the key has rows.
+func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, rows []runtime.StoredRow, at int64) (s state, err error) {
+	limit := runtime.NewLimiter(c.Store).Limit(p, key)
+	b, err := limit.Peek(r.Context())
+	if err != nil {
+		return s, err
+	}
+	s.Words = b.String()
+	// A check of no tokens is decided by the policy in force.
+	if d, err := limit.CheckN(r.Context(), 0); err == nil && d.Policy != nil {
+		p = d.Policy
+	}
+	if p.Mode == runtime.ModeOff || p.Mode == runtime.ModeUnlimited || len(rows) == 0 {
+		return s, nil
+	}
+	points, err := future(p, rows, at)
+	if err != nil {
+		return s, err
+	}
+	s.Drawing = drawing(points, p.Capacity)
+	for i := 0; i < len(points); i += 10 {
+		s.Points = append(s.Points, pointWords{points[i].After.Round(time.Millisecond).String(), fmt.Sprintf("%.6g", points[i].Tokens)})
+	}
+	return s, nil
 }
 
 // rows returns the rows of one key.
@@ -298,10 +306,10 @@ func (c *console) rows(r *http.Request, limit, key string) (rows []runtime.Store
 	}
 }
 
-// Whom an entry of the log is for.
+// An entry of the log is for one of these.
 const (
-	thisKey   = "this key"
-	wholeKeys = "all keys"
+	thisKey = "this key"
+	allKeys = "all keys"
 )
 
 // history adds the log of the subject, and to that of a key the log of its whole limit.
@@ -310,8 +318,8 @@ func (c *console) history(r *http.Request, s *subject, key string) error {
 	if !ok {
 		return nil
 	}
-	for _, of := range []struct{ key, whom string }{{key, thisKey}, {"", wholeKeys}} {
-		if of.whom == thisKey && key == "" {
+	for _, of := range []struct{ key, subject string }{{key, thisKey}, {"", allKeys}} {
+		if of.subject == thisKey && key == "" {
 			continue
 		}
 		entries, err := log.OverrideHistory(r.Context(), s.Limit.Name, of.key)
@@ -319,13 +327,13 @@ func (c *console) history(r *http.Request, s *subject, key string) error {
 			return err
 		}
 		for _, e := range entries {
-			s.Log = append(s.Log, logged{e.At.UTC().Format("2006-01-02 15:04:05Z"), of.whom, operate.Describe(e), e.Author, e.Reason})
+			s.Log = append(s.Log, logged{e.At.UTC().Format("2006-01-02 15:04:05Z"), of.subject, operate.Describe(e), e.Author, e.Reason})
 		}
 	}
 	return nil
 }
 
-// inForce returns what is in force for whole limits, and for a key if that is not "".
+// inForce returns the blocks and overrides of whole limits, and those of a key if that is not "".
 func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key string) (all []entryInForce, err error) {
 	overridable := map[string]bool{}
 	for _, l := range limits {
@@ -345,7 +353,7 @@ func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key st
 		switch {
 		case !overridable[e.Limit]:
 		case e.Key == "":
-			all = append(all, entryInForce{e.Limit, wholeKeys, operate.Describe(e)})
+			all = append(all, entryInForce{e.Limit, allKeys, operate.Describe(e)})
 		case e.Key == key:
 			all = append(all, entryInForce{e.Limit, thisKey, operate.Describe(e)})
 		}
@@ -353,7 +361,7 @@ func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key st
 	return all, nil
 }
 
-// overridden returns what is in force for keys of a limit, the newest first, as of the last refresh.
+// overridden returns the newest blocks and overrides of keys of a limit, the newest first, as of the last refresh.
 func (c *console) overridden(l runtime.CatalogLimit) (all []overriddenKey) {
 	log, ok := c.Store.(runtime.OverrideStore)
 	if !ok {

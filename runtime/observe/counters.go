@@ -47,7 +47,7 @@ type counts struct {
 // own, so that each is one atomic addition and not two.
 type tally struct {
 	single           atomic.Int64
-	requests, tokens atomic.Int64 // of the others
+	requests, tokens atomic.Int64 // without those for one token
 }
 
 func (t *tally) add(tokens int64) {

@@ -23,7 +23,7 @@ type Denials struct {
 	limits map[string]*sketch
 }
 
-// NewDenials returns an observer that has seen no denials. Of the options, it uses the Secret.
+// NewDenials returns an observer that has seen no denials. It uses only the Secret of the options.
 func NewDenials(o Options) *Denials {
 	return &Denials{secret: secretOr(o.Secret), seed: maphash.MakeSeed(), limits: map[string]*sketch{}}
 }

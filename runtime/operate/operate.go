@@ -131,7 +131,7 @@ type flags struct {
 	given                map[string]bool
 }
 
-// flagsOf has the flags of each command, besides those of all.
+// flagsOf has the flags of each command. Those that write also have -reason and -author.
 var flagsOf = map[string][]string{
 	"top":      {"n", "plan"},
 	"show":     {"stored", "plan", "zone", "since"},
@@ -191,12 +191,9 @@ Limits:
 	return nil
 }
 
-// parse parses flags before, between and after the arguments.
-func (c *call) parse(args []string) error {
-	f := &c.flags
-	set := flag.NewFlagSet(c.command.name, flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	declare := map[string]func(){
+// declarations returns how to declare each flag in a set.
+func (f *flags) declarations(set *flag.FlagSet) map[string]func() {
+	return map[string]func(){
 		"n":            func() { set.Int64Var(&f.n, "n", 0, "") },
 		"stored":       func() { set.StringVar(&f.stored, "stored", "", "") },
 		"plan":         func() { set.StringVar(&f.plan, "plan", "", "") },
@@ -212,15 +209,23 @@ func (c *call) parse(args []string) error {
 		"max-reserved": func() { set.Int64Var(&f.maxReserved, "max-reserved", 0, "") },
 		"to-plan":      func() { set.StringVar(&f.toPlan, "to-plan", "", "") },
 		"mode":         func() { set.StringVar(&f.mode, "mode", "", "") },
+		"reason":       func() { set.StringVar(&f.reason, "reason", "", "") },
+		"author":       func() { set.StringVar(&f.author, "author", "", "") },
 	}
+}
+
+// parse parses flags before, between and after the arguments.
+func (c *call) parse(args []string) error {
+	f := &c.flags
+	set := flag.NewFlagSet(c.command.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
 	names := flagsOf[c.command.name]
+	if c.command.writes {
+		names = append(slices.Clone(names), "reason", "author")
+	}
+	declare := f.declarations(set)
 	for _, name := range names {
 		declare[name]()
-	}
-	if c.command.writes {
-		set.StringVar(&f.reason, "reason", "", "")
-		set.StringVar(&f.author, "author", "", "")
-		names = append(slices.Clone(names), "reason", "author")
 	}
 	for len(args) > 0 {
 		if err := set.Parse(args); err != nil {

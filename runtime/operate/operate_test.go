@@ -142,7 +142,7 @@ func transcribe(t *testing.T, c *runtime.Catalog, store *runtime.MemStore, o ope
 	assert.Equal(t, start, last.At)
 }
 
-// words splits a line at spaces, and keeps what is in single quotes together. Escapes are those of Go.
+// words splits a line at spaces, and keeps words in single quotes together. Escapes are those of Go.
 func words(line string) (all []string) {
 	for i, part := range strings.Split(strings.TrimSuffix(line, "\n"), "'") {
 		if i%2 == 1 {
@@ -176,7 +176,7 @@ func TestStoreWithoutLog(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrNoOverrides, "a blocked key may be in the log alone")
 }
 
-// The same on a database: what is written there is read by another store.
+// The same on a database: entries that one store writes are read by another.
 func TestOnSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	run := func(args string) string {

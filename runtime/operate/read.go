@@ -75,7 +75,7 @@ func fullIn(p *runtime.Policy, d runtime.Decision) string {
 	return d.FullAfter.Round(time.Millisecond).String()
 }
 
-// show prints the tokens of a key by each plan, what is in force for it, and its log.
+// show prints the tokens of a key by each plan, its log, and the blocks and overrides in force for it.
 func (c *call) show() error {
 	l, key, err := c.limitAndKey()
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *call) log() error {
 	return c.printEntries(entries)
 }
 
-// printLog prints what is in force for a key, and the log of the key and of the whole limit, as far as the store has them.
+// printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
 func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 	log, ok := c.store.(runtime.OverrideStore)
 	if !ok {
@@ -177,11 +177,11 @@ func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, 
 	}
 	for _, e := range view.InForce() {
 		if e.Limit == l.Name && (e.Key == key || e.Key == "") {
-			whom := "this key"
+			subject := "this key"
 			if e.Key == "" {
-				whom = "the whole limit"
+				subject = "the whole limit"
 			}
-			fmt.Fprintf(c.out, "in force for %s: %s\n", whom, printable(Describe(e)))
+			fmt.Fprintf(c.out, "in force for %s: %s\n", subject, printable(Describe(e)))
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ type BusyKey struct {
 	// Policy is that by which it was read, and Plan its plan.
 	Policy *runtime.Policy
 	Plan   string
-	// InForce describes the block or the override of the key or of the whole limit, "" if there is none.
+	// InForce describes the block or the override of the key or of the whole limit, or is "".
 	InForce string
 	// Key is the key as it is stored.
 	Key string
@@ -42,9 +42,10 @@ type Used struct {
 }
 
 // Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. If the lister is a [runtime.OverrideStore], each key is read by what is in force for it. A limit
-// that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table does not
-// have the plan of a key. Limits that count nothing have no busy keys, and neither have overrides that lift a limit.
+// of pages if that is not 0. If the lister is a [runtime.OverrideStore], each key is read by the override in force for it. A
+// limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
+// does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
+// left out.
 func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string, n, pages int) (Used, error) {
 	s := scan{n: n}
 	for i, p := range l.Policies {
@@ -70,7 +71,7 @@ func Busiest(ctx context.Context, lister runtime.RowLister, catalog *runtime.Cat
 	return s.used, errors.Join(err, s.judge())
 }
 
-// counts reports whether a policy has busy keys.
+// counts reports whether tokens are counted by a policy.
 func counts(p *runtime.Policy) bool {
 	return p.Mode != runtime.ModeUnlimited && p.Mode != runtime.ModeOff
 }
@@ -108,7 +109,7 @@ type scan struct {
 	entries map[int64]runtime.OverrideEntry
 }
 
-// readOverrides reads what is in force, if the limit can have overrides.
+// readOverrides reads the blocks and overrides in force, if the limit can have some.
 func (s *scan) readOverrides(ctx context.Context, lister runtime.RowLister) error {
 	log, ok := lister.(runtime.OverrideStore)
 	if !ok || !s.policy.Overridable() {
@@ -132,7 +133,7 @@ func (s *scan) busy(key string) BusyKey {
 	}
 	p, err := s.view.PolicyOf(s.policy, key)
 	if err != nil {
-		// Of a later version. The numbers of the file are as good as any.
+		// A later version wrote the entry. The numbers of the file are as good as any.
 		b.InForce = "unknown"
 		return b
 	}
@@ -146,7 +147,7 @@ func (s *scan) busy(key string) BusyKey {
 	return b
 }
 
-// add adds a row, after judging the key before if it is of another one.
+// add adds a row. If it is the first of a key, the key before is complete, and judged.
 func (s *scan) add(row runtime.StoredRow) error {
 	if len(s.ofKey) > 0 && s.ofKey[0].Row.Key != row.Row.Key {
 		if err := s.judge(); err != nil {
@@ -164,13 +165,13 @@ func (s *scan) judge() error {
 	if len(s.ofKey) == 0 {
 		return nil
 	}
-	b := s.busy(s.ofKey[0].Row.Key)
-	defer func() { s.ofKey = s.ofKey[:0] }()
+	rows, b := s.ofKey, s.busy(s.ofKey[0].Row.Key)
+	s.ofKey = rows[:0]
 	if !counts(b.Policy) {
 		return nil
 	}
 	var err error
-	if b.Decision, err = b.Policy.PeekRows(s.ofKey, s.at); err != nil {
+	if b.Decision, err = b.Policy.PeekRows(rows, s.at); err != nil {
 		return err
 	}
 	if b.Decision.Value < float64(b.Policy.Capacity) {
@@ -180,7 +181,7 @@ func (s *scan) judge() error {
 	return nil
 }
 
-// insert inserts a key in the order of what was used, and keeps the first n.
+// insert inserts a key in the order of use, and keeps the n that have used most.
 func insert(busiest []BusyKey, b BusyKey, n int) []BusyKey {
 	i, _ := slices.BinarySearchFunc(busiest, b, func(o, b BusyKey) int { return cmp.Compare(b.Used(), o.Used()) })
 	busiest = slices.Insert(busiest, i, b)

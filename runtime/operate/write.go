@@ -41,16 +41,10 @@ func (c *call) change(what string, apply func(p *runtime.Policy, key runtime.Key
 		return err
 	}
 	p := l.Policies[0]
+	// All plans share the rows, which a reset deletes.
 	if what != runtime.OverrideReset {
-		// All plans share the rows, which a reset deletes.
-		if p, err = c.onePolicy(l); err != nil {
+		if p, err = c.counting(l); err != nil {
 			return err
-		}
-		if p.Mode == runtime.ModeOff || p.Mode == runtime.ModeUnlimited {
-			return usagef("%s is %v, so that no tokens are counted", l.Name, p.Mode)
-		}
-		if most := int64(2 * runtime.MaxTokens); c.flags.n > most {
-			return usagef("-n is at most %d", most)
 		}
 	}
 	log, ok := c.store.(runtime.OverrideStore)
@@ -84,6 +78,21 @@ func (c *call) change(what string, apply func(p *runtime.Policy, key runtime.Key
 	return err
 }
 
+// counting returns the policy by which -n tokens are granted or taken.
+func (c *call) counting(l *runtime.CatalogLimit) (*runtime.Policy, error) {
+	p, err := c.onePolicy(l)
+	if err != nil {
+		return nil, err
+	}
+	if !counts(p) {
+		return nil, usagef("%s is %v, so that no tokens are counted", l.Name, p.Mode)
+	}
+	if most := int64(2 * runtime.MaxTokens); c.flags.n > most {
+		return nil, usagef("-n is at most %d", most)
+	}
+	return p, nil
+}
+
 func orShared(key runtime.Key) string {
 	if key.String() == "" {
 		return "(shared)"
@@ -101,7 +110,7 @@ func (c *call) present() (time.Time, error) {
 	return time.Unix(0, at).UTC(), err
 }
 
-// overriding returns the overrides of the key in the arguments, or with -whole those of the limit.
+// overriding returns the overrides of the key in the arguments, or with -whole those of the limit, and words for which.
 func (c *call) overriding() (*runtime.CatalogLimit, runtime.Overriding, string, error) {
 	var none runtime.Overriding
 	l, err := c.limit()
@@ -128,9 +137,9 @@ func (c *call) overriding() (*runtime.CatalogLimit, runtime.Overriding, string, 
 	return l, c.limits.Overriding(p, key), "key " + printable(orShared(key)), nil
 }
 
-// record executes a change of what is in force, and prints its entry in the log.
+// record writes a block, an override or the end of one, and prints its entry in the log.
 func (c *call) record(do func(o runtime.Overriding) (runtime.OverrideEntry, error)) error {
-	l, o, whom, err := c.overriding()
+	l, o, subject, err := c.overriding()
 	if err != nil {
 		return err
 	}
@@ -143,7 +152,7 @@ func (c *call) record(do func(o runtime.Overriding) (runtime.OverrideEntry, erro
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s, %s: %s (entry %d of the log)\n", l.Name, whom, printable(Describe(entry)), entry.ID)
+	_, err = fmt.Fprintf(c.out, "%s, %s: %s (entry %d of the log)\n", l.Name, subject, printable(Describe(entry)), entry.ID)
 	return err
 }
 

@@ -272,7 +272,7 @@ func (s *Store) createOverrides(ctx context.Context) error {
 	return nil
 }
 
-// checkOverrides compares the table with the dialect's requirements, reads what is new, and returns an error that names the
+// checkOverrides compares the table with the dialect's requirements, reads the new entries, and returns an error that names the
 // entries that this program does not understand.
 func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) error {
 	// First, because that creates a missing table if the store may do so.

@@ -4,7 +4,7 @@
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	store, err := sqlstore.New(db, sqlstore.Postgres, sqlstore.Options{})
 //	defer store.Close()
-//	err = store.Migrate(ctx)
+//	err = store.Migrate(ctx, limits.Policies()...)
 //	limiter := limits.New(store)
 //	decision, err := limiter.SendMessage(userID).Allow(ctx)
 //
@@ -148,7 +148,7 @@ type Options struct {
 	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
 	// next one. The default is 1,000; 1 gives each call a transaction of its own.
 	Batch int
-	// OverridesEvery is how often the store reads what is new in the table of overrides, once a limit with overrides is in
+	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
 	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
 	OverridesEvery time.Duration
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite

@@ -238,7 +238,7 @@ func changes() []clause {
 				smaller, larger := *p, *p
 				smaller.Rate, smaller.Capacity = 3, 3
 				larger.Rate, larger.Capacity = 100, 100
-				// A take by any of them must not lose what was used of the others.
+				// A take by any of them must not lose the use of the others.
 				if s.take(&smaller, "k", 1) {
 					s.broken("%s: 8 of 10 were used, and 1 of 3 was taken", p.Kind)
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// Explain requires that a query for one key finds its rows by the primary key of the table, and what is in force for it by
+// Explain requires that a query for one key finds its rows by the primary key of the table, and its entries in the log by
 // an index: in the plan that the database prints, no table is read by the name alone.
 func Explain(t *testing.T, db *sql.DB, dialect sqlstore.Dialect, table string) {
 	s := create(t, db, dialect, table, "")
@@ -149,7 +149,7 @@ func onPostgres(plan []string) (n int, others []string) {
 	return n, others
 }
 
-// onMySQL knows the table by its alias. The columns name and key have 257 bytes each in the primary key.
+// onMySQL finds the table by its alias. The columns name and key have 257 bytes each in the primary key.
 func onMySQL(plan []string) (n int, others []string) {
 	for _, line := range plan {
 		switch {

@@ -86,8 +86,8 @@ func (s *suite) insert(entries []runtime.OverrideEntry) {
 	}
 }
 
-// inForce returns the policy by which to read a key, after comparing what is in force with the row of the view; nil if the
-// key is not limited.
+// inForce returns the policy by which to read a key, after comparing the entry in force with the row of the view; nil if
+// the key is not limited.
 func (s *suite) inForce(p *runtime.Policy, key string, row shown) *runtime.Policy {
 	effective, err := s.log.OverrideView().PolicyOf(p, key)
 	if err != nil {

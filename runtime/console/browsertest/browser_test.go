@@ -152,7 +152,7 @@ func TestCrossSite(t *testing.T) {
 	assert.Empty(t, entries(t, store))
 }
 
-// worstContrast is the least contrast of a text with what is behind it, by the formula of WCAG 2, with the text.
+// worstContrast is the least contrast of a text with its background, by the formula of WCAG 2, with the text.
 const worstContrast = `(() => {
 	const parse = c => c.match(/[\d.]+/g).map(Number)
 	const light = c => { const [r, g, b] = parse(c).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126*r + .7152*g + .0722*b }
@@ -174,7 +174,7 @@ func TestReadable(t *testing.T) {
 	at, _ := site(t, true)
 	ctx := browser(t)
 	var key string
-	// What is in force, and a log, are to be read too.
+	// Overrides in force and a log are to be read too.
 	run(t, ctx, chromedp.Navigate(at+"limit?name=send"), chromedp.SetValue(`form.block select[name=for]`, "for-good", chromedp.ByQuery),
 		chromedp.SendKeys(`form.block input[name=reason]`, strings.Repeat("their bug ", 20), chromedp.ByQuery),
 		chromedp.Click(`form.block input[name=whole]`, chromedp.ByQuery), chromedp.Click(`form.block button`, chromedp.ByQuery), chromedp.WaitVisible(`form.unblock`, chromedp.ByQuery))

@@ -1,4 +1,4 @@
-// Package internal has tests only: of what the decorators of the SQL store have in common, and of the path of a call. Those
+// Package internal has tests only: the common behaviour of the decorators of the SQL store, and the path of a call. Those
 // of the path are not in package sqlstore because a program that imports it would then get SQLite into its go.sum.
 package internal
 

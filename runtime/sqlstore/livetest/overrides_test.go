@@ -223,7 +223,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 }
 
 // Several processes number their entries without gaps and in the order in which they become visible: whoever reads the
-// entries after the last one that it knows misses none.
+// entries after the last one that it has read misses none.
 func TestReadersMissNoOverride(t *testing.T) {
 	onAll(t, func(t *testing.T, nodes []server) {
 		table := newTable()

@@ -38,7 +38,7 @@ const preciseEnv = "RATELIMITGEN_TEST_PRECISE"
 type granted struct{ At, Tokens int64 }
 
 // takePrecisely is the main function of a process on a course in JSON: it takes one to three tokens at a time from each
-// limit, for six periods, and prints what it got.
+// limit, for six periods, and prints the tokens that it got.
 func takePrecisely(text string) error {
 	var c course
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

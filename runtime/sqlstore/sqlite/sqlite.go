@@ -66,9 +66,9 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c.Connector.Connect(ctx)
 }
 
-// Open opens the database file at path, and creates it and its table if they do not exist. The directory must
-// exist; the table of overrides is created when the first limit with overrides is used. The path is never parsed as a URI. The path ":memory:" is a database in memory, which is lost
-// when it is closed.
+// Open opens the database file at path, and creates it and its table if they do not exist. The directory must exist. The
+// table of overrides is created when a limit with overrides is first used, or an operator first changes a count. The path
+// is never parsed as a URI. The path ":memory:" is a database in memory, which is lost when it is closed.
 func Open(path string) (*Store, error) { return OpenWith(path, sqlstore.Options{}) }
 
 // OpenWith is Open with options.

@@ -1,0 +1,202 @@
+package runtime_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// A window that ends under smaller numbers forgets the use beyond them, as package operate documents for operators.
+func TestWindowThatEndsUnderAnOverrideForgets(t *testing.T) {
+	for _, row := range []struct {
+		until time.Duration // the end of the override
+		left  int64         // after it, of 10 tokens an hour and at most 30
+	}{{10 * time.Minute, 10}, {time.Hour + time.Minute, 30}} {
+		p := overridable()
+		p.Kind, p.Capacity, p.Start = runtime.FixedWindow, 30, runtime.StartOffset(0)
+		o := newOverriding(t, p)
+		o.now = o.now.Truncate(time.Hour)
+		_, err := o.key("a").AllowN(t.Context(), 30)
+		require.NoError(t, err)
+		o.override(o.key("a"), runtime.Override{Capacity: 4, Until: o.now.Add(row.until)})
+		o.now = o.now.Add(time.Hour)
+		_, err = o.key("a").AllowN(t.Context(), 0)
+		require.NoError(t, err)
+		_, err = o.key("a").Charge(t.Context(), 4)
+		require.NoError(t, err)
+		o.now = o.now.Add(time.Minute)
+		b, err := o.key("a").Peek(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, row.left-4, b.Remaining)
+	}
+}
+
+// A key whose numbers are changed back and forth gets no more than one policy with the largest numbers grants, and the
+// tokens that it has used stay used.
+func TestFlipsOfOverridesMintNothing(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			p := &runtime.Policy{
+				Name: "calls", Kind: kind, Rate: 10, Period: time.Hour, Capacity: 10,
+				Overrides: runtime.OverrideBounds{Rate: 200, Capacity: 200},
+			}
+			o := newOverriding(t, p)
+			random := rand.New(rand.NewPCG(2, 2))
+			taken := int64(0)
+			for i := range 1000 {
+				switch i % 3 {
+				case 0:
+					o.override(o.key("a"), runtime.Override{Rate: 1 + random.Int64N(200)})
+				case 1:
+					o.override(o.key("a"), runtime.Override{Rate: 200})
+				case 2:
+					_, err := o.key("a").EndOverride(t.Context(), ending)
+					require.NoError(t, err)
+				}
+				d, err := o.key("a").AllowUpTo(t.Context(), 1+random.Int64N(3))
+				require.NoError(t, err)
+				taken += d.Taken
+				require.LessOrEqual(t, taken, int64(200), "flip %d", i)
+			}
+			require.Equal(t, int64(200), taken)
+		})
+	}
+}
+
+// Whatever an entry says, and whatever the limit is now, the policy that it puts in force is valid and within the bounds.
+func TestPolicyInForceIsValid(t *testing.T) {
+	d := roll(11)
+	for range 20_000 {
+		p := d.policy(t, runtime.Kinds()...)
+		p.Name = "calls"
+		p.Overrides = runtime.OverrideBounds{Rate: p.Rate * 2, Capacity: p.Capacity * 2, MaxReserved: p.MaxReserved * 2, Unlimited: d.IntN(2) == 0}
+		p.Overrides.Rate = min(p.Overrides.Rate, runtime.MaxTokens)
+		if p.Precise {
+			p.Overrides.Rate = min(p.Overrides.Rate, runtime.MaxPreciseRate)
+		}
+		p.Overrides.Capacity = min(p.Overrides.Capacity, runtime.MaxTokens)
+		p.Overrides.MaxReserved = min(p.Overrides.MaxReserved, runtime.MaxTokens)
+		if !p.Kind.Linear() {
+			p.Overrides.Capacity = p.Overrides.Rate
+		}
+		require.NoError(t, p.Validate())
+		number := func() int64 { return d.Int64N(3) * d.Int64N(1+p.Rate*2) }
+		what := []string{runtime.OverrideNumbers, runtime.OverrideBlock, runtime.OverrideOff, runtime.OverrideShadow, runtime.OverrideUnlimited}[d.IntN(5)]
+		most := runtime.OverrideBounds{Rate: 1 << 60, Capacity: 1 << 60, MaxReserved: 1 << 60, Unlimited: true}
+		store := &runtime.MemStore{}
+		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+			Limit: "calls", Key: "a", What: what, Rate: number(), Capacity: number(), MaxReserved: number(), Most: most,
+			Until: runtime.ForGood, Reason: "r", Author: "a",
+		})
+		require.NoError(t, err)
+		b, err := runtime.NewLimiter(store).Limit(&p, inAnyCalendar(&p, runtime.KeyOf(runtime.String("a")))).Peek(t.Context())
+		require.NoError(t, err, "%+v", p)
+		if b.Capacity != runtime.MaxTokens {
+			require.Equal(t, p.Capacity == 0, b.Capacity == 0)
+			require.LessOrEqual(t, b.Capacity, max(p.Capacity, p.Overrides.Capacity))
+		}
+	}
+}
+
+// inAnyCalendar gives a key the zone and the date that the calendar of a policy needs.
+func inAnyCalendar(p *runtime.Policy, key runtime.Key) runtime.Key {
+	if p.Calendar.ZonePerKey {
+		key = key.In(time.UTC)
+	}
+	if p.Calendar.Anniversary {
+		key = key.Since(epoch)
+	}
+	return key
+}
+
+func TestReservationSettledAfterItsOverride(t *testing.T) {
+	p := overridable()
+	p.MaxReserved, p.Overrides.MaxReserved = 5, 50
+	o := newOverriding(t, p)
+	limit := o.limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
+
+	o.override(limit, runtime.Override{Capacity: 100, Until: o.now.Add(time.Minute)})
+	r, err := limit.ReserveN(t.Context(), 80)
+	require.NoError(t, err)
+	require.True(t, r.Allowed)
+	o.now = o.now.Add(time.Minute)
+	b, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.InDelta(t, 10-80+10.0/60, b.Value, 1e-9, "what was used stays used")
+	require.NoError(t, r.Settle(t.Context(), 70))
+	b, err = limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.InDelta(t, 10-70+10.0/60, b.Value, 1e-9)
+
+	// What an override has let pass uncounted is not charged when it has ended.
+	o.override(limit, runtime.Override{Mode: runtime.ModeOff, Until: o.now.Add(time.Minute)})
+	r, err = limit.ReserveN(t.Context(), 80)
+	require.NoError(t, err)
+	o.now = o.now.Add(time.Minute)
+	before, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, r.Settle(t.Context(), 80))
+	after, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before.Value, after.Value)
+}
+
+func TestWaiterPicksUpARaise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &runtime.MemStore{}
+		limiter := runtime.NewLimiter(store)
+		limit := limiter.Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		_, err := limit.AllowN(t.Context(), 10)
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		begin := time.Now()
+		waited := func(wait func() error) {
+			all.Go(func() {
+				require.NoError(t, wait())
+				require.Equal(t, time.Minute, time.Since(begin))
+			})
+		}
+		waited(func() error { return limit.Wait(t.Context()) })
+		waited(func() error { return limiter.Group(limit).Wait(t.Context()) })
+		time.Sleep(time.Minute)
+		_, err = limit.Override(t.Context(), runtime.Override{Capacity: 100, Until: time.Now().Add(time.Hour), Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		all.Wait()
+
+		// A waiter also sees the end of an override: here of one with a lower rate.
+		_, err = limit.Override(t.Context(), runtime.Override{Rate: 1, Capacity: 1, Until: time.Now().Add(time.Minute), Reason: "r", Author: "a"})
+		require.NoError(t, err)
+		require.NoError(t, limit.Reset(t.Context()))
+		_, err = limit.Allow(t.Context())
+		require.NoError(t, err)
+		begin = time.Now()
+		require.NoError(t, limit.Wait(t.Context()))
+		require.Equal(t, time.Minute, time.Since(begin))
+	})
+}
+
+func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
+	o := newOverriding(t, overridable())
+	o.override(o.key("slow"), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood})
+	for _, key := range []string{"slow", "usual"} {
+		_, err := o.key(key).AllowN(t.Context(), 10)
+		require.NoError(t, err)
+	}
+	o.now = o.now.Add(3 * time.Hour)
+	deleted, err := o.store.Sweep(t.Context(), o.policy)
+	require.NoError(t, err)
+	require.Equal(t, 1, deleted)
+	left, _ := o.left("slow")
+	require.Equal(t, int64(3), left)
+	_, err = o.store.Forget(t.Context(), "calls")
+	require.NoError(t, err)
+	history, err := o.key("slow").Overrides(t.Context())
+	require.NoError(t, err)
+	require.Len(t, history, 1, "the log outlives the limit")
+}

@@ -1,0 +1,201 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// logStore is a store whose log of overrides may be slow to arrive, fail, or lose its end.
+type logStore struct {
+	*runtime.MemStore
+	view  *runtime.OverrideView
+	mu    sync.Mutex
+	log   []runtime.OverrideEntry
+	err   error
+	reads int
+}
+
+func newLogStore(mem *runtime.MemStore, background func(func(context.Context))) *logStore {
+	s := &logStore{MemStore: mem}
+	s.view = runtime.NewOverrideView(runtime.OverrideSource{
+		Since: s.OverridesSince, Now: func() int64 { return time.Now().UnixNano() }, Background: background,
+	})
+	return s
+}
+
+func (s *logStore) OverrideView() *runtime.OverrideView { return s.view }
+
+func (s *logStore) OverridesSince(_ context.Context, id int64) (entries []runtime.OverrideEntry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	for _, e := range s.log {
+		if e.ID >= id && len(entries) < runtime.OverridePage {
+			entries = append(entries, e)
+		}
+	}
+	return entries, s.err
+}
+
+func (s *logStore) set(err error, log ...runtime.OverrideEntry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log, s.err = log, err
+}
+
+func entry(id int64, key, what string, until time.Time) runtime.OverrideEntry {
+	return runtime.OverrideEntry{ID: id, Limit: "calls", Key: key, What: what, Capacity: 100, Until: until, Reason: "r", Author: "a"}
+}
+
+func TestViewReadsOncePerInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s := newLogStore(&runtime.MemStore{}, func(f func(context.Context)) { go f(ctx) })
+		limit := runtime.NewLimiter(s).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		allowed := func() bool {
+			d, err := limit.Check(t.Context())
+			require.NoError(t, err)
+			return d.Allowed
+		}
+		down := errors.New("down")
+		s.set(down)
+		_, err := limit.Allow(t.Context())
+		require.ErrorIs(t, err, down, "a process that has never read them does not know whether the key is blocked")
+		s.set(nil)
+		require.True(t, allowed())
+		require.Equal(t, 2, s.reads)
+
+		block := entry(1, "a", runtime.OverrideBlock, time.Now().Add(time.Hour))
+		s.set(nil, block)
+		time.Sleep(runtime.DefaultOverridesEvery)
+		synctest.Wait()
+		require.False(t, allowed())
+		for range 100 {
+			allowed()
+		}
+		reads := s.reads
+		require.LessOrEqual(t, reads, 4)
+		s.set(down)
+		time.Sleep(10 * runtime.DefaultOverridesEvery)
+		synctest.Wait()
+		require.False(t, allowed(), "what is in force stays in force if it cannot be read")
+		require.Equal(t, 10, s.reads-reads)
+		// As after a failover that has lost the last entry, whose number another one has now.
+		s.set(nil, entry(1, "b", runtime.OverrideBlock, time.Now().Add(time.Hour)))
+		time.Sleep(runtime.DefaultOverridesEvery)
+		synctest.Wait()
+		require.True(t, allowed())
+		stop()
+		synctest.Wait()
+		reads = s.reads
+		time.Sleep(time.Hour)
+		require.Equal(t, reads, s.reads)
+	})
+}
+
+func TestOnErrorDecidesWhileOverridesAreUnread(t *testing.T) {
+	s := newLogStore(&runtime.MemStore{}, nil)
+	s.set(errors.New("down"))
+	p := overridable()
+	p.OnError = runtime.FailOpen
+	d, err := runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.Error(t, d.FailedOpen)
+	p.OnError = runtime.FailLocal
+	d, err = runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	require.NoError(t, err)
+	require.Error(t, d.FailedLocal)
+	p.OnError, p.Mode = runtime.FailClosed, runtime.ModeOff
+	_, err = runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	require.Error(t, err, "the key may be blocked")
+	_, err = runtime.NewLimiter(struct{ runtime.Store }{s}).Limit(p, runtime.Key{}).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrNoOverrides)
+}
+
+func TestUnknownEntryFailsItsKey(t *testing.T) {
+	s := newLogStore(&runtime.MemStore{}, nil)
+	p := overridable()
+	limiter := runtime.NewLimiter(s)
+	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverridePlan, runtime.ForGood),
+		entry(3, "c", "slower", time.Unix(1, 0)))
+	_, err := limiter.Limit(p, runtime.KeyOf(runtime.String("a"))).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
+	require.ErrorContains(t, err, `limit "calls": unknown override: entry 1 of the log of overrides has the kind "slower"`)
+	_, err = limiter.Limit(p, runtime.KeyOf(runtime.String("b"))).Allow(t.Context())
+	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
+	_, err = limiter.Limit(p, runtime.KeyOf(runtime.String("c"))).Allow(t.Context())
+	require.NoError(t, err, "it has ended")
+	require.Len(t, s.view.Problems(nil), 1)
+	problems := s.view.Problems([]*runtime.Policy{p})
+	require.Len(t, problems, 2)
+	require.ErrorContains(t, problems[1], "entry 2")
+	other := *p
+	other.Name = "other"
+	require.Len(t, s.view.Problems([]*runtime.Policy{&other}), 1, "of a limit that is not in the file, only the kind matters")
+}
+
+func TestLongLogIsReadInPages(t *testing.T) {
+	s := newLogStore(&runtime.MemStore{}, nil)
+	var log []runtime.OverrideEntry
+	for i := range int64(3*runtime.OverridePage + 5) {
+		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideNumbers, runtime.ForGood))
+	}
+	for _, n := range []int{runtime.OverridePage - 1, runtime.OverridePage, runtime.OverridePage + 1, 2 * runtime.OverridePage, len(log)} {
+		s.set(nil, log[:n]...)
+		require.NoError(t, s.view.Refresh(t.Context()))
+		require.Len(t, s.view.InForce(), n)
+	}
+}
+
+// Decisions run while overrides change: with -race this finds unsynchronized access. Each decision is by one of the
+// policies that were in force.
+func TestDecisionsWhileOverridesChange(t *testing.T) {
+	store := &runtime.MemStore{}
+	p := overridable()
+	limit := runtime.NewLimiter(store).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 500 {
+				d, err := limit.AllowN(t.Context(), 0)
+				require.NoError(t, err)
+				_, overridden := d.Override()
+				require.Contains(t, map[bool][]int64{false: {10}, true: {10, 20, 30, 40}}[overridden], d.Policy.Capacity)
+			}
+		})
+	}
+	for i := range 100 {
+		v := runtime.Override{Capacity: int64(i%3)*10 + 20, Until: runtime.ForGood, Reason: "r", Author: "a"}
+		_, err := limit.Override(t.Context(), v)
+		require.NoError(t, err)
+		if i%5 == 0 {
+			_, err := limit.EndOverride(t.Context(), ending)
+			require.NoError(t, err)
+		}
+	}
+	all.Wait()
+}
+
+func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
+	s := newLogStore(&runtime.MemStore{}, nil)
+	p := bucket("plain", 1000)
+	limit := runtime.NewLimiter(s).Limit(p, runtime.Key{})
+	for range 10 {
+		_, err := limit.Allow(t.Context())
+		require.NoError(t, err)
+	}
+	require.Zero(t, s.reads)
+	plain := testing.AllocsPerRun(100, func() { limit.Allow(t.Context()) })
+	q := overridable()
+	with := runtime.NewLimiter(&runtime.MemStore{}).Limit(q, runtime.KeyOf(runtime.String("a")))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { with.Allow(t.Context()) }), plain, "a look-up needs no memory")
+}
