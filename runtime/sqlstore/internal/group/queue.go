@@ -58,7 +58,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	key := q.keyOf(calls)
 	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1 && q.mayWait(ctx))
 	if b == nil && f != nil {
-		if answers, ok, err := q.runAlone(f, calls); ok {
+		if answers, ok, err := q.runAlone(ctx, f, calls); ok {
 			return answers, err
 		}
 		b, i, f = q.enter(ctx, calls, key, false)
