@@ -1,10 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"io"
 
@@ -34,7 +34,8 @@ func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State)
 		if err != nil {
 			return err
 		}
-		return errors.Join(v.readTaken(rows, after), rows.Close())
+		// Close returns the error of the rows again.
+		return cmp.Or(v.readTaken(rows, after), rows.Close())
 	})
 }
 

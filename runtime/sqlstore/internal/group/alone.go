@@ -45,9 +45,9 @@ func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
 	return f
 }
 
-// runAlone runs the flight of a lone caller. If ok is false, nothing was done.
-func (q *queue) runAlone(f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
-	ctx := f.lone
+// runAlone runs the flight of a lone caller. If ok is false, nothing was done. ctx is f.lone, which the watchdog clears if
+// it abandons the flight.
+func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
 	// Deferred, because a statement may panic.
 	defer func() {
 		if next := q.finish(f, ok && err == nil); next != nil {

@@ -13,8 +13,8 @@ type pace struct {
 	// that has not waited for the processor: a busy database must not get smaller statements.
 	current, last time.Duration
 	flights       int
-	// took and calls are the averages of the last flights, in nanoseconds and calls.
-	took, calls float64
+	// took, calls and requests are the averages of the last flights, in nanoseconds, calls and the requests of these.
+	took, calls, requests float64
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	window = 256
 	// maxPatience leaves a call most of [Timeout] for another connection.
 	maxPatience = Timeout / 5
-	// aRow is more than most databases work for a call, and recent is how many flights the averages are of, about.
+	// aRow is more than most databases work for a request, and recent is how many flights the averages are of, about.
 	aRow   = 15 * time.Microsecond
 	recent = 16
 	// crowd is how many calls flights have, on average, where a busy database is worth a rest.
@@ -34,10 +34,11 @@ const (
 	maxRest = 2 * time.Millisecond
 )
 
-// add adds the time of a flight that had some calls.
-func (p *pace) add(took time.Duration, calls int) {
+// add adds the time of a flight that had some calls, which had some requests together.
+func (p *pace) add(took time.Duration, calls, requests int) {
 	p.took += (float64(took) - p.took) / recent
 	p.calls += (float64(calls) - p.calls) / recent
+	p.requests += (float64(requests) - p.requests) / recent
 	if p.current == 0 || took < p.current {
 		p.current = took
 	}
@@ -54,11 +55,11 @@ func (p *pace) shortest() time.Duration {
 	return p.last
 }
 
-// busy reports whether flights of many calls take more than twice as long as the distance of the database and their calls
+// busy reports whether flights of many calls take more than twice as long as the distance of the database and their requests
 // explain: they wait for the statements of other hosts, for the processor or for rows. Another flight would wait too, and
 // have fewer calls. Of small flights, one that takes longer than another may only have more round trips.
 func (p *pace) busy() bool {
-	return p.calls >= crowd && p.took > 2*(float64(p.shortest())+float64(aRow)*p.calls)
+	return p.calls >= crowd && p.took > 2*(float64(p.shortest())+float64(aRow)*p.requests)
 }
 
 // rest returns how long to wait after a flight, so that the callers that have their answers join those that wait: without

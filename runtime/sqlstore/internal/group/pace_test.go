@@ -33,8 +33,8 @@ func TestEnoughCallsForAnotherFlight(t *testing.T) {
 	} {
 		var p pace
 		if row.took > 0 {
-			p.add(row.took, 1)
-			p.add(10*row.took, 1) // it waited for a busy database
+			p.add(row.took, 1, 1)
+			p.add(10*row.took, 1, 1) // it waited for a busy database
 		}
 		require.Equal(t, row.want, p.enough(row.flights, row.calls), "%+v", row)
 	}
@@ -42,12 +42,12 @@ func TestEnoughCallsForAnotherFlight(t *testing.T) {
 
 func TestPaceForgetsFlightsOfAnEarlierWindow(t *testing.T) {
 	var p pace
-	p.add(100*time.Microsecond, 1)
+	p.add(100*time.Microsecond, 1, 1)
 	for range 2*window - 2 {
-		p.add(time.Second, 1)
+		p.add(time.Second, 1, 1)
 	}
 	require.Equal(t, most, p.enough(1, 1000))
-	p.add(time.Second, 1)
+	p.add(time.Second, 1, 1)
 	require.Equal(t, 1, p.enough(1, 1000), "the database is farther away now")
 }
 
@@ -69,12 +69,26 @@ func TestRestOnABusyDatabase(t *testing.T) {
 	} {
 		var p pace
 		require.Zero(t, p.rest())
-		p.add(row.first, 1)
+		p.add(row.first, 1, 1)
 		for range 10 * recent {
-			p.add(row.took, row.calls)
+			p.add(row.took, row.calls, row.calls)
 		}
 		require.InDelta(t, row.want, p.rest(), float64(ms/100), "%+v", row)
 	}
+}
+
+// A call of three limits takes three times as long, which is not a reason to wait.
+func TestNoRestAfterCallsOfSeveralRequests(t *testing.T) {
+	var p pace
+	for range 10 * recent {
+		p.add(time.Millisecond, 1, 3)
+		p.add(10*time.Millisecond, 100, 300)
+	}
+	require.Zero(t, p.rest())
+	for range 10 * recent {
+		p.add(100*time.Millisecond, 100, 300)
+	}
+	require.Equal(t, maxRest, p.rest())
 }
 
 // busyBackend takes a millisecond for its first batch, and ten for the others, whatever their size.

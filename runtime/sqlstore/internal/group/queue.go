@@ -58,7 +58,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	key := q.keyOf(calls)
 	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1 && q.mayWait(ctx))
 	if b == nil && f != nil {
-		if answers, ok, err := q.runAlone(f, calls); ok {
+		if answers, ok, err := q.runAlone(ctx, f, calls); ok {
 			return answers, err
 		}
 		b, i, f = q.enter(ctx, calls, key, false)
@@ -208,6 +208,13 @@ func callsOf(batches []*batch) (n int) {
 	return n
 }
 
+func requestsOf(calls []runtime.Call) (n int) {
+	for _, c := range calls {
+		n += len(c.Requests)
+	}
+	return n
+}
+
 func (q *queue) callsInFlight() (n int) {
 	for _, f := range q.flights {
 		// A lone caller has no batch.
@@ -252,7 +259,7 @@ func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	}
 	if answered && q.lanes > 1 {
 		now := time.Now()
-		q.pace.add(now.Sub(f.began), len(f.calls))
+		q.pace.add(now.Sub(f.began), len(f.calls), requestsOf(f.calls))
 		if rest := q.pace.rest(); rest > 0 {
 			q.resting = now.Add(rest)
 		}
