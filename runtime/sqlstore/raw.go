@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"io"
 
@@ -17,11 +18,11 @@ func takesRaw(db *sql.DB) bool { return fmt.Sprintf("%T", db.Driver()) == "*stdl
 
 // takeRaw runs the dialect's TakeOne by the methods of the driver's connection, and sets after to the row that it selects.
 // For each query whose context can be canceled, package database/sql starts a goroutine, which costs as much as everything
-// else that this process does for a lone call.
-func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State) error {
+// else that this process does for a lone call. If sent is false, the server has not executed the statement.
+func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State) (sent bool, err error) {
 	conn, err := x.db.Conn(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	q := &x.queries[takeOne][oneRow]
@@ -29,14 +30,17 @@ func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State)
 	for i, arg := range v.args(q) {
 		v.named = append(v.named, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
-	return conn.Raw(func(on any) error {
+	err = conn.Raw(func(on any) error {
 		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.sql, v.named)
+		// A driver returns ErrBadConn only for a statement that it has not sent.
+		sent = !errors.Is(err, driver.ErrBadConn)
 		if err != nil {
 			return err
 		}
 		// Close returns the error of the rows again.
 		return cmp.Or(v.readTaken(rows, after), rows.Close())
 	})
+	return sent, err
 }
 
 // readTaken reads the row, if there is one. After an error, after has no meaning.

@@ -17,6 +17,8 @@ import (
 type rawConn struct {
 	driver.Conn
 	rows rawRows
+	// lost is the error of a query.
+	lost error
 }
 
 func (c *rawConn) Connect(context.Context) (driver.Conn, error) { return c, nil }
@@ -24,7 +26,7 @@ func (c *rawConn) Driver() driver.Driver                        { return nil }
 func (c *rawConn) Close() error                                 { return nil }
 
 func (c *rawConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
-	return &c.rows, nil
+	return &c.rows, c.lost
 }
 
 // rawRows are rows that end with an error, which Close returns again, as that of pgx does.
@@ -63,10 +65,11 @@ func TestTakeRaw(t *testing.T) {
 		want runtime.State
 		says string
 	}{
-		"taken":                  {rawRows{rows: row, ends: io.EOF}, runtime.State{Value: -2.5, TS: 7, Exists: true}, ""},
-		"not taken":              {rawRows{ends: io.EOF}, runtime.State{}, ""},
-		"an error for the row":   {rawRows{ends: broken}, runtime.State{}, "broken"},
-		"an error after the row": {rawRows{rows: row, ends: broken}, runtime.State{Value: -2.5, TS: 7, Exists: true}, "broken"},
+		"taken":                                 {rawRows{rows: row, ends: io.EOF}, runtime.State{Value: -2.5, TS: 7, Exists: true}, ""},
+		"not taken":                             {rawRows{ends: io.EOF}, runtime.State{}, ""},
+		"an error for the row":                  {rawRows{ends: broken}, runtime.State{}, "broken"},
+		"an error after the row":                {rawRows{rows: row, ends: broken}, runtime.State{Value: -2.5, TS: 7, Exists: true}, "broken"},
+		"a connection lost after the statement": {rawRows{ends: driver.ErrBadConn}, runtime.State{}, driver.ErrBadConn.Error()},
 		"a column of another type": {rawRows{rows: [][]driver.Value{{"-2.5", int64(7), true}}, ends: io.EOF}, runtime.State{},
 			"the driver has returned a string, a int64 and a bool for a row"},
 	} {
@@ -76,12 +79,13 @@ func TestTakeRaw(t *testing.T) {
 			defer db.Close()
 			x := &executor{db: db, queries: new(queries)}
 			var after runtime.State
-			err := x.takeRaw(t.Context(), new(values), &after)
+			sent, err := x.takeRaw(t.Context(), new(values), &after)
 			if c.says == "" {
 				assert.NoError(t, err)
 			} else {
 				assert.EqualError(t, err, c.says)
 			}
+			assert.True(t, sent)
 			assert.Equal(t, c.want, after)
 			assert.True(t, conn.rows.closed)
 			assert.Zero(t, db.Stats().InUse)
@@ -95,4 +99,12 @@ func TestTakeRawGivesUpAConnectionThatPanics(t *testing.T) {
 	x := &executor{db: db, queries: new(queries)}
 	assert.Panics(t, func() { x.takeRaw(t.Context(), new(values), new(runtime.State)) })
 	assert.Zero(t, db.Stats().OpenConnections)
+}
+
+func TestTakeRawOnALostConnectionHasSentNothing(t *testing.T) {
+	db := sql.OpenDB(&rawConn{lost: driver.ErrBadConn})
+	defer db.Close()
+	sent, err := (&executor{db: db, queries: new(queries)}).takeRaw(t.Context(), new(values), new(runtime.State))
+	assert.False(t, sent)
+	assert.ErrorIs(t, err, driver.ErrBadConn)
 }

@@ -92,7 +92,8 @@ func upsertOneReturning(ctx context.Context, in session, t part) error {
 	after := &t.rows[0].After
 	if x, ok := in.(*executor); ok && x.raw {
 		// If the server has closed an idle connection, nothing was sent, and package database/sql finds another one.
-		if err := x.takeRaw(ctx, v, after); !errors.Is(err, driver.ErrBadConn) {
+		sent, err := x.takeRaw(ctx, v, after)
+		if sent || !errors.Is(err, driver.ErrBadConn) {
 			return err
 		}
 	}
