@@ -270,9 +270,9 @@ func (q ratio) judge(r *report) verdict {
 func (q ratio) figure(ours, theirs *cell) float64 {
 	switch q.by {
 	case cpu:
-		return (theirs.Own + theirs.Server) / (ours.Own + ours.Server)
+		return theirs.busy() / ours.busy()
 	case cpuTimes:
-		return (ours.Own + ours.Server) / (theirs.Own + theirs.Server)
+		return ours.busy() / theirs.busy()
 	case serverTimes:
 		return ours.Server / theirs.Server
 	}

@@ -85,6 +85,9 @@ type cell struct {
 	HasCPU bool    `json:"hasCPU,omitempty"`
 }
 
+// busy returns the processor time of a decision in both processes.
+func (c *cell) busy() float64 { return c.Own + c.Server }
+
 // run runs the heat with the open contenders, and returns the errors of those that could not go on.
 func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[string]error) {
 	rounds, out := map[string][]round{}, map[string]error{}

@@ -297,6 +297,14 @@ func (s *Store) single(ctx context.Context, x *executor, fn func(session) error)
 	return fn(x)
 }
 
+const (
+	pgxDriver   = "*stdlib.Driver"
+	mysqlDriver = "*mysql.MySQLDriver"
+)
+
+// driverType returns the name of the type of a driver, because this package imports none.
+func driverType(db *sql.DB) string { return fmt.Sprintf("%T", db.Driver()) }
+
 // driverBehavior returns how the driver of db sends statements outside of transactions.
 //
 // It resends if it may send a statement again that the server has executed. Package database/sql does so
@@ -308,12 +316,11 @@ func (s *Store) single(ctx context.Context, x *executor, fn func(session) error)
 // name. pgx in its mode describe_exec does the same. Its other modes send one message, or name the statement after its
 // text, so that no other statement can be run. An unknown driver may do both.
 func driverBehavior(ctx context.Context, db *sql.DB) (resends, splits bool, err error) {
-	// By its type's name, because this package imports no driver.
-	switch fmt.Sprintf("%T", db.Driver()) {
-	case "*mysql.MySQLDriver", "*sqlite.Driver":
+	switch driverType(db) {
+	case mysqlDriver, "*sqlite.Driver":
 		// Both return driver.ErrBadConn only for statements that they have not sent.
 		return false, false, nil
-	case "*stdlib.Driver":
+	case pgxDriver:
 		mode, err := pgxExecMode(ctx, db)
 		return false, mode == "" || mode == "describe exec", err
 	}

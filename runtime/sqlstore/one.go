@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -43,9 +42,8 @@ func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.C
 // honorsContext reports whether a driver's statements return soon after their context has ended. COMMIT need not: see
 // [Store.Do].
 func honorsContext(db *sql.DB) bool {
-	// By its type's name, because this package imports no driver.
-	name := fmt.Sprintf("%T", db.Driver())
-	return name == "*mysql.MySQLDriver" || name == "*stdlib.Driver"
+	driver := driverType(db)
+	return driver == mysqlDriver || driver == pgxDriver
 }
 
 // oneTake is a single take from one row, as [plan] is for several calls: it needs no lists, and one allocation.

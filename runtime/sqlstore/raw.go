@@ -14,7 +14,7 @@ import (
 
 // takesRaw reports whether takeRaw works with a driver: its connections run a query without preparing it, and its rows have
 // a float64, an int64 and a bool for columns of these types.
-func takesRaw(db *sql.DB) bool { return fmt.Sprintf("%T", db.Driver()) == "*stdlib.Driver" }
+func takesRaw(db *sql.DB) bool { return driverType(db) == pgxDriver }
 
 // takeRaw runs the dialect's TakeOne by the methods of the driver's connection, and sets after to the row that it selects.
 // For each query whose context can be canceled, package database/sql starts a goroutine, which costs as much as everything

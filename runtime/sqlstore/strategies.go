@@ -44,20 +44,20 @@ func upsertReturning(ctx context.Context, in session, t part) error {
 
 // upsertKeysReturning runs the dialect's TakeKeys.
 func upsertKeysReturning(ctx context.Context, in session, t part) error {
-	if len(t.rows) == 1 || !t.uniform() {
-		return upsertReturning(ctx, in, t)
-	}
-	return t.takeReturning(ctx, in, takeKeys)
+	return t.takeReturning(ctx, in, t.statement())
 }
 
-// uniform reports whether the upserts of all rows are the same.
-func (t part) uniform() bool {
+// statement returns takeKeys for several rows whose upserts are the same, and takeRows otherwise.
+func (t part) statement() statement {
 	for i := range t.rows {
 		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
-			return false
+			return takeRows
 		}
 	}
-	return true
+	if len(t.rows) == 1 {
+		return takeRows
+	}
+	return takeKeys
 }
 
 // takeReturning runs a statement that selects the rows that it has written.
@@ -146,12 +146,8 @@ func (s *Store) upsertThenSelect(ctx context.Context, in session, t part) error 
 	if len(t.rows) == 1 {
 		return upsertInsertID(ctx, in, t)
 	}
-	by := takeRows
-	if t.uniform() {
-		by = takeKeys
-	}
 	_, v := t.bind()
-	take := s.queries[by][manyRows].literal(v)
+	take := s.queries[t.statement()][manyRows].literal(v)
 	return in.pinned(ctx, func(tx runtime.Tx) error {
 		result, err := tx.ExecContext(ctx, take)
 		if err != nil {

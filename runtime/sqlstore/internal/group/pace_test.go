@@ -58,7 +58,7 @@ func TestRestOnABusyDatabase(t *testing.T) {
 		calls       int
 		want        time.Duration
 	}{
-		{ms, 40 * ms, 1, 0}, // nobody to wait for
+		{ms, 40 * ms, 1, 0}, // too few calls
 		{ms, 2 * ms, 20, 0},
 		{ms, 4 * ms, 20, ms / 2},
 		{ms, 3 * ms, 60, 0}, // their rows explain it
