@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // defaultFile is the file that commands read if the arguments name none.

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // defaultOutput is the name of the generated file without -o.

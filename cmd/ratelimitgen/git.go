@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // revision is a file in git, REF:PATH. An empty ref is the index.

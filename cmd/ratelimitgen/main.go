@@ -29,7 +29,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // commands returns all commands, in the order of the help. The package comment and the README list them too, and

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 func simulateCommand() command {

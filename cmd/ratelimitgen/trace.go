@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // open returns the text of the trace: a file, standard input or generated traffic.

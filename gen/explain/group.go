@@ -7,8 +7,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // WriteGroup prints the page of a group: the tokens taken from each limit, the rules of the limits, and how to call it.

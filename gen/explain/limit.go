@@ -25,10 +25,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // WriteLimit prints the page of a limit: its rule, its numbers, examples of reservations and how to call it.

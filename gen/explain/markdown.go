@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // WriteMarkdown prints the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [spec.Address] leads. It

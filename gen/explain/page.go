@@ -8,8 +8,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // page is the text of one explanation, in lines of at most [cells.Line] cells.

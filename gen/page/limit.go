@@ -10,10 +10,10 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // limit is a limit of the page, with the version it is compared with.

@@ -30,9 +30,9 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // Page is the content of a page.

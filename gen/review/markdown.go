@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // mostMarkdown is the length of a review as Markdown in characters, without the last lines. A comment on GitHub holds

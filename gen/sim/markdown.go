@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // The first lines of a replay and of a comparison as Markdown. A CI step finds the comment to update by them.

@@ -26,7 +26,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once; the File is

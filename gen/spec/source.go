@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/printable"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // span is a stretch of one line, in runes; end is exclusive.
