@@ -137,15 +137,17 @@ func Addr(a netip.Addr) Part {
 
 // AddrPrefix returns a part that is the first bits bits of an IPv6 address, 1 to 128: one subscriber usually has at least
 // the 2^64 addresses of a /64, and would otherwise have a count for each. An IPv4 address is whole, and so is the one
-// that an address of the NAT64 prefix 64:ff9b::/96 stands for. With 128 bits, the part is that of [Addr]. With the zero
-// Addr or another number of bits, every method of the limit returns [ErrInvalidKey].
+// that an address of the NAT64 prefix 64:ff9b::/96 stands for. An address of 64:ff9b:1::/48, where networks choose NAT64
+// prefixes of their own (RFC 8215), is whole, because it stands for one IPv4 host. For NAT64 in any other prefix, convert
+// addresses first, as ClientIP of package limithttp does: otherwise all IPv4 hosts share one key. With 128 bits, the part is
+// that of [Addr]. With the zero Addr or another number of bits, every method of the limit returns [ErrInvalidKey].
 func AddrPrefix(a netip.Addr, bits int) Part {
 	if bits < 1 || bits > 128 {
 		return Part{err: fmt.Errorf("the prefix has %d bits, which is not between 1 and 128", bits)}
 	}
 	a = withoutNAT64(a)
 	whole := Addr(a)
-	if whole.err != nil || a.Unmap().Is4() || bits == 128 {
+	if whole.err != nil || a.Unmap().Is4() || bits == 128 || localNAT64.Contains(a.WithZone("")) {
 		return whole
 	}
 	// Of a link-local address Addr has kept the zone, which a netip.Prefix cannot have.
@@ -157,7 +159,10 @@ func AddrPrefix(a netip.Addr, bits int) Part {
 	return Part{text: prefix.String(), err: err}
 }
 
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+)
 
 // withoutNAT64 returns the IPv4 address that an address of NAT64 contains, and other addresses as they are.
 func withoutNAT64(a netip.Addr) netip.Addr {
@@ -233,7 +238,7 @@ func KeyOf(parts ...Part) Key {
 // StoredKey returns the key with a text that [Key.String] has returned, such as one from a row. The error is [ErrInvalidKey].
 func StoredKey(text string) (Key, error) {
 	if len(text) > MaxKey || !printable(text) {
-		return Key{}, fmt.Errorf("%w: %q is not in the form that Key.String returns", ErrInvalidKey, text)
+		return Key{}, fmt.Errorf("%w: the text is not in the form that Key.String returns", ErrInvalidKey)
 	}
 	return Key{text: text}, nil
 }
