@@ -1,12 +1,15 @@
 package runtime
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Catalog describes the limits of a limits.yaml to programs that do not know its generated methods, such as package
@@ -77,6 +80,74 @@ func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	}
 	key := KeyOf(parsed...)
 	return key, key.err
+}
+
+var (
+	escapedBytes = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
+	shortened    = regexp.MustCompile(`%~[0-9a-f]{64}$`)
+	hashedPart   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// ParseStored returns the key of the limit with a text that [Key.String] has returned. Any byte may be written as %XX, also
+// one that String does not escape: so a key can be written without the characters that a terminal hides. The error is
+// [ErrInvalidKey]: the text has another number of parts than the key, or a part that is not stored so.
+func (l *CatalogLimit) ParseStored(text string) (Key, error) {
+	text = escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
+		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
+		var b strings.Builder
+		escape(&b, string(raw))
+		return b.String()
+	})
+	key, err := StoredKey(text)
+	if err != nil {
+		return Key{}, err
+	}
+	var parts []string
+	if text != "" || len(l.Key) > 0 {
+		parts = strings.Split(text, "|")
+	}
+	if shortened.MatchString(text) && len(text) > MaxKey-utf8.UTFMax && len(parts) <= len(l.Key) {
+		// The last part is not whole, and those after it are cut off.
+		parts = parts[:len(parts)-1]
+	} else if len(parts) != len(l.Key) {
+		return Key{}, fmt.Errorf("%w: the key of %s is %s, and not %d parts", ErrInvalidKey, l.Name, l.keyWords(), len(parts))
+	}
+	for i, part := range parts {
+		if err := l.Key[i].stored(part); err != nil {
+			return Key{}, fmt.Errorf("%w: %s of %s is of the type %s, which %q is not: %w", ErrInvalidKey, l.Key[i].Name, l.Name, l.Key[i].Type, part, err)
+		}
+	}
+	return key, nil
+}
+
+// stored returns an error if the part of a key is not stored as text.
+func (k CatalogKey) stored(text string) error {
+	raw := escapedBytes.ReplaceAllStringFunc(text, func(run string) string {
+		raw, _ := hex.DecodeString(strings.ReplaceAll(run, "%", ""))
+		return string(raw)
+	})
+	switch {
+	case text == "":
+		return errors.New("an empty part is written as %")
+	case text == "%":
+		raw = ""
+	case strings.Contains(escapedBytes.ReplaceAllLiteralString(text, ""), "%"):
+		return errors.New("the byte % is written as %25")
+	}
+	part, err := k.parse(raw)
+	switch {
+	case k.Type == "hashed string":
+		if part, err = String(raw), nil; !hashedPart.MatchString(raw) {
+			err = errors.New("a hash has 64 digits, 0 to 9 and a to f")
+		}
+	case addrPrefixType.MatchString(k.Type):
+		addr, _, _ := strings.Cut(raw, "/")
+		part, err = k.parse(addr)
+	}
+	if err == nil && part.err == nil && part.text != raw {
+		err = fmt.Errorf("it is stored as %q", KeyOf(part))
+	}
+	return cmp.Or(err, part.err)
 }
 
 // keyWords lists the parts, as "userID int64".
