@@ -5,6 +5,7 @@
 //	mux.Handle("/limits/", http.StripPrefix("/limits", login(console.New(console.Options{
 //		Catalog: limits.Catalog(),
 //		Store:   store,
+//		Hosts:   []string{"ops.example.com"},
 //	}))))
 //
 // The pages are HTML and SVG without scripts and without assets of others. Keys are shown as fingerprints, and occur in
@@ -14,8 +15,6 @@
 package console
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -23,9 +22,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -42,8 +44,12 @@ type Options struct {
 	// AllowChanges reports whether the request may change counts and overrides, and the author for the log. If it is nil,
 	// nothing can be changed.
 	AllowChanges func(*http.Request) (author string, ok bool)
-	// ShowKeys shows keys as they are stored, not as fingerprints.
+	// ShowKeys shows keys, as the flag -stored of package operate takes them, in place of fingerprints.
 	ShowKeys bool
+	// Hosts are the names by which browsers reach the console, without a port: "ops.example.com". The name localhost and IP
+	// addresses need no entry. A request for another name gets the status 421, because any site can point its own name at
+	// the address of the console, and a browser then takes both for one site (DNS rebinding).
+	Hosts []string
 	// Secret is that of fingerprints and links: with that of observe.Options and observe.LogOptions, the fingerprint of a log
 	// finds its key here. If it is empty, New makes a random one, so that links end with the process.
 	Secret []byte
@@ -68,12 +74,37 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("POST /find", c.find)
 	mux.HandleFunc("GET /key", c.key)
 	mux.HandleFunc("POST /change", c.change)
-	return secured(http.NewCrossOriginProtection().Handler(mux))
+	return secured(c.forOurHosts(http.NewCrossOriginProtection().Handler(mux)))
 }
 
 type console struct {
 	Options
 	aead cipher.AEAD
+}
+
+// forOurHosts refuses requests for names that are not of the console.
+func (c *console) forOurHosts(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.serves(r.Host) {
+			c.problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("The console does not serve the host %q: add its name to the Hosts of console.Options.", r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serves reports whether a request for a host, with or without a port, is for the console.
+func (c *console) serves(host string) bool {
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host {
+		return false
+	}
+	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" {
+		// No other site can have an address, or this name, as its own.
+		return true
+	}
+	return name != "" && slices.ContainsFunc(c.Hosts, func(of string) bool { return strings.EqualFold(of, name) })
 }
 
 // secured sets the headers that keep other sites and caches away from the pages.
@@ -132,7 +163,7 @@ func (c *console) shown(key string) string {
 	case key == "":
 		return "(shared)"
 	case c.ShowKeys:
-		return key
+		return operate.QuoteKey(key)
 	}
 	return runtime.Fingerprint(c.Secret, key)
 }
@@ -194,21 +225,18 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// changes has the fields of the form of each change: names of flags of package operate.
-var changes = map[string][]string{
-	"grant":    {"n", "plan", "zone", "since"},
-	"take":     {"n", "plan", "zone", "since"},
-	"reset":    {"zone", "since"},
-	"block":    {"for", "until"},
-	"unblock":  {},
-	"override": {"rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until"},
-	"end":      {},
+// changes has the fields of the form of each change.
+var changes = map[operate.Verb][]string{
+	operate.Grant:    {"n", "plan", "zone", "since"},
+	operate.Take:     {"n", "plan", "zone", "since"},
+	operate.Reset:    {"zone", "since"},
+	operate.Block:    {"for", "until"},
+	operate.Unblock:  {},
+	operate.Override: {"rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until"},
+	operate.End:      {},
 }
 
-// ofWholeLimits are the changes that can be for all keys of a limit.
-var ofWholeLimits = []string{"block", "unblock", "override", "end"}
-
-// change executes a write by the command line of package operate, which validates and logs it.
+// change makes a change by package operate, which validates and logs it.
 func (c *console) change(w http.ResponseWriter, r *http.Request) {
 	author, ok := c.author(r)
 	if !ok {
@@ -216,46 +244,53 @@ func (c *console) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
-	limit, verb := r.PostFormValue("limit"), r.PostFormValue("verb")
-	fields, known := changes[verb]
-	args, back, err := c.target(r, limit, verb)
-	if !known || err != nil {
-		c.problem(w, http.StatusBadRequest, cmp.Or(errorText(err), "There is no such change."))
+	change, back, err := c.changeOf(r)
+	if err != nil {
+		c.problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	args = append(args, "-reason", r.PostFormValue("reason"), "-author", author)
-	value := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
-	for _, name := range fields {
-		switch {
-		case name == "for":
-			args = append(args, end(value("for"), value("until"))...)
-		case name != "until" && value(name) != "":
-			args = append(args, "-"+name, value(name))
-		}
-	}
-	var out bytes.Buffer
-	switch operate.Main(r.Context(), c.Catalog, c.Store, append(args, "--", limit), &out) {
-	case operate.OK:
+	change.Author = author
+	switch _, err := operate.Apply(r.Context(), c.Catalog, c.Store, change); {
+	case err == nil:
 		redirect(w, back)
-	case operate.Usage:
-		c.problem(w, http.StatusBadRequest, out.String())
+	case errors.Is(err, operate.ErrUsage):
+		c.problem(w, http.StatusBadRequest, err.Error())
 	default:
-		c.problem(w, http.StatusInternalServerError, out.String())
+		c.problem(w, http.StatusInternalServerError, err.Error())
 	}
 }
 
-// target returns the command for the key of a form, or for the whole limit if the form has been confirmed as one for all
+// changeOf returns the change of a form for a key, or for the whole limit if the form has been confirmed as one for all
 // keys, and the address of their page.
-func (c *console) target(r *http.Request, limit, verb string) (args []string, back string, err error) {
-	id := r.PostFormValue("id")
-	if id != "" {
-		key, err := c.open(limit, id)
-		return []string{verb, "-stored", key}, c.link(limit, key), err
+func (c *console) changeOf(r *http.Request) (change operate.Change, back string, err error) {
+	value := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
+	change = operate.Change{
+		Verb: operate.Verb(value("verb")), Limit: r.PostFormValue("limit"), Whole: r.PostFormValue("whole") == "yes", Reason: r.PostFormValue("reason"),
+		Plan: value("plan"), Zone: value("zone"), Since: value("since"), ToPlan: value("to-plan"), Mode: value("mode"),
 	}
-	if r.PostFormValue("whole") != "yes" || !slices.Contains(ofWholeLimits, verb) {
-		return nil, "", errors.New("confirm that the change is for all keys of the limit, or give a key")
+	for name, to := range map[string]*int64{"n": &change.Tokens, "rate": &change.Rate, "capacity": &change.Capacity, "max-reserved": &change.MaxReserved} {
+		if text := value(name); text != "" {
+			if *to, err = strconv.ParseInt(text, 10, 64); err != nil || *to < 1 {
+				return change, "", fmt.Errorf("%s must be a whole number, at least 1, not %q", name, text)
+			}
+		}
 	}
-	return []string{verb, "-whole"}, "limit?" + url.Values{"name": {limit}}.Encode(), nil
+	if change.For, change.Until, err = end(value("for"), value("until")); err != nil {
+		return change, "", err
+	}
+	switch id := r.PostFormValue("id"); {
+	case id != "":
+		var key string
+		if key, err = c.open(change.Limit, id); err == nil {
+			back = c.link(change.Limit, key)
+			change.Key, err = runtime.StoredKey(key)
+		}
+	case change.Whole:
+		back = "limit?" + url.Values{"name": {change.Limit}}.Encode()
+	default:
+		err = errors.New("confirm that the change is for all keys of the limit, or give a key")
+	}
+	return change, back, err
 }
 
 func errorText(err error) string {

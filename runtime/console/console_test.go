@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -199,6 +200,80 @@ func TestKeysAreFingerprints(t *testing.T) {
 	}
 }
 
+// No page has a character that reorders text or hides in it, whoever wrote the text.
+func TestPagesHaveNoHiddenCharacters(t *testing.T) {
+	const hidden = "\u202e\u200b\u2028\u00ad"
+	policy := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
+		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
+	key := runtime.KeyOf(runtime.String("eve" + hidden))
+	for _, show := range []bool{false, true} {
+		store := &runtime.MemStore{Clock: func() time.Time { return start }}
+		limits := runtime.NewLimiter(store)
+		_, err := limits.Limit(policy, key).Charge(t.Context(), 25)
+		require.NoError(t, err)
+		_, err = limits.Overriding(policy, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "spam" + hidden, Author: "ann" + hidden})
+		require.NoError(t, err)
+		server := httptest.NewServer(console.New(console.Options{Store: store, ShowKeys: show, AllowChanges: allow, Catalog: &runtime.Catalog{Limits: []runtime.CatalogLimit{
+			{Name: "send", Doc: "bounds" + hidden, Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{policy}}}}}))
+		defer server.Close()
+		_, limit := get(t, server.URL+"/limit?name=send")
+		m := linkToKey.FindStringSubmatch(limit)
+		require.NotNil(t, m)
+		_, page := get(t, server.URL+"/"+strings.ReplaceAll(m[1], "&amp;", "&"))
+		_, index := get(t, server.URL+"/")
+		_, found, _ := post(t, server.URL+"/find", url.Values{"fingerprint": {"99cf03e7" + hidden}})
+		_, mistake, _ := post(t, server.URL+"/change", url.Values{"limit": {"send" + hidden}, "whole": {"yes"}, "verb": {"block"}, "reason": {"r"}})
+		for _, text := range []string{limit, page, index, found, mistake} {
+			for _, r := range text {
+				require.False(t, unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp), "%q in %s", r, text)
+			}
+		}
+		for _, text := range []string{limit, page, index} {
+			assert.Equal(t, show, strings.Contains(text, "eve%E2%80%AE%E2%80%8B%E2%80%A8%C2%AD"))
+		}
+		assert.Contains(t, page, `spam\u202e\u200b\u2028\u00ad`)
+	}
+}
+
+// A page of another site cannot reach the console by a name of its own that it points at the console's address.
+func TestServesItsHostsOnly(t *testing.T) {
+	server, store := site(t, console.Options{AllowChanges: allow, Hosts: []string{"ops.example.com"}})
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:8080": 200, "127.0.0.1": 200, "127.0.0.1:80": 200, "[::1]:80": 200, "192.0.2.7:80": 200,
+		"ops.example.com": 200, "Ops.Example.com.:443": 200,
+		"evil.example": 421, "evil.example:80": 421, "ops.example.com.evil.example": 421, "x.ops.example.com": 421, "localhost.evil.example": 421,
+		"127.0.0.1.evil.example": 421, "evil.example@localhost": 421, "ops.example.com:x": 421,
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			form := url.Values{"limit": {"send"}, "verb": {"block"}, "whole": {"yes"}, "for": {"1h"}, "reason": {"r"}}
+			request, err := http.NewRequest(method, server.URL+"/ops/limits/", nil)
+			if method == "POST" {
+				request, err = http.NewRequest(method, server.URL+"/ops/limits/change", strings.NewReader(form.Encode()))
+				request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				// As the browser says of a page with the same origin.
+				request.Header.Set("Sec-Fetch-Site", "same-origin")
+				if want == 200 {
+					continue
+				}
+			}
+			require.NoError(t, err)
+			request.Host = host
+			r, err := http.DefaultTransport.RoundTrip(request)
+			require.NoError(t, err, host)
+			text, err := io.ReadAll(r.Body)
+			r.Body.Close()
+			require.NoError(t, err)
+			if strings.Contains(host, "@") || strings.HasSuffix(host, ":x") {
+				assert.GreaterOrEqual(t, r.StatusCode, 400, host)
+				continue
+			}
+			assert.Equal(t, want, r.StatusCode, host)
+			assert.Equal(t, want != 200, strings.Contains(string(text), "add its name to the Hosts"), host)
+		}
+	}
+	assert.Empty(t, logOf(t, store))
+}
+
 func TestChangesNeedLeave(t *testing.T) {
 	for name, o := range map[string]console.Options{"no function": {}, "refused": {AllowChanges: func(*http.Request) (string, bool) { return "eve", false }},
 		"no author": {AllowChanges: func(*http.Request) (string, bool) { return "", true }}} {
@@ -232,9 +307,15 @@ func TestChanges(t *testing.T) {
 		contains string
 		entries  int
 	}{
-		{url.Values{"verb": {"reset"}}, 400, "say why with -reason", 0},
+		{url.Values{"verb": {"reset"}}, 400, "it needs a reason", 0},
 		{url.Values{"verb": {"grant"}, "n": {"10"}, "reason": {"our <outage>"}}, 200, "our &lt;outage&gt;", 1},
-		{url.Values{"verb": {"take"}, "n": {"x"}, "reason": {"r"}}, 400, "invalid value", 1},
+		{url.Values{"verb": {"take"}, "n": {"x"}, "reason": {"r"}}, 400, "n must be a whole number, at least 1, not &#34;x&#34;", 1},
+		{url.Values{"verb": {"take"}, "n": {"0"}, "reason": {"r"}}, 400, "at least 1", 1},
+		{url.Values{"verb": {"take"}, "reason": {"r"}}, 400, "the number of tokens must be from 1", 1},
+		{url.Values{"verb": {"override"}, "rate": {"-5"}, "for": {"1h"}, "reason": {"r"}}, 400, "at least 1", 1},
+		{url.Values{"verb": {"override"}, "rate": {"5"}, "mode": {"block"}, "for": {"1h"}, "reason": {"r"}}, 400, "to deny requests, use block", 1},
+		{url.Values{"verb": {"block"}, "for": {"-1h"}, "reason": {"r"}}, 400, "choose when it ends", 1},
+		{url.Values{"verb": {"block"}, "for": {"1h"}, "whole": {"yes"}, "reason": {"r"}}, 400, "not both", 1},
 		{url.Values{"verb": {"take"}, "n": {"2"}, "reason": {"-author"}}, 200, "taken 2", 2},
 		{url.Values{"verb": {"override"}, "rate": {"50"}, "capacity": {"80"}, "for": {"1h"}, "reason": {"launch"}}, 200, "rate 50, capacity 80, until", 3},
 		{url.Values{"verb": {"override"}, "rate": {"5000"}, "for": {"1h"}, "reason": {"launch"}}, 400, "more than 100", 3},
@@ -243,13 +324,13 @@ func TestChanges(t *testing.T) {
 		{url.Values{"verb": {"unblock"}, "reason": {"no spam"}}, 200, "unblocked", 6},
 		{url.Values{"verb": {"reset"}, "reason": {"it was us"}}, 200, "20 of 20 left", 7},
 		{url.Values{"verb": {"block"}, "reason": {"r"}}, 400, "say when it ends", 7},
-		{url.Values{"verb": {"block"}, "for": {"until"}, "reason": {"r"}}, 400, "-until must be an instant", 7},
+		{url.Values{"verb": {"block"}, "for": {"until"}, "reason": {"r"}}, 400, "the time must be as in 2027-01-31T06:30", 7},
 		{url.Values{"verb": {"block"}, "for": {"until"}, "until": {"2020-01-01T00:00"}, "reason": {"r"}}, 400, "is not after the present", 7},
 		{url.Values{"verb": {"block"}, "for": {"until"}, "until": {"2099-12-31T06:30"}, "reason": {"r"}}, 200, "block, until 2099-12-31 06:30:00Z", 8},
 		{url.Values{"verb": {"block"}, "for": {"for-good"}, "until": {"2099-12-31T06:30"}, "reason": {"r"}}, 200, "block, for good", 9},
 		{url.Values{"verb": {"override"}, "rate": {"7"}, "for": {"for-good"}, "reason": {"r"}}, 200, "rate 7, for good", 10},
 		{url.Values{"verb": {"end"}, "reason": {"r"}}, 200, "ended", 11},
-		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "no such change", 11},
+		{url.Values{"verb": {"drop"}, "reason": {"r"}}, 400, "there is no change &#34;drop&#34;", 11},
 	} {
 		row.form.Set("limit", "send")
 		row.form.Set("id", id)
@@ -313,7 +394,7 @@ func TestChangesOfTheWholeLimit(t *testing.T) {
 		entries  int
 	}{
 		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"r"}}, 400, "confirm that the change is for all keys", 0},
-		{url.Values{"verb": {"reset"}, "reason": {"r"}, "whole": {"yes"}}, 400, "confirm", 0},
+		{url.Values{"verb": {"reset"}, "reason": {"r"}, "whole": {"yes"}}, 400, "reset is for one key", 0},
 		{url.Values{"verb": {"override"}, "max-reserved": {"7"}, "for": {"1h"}, "reason": {"r"}, "whole": {"yes"}}, 400, "maxReserved 0, which overrides cannot change", 0},
 		{url.Values{"verb": {"block"}, "for": {"1h"}, "reason": {"their bug"}, "whole": {"yes"}}, 200, "for all keys of send: block, until", 1},
 		{url.Values{"verb": {"unblock"}, "reason": {"mended"}, "whole": {"yes"}}, 200, "mended", 2},

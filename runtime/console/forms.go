@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
 // subject is what can be changed: a key, or a whole limit.
@@ -34,10 +35,11 @@ func (c *console) subject(r *http.Request, l runtime.CatalogLimit, id string) su
 // form is one change of a subject.
 type form struct {
 	subject
-	Verb, Legend string
+	Verb   operate.Verb
+	Legend string
 }
 
-// input is a field of a form, with the name of a flag of package operate. With Choices, one of them must be chosen.
+// input is a field of a form. With Choices, one of them must be chosen.
 type input struct {
 	Name, Label, Example string
 	Required             bool
@@ -58,27 +60,35 @@ const (
 var ends = []choice{{"", "choose"}, {"1h", "in an hour"}, {"24h", "in a day"}, {"168h", "in 7 days"}, {"720h", "in 30 days"},
 	{untilTime, "at this time:"}, {forGood, "never, for good"}}
 
-// end returns the flag of package operate for the end of a form.
-func end(of, until string) []string {
+// end returns the end of a form: in how long, or when.
+func end(of, until string) (time.Duration, time.Time, error) {
 	switch of {
 	case "":
-		return nil
+		return 0, time.Time{}, nil
 	case forGood:
-		return []string{"-for-good"}
+		return 0, runtime.ForGood, nil
 	case untilTime:
-		// The field of a browser has neither seconds nor a zone.
-		if t, err := time.Parse("2006-01-02T15:04", until); err == nil {
-			until = t.Format(time.RFC3339)
+		// The field of a browser has no zone, and seconds only if they are not 0.
+		t, err := time.Parse("2006-01-02T15:04", until)
+		if err != nil {
+			t, err = time.Parse("2006-01-02T15:04:05", until)
 		}
-		return []string{"-until", until}
+		if err != nil {
+			err = fmt.Errorf("the time must be as in 2027-01-31T06:30, not %q", until)
+		}
+		return 0, t, err
 	}
-	return []string{"-for", of}
+	span, err := time.ParseDuration(of)
+	if err != nil || span <= 0 {
+		err = fmt.Errorf("choose when it ends: not %q", of)
+	}
+	return span, time.Time{}, err
 }
 
 // Forms are the changes that the subject allows.
 func (s subject) Forms() (all []form) {
 	if s.ID != "" {
-		all = []form{{s, "take", "Take tokens, available or not"}, {s, "grant", "Give tokens back"}, {s, "reset", "Make the key full"}}
+		all = []form{{s, operate.Take, "Take tokens, available or not"}, {s, operate.Grant, "Give tokens back"}, {s, operate.Reset, "Make the key full"}}
 	}
 	if !s.Overrides {
 		return all
@@ -90,9 +100,9 @@ func (s subject) Forms() (all []form) {
 	if s.Limit.Policies[0].Overrides.Unlimited {
 		legend += ", or lift the limit"
 	}
-	all = append(all, form{s, "block", "Deny all requests"}, form{s, "override", legend})
+	all = append(all, form{s, operate.Block, "Deny all requests"}, form{s, operate.Override, legend})
 	if s.Own {
-		all = append(all, form{s, "unblock", "End the block"}, form{s, "end", "End the override and the block"})
+		all = append(all, form{s, operate.Unblock, "End the block"}, form{s, operate.End, "End the override and the block"})
 	}
 	return all
 }
@@ -129,18 +139,20 @@ func (f form) Inputs() (all []input) {
 	return all
 }
 
-// PlanField is the flag for the plan, or "" without plans.
+// PlanField is the field for the plan, or "" without plans.
 func (f form) PlanField() string {
 	switch {
 	case len(f.Plans) == 0:
 		return ""
-	case f.Verb == "take" || f.Verb == "grant":
+	case f.Verb == operate.Take || f.Verb == operate.Grant:
 		return "plan"
-	case f.Verb == "override":
+	case f.Verb == operate.Override:
 		return "to-plan"
 	}
 	return ""
 }
 
 // MayLift reports whether an override can have a mode.
-func (f form) MayLift() bool { return f.Verb == "override" && f.Limit.Policies[0].Overrides.Unlimited }
+func (f form) MayLift() bool {
+	return f.Verb == operate.Override && f.Limit.Policies[0].Overrides.Unlimited
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
@@ -387,7 +389,8 @@ func (c *console) render(w http.ResponseWriter, code int, p page) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	w.Write(b.Bytes())
+	// Whatever the text is from, its characters do not reorder the page or hide in it.
+	io.WriteString(w, printable.Text(b.String()))
 }
 
 //go:embed style.css

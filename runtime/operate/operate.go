@@ -22,16 +22,18 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // The exit codes that Main returns.
@@ -58,25 +60,18 @@ type Options struct {
 
 // MainWith is Main with options.
 func MainWith(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, o Options, args []string, out io.Writer) int {
-	c := &call{ctx: ctx, catalog: catalog, store: store, limits: runtime.NewLimiter(store), secret: o.Secret, out: out}
+	c := &call{ctx: ctx, catalog: catalog, store: store, secret: o.Secret, out: out}
 	err := c.run(args)
 	switch {
 	case err == nil:
 		return OK
-	case errors.As(err, new(usageError)):
-		fmt.Fprintf(out, "%s\n", printable(err.Error()))
+	case errors.Is(err, ErrUsage):
+		fmt.Fprintf(out, "%s\n", printable.Line(err.Error()))
 		return Usage
 	}
-	fmt.Fprintf(out, "failed: %s\n", printable(err.Error()))
+	fmt.Fprintf(out, "failed: %s\n", printable.Line(err.Error()))
 	return Failed
 }
-
-// usageError is an error of the command line.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // command is a command of the command line.
 type command struct {
@@ -92,13 +87,13 @@ func commands() []command {
 		{name: "show", args: "LIMIT KEY...", summary: "show the tokens of a key, what is in force for it, and its log", run: (*call).show},
 		{name: "who", args: "FINGERPRINT", summary: "find the key of a fingerprint in a log, in metrics or in the console", run: (*call).who},
 		{name: "log", args: "LIMIT [KEY...]", summary: "list what operators did to a key, or to the whole limit", run: (*call).log},
-		{name: "grant", args: "LIMIT KEY... -n N", summary: "give tokens back to a key, up to its capacity", run: (*call).grant, writes: true},
-		{name: "take", args: "LIMIT KEY... -n N", summary: "take tokens from a key, available or not", run: (*call).take, writes: true},
-		{name: "reset", args: "LIMIT KEY...", summary: "make a key full", run: (*call).reset, writes: true},
-		{name: "block", args: "LIMIT [KEY...]", summary: "deny all requests of a key, or of the whole limit", run: (*call).block, writes: true},
-		{name: "unblock", args: "LIMIT [KEY...]", summary: "end a block", run: (*call).unblock, writes: true},
-		{name: "override", args: "LIMIT [KEY...]", summary: "give a key other numbers, another plan or a mode", run: (*call).override, writes: true},
-		{name: "end", args: "LIMIT [KEY...]", summary: "end an override, and a block", run: (*call).end, writes: true},
+		{name: "grant", args: "LIMIT KEY... -n N", summary: "give tokens back to a key, up to its capacity", run: (*call).change, writes: true},
+		{name: "take", args: "LIMIT KEY... -n N", summary: "take tokens from a key, available or not", run: (*call).change, writes: true},
+		{name: "reset", args: "LIMIT KEY...", summary: "make a key full", run: (*call).change, writes: true},
+		{name: "block", args: "LIMIT [KEY...]", summary: "deny all requests of a key, or of the whole limit", run: (*call).change, writes: true},
+		{name: "unblock", args: "LIMIT [KEY...]", summary: "end a block", run: (*call).change, writes: true},
+		{name: "override", args: "LIMIT [KEY...]", summary: "give a key other numbers, another plan or a mode", run: (*call).change, writes: true},
+		{name: "end", args: "LIMIT [KEY...]", summary: "end an override, and a block", run: (*call).change, writes: true},
 	}
 }
 
@@ -107,7 +102,6 @@ type call struct {
 	ctx     context.Context
 	catalog *runtime.Catalog
 	store   runtime.Store
-	limits  *runtime.Limiter
 	secret  []byte
 	out     io.Writer
 
@@ -119,27 +113,21 @@ type call struct {
 
 // flags are the flags of all commands.
 type flags struct {
-	n                    int64
-	plan, reason, author string
-	span                 time.Duration
-	until                string
-	forGood, whole       bool
-	rate, capacity       int64
-	maxReserved          int64
-	toPlan, mode, stored string
-	zone, since, limit   string
+	Change
+	until, stored, limit string
+	forGood              bool
 	given                map[string]bool
 }
 
 // flagsOf has the flags of each command. Those that write also have -reason and -author.
 var flagsOf = map[string][]string{
 	"top":      {"n", "plan"},
-	"show":     {"stored", "plan", "zone", "since"},
+	"show":     {"stored", "plan", "zone", "since", "whole"},
 	"who":      {"limit"},
 	"log":      {"stored", "whole"},
-	"grant":    {"stored", "n", "plan", "zone", "since"},
-	"take":     {"stored", "n", "plan", "zone", "since"},
-	"reset":    {"stored", "zone", "since"},
+	"grant":    {"stored", "n", "plan", "zone", "since", "whole"},
+	"take":     {"stored", "n", "plan", "zone", "since", "whole"},
+	"reset":    {"stored", "zone", "since", "whole"},
 	"block":    {"stored", "for", "until", "for-good", "whole"},
 	"unblock":  {"stored", "whole"},
 	"override": {"stored", "rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until", "for-good", "whole"},
@@ -171,46 +159,44 @@ func (c *call) help() error {
 	for _, o := range commands() {
 		fmt.Fprintf(c.out, "  %-26s %s\n", o.name+" "+o.args, o.summary)
 	}
-	fmt.Fprint(c.out, `
+	io.WriteString(c.out, `
 Commands that write need -reason TEXT and -author NAME. Block and override need their end: -for 24h,
--until 2027-01-31T00:00:00Z, or -for-good. With -whole in place of a key, they are for all keys of the
-limit. Override takes -rate, -capacity, -max-reserved, -to-plan or -mode (unlimited, off or shadow).
+-until 2027-01-31T00:00:00Z, or -for-good. With -whole in place of a key, a command is about all keys of
+the limit. Override takes -rate, -capacity, -max-reserved, -to-plan or -mode (unlimited, off or shadow).
 -plan says by which plan to read a limit that depends on it, and -zone and -since which windows a key
-has in a calendar of its own. -stored KEY gives a key as top and who print it, in place of its parts. A
-part that begins with a dash comes after --. Who searches all limits, or that of -limit NAME.
+has in a calendar of its own. -stored KEY gives a key as top, show and who print it, in place of its
+parts: %XX is a byte, and % alone an empty part. A part that begins with a dash comes after --. Who searches all limits, or that of -limit NAME.
 
 Limits:
 `)
 	for _, l := range c.catalog.Limits {
-		line := l.Name
-		for _, k := range l.Key {
-			line += fmt.Sprintf(" %s:%s", strings.ToUpper(k.Name), k.Type)
-		}
-		fmt.Fprintf(c.out, "  %s\n", printable(line))
+		fmt.Fprintf(c.out, "  %s\n", printable.Line(strings.TrimSpace(l.Name+" "+partsOf(&l))))
 	}
 	return nil
 }
 
 // declarations returns how to declare each flag in a set.
 func (f *flags) declarations(set *flag.FlagSet) map[string]func() {
+	text := func(name string, to *string) func() { return func() { set.StringVar(to, name, "", "") } }
+	number := func(name string, to *int64) func() { return func() { set.Int64Var(to, name, 0, "") } }
 	return map[string]func(){
-		"n":            func() { set.Int64Var(&f.n, "n", 0, "") },
-		"stored":       func() { set.StringVar(&f.stored, "stored", "", "") },
-		"plan":         func() { set.StringVar(&f.plan, "plan", "", "") },
-		"limit":        func() { set.StringVar(&f.limit, "limit", "", "") },
-		"zone":         func() { set.StringVar(&f.zone, "zone", "", "") },
-		"since":        func() { set.StringVar(&f.since, "since", "", "") },
-		"for":          func() { set.DurationVar(&f.span, "for", 0, "") },
-		"until":        func() { set.StringVar(&f.until, "until", "", "") },
+		"n":            number("n", &f.Tokens),
+		"stored":       text("stored", &f.stored),
+		"plan":         text("plan", &f.Plan),
+		"limit":        text("limit", &f.limit),
+		"zone":         text("zone", &f.Zone),
+		"since":        text("since", &f.Since),
+		"for":          func() { set.DurationVar(&f.For, "for", 0, "") },
+		"until":        text("until", &f.until),
 		"for-good":     func() { set.BoolVar(&f.forGood, "for-good", false, "") },
-		"whole":        func() { set.BoolVar(&f.whole, "whole", false, "") },
-		"rate":         func() { set.Int64Var(&f.rate, "rate", 0, "") },
-		"capacity":     func() { set.Int64Var(&f.capacity, "capacity", 0, "") },
-		"max-reserved": func() { set.Int64Var(&f.maxReserved, "max-reserved", 0, "") },
-		"to-plan":      func() { set.StringVar(&f.toPlan, "to-plan", "", "") },
-		"mode":         func() { set.StringVar(&f.mode, "mode", "", "") },
-		"reason":       func() { set.StringVar(&f.reason, "reason", "", "") },
-		"author":       func() { set.StringVar(&f.author, "author", "", "") },
+		"whole":        func() { set.BoolVar(&f.Whole, "whole", false, "") },
+		"rate":         number("rate", &f.Rate),
+		"capacity":     number("capacity", &f.Capacity),
+		"max-reserved": number("max-reserved", &f.MaxReserved),
+		"to-plan":      text("to-plan", &f.ToPlan),
+		"mode":         text("mode", &f.Mode),
+		"reason":       text("reason", &f.Reason),
+		"author":       text("author", &f.Author),
 	}
 }
 
@@ -245,22 +231,32 @@ func (c *call) parse(args []string) error {
 		args = left
 	}
 	f.given = map[string]bool{}
-	set.Visit(func(v *flag.Flag) { f.given[v.Name] = true })
-	return c.complete()
+	var err error
+	set.Visit(func(v *flag.Flag) {
+		f.given[v.Name] = true
+		if v.Value.String() == "" {
+			err = usagef("-%s is empty: is it a variable of the shell that is not set?", v.Name)
+		}
+	})
+	return cmp.Or(err, c.complete())
 }
 
 // complete reports what a command lacks.
 func (c *call) complete() error {
 	f := &c.flags
 	switch {
-	case c.command.writes && strings.TrimSpace(f.reason) == "":
+	case c.command.writes && strings.TrimSpace(f.Reason) == "":
 		return usagef("%s changes counts: say why with -reason", c.command.name)
-	case c.command.writes && strings.TrimSpace(f.author) == "":
+	case c.command.writes && strings.TrimSpace(f.Author) == "":
 		return usagef("%s changes counts: say who you are with -author", c.command.name)
-	case (c.command.name == "grant" || c.command.name == "take") && f.n < 1:
+	case (c.command.name == "grant" || c.command.name == "take") && !f.given["n"]:
 		return usagef("%s needs the number of tokens, at least 1: -n 10", c.command.name)
-	case f.given["n"] && f.n < 1:
-		return usagef("-n must be at least 1, not %d", f.n)
+	}
+	numbers := map[string]int64{"n": f.Tokens, "rate": f.Rate, "capacity": f.Capacity, "max-reserved": f.MaxReserved}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		if n := numbers[name]; f.given[name] && n < 1 {
+			return usagef("-%s must be at least 1, not %d", name, n)
+		}
 	}
 	return nil
 }
@@ -270,76 +266,57 @@ func (c *call) limit() (*runtime.CatalogLimit, error) {
 	if len(c.args) == 0 {
 		return nil, usagef("%s needs a limit: %s %s", c.command.name, c.command.name, c.command.args)
 	}
-	return c.limitNamed(c.args[0])
+	return limitNamed(c.catalog, c.args[0])
 }
 
-func (c *call) limitNamed(name string) (*runtime.CatalogLimit, error) {
-	l, ok := c.catalog.Limit(name)
-	if !ok {
-		var names []string
-		for _, l := range c.catalog.Limits {
-			names = append(names, l.Name)
-		}
-		return nil, usagef("there is no limit %q%s; the limits are %s", name, suggestion(name, names), strings.Join(names, ", "))
+// key returns the key in the arguments after the limit, or the zero Key for -whole. The whole limit is never meant by a key
+// that is left out or empty, because a variable of the shell that is not set leaves just that.
+func (c *call) key(l *runtime.CatalogLimit) (key runtime.Key, err error) {
+	parts, stored := c.args[1:], c.flags.given["stored"]
+	wholeToo := ", or -whole for all keys"
+	if logged[Verb(c.command.name)] != "" {
+		wholeToo = ""
 	}
-	return &l, nil
-}
-
-// limitAndKey returns the limit and the key in the arguments.
-func (c *call) limitAndKey() (*runtime.CatalogLimit, runtime.Key, error) {
-	l, err := c.limit()
-	if err != nil {
-		return nil, runtime.Key{}, err
-	}
-	key, err := c.key(l)
-	return l, key, err
-}
-
-// key returns the key in the arguments after the limit, with its own windows.
-func (c *call) key(l *runtime.CatalogLimit) (runtime.Key, error) {
-	key, err := l.ParseKey(c.args[1:])
-	if c.flags.given["stored"] {
-		if len(c.args) > 1 {
-			return key, usagef("give the parts of the key or -stored, not both")
-		}
-		key, err = runtime.StoredKey(c.flags.stored)
+	switch {
+	case len(parts) > 0 && stored:
+		return key, usagef("give the parts of the key or -stored, not both")
+	case c.flags.Whole && (len(parts) > 0 || stored):
+		return key, usagef("give a key or -whole, not both")
+	case c.flags.Whole:
+		return key, nil
+	case stored:
+		key, err = l.ParseStored(c.flags.stored)
+	case len(parts) == 0 && len(l.Key) > 0:
+		return key, usagef("give the key of %s: %s%s", l.Name, partsOf(l), wholeToo)
+	case slices.Contains(parts, ""):
+		return key, usagef("a part of the key is empty: is it a variable of the shell that is not set? -stored takes %% for an empty part")
+	default:
+		key, err = l.ParseKey(parts)
 	}
 	if err != nil {
-		return key, usageError{err}
+		err = usageError{err}
 	}
-	calendar, f := l.Policies[0].Calendar, &c.flags
-	for _, p := range l.Policies {
-		if p.Calendar.Unit != 0 {
-			calendar = p.Calendar
-		}
-	}
-	if calendar.ZonePerKey && slices.Contains(flagsOf[c.command.name], "zone") {
-		zone, err := time.LoadLocation(f.zone)
-		if f.zone == "" || err != nil {
-			return key, usagef("each key of %s has its own time zone: give it as -zone Europe/Berlin", l.Name)
-		}
-		key = key.In(zone)
-	}
-	if calendar.Anniversary && slices.Contains(flagsOf[c.command.name], "since") {
-		since, err := time.Parse(time.DateOnly, f.since)
-		if err != nil {
-			return key, usagef("each key of %s has its own anniversary: give it as -since 2024-05-31", l.Name)
-		}
-		// Noon, which is on the same day in nearly every zone.
-		key = key.Since(since.Add(12 * time.Hour))
-	}
-	return key, nil
+	return key, err
 }
 
-// policies returns the policies by which to read a limit: that of the plan, or of all plans.
-func (c *call) policies(l *runtime.CatalogLimit) ([]named, error) {
+// partsOf lists the parts of the key of a limit.
+func partsOf(l *runtime.CatalogLimit) string {
+	var b strings.Builder
+	for _, k := range l.Key {
+		fmt.Fprintf(&b, " %s:%s", strings.ToUpper(k.Name), k.Type)
+	}
+	return strings.TrimPrefix(b.String(), " ")
+}
+
+// policies returns the policies by which to read a limit: that of a plan, or with "" all of them.
+func policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]named, error) {
 	var all []named
 	for i, p := range l.Policies {
 		n := named{policy: p}
-		if len(l.Policies) > 1 || len(c.catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
-			n.plan = c.catalog.Plans[i]
+		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
+			n.plan = catalog.Plans[i]
 		}
-		if c.flags.plan == "" || c.flags.plan == n.plan {
+		if plan == "" || plan == n.plan {
 			all = append(all, n)
 		}
 	}
@@ -349,23 +326,11 @@ func (c *call) policies(l *runtime.CatalogLimit) ([]named, error) {
 	case len(l.Policies) == 1:
 		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
 	}
-	return nil, usagef("there is no plan %q%s; the plans are %s", c.flags.plan, suggestion(c.flags.plan, c.catalog.Plans), strings.Join(c.catalog.Plans, ", "))
+	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
 }
 
 // named is a policy and its plan, if the limit depends on that.
 type named struct {
 	plan   string
 	policy *runtime.Policy
-}
-
-// onePolicy returns the policy by which to change a count.
-func (c *call) onePolicy(l *runtime.CatalogLimit) (*runtime.Policy, error) {
-	all, err := c.policies(l)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) > 1 {
-		return nil, usagef("%s depends on the plan: give that of the key as -plan %s", l.Name, strings.Join(c.catalog.Plans, ", -plan "))
-	}
-	return all[0].policy, nil
 }

@@ -5,17 +5,22 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -152,6 +157,96 @@ func words(line string) (all []string) {
 		}
 	}
 	return all
+}
+
+// sh returns the words that a POSIX shell makes of a text.
+func sh(t *testing.T, text string) []string {
+	out, err := exec.Command("sh", "-c", `printf '%s\0' `+text).Output()
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// hostile are texts that terminals, shells or escapes could change.
+var hostile = []string{"eve@example.com", "a b", "it's", `"$HOME"`, "`id`", `a\b`, "!!", "~", "-", "-x", "%", "%41", "50%", "a|b", "(shared)", "*",
+	"a\u200bb", "\u202eabc", "a\u2028b", "a\x00b", "\xff\xe2", "\xe2\u200b", "\xe2\x80", "\u0080\u009b", "👩\u200d💻", "\u00a0", "\ufeff", "\U000e0041", "é", "e\u0301", "\ufffd",
+	strings.Repeat("x", 300), strings.Repeat("\x00", 100), strings.Repeat("\u200b", 100), strings.Repeat("\xe2", 90)}
+
+// A key as top, who and show print it, pasted into a shell as -stored, is that key and no other one.
+func TestPrintedKeysAreAddresses(t *testing.T) {
+	c, secret := catalog(t), []byte("secret")
+	password, _ := c.Limit("password")
+	for _, text := range hostile {
+		store := &runtime.MemStore{Clock: func() time.Time { return start }}
+		run := func(args ...string) string {
+			var out bytes.Buffer
+			code := operate.MainWith(t.Context(), c, store, operate.Options{Secret: secret}, args, &out)
+			require.Equal(t, operate.OK, code, "%q: %s", text, &out)
+			for _, r := range out.String() {
+				require.True(t, r == '\n' || unicode.IsPrint(r), "%q printed %q", text, &out)
+			}
+			return out.String()
+		}
+		key := runtime.KeyOf(runtime.String(text))
+		_, err := runtime.NewLimiter(store).Limit(password.Policies[0], key).Charge(t.Context(), 2)
+		require.NoError(t, err)
+		top := regexp.MustCompile(`password +- +(.+?) +1 +3 `).FindStringSubmatch(run("top"))
+		who := regexp.MustCompile(`password +(.+)\n`).FindStringSubmatch(run("who", runtime.Fingerprint(secret, key.String())))
+		require.NotNil(t, top, "%q", text)
+		require.NotNil(t, who, "%q", text)
+		assert.Equal(t, top[1], who[1])
+		words := sh(t, top[1])
+		require.Len(t, words, 1, "%q", text)
+		shown := run("show", "password", "-stored", words[0])
+		assert.Contains(t, shown, "password, key "+top[1]+", fingerprint")
+		assert.Contains(t, shown, "1 of 3 left")
+		assert.Contains(t, run("reset", "password", "-stored", words[0], "-reason", "r", "-author", "a"), "had 1 tokens and now is full")
+		assert.Zero(t, store.Len(), "%q: another key was reset", text)
+	}
+}
+
+func FuzzQuoteKey(f *testing.F) {
+	for _, text := range hostile {
+		f.Add(text, "b")
+	}
+	l := runtime.CatalogLimit{Name: "l", Key: []runtime.CatalogKey{{Name: "a", Type: "string"}, {Name: "b", Type: "string"}}}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		key := runtime.KeyOf(runtime.String(a), runtime.String(b))
+		word := operate.QuoteKey(key.String())
+		require.Equal(t, printable.Line(word), word)
+		if unquoted, quoted := strings.CutPrefix(word, "'"); quoted {
+			word = strings.ReplaceAll(strings.TrimSuffix(unquoted, "'"), `'\''`, "'")
+		}
+		got, err := l.ParseStored(word)
+		require.NoError(t, err, "%q", word)
+		require.Equal(t, key, got)
+	})
+}
+
+// A change that names no key, or one that the limit cannot have, writes nothing: only Whole means the whole limit.
+func TestApplyRefusesMissingKeys(t *testing.T) {
+	c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	user := runtime.KeyOf(runtime.Int64(42))
+	for _, change := range []operate.Change{
+		{}, {Verb: operate.Block}, {Verb: "drop", Limit: "sendMessage", Key: user}, {Verb: operate.Block, Limit: "sendMesage", Key: user},
+		{Limit: "sendMessage"}, {Limit: "sendMessage", Key: runtime.KeyOf()}, {Limit: "sendMessage", Key: runtime.KeyOf(runtime.String(""))},
+		{Limit: "sendMessage", Key: runtime.KeyOf(runtime.Addr(netip.Addr{}))}, {Limit: "sendMessage", Key: runtime.KeyOf(runtime.String("x"))},
+		{Limit: "sendMessage", Key: runtime.KeyOf(runtime.Int64(1), runtime.Int64(2))}, {Limit: "sendMessage", Key: user, Whole: true},
+		{Limit: "signUp", Key: user},
+	} {
+		verbs := []operate.Verb{operate.Grant, operate.Take, operate.Reset, operate.Block, operate.Unblock, operate.Override, operate.End}
+		if change.Verb != "" {
+			verbs = []operate.Verb{change.Verb}
+		}
+		for _, verb := range verbs {
+			change.Verb, change.Tokens, change.Rate, change.For, change.Reason, change.Author = verb, 1, 5, time.Hour, "r", "a"
+			_, err := operate.Apply(t.Context(), c, store, change)
+			assert.ErrorIs(t, err, operate.ErrUsage, "%+v", change)
+		}
+	}
+	entries, err := store.OverridesSince(t.Context(), 1)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+	assert.Zero(t, store.Len())
 }
 
 // A store without a log or without lists is refused before anything is changed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // top prints the keys that have the smallest part of their tokens left, of one limit or of all.
@@ -28,16 +29,16 @@ func (c *call) top() error {
 		return errors.New("the store cannot list its rows")
 	}
 	n := 10
-	if c.flags.n > 0 {
-		n = int(min(c.flags.n, 10_000))
+	if c.flags.Tokens > 0 {
+		n = int(min(c.flags.Tokens, 10_000))
 	}
 	var busiest []BusyKey
 	for i := range limits {
 		// For the error if there is no such plan.
-		if _, err := c.policies(&limits[i]); err != nil {
+		if _, err := policies(c.catalog, &limits[i], c.flags.Plan); err != nil {
 			return err
 		}
-		of, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.plan, n, 0)
+		of, err := Busiest(c.ctx, lister, c.catalog, &limits[i], c.flags.Plan, n, 0)
 		if err != nil {
 			return err
 		}
@@ -57,11 +58,15 @@ func (c *call) printBusiest(busiest []BusyKey) error {
 	fmt.Fprint(table, "LIMIT\tPLAN\tKEY\tLEFT\tCAPACITY\tFULL IN\tIN FORCE\n")
 	plans := false
 	for _, b := range busiest {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), printable(cmp.Or(b.Key, "-")),
-			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision), printable(cmp.Or(b.InForce, "-")))
+		key := "-"
+		if b.Key != "" {
+			key = QuoteKey(b.Key)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", b.Policy.Name, cmp.Or(b.Plan, "-"), key,
+			tokens(b.Decision.Value), b.Policy.Capacity, fullIn(b.Policy, b.Decision), printable.Line(cmp.Or(b.InForce, "-")))
 		plans = plans || b.Plan != ""
 	}
-	if plans && c.flags.plan == "" {
+	if plans && c.flags.Plan == "" {
 		fmt.Fprintln(table, "The store does not have the plans of keys. Without -plan, limits are read by their smallest plan.")
 	}
 	return table.Flush()
@@ -75,23 +80,41 @@ func fullIn(p *runtime.Policy, d runtime.Decision) string {
 	return d.FullAfter.Round(time.Millisecond).String()
 }
 
-// show prints the tokens of a key by each plan, its log, and the blocks and overrides in force for it.
+// show prints the tokens of a key by each plan, its log, and the blocks and overrides in force for it. For -whole, it
+// prints the log and what is in force for the whole limit.
 func (c *call) show() error {
-	l, key, err := c.limitAndKey()
+	l, err := c.limit()
 	if err != nil {
 		return err
 	}
-	all, err := c.policies(l)
+	key, err := c.key(l)
 	if err != nil {
 		return err
 	}
-	fingerprint := ""
+	if c.flags.Whole {
+		fmt.Fprintf(c.out, "%s, the whole limit\n", l.Name)
+		return c.printLog(l, "")
+	}
+	if key, err = inCalendar(l, key, c.flags.Zone, c.flags.Since); err != nil {
+		return err
+	}
+	all, err := policies(c.catalog, l, c.flags.Plan)
+	if err != nil {
+		return err
+	}
+	heading := l.Name + ", " + subject(key.String())
 	if len(c.secret) > 0 {
-		fingerprint = ", fingerprint " + runtime.Fingerprint(c.secret, key.String())
+		heading += ", fingerprint " + runtime.Fingerprint(c.secret, key.String())
 	}
-	fmt.Fprintf(c.out, "%s, key %s%s\n", l.Name, printable(cmp.Or(key.String(), "(shared)")), fingerprint)
+	switch stored, err := hasRow(c.ctx, c.store, l.Name, key.String()); {
+	case err != nil:
+		return err
+	case !stored:
+		heading += ", no stored count"
+	}
+	fmt.Fprintln(c.out, heading)
 	for _, of := range all {
-		b, err := c.limits.Limit(of.policy, key).Peek(c.ctx)
+		b, err := runtime.NewLimiter(c.store).Limit(of.policy, key).Peek(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -120,13 +143,9 @@ func (c *call) log() error {
 		return err
 	}
 	// The log of the whole limit has an empty key.
-	key := runtime.Key{}
-	if whole := c.flags.whole || len(c.args) == 1 && !c.flags.given["stored"]; !whole {
-		if key, err = c.key(l); err != nil {
-			return err
-		}
-	} else if len(c.args) > 1 || c.flags.given["stored"] {
-		return usagef("give a key or -whole, not both")
+	key, err := c.key(l)
+	if err != nil {
+		return err
 	}
 	log, ok := c.store.(runtime.OverrideStore)
 	if !ok {
@@ -136,10 +155,19 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 {
-		fmt.Fprintln(c.out, "The log has no entries.")
+	if len(entries) > 0 {
+		return c.printEntries(entries)
 	}
-	return c.printEntries(entries)
+	stored, err := hasRow(c.ctx, c.store, l.Name, key.String())
+	if err != nil {
+		return err
+	}
+	note := ""
+	if !stored && !c.flags.Whole {
+		note = ", and " + subject(key.String()) + " has no stored count"
+	}
+	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n", note)
+	return err
 }
 
 // printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
@@ -152,7 +180,7 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 		entries, err := log.OverrideHistory(c.ctx, l.Name, of)
 		if err != nil {
 			// Without the table nothing was ever logged, and the tokens above are right.
-			_, err = fmt.Fprintf(c.out, "log: %s\n", printable(err.Error()))
+			_, err = fmt.Fprintf(c.out, "log: %s\n", printable.Line(err.Error()))
 			return err
 		}
 		if i == 1 && key == "" || len(entries) == 0 {
@@ -181,7 +209,7 @@ func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, 
 			if e.Key == "" {
 				subject = "the whole limit"
 			}
-			fmt.Fprintf(c.out, "in force for %s: %s\n", subject, printable(Describe(e)))
+			fmt.Fprintf(c.out, "in force for %s: %s\n", subject, printable.Line(Describe(e)))
 		}
 	}
 	return nil
@@ -191,7 +219,7 @@ func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, 
 func (c *call) printEntries(entries []runtime.OverrideEntry) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable(Describe(e)), printable(e.Author), printable(e.Reason))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", moment(e.At), printable.Line(Describe(e)), printable.Line(e.Author), printable.Line(e.Reason))
 	}
 	return table.Flush()
 }

@@ -272,7 +272,7 @@ func (c *call) who() error {
 	}
 	limits := c.catalog.Limits
 	if c.flags.given["limit"] {
-		l, err := c.limitNamed(c.flags.limit)
+		l, err := limitNamed(c.catalog, c.flags.limit)
 		if err != nil {
 			return err
 		}
@@ -289,7 +289,11 @@ func (c *call) who() error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "LIMIT\tKEY\n")
 	for _, k := range found {
-		fmt.Fprintf(table, "%s\t%s\n", k.Limit, printable(cmp.Or(k.Key, "(shared)")))
+		shown := "(shared)"
+		if k.Key != "" {
+			shown = QuoteKey(k.Key)
+		}
+		fmt.Fprintf(table, "%s\t%s\n", k.Limit, shown)
 	}
 	return table.Flush()
 }

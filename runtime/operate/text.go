@@ -5,21 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
-
-// printable returns a text of others, such as a key or a reason, without characters that control a terminal.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 // suggestion returns the word nearest to one that is misspelled, as ` (did you mean "word"?)`, or "".
 func suggestion(written string, words []string) string {
