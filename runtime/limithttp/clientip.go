@@ -3,6 +3,7 @@ package limithttp
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -34,6 +35,17 @@ type ClientIP struct {
 	// Proxies are the addresses of the trusted proxies. They must replace or extend Header in every request. A peer with
 	// another address is itself the client, and its Header is ignored.
 	Proxies []netip.Prefix
+	// UnixSocket trusts every peer of a Unix socket on which the program listens, as one of Proxies: the permissions of
+	// the socket decide who that is.
+	UnixSocket bool
+	// OwnRequests means that a request of a trusted proxy without Header is the proxy's own, such as the health check of a
+	// load balancer: the client is then the address of the proxy, and otherwise an error. Set it only if the proxies
+	// set Header in all requests that they pass on, because clients whose requests lack it would share one address.
+	OwnRequests bool
+	// NAT64 are the prefixes of translators through which IPv4 clients reach the program, if they are not 64:ff9b::/96: a
+	// client with an address in one of them is the IPv4 address that it contains (RFC 6052), by the first of them. They have
+	// 32, 40, 48, 56, 64 or 96 bits. Proxies, in contrast, are compared with the addresses as they are.
+	NAT64 []netip.Prefix
 }
 
 // Of returns the address of the client, never the zero Addr without an error. It is an IPv4 address if it is one mapped into
@@ -46,9 +58,9 @@ func (c ClientIP) Of(r *http.Request) (netip.Addr, error) {
 	if err := c.problem(); err != nil {
 		return netip.Addr{}, err
 	}
-	peer, err := parsePeer(r.RemoteAddr)
-	if err != nil || c.Direct || !c.trusts(peer) {
-		return peer, err
+	peer, trusted, err := c.peer(r)
+	if err != nil || !trusted {
+		return c.withoutNAT64(peer), err
 	}
 	lines := r.Header[textproto.CanonicalMIMEHeaderKey(c.Header)]
 	// Proxies add to the last line, or a line after it.
@@ -64,29 +76,73 @@ func (c ClientIP) Of(r *http.Request) (netip.Addr, error) {
 				return netip.Addr{}, fmt.Errorf("%w: %s has the entry %.50q: %w", ErrNoClientIP, c.Header, entry, err)
 			}
 			if !c.list() || !c.trusts(addr) {
-				return addr, nil
+				return c.withoutNAT64(addr), nil
 			}
 			if !more {
 				break
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return netip.Addr{}, fmt.Errorf("%w: the proxy %v has sent no %s", ErrNoClientIP, peer, c.Header)
+	switch {
+	case len(lines) > 0:
+		return netip.Addr{}, fmt.Errorf("%w: all entries of %s are trusted proxies", ErrNoClientIP, c.Header)
+	case !peer.IsValid():
+		return netip.Addr{}, fmt.Errorf("%w: the proxy at the Unix socket has sent no %s", ErrNoClientIP, c.Header)
+	case c.OwnRequests:
+		return c.withoutNAT64(peer), nil
 	}
-	return netip.Addr{}, fmt.Errorf("%w: all entries of %s are trusted proxies", ErrNoClientIP, c.Header)
+	return netip.Addr{}, fmt.Errorf("%w: the proxy %v has sent no %s: if the request is its own, as a health check is, set OwnRequests of the ClientIP", ErrNoClientIP, peer, c.Header)
+}
+
+// peer returns the address of the connection's other end, and whether it is a trusted proxy. A proxy at a Unix socket has no
+// address.
+func (c ClientIP) peer(r *http.Request) (peer netip.Addr, trusted bool, err error) {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	socket := local != nil && local.Network() == "unix"
+	if socket && c.UnixSocket {
+		return peer, true, nil
+	}
+	switch peer, err = parseHost(r.RemoteAddr); {
+	case err != nil && socket:
+		return peer, false, fmt.Errorf("%w: the peer of a Unix socket has none: if it is a proxy, set UnixSocket of the ClientIP", ErrNoClientIP)
+	case err != nil:
+		return peer, false, fmt.Errorf("%w: the peer %.50q of the connection: %w", ErrNoClientIP, r.RemoteAddr, err)
+	}
+	return peer, !c.Direct && c.trusts(peer), nil
 }
 
 func (c ClientIP) problem() error {
+	proxied := c.Header != "" || len(c.Proxies) > 0 || c.UnixSocket || c.OwnRequests
 	switch {
-	case c.Direct && c.Header == "" && len(c.Proxies) == 0:
-		return nil
-	case c.Direct:
+	case c.Direct && proxied:
 		return fmt.Errorf("%w: a ClientIP that is Direct has no Header and no Proxies", ErrNoClientIP)
-	case c.Header == "" || len(c.Proxies) == 0:
-		return fmt.Errorf("%w: set Direct of the ClientIP, or both Header and Proxies", ErrNoClientIP)
+	case !c.Direct && (c.Header == "" || len(c.Proxies) == 0 && !c.UnixSocket):
+		return fmt.Errorf("%w: set Direct of the ClientIP, or both Header and Proxies (or UnixSocket)", ErrNoClientIP)
+	}
+	for _, p := range c.NAT64 {
+		if !p.Addr().Is6() || !slices.Contains([]int{32, 40, 48, 56, 64, 96}, p.Bits()) {
+			return fmt.Errorf("%w: the NAT64 prefix %v must be one of IPv6 with 32, 40, 48, 56, 64 or 96 bits", ErrNoClientIP, p)
+		}
 	}
 	return nil
+}
+
+// withoutNAT64 returns the IPv4 address that an address of NAT64 contains, and other addresses as they are.
+func (c ClientIP) withoutNAT64(a netip.Addr) netip.Addr {
+	for _, p := range c.NAT64 {
+		if !p.Contains(a) {
+			continue
+		}
+		// The eighth byte is no part of the IPv4 address; see section 2.2 of RFC 6052.
+		bytes := a.As16()
+		after := slices.Delete(bytes[:], 8, 9)
+		at := p.Bits() / 8
+		if at > 8 {
+			at--
+		}
+		return netip.AddrFrom4([4]byte(after[at : at+4]))
+	}
+	return a
 }
 
 // list reports whether the header has an entry for each proxy.
@@ -132,15 +188,6 @@ func (c ClientIP) entries(line string) (next func() (entry string, more bool), e
 
 // trim removes the white space that HTTP allows around values.
 func trim(s string) string { return strings.Trim(s, " \t") }
-
-// parsePeer returns the address of a connection's other end.
-func parsePeer(remoteAddr string) (netip.Addr, error) {
-	a, err := parseHost(remoteAddr)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%w: the peer %.50q of the connection: %w", ErrNoClientIP, remoteAddr, err)
-	}
-	return a, nil
-}
 
 // parseHost returns the address of an entry: "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" or
 // "[2001:db8::1]:80".

@@ -2,10 +2,16 @@ package limithttp_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,11 +25,16 @@ import (
 // addressCase is a line of testdata/addresses.jsonl. The cases are from the tests of realclientip-go and chi, translated to a
 // ClientIP, and some of our own. Where Want differs from the result that they published, Because says why.
 type addressCase struct {
-	From      string
-	Direct    bool
-	Header    string
-	Proxies   []netip.Prefix
-	Peer      string
+	From        string
+	Direct      bool
+	Header      string
+	Proxies     []netip.Prefix
+	UnixSocket  bool
+	OwnRequests bool
+	NAT64       []netip.Prefix
+	Peer        string
+	// Socket means that the program listens on a Unix socket.
+	Socket    bool
 	Lines     []string
 	Want      string
 	Published *string
@@ -46,7 +57,11 @@ func TestAddresses(t *testing.T) {
 		for _, line := range c.Lines {
 			r.Header.Add(header, line)
 		}
-		got, err := limithttp.ClientIP{Direct: c.Direct, Header: c.Header, Proxies: c.Proxies}.Of(r)
+		if c.Socket {
+			r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "app.sock", Net: "unix"}))
+		}
+		clients := limithttp.ClientIP{Direct: c.Direct, Header: c.Header, Proxies: c.Proxies, UnixSocket: c.UnixSocket, OwnRequests: c.OwnRequests, NAT64: c.NAT64}
+		got, err := clients.Of(r)
 		if c.Want == "" {
 			assert.ErrorIs(t, err, limithttp.ErrNoClientIP, c.From)
 			assert.False(t, got.IsValid(), c.From)
@@ -64,6 +79,35 @@ func TestAddresses(t *testing.T) {
 	}
 	t.Logf("%d published cases, of which %d have another result for a reason", published, differ)
 	require.GreaterOrEqual(t, published, 150)
+}
+
+// What net/http says of a real Unix socket: the proxy at its other end is trusted by UnixSocket alone.
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.sock")
+	listener, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := limithttp.ClientIP{Header: "X-Forwarded-For", Proxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}.Of(r)
+		assert.ErrorContains(t, err, "set UnixSocket")
+		addr, err := limithttp.ClientIP{Header: "X-Forwarded-For", UnixSocket: true}.Of(r)
+		assert.NoError(t, err)
+		fmt.Fprint(w, addr)
+	}))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	defer server.Close()
+	proxy := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}
+	defer proxy.CloseIdleConnections()
+	request, err := http.NewRequest(http.MethodGet, "http://app/", nil)
+	require.NoError(t, err)
+	request.Header.Set("X-Forwarded-For", "6.6.6.6, 192.0.2.1")
+	response, err := proxy.RoundTrip(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "192.0.2.1", string(text))
 }
 
 func TestLongHeaders(t *testing.T) {
@@ -103,6 +147,7 @@ func TestAddressesAsKeys(t *testing.T) {
 		{"2001:db8:1234:5678::1.2.3.4", 56, "2001:db8:1234:5600::/56"},
 		{"2001:db8:1234:5678::102:304", 56, "2001:db8:1234:5600::/56"},
 		{"64:ff9b::1.2.3.4", 56, "1.2.3.4"}, // theirs: 64:ff9b::/56, which all clients behind the translator share
+		{"64:ff9b:1::1.2.3.4", 56, "64:ff9b:1::102:304"},
 		{"::1", 56, "::/56"},
 		{"0123:4567:89ab:cdef:0123:4567:89ab:cdef", 56, "123:4567:89ab:cd00::/56"},
 		{"0123:4567:89ab:cdef:0123:4567:89ab:cdef", 63, "123:4567:89ab:cdee::/63"},
