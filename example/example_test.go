@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "update testdata/story.txt and the refer
 
 func TestStoryMatchesGoldenFile(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), "", "", &out))
+	require.NoError(t, run(t.Context(), "", "", "", &out))
 	first, rest, _ := strings.Cut(out.String(), "\n")
 	assert.Contains(t, first, "limits.db")
 	golden := filepath.Join("testdata", "story.txt")
@@ -50,7 +50,7 @@ func serve(t *testing.T) (do func(method, target string) *httptest.ResponseRecor
 	db, store, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "app?#.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, errors.Join(store.Close(), db.Close())) })
-	h := handler(db, store)
+	h, _ := handlers(db, store, "")
 	return func(method, target string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
@@ -95,14 +95,49 @@ func TestRoutes(t *testing.T) {
 	assert.Contains(t, metrics, `ratelimitgen_requests_total{limit="sendMessage",outcome="denied"} 1`)
 	assert.NotContains(t, metrics, "bob")
 
-	page := do("GET", "/debug/limits/").Body.String()
-	assert.Contains(t, page, "sendMessage")
-	assert.NotContains(t, page, "bob")
-
 	require.NoError(t, store.Close())
 	w = do("GET", "/orgs/1/report")
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "a store that fails never allows")
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+}
+
+// The page of operators is not among the routes of clients, and nobody reads it without the password.
+func TestPageOfOperators(t *testing.T) {
+	db, store, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "app.db"))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, errors.Join(store.Close(), db.Close())) }()
+	require.NoError(t, limits.New(store).FailedLogins("bob").Require(t.Context()))
+	routes, page := handlers(db, store, "open sesame")
+	get := func(h http.Handler, target, password string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", "http://localhost:8081"+target, nil)
+		if password != "" {
+			r.SetBasicAuth("ada", password)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for _, target := range []string{"/", "/limit?name=failedLogins", "/debug/limits/"} {
+		assert.Equal(t, http.StatusNotFound, get(routes, target, "open sesame").Code, target)
+		for _, password := range []string{"", "open", "open sesame!"} {
+			w := get(page, target, password)
+			assert.Equal(t, http.StatusUnauthorized, w.Code, target)
+			assert.NotContains(t, w.Body.String(), "failedLogins")
+		}
+	}
+	w := get(page, "/limit?name=failedLogins", "open sesame")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, w.Body.String(), "Keys in use: 1.")
+	assert.NotContains(t, w.Body.String(), "bob")
+
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
+		_, err := listenLoopback(addr)
+		assert.ErrorContains(t, err, "for this machine only", addr)
+	}
+	listener, err := listenLoopback("localhost:0")
+	require.NoError(t, err)
+	assert.True(t, listener.Addr().(*net.TCPAddr).IP.IsLoopback())
+	assert.NoError(t, listener.Close())
 }
 
 // violated returns the limits that deny, from the body of a response.
@@ -143,8 +178,9 @@ func TestRetryAfterIsTheLongestOfSeveralLimits(t *testing.T) {
 func TestServerStopsWhenContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out := stopAtWrite{stop: stop}
-	require.NoError(t, run(ctx, "", "127.0.0.1:0", &out))
+	require.NoError(t, run(ctx, "", "127.0.0.1:0", "localhost:0", &out))
 	assert.Contains(t, out.String(), "Listening on http://127.0.0.1:")
+	assert.Regexp(t, `and open http://operator:\w+@\S+:\d+/ in a browser`, out.String())
 }
 
 // stopAtWrite keeps the text written to it, and calls stop.
@@ -167,7 +203,7 @@ func TestSignalFinishesRequestInFlight(t *testing.T) {
 			out, printed := io.Pipe()
 			ended := make(chan error, 1)
 			go func() {
-				err := run(ctx, "", "127.0.0.1:0", printed)
+				err := run(ctx, "", "127.0.0.1:0", "localhost:0", printed)
 				printed.Close()
 				ended <- err
 			}()
@@ -226,7 +262,7 @@ func TestOperators(t *testing.T) {
 
 	db, store, err := openDatabase(t.Context(), path)
 	require.NoError(t, err)
-	h := handler(db, store)
+	h, _ := handlers(db, store, "")
 	for range 21 {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/messages?user=42&text=hello", nil))
 	}

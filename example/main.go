@@ -1,11 +1,12 @@
 // Example uses the limits of limits.example.yaml, with counts in an SQLite file. Without arguments it prints a series of
-// calls and their decisions, and ends; with -http :8080 it is a server whose routes have these limits, and with limits top
-// a command line for the operators of that server. Copy server.go, database.go, operators.go and the second half of this
+// calls and their decisions, and ends; with -http :8080 it is a server whose routes have these limits, with a page for
+// operators on a listener of its own, and with limits top a command line for the operators of that server. Copy server.go, database.go, operators.go and the second half of this
 // file to begin a service of your own.
 package main
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"flag"
@@ -31,6 +32,7 @@ import (
 
 func main() {
 	addr := flag.String("http", "", "serve at this address, such as :8080")
+	page := flag.String("console", "localhost:8081", "the address of the operators' page of the server, on this machine")
 	path := flag.String("db", "", "the SQLite file, if it is not a temporary one")
 	flag.Parse()
 	ctx, stop := untilSignal()
@@ -42,7 +44,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "example: unexpected argument %q; see -help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	if err := run(ctx, *path, *addr, os.Stdout); err != nil {
+	if err := run(ctx, *path, *addr, *page, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "example:", err)
 		os.Exit(1)
 	}
@@ -56,7 +58,7 @@ func untilSignal() (ctx context.Context, stop context.CancelFunc) {
 }
 
 // run runs the story, or serves until the context ends if addr is not empty. The path may be empty, for a temporary file.
-func run(ctx context.Context, path, addr string, out io.Writer) error {
+func run(ctx context.Context, path, addr, page string, out io.Writer) error {
 	if path == "" {
 		folder, err := os.MkdirTemp("", "ratelimitgen-example-")
 		if err != nil {
@@ -68,7 +70,7 @@ func run(ctx context.Context, path, addr string, out io.Writer) error {
 	if addr == "" {
 		return runStory(ctx, path, out)
 	}
-	return listen(ctx, path, addr, out)
+	return listen(ctx, path, addr, page, out)
 }
 
 // runStory runs the story with a clock that the story advances, so that it does not sleep.
@@ -83,8 +85,9 @@ func runStory(ctx context.Context, path string, out io.Writer) error {
 	return (&story{ctx, out, clock, limits.New(store)}).run()
 }
 
-// listen serves at an address until the context ends, and then finishes the requests in flight.
-func listen(ctx context.Context, path, addr string, out io.Writer) error {
+// listen serves at an address, and the page of operators at another one, until the context ends, and then finishes the
+// requests in flight.
+func listen(ctx context.Context, path, addr, page string, out io.Writer) error {
 	db, store, err := openDatabase(ctx, path)
 	if err != nil {
 		return err
@@ -93,12 +96,33 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	defer store.Close() // before the database: it gives back leased tokens
 	go store.SweepEvery(ctx, time.Hour, nil, limits.Policies()...)
 
-	listener, err := net.Listen("tcp", addr)
+	operators, err := listenLoopback(page)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, usage("http://"+listener.Addr().String()))
-	server := &http.Server{Handler: handler(db, store), ReadHeaderTimeout: 10 * time.Second}
+	defer operators.Close()
+	clients, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	password := rand.Text()
+	fmt.Fprint(out, usage("http://"+clients.Addr().String(), "http://operator:"+password+"@"+operators.Addr().String()))
+	routes, operating := handlers(db, store, password)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		defer stop()
+		ended <- serveUntil(ctx, operators, operating)
+	}()
+	err = serveUntil(ctx, clients, routes)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// serveUntil serves until the context ends, and then finishes the requests in flight.
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	finished := make(chan error, 1)
 	// The context of Shutdown must outlive ctx, which has ended by then.
 	context.AfterFunc(ctx, func() { finished <- server.Shutdown(context.WithoutCancel(ctx)) })
@@ -108,8 +132,8 @@ func listen(ctx context.Context, path, addr string, out io.Writer) error {
 	return <-finished // Serve returns before the last request has been answered
 }
 
-// handler returns the server's handler, with what operators need: metrics, a log of denials, and a page.
-func handler(db *sql.DB, store runtime.Store) http.Handler {
+// handlers returns the handler of the server's clients, with metrics and a log of denials, and the page of operators.
+func handlers(db *sql.DB, store runtime.Store, password string) (routes, operating http.Handler) {
 	counters := observe.NewCounters(observe.Options{Policies: limits.Policies(), Secret: secret()})
 	logs := observe.NewLog(slog.Default(), observe.LogOptions{Secret: secret()})
 	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
@@ -122,12 +146,11 @@ func handler(db *sql.DB, store runtime.Store) http.Handler {
 	}
 	mux := s.routes()
 	mux.Handle("GET /metrics", counters)
-	mux.Handle("/debug/limits/", http.StripPrefix("/debug/limits", console.New(console.Options{
+	return mux, login(password, console.New(console.Options{
 		Catalog:      limits.Catalog(),
 		Store:        store,
 		AllowChanges: operator,
 		Secret:       secret(),
 		Denials:      counters.Denials(),
-	})))
-	return mux
+	}))
 }

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
@@ -32,8 +33,33 @@ func operateLimits(ctx context.Context, path string, args []string, out io.Write
 	return operate.MainWith(ctx, limits.Catalog(), store, operate.Options{Secret: secret()}, args, out)
 }
 
-// operator returns who may change counts by the console: in place of a login, whoever is at this machine.
+// listenLoopback listens at an address of this machine that no other machine can reach.
+func listenLoopback(addr string) (net.Listener, error) {
+	at, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if !at.IP.IsLoopback() {
+		return nil, fmt.Errorf("the page of operators is for this machine only: give an address such as localhost:8081, not %q", addr)
+	}
+	return net.ListenTCP("tcp", at)
+}
+
+// login lets those in who know the password, because every user of the machine can reach the page. A service of your own
+// has a login with a name for each operator.
+func login(password string, page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, given, _ := r.BasicAuth(); subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="operators"`)
+			http.Error(w, "the server has printed the password at its start", http.StatusUnauthorized)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// operator returns who may change counts by the page: everybody who has passed the login, by their name.
 func operator(r *http.Request) (author string, ok bool) {
-	addr, err := limithttp.ClientIP{Direct: true}.Of(r)
-	return "operator", err == nil && addr.IsLoopback()
+	author, _, ok = r.BasicAuth()
+	return author, ok
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// usage returns example calls of the server.
-func usage(url string) string {
+// usage returns example calls of the server, and where the page of operators is.
+func usage(url, page string) string {
 	return fmt.Sprintf(`Listening on %[1]s
 
   curl -i '%[1]s/search?q=cats'
@@ -23,8 +23,8 @@ func usage(url string) string {
   curl -i -X POST '%[1]s/completions?team=blue&model=large&prompt=hello'
   curl '%[1]s/metrics'
 
-and open %[1]s/debug/limits/ in a browser
-`, url)
+and open %[2]s/ in a browser
+`, url, page)
 }
 
 // server has a database with both its data and the counts of its limits, so that one transaction changes both.
