@@ -19,6 +19,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 // browser returns a tab of a new Chromium, with a new profile.
 func browser(t *testing.T) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1000, 1200))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1000, 1200),
+		chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -81,7 +83,7 @@ func TestOperator(t *testing.T) {
 				chromedp.SendKeys(`input[name=part]`, hostileKey, chromedp.ByQuery), chromedp.Click(`form.find button`, chromedp.ByQuery),
 				chromedp.WaitVisible(`svg`, chromedp.ByQuery), chromedp.Text("body", &key, chromedp.ByQuery))
 			assert.Contains(t, limit, hostileDoc)
-			assert.Contains(t, list, hostileKey)
+			assert.Contains(t, list, operate.QuoteKey(hostileKey))
 			assert.Equal(t, "Rate limits", title)
 			assert.Contains(t, key, "0 of 20 left, full after 2m30s")
 			run(t, ctx,
@@ -149,6 +151,22 @@ func TestCrossSite(t *testing.T) {
 	run(t, ctx, chromedp.Navigate(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)), chromedp.Click(`button`, chromedp.ByQuery),
 		chromedp.WaitVisible(`//*[contains(text(), "cross-origin")]`), chromedp.Text("body", &text, chromedp.ByQuery))
 	assert.Contains(t, text, "cross-origin request")
+	assert.Empty(t, entries(t, store))
+}
+
+// A site points its own name at the console: its pages have the same origin, and get nothing.
+func TestRebinding(t *testing.T) {
+	at, store := site(t, true)
+	ctx := browser(t)
+	var text, posted, where string
+	run(t, ctx, chromedp.Navigate(strings.Replace(at, "127.0.0.1", "evil.example", 1)), chromedp.Text("body", &text, chromedp.ByQuery),
+		chromedp.Evaluate(`document.body.innerHTML = '<form method="post" action="change"><input name="limit" value="send"><input name="verb" value="block">' +
+			'<input name="whole" value="yes"><input name="for" value="1h"><input name="reason" value="r"><button>Win</button></form>'`, nil),
+		chromedp.Click(`button`, chromedp.ByQuery), chromedp.WaitVisible(`.problem`, chromedp.ByQuery), chromedp.Text("body", &posted, chromedp.ByQuery), chromedp.Location(&where))
+	assert.Contains(t, text, "does not serve the host")
+	assert.NotContains(t, text, "least left")
+	assert.Contains(t, posted, "does not serve the host")
+	assert.Regexp(t, `^http://evil\.example.*/change$`, where)
 	assert.Empty(t, entries(t, store))
 }
 
