@@ -101,7 +101,7 @@ func TestRoutes(t *testing.T) {
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
 }
 
-// The page of operators is not among the routes of clients, and nobody reads it without the password.
+// The page of operators is not among the routes of clients, and cannot be read without the password.
 func TestPageOfOperators(t *testing.T) {
 	db, store, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "app.db"))
 	require.NoError(t, err)

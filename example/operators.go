@@ -45,8 +45,8 @@ func listenLoopback(addr string) (net.Listener, error) {
 	return net.ListenTCP("tcp", at)
 }
 
-// login lets those in who know the password, because every user of the machine can reach the page. A service of your own
-// has a login with a name for each operator.
+// login serves the page to requests with the password, because every user of the machine can reach it. A service of your
+// own has a login with a name for each operator.
 func login(password string, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, given, _ := r.BasicAuth(); subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {

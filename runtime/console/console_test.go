@@ -250,7 +250,7 @@ func TestServesItsHostsOnly(t *testing.T) {
 			if method == "POST" {
 				request, err = http.NewRequest(method, server.URL+"/ops/limits/change", strings.NewReader(form.Encode()))
 				request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				// As the browser says of a page with the same origin.
+				// The browser takes the page for one of the same origin.
 				request.Header.Set("Sec-Fetch-Site", "same-origin")
 				if want == 200 {
 					continue

@@ -40,7 +40,7 @@ type ClientIP struct {
 	UnixSocket bool
 	// OwnRequests means that a request of a trusted proxy without Header is the proxy's own, such as the health check of a
 	// load balancer: the client is then the address of the proxy, and otherwise an error. Set it only if the proxies
-	// set Header in all requests that they pass on, because clients whose requests lack it would share one address.
+	// set Header in all requests that they pass on, because clients would otherwise share the proxy's address.
 	OwnRequests bool
 	// NAT64 are the prefixes of translators through which IPv4 clients reach the program, if they are not 64:ff9b::/96: a
 	// client with an address in one of them is the IPv4 address that it contains (RFC 6052), by the first of them. They have

@@ -81,7 +81,7 @@ func TestAddresses(t *testing.T) {
 	require.GreaterOrEqual(t, published, 150)
 }
 
-// What net/http says of a real Unix socket: the proxy at its other end is trusted by UnixSocket alone.
+// A proxy at the other end of a real Unix socket is trusted by UnixSocket alone, not by a prefix of all addresses.
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.sock")
 	listener, err := net.Listen("unix", path)

@@ -43,8 +43,8 @@ type Change struct {
 	// Tokens are how many to Grant or Take, at least 1, and Plan is by which plan, if the limit depends on it.
 	Tokens int64
 	Plan   string
-	// Zone and Since are the time zone and the anniversary of the key, as "Europe/Berlin" and "2024-05-31", for the count
-	// of a limit whose keys have their own.
+	// Zone and Since are the time zone and the anniversary of the key, as "Europe/Berlin" and "2024-05-31", if the limit
+	// has windows of its own for each key. They are for changes of its count.
 	Zone, Since string
 	// Rate, Capacity and MaxReserved, ToPlan or Mode ("unlimited", "off" or "shadow") are what an Override gives; 0 and ""
 	// leave them as they are.
@@ -204,7 +204,7 @@ func (a *applying) policy() (*runtime.Policy, error) {
 	const most = 2 * runtime.MaxTokens
 	switch p := all[0].policy; {
 	case len(all) > 1:
-		return nil, usagef("%s depends on the plan: give that of the key as -plan %s", a.Limit, strings.Join(a.catalog.Plans, ", -plan "))
+		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", a.Limit, strings.Join(a.catalog.Plans, ", -plan "))
 	case !counts(p):
 		return nil, usagef("%s is %v, so that no tokens are counted", a.Limit, p.Mode)
 	case a.Tokens < 1 || a.Tokens > most:

@@ -10,7 +10,10 @@
 //		os.Exit(operate.Main(ctx, limits.Catalog(), store, os.Args[1:], os.Stdout))
 //	}
 //
-// Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. What changes a count
+// Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
+// of a shell, to be pasted after -stored in place of the parts. A whole limit is only ever meant by -whole, and a part or a
+// flag that is empty, such as a variable of the shell that is not set, is an error. Programs with another user interface
+// call [Apply], which makes the same changes and checks them in the same way. What changes a count
 // needs a reason and an author, and is first written to the log of overrides, so that the log has every attempt. If the
 // store has no log, nothing is changed: the method Migrate of package sqlstore creates the log with the tables of the limits,
 // whether or not one of them has overrides. Tokens that processes have leased are not affected by any of it.
@@ -165,7 +168,8 @@ Commands that write need -reason TEXT and -author NAME. Block and override need 
 the limit. Override takes -rate, -capacity, -max-reserved, -to-plan or -mode (unlimited, off or shadow).
 -plan says by which plan to read a limit that depends on it, and -zone and -since which windows a key
 has in a calendar of its own. -stored KEY gives a key as top, show and who print it, in place of its
-parts: %XX is a byte, and % alone an empty part. A part that begins with a dash comes after --. Who searches all limits, or that of -limit NAME.
+parts: %XX is a byte, and % alone an empty part. A part that begins with a dash comes after --. Who
+searches all limits, or the one of -limit NAME.
 
 Limits:
 `)
@@ -308,7 +312,7 @@ func partsOf(l *runtime.CatalogLimit) string {
 	return strings.TrimPrefix(b.String(), " ")
 }
 
-// policies returns the policies by which to read a limit: that of a plan, or with "" all of them.
+// policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
 func policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]named, error) {
 	var all []named
 	for i, p := range l.Policies {
