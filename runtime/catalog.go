@@ -136,10 +136,8 @@ func (k CatalogKey) stored(text string) error {
 	}
 	part, err := k.parse(raw)
 	switch {
-	case k.Type == "hashed string":
-		if part, err = String(raw), nil; !hashedPart.MatchString(raw) {
-			err = errors.New("a hash has 64 digits, 0 to 9 and a to f")
-		}
+	case k.Type == "hashed string" && hashedPart.MatchString(raw):
+		part = String(raw)
 	case addrPrefixType.MatchString(k.Type):
 		addr, _, _ := strings.Cut(raw, "/")
 		part, err = k.parse(addr)

@@ -25,7 +25,7 @@ func TestParseStored(t *testing.T) {
 		{[]string{"uint64"}, runtime.KeyOf(runtime.Uint64(7)), nil, []string{"-7", "07"}},
 		{[]string{"int"}, runtime.KeyOf(runtime.Int(7)), nil, []string{"9223372036854775808"}},
 		{[]string{"bool"}, runtime.KeyOf(runtime.Bool(true)), nil, []string{"1", "True"}},
-		{[]string{"string"}, runtime.KeyOf(runtime.String("")), nil, []string{"", "%%", "%|%"}},
+		{[]string{"string", "int64"}, runtime.KeyOf(runtime.String(""), runtime.Int64(7)), nil, []string{"", "|7", "%%|7", "%", "%|%"}},
 		{[]string{"string"}, runtime.KeyOf(runtime.String("a\x00%|\u200b\xff")), []string{"a%00%25%7C%E2%80%8B%FF", "a%00%25%7c%e2%80%8b%ff"}, []string{"a%", "a%0", "%zz", "\x00", "\xff"}},
 		{[]string{"string"}, runtime.KeyOf(runtime.String(long)), nil, []string{long, long[:255] + "%~"}},
 		{[]string{"int64", "string"}, runtime.KeyOf(runtime.Int64(7), runtime.String(long)), nil, []string{"x|" + long[:180], "7"}},

@@ -208,9 +208,9 @@ func FuzzQuoteKey(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text, "b")
 	}
-	l := runtime.CatalogLimit{Name: "l", Key: []runtime.CatalogKey{{Name: "a", Type: "string"}, {Name: "b", Type: "string"}}}
+	l := runtime.CatalogLimit{Name: "l", Key: []runtime.CatalogKey{{Name: "a", Type: "string"}, {Name: "b", Type: "string"}, {Name: "c", Type: "string"}}}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		key := runtime.KeyOf(runtime.String(a), runtime.String(b))
+		key := runtime.KeyOf(runtime.String(a), runtime.String(b), runtime.String("c"))
 		word := operate.QuoteKey(key.String())
 		require.Equal(t, printable.Line(word), word)
 		if unquoted, quoted := strings.CutPrefix(word, "'"); quoted {
