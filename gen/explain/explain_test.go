@@ -261,9 +261,17 @@ func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
 	}
 }
 
+func limitOf(t *testing.T, p runtime.Policy) *spec.Limit {
+	t.Helper()
+	l, err := spec.NewLimit(p)
+	require.NoError(t, err)
+	return l
+}
+
 func TestHostileTextIsEscaped(t *testing.T) {
 	var out bytes.Buffer
-	l := &spec.Limit{Policy: runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1}, Doc: "a\x1b[31m\u202e\xffb\nc"}
+	l := limitOf(t, runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 1, Capacity: 1})
+	l.Doc = "a\x1b[31m\u202e\xffb\nc"
 	require.NoError(t, WriteLimit(&out, "a\x1b[31mb.yaml", l, time.Time{}, false))
 	assert.Contains(t, out.String(), `a\x1b[31mb.yaml:0:0: limit`)
 	assert.Contains(t, out.String(), `doc: a\x1b[31m\u202e\xffb c`)
@@ -276,7 +284,7 @@ func TestFullAfterIsExactForLargeRates(t *testing.T) {
 		hour := runtime.Policy{Name: "hour", Kind: runtime.TokenBucket, Rate: rate, Period: time.Hour, Capacity: rate}
 		for text, p := range map[string]runtime.Policy{"full after  1d  when empty": day, "full after  1h  when empty": hour} {
 			var out bytes.Buffer
-			require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{Policy: p}, time.Time{}, false))
+			require.NoError(t, WriteLimit(&out, "limits.yaml", limitOf(t, p), time.Time{}, false))
 			assert.Contains(t, strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(text), " "))
 		}
 	}
@@ -292,7 +300,9 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	}
 	page := func(p runtime.Policy) string {
 		var out bytes.Buffer
-		require.NoError(t, WriteLimit(&out, "limits.yaml", &spec.Limit{GoName: "Send", Policy: p}, time.Time{}, false))
+		l := limitOf(t, p)
+		l.GoName = "Send"
+		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, false))
 		return out.String()
 	}
 	calendar := base

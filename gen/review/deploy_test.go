@@ -83,7 +83,7 @@ func TestCarriedBoundsExhaustedKeys(t *testing.T) {
 		if new.Validate() != nil {
 			continue
 		}
-		most := Carried(&spec.Limit{Policy: old, Key: keyParts}, &spec.Limit{Policy: new, Key: keyParts})
+		most := Carried(limitOf(old, true), limitOf(new, true))
 		require.LessOrEqual(t, most, new.Capacity)
 		for range 20 {
 			name := choose(d, "a", "b", "c", "d", "e")

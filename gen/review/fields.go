@@ -52,11 +52,16 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 	"group-go-name-changed": judgeGroupGoName,
 }
 
-// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule.
+// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule. If
+// no limit can have that change alone, it is the new rule.
 func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
 	policy := p.old.Policy
 	change(&policy)
-	return effective(&policy)
+	changed := effective(&policy)
+	if changed.Validate() != nil {
+		return effective(&p.new.Policy)
+	}
+	return changed
 }
 
 func judgeKind(j *judgement, p pair, _ []spec.Change) {

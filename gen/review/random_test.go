@@ -119,7 +119,11 @@ func (d dice) jump(p runtime.Policy, due time.Duration) int64 {
 var keyParts = []spec.KeyPart{{Name: "userID", Type: "string"}}
 
 func limitOf(p runtime.Policy, keyed bool) *spec.Limit {
-	l := &spec.Limit{Policy: p, GoName: "Limit"}
+	l, err := spec.NewLimit(p)
+	if err != nil {
+		panic(err)
+	}
+	l.GoName = "Limit"
 	if keyed {
 		l.Key = keyParts
 	}

@@ -24,10 +24,10 @@ const (
 var calendarForm = regexp.MustCompile(calendarPattern)
 
 // period reads a duration, or a number of calendar units.
-func (p *parser) period(limit *Limit, e entry) (ok bool) {
+func (p *parser) period(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	if !isString(e.value) || !calendarForm.MatchString(text) {
-		limit.Policy.Period, ok = p.length(e)
+		limit.policy.Period, ok = p.length(e)
 		return ok
 	}
 	count, unit, several := strings.Cut(text, " ")
@@ -44,8 +44,8 @@ func (p *parser) period(limit *Limit, e entry) (ok bool) {
 	if n == 1 {
 		calendar.Count = 0
 	}
-	limit.Policy.Calendar.Unit, limit.Policy.Calendar.Count = calendar.Unit, calendar.Count
-	limit.Policy.Period = calendar.Period()
+	limit.policy.Calendar.Unit, limit.policy.Calendar.Count = calendar.Unit, calendar.Count
+	limit.policy.Period = calendar.Period()
 	return true
 }
 
@@ -77,13 +77,13 @@ var zoneNames = sync.OnceValue(func() map[string]string {
 func CanonicalZone(zone string) string { return zoneNames()[zone] }
 
 // zone reads the name of a time zone.
-func (p *parser) zone(limit *Limit, e entry) bool {
+func (p *parser) zone(limit *draft, e entry) bool {
 	name, ok := p.text(e, "the name of a time zone, or per key")
 	if !ok {
 		return false
 	}
 	if name == perKey {
-		limit.Policy.Calendar.ZonePerKey = true
+		limit.policy.Calendar.ZonePerKey = true
 		return true
 	}
 	if _, ok := zoneNames()[name]; !ok {
@@ -91,7 +91,7 @@ func (p *parser) zone(limit *Limit, e entry) bool {
 		p.meant(meantZone(name))
 		return false
 	}
-	limit.Policy.Calendar.Zone = name
+	limit.policy.Calendar.Zone = name
 	return true
 }
 
@@ -267,7 +267,7 @@ func startFormsOf(c runtime.Calendar) string {
 }
 
 // settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *parser) settleCalendar(policy *runtime.Policy, given map[string]entry) {
+func (p *parser) settleCalendar(policy *unchecked, given map[string]entry) {
 	period, hasPeriod := given["period"]
 	start, hasStart := given["start"]
 	zone, hasZone := given["zone"]

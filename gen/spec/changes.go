@@ -64,7 +64,7 @@ func diffLimit(old, new *Limit, plans map[string]string) (changes []Change) {
 
 // diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
 // the place of a field that is given.
-func diffFields[T any](fields []field[T], limit string, old, new *T, was, is Side, given func(*T, string) (Pos, bool)) (changes []Change) {
+func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, is Side, given func(*T, string) (Pos, bool)) (changes []Change) {
 	for _, f := range fields {
 		if f.effective == nil {
 			continue
@@ -292,7 +292,7 @@ func samePlan(old, new *File, was, is string) bool {
 }
 
 // varies reports whether a field has different values for the plans of a limit.
-func varies(f field[Limit], l *Limit) bool {
+func varies(f field[draft, Limit], l *Limit) bool {
 	return slices.ContainsFunc(l.Plans, func(of *Limit) bool { return f.effective(of) != f.effective(l.Plans[0]) })
 }
 
@@ -314,7 +314,7 @@ func diffPlans(old, new *Limit, renamed map[string]string) (changes []Change) {
 	}
 	for _, f := range limitFields {
 		if !f.byPlan {
-			changes = append(changes, diffFields([]field[Limit]{f}, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+			changes = append(changes, diffFields([]field[draft, Limit]{f}, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
 			continue
 		}
 		changes = append(changes, diffByPlan(f, old, new, pairs)...)
@@ -323,7 +323,7 @@ func diffPlans(old, new *Limit, renamed map[string]string) (changes []Change) {
 }
 
 // diffByPlan returns the changes of one field for each plan, or one change if it is the same for all of several plans.
-func diffByPlan(f field[Limit], old, new *Limit, pairs []PlanPair) (changes []Change) {
+func diffByPlan(f field[draft, Limit], old, new *Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
 		if p.Old == nil || p.New == nil || p.Old.UnlimitedRate && p.New.UnlimitedRate {

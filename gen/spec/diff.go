@@ -59,7 +59,7 @@ func ChangeKinds() []ChangeKind {
 }
 
 // fieldsOf returns the fields of a table with a kind of change.
-func fieldsOf[T any](id string, fields []field[T]) (of []string) {
+func fieldsOf[D, T any](id string, fields []field[D, T]) (of []string) {
 	for _, f := range fields {
 		if f.change != nil && f.change.ID == id {
 			of = append(of, f.name)

@@ -13,7 +13,7 @@ import (
 // field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
 // map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff and the words. A new field needs
 // an entry here, a judgement of its change in gen/review, and its effect in package runtime.
-type field[T any] struct {
+type field[D, T any] struct {
 	name string
 	// synonyms are the names of the field in other limiters, in lower case.
 	synonyms []string
@@ -28,7 +28,7 @@ type field[T any] struct {
 	// sets is the field of [runtime.Policy], or for a field of a lease of [runtime.Lease], that holds the value.
 	sets string
 	// read stores the value and returns true, or reports its errors.
-	read func(p *parser, into *T, e entry) bool
+	read func(p *parser, into *D, e entry) bool
 	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
 	// themselves: version, limits and those of a lease.
 	change *ChangeKind
@@ -41,7 +41,7 @@ type field[T any] struct {
 }
 
 // names lists the names of the fields of a table.
-func names[T any](fields []field[T]) []string {
+func names[D, T any](fields []field[D, T]) []string {
 	list := make([]string, len(fields))
 	for i, f := range fields {
 		list[i] = f.name
@@ -50,7 +50,7 @@ func names[T any](fields []field[T]) []string {
 }
 
 // fileFields are the fields at the top of the file.
-var fileFields = []field[File]{
+var fileFields = []field[File, File]{
 	{
 		name: "version", required: true,
 		about:   "The version of this format.",
@@ -102,7 +102,7 @@ var fileFields = []field[File]{
 }
 
 // limitFields are the fields of one limit, in the order in which people read them.
-var limitFields = []field[Limit]{
+var limitFields = []field[draft, Limit]{
 	{
 		name: "doc", synonyms: []string{"description", "comment"},
 		about:     "What the limit is for. It becomes the method's doc comment, after the method's name.",
@@ -144,7 +144,7 @@ var limitFields = []field[Limit]{
 		example:   "10",
 		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
 		sets:      "Rate",
-		read:      byPlan(readTokens(1, func(l *Limit) *int64 { return &l.Policy.Rate })),
+		read:      byPlan(readTokens(1, func(l *draft) *int64 { return &l.policy.Rate })),
 		change:    rateChanged,
 		byPlan:    true,
 		effective: effectiveRate,
@@ -183,7 +183,7 @@ var limitFields = []field[Limit]{
 		example:   "20",
 		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
 		sets:      "Capacity",
-		read:      byPlan(readTokens(0, func(l *Limit) *int64 { return &l.Policy.Capacity })),
+		read:      byPlan(readTokens(0, func(l *draft) *int64 { return &l.policy.Capacity })),
 		change:    capacityChanged,
 		byPlan:    true,
 		effective: func(l *Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
@@ -225,7 +225,7 @@ var limitFields = []field[Limit]{
 		example:   "true",
 		schema:    object{"type": "boolean"},
 		sets:      "Precise",
-		read:      readBool(badPrecise, func(l *Limit) *bool { return &l.Policy.Precise }),
+		read:      readBool(badPrecise, func(l *draft) *bool { return &l.policy.Precise }),
 		change:    preciseChanged,
 		effective: func(l *Limit) string { return strconv.FormatBool(l.Policy.Precise) },
 		words:     preciseWords,
@@ -252,7 +252,7 @@ var limitFields = []field[Limit]{
 		example:   "shadow",
 		schema:    object{"enum": texts(runtime.Modes())},
 		sets:      "Mode",
-		read:      readWord(badMode, runtime.Modes(), modeSynonyms, func(l *Limit) *runtime.Mode { return &l.Policy.Mode }),
+		read:      readWord(badMode, runtime.Modes(), modeSynonyms, func(l *draft) *runtime.Mode { return &l.policy.Mode }),
 		change:    modeChanged,
 		effective: func(l *Limit) string { return l.Policy.Mode.String() },
 		words:     modeWords,
@@ -265,7 +265,7 @@ var limitFields = []field[Limit]{
 		example:   "250ms",
 		schema:    durationSchema,
 		sets:      "Timeout",
-		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.Timeout }),
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Timeout }),
 		change:    timeoutChanged,
 		effective: func(l *Limit) string { return unlessZero(l.Policy.Timeout) },
 	},
@@ -278,7 +278,7 @@ var limitFields = []field[Limit]{
 		example:   "open",
 		schema:    object{"enum": texts(runtime.OnErrors())},
 		sets:      "OnError",
-		read:      readWord(badOnError, runtime.OnErrors(), onErrorSynonyms, func(l *Limit) *runtime.OnError { return &l.Policy.OnError }),
+		read:      readWord(badOnError, runtime.OnErrors(), onErrorSynonyms, func(l *draft) *runtime.OnError { return &l.policy.OnError }),
 		change:    onErrorChanged,
 		effective: func(l *Limit) string { return l.Policy.OnError.String() },
 		words:     onErrorWords,
@@ -292,7 +292,7 @@ var limitFields = []field[Limit]{
 		example:   "10s",
 		schema:    durationSchema,
 		sets:      "Jitter",
-		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.Jitter }),
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Jitter }),
 		change:    jitterChanged,
 		effective: func(l *Limit) string { return unlessZero(l.Policy.Jitter) },
 		words:     jitterWords,
@@ -305,7 +305,7 @@ var limitFields = []field[Limit]{
 		example:   "1s",
 		schema:    durationSchema,
 		sets:      "DenyCache",
-		read:      readDuration(func(l *Limit) *time.Duration { return &l.Policy.DenyCache }),
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.DenyCache }),
 		change:    denyCacheChanged,
 		effective: func(l *Limit) string { return unlessZero(l.Policy.DenyCache) },
 		words:     denyCacheWords,
@@ -334,7 +334,7 @@ var limitFields = []field[Limit]{
 		example:   "relaxed",
 		schema:    object{"enum": texts(runtime.Durabilities())},
 		sets:      "Durability",
-		read:      readWord(badDurability, runtime.Durabilities(), durabilitySynonyms, func(l *Limit) *runtime.Durability { return &l.Policy.Durability }),
+		read:      readWord(badDurability, runtime.Durabilities(), durabilitySynonyms, func(l *draft) *runtime.Durability { return &l.policy.Durability }),
 		change:    durabilityChanged,
 		effective: effectiveDurability,
 		words:     durabilityWords,
@@ -368,7 +368,7 @@ var limitFields = []field[Limit]{
 }
 
 // leaseFields are the fields of the lease of a limit.
-var leaseFields = []field[runtime.Lease]{
+var leaseFields = []field[runtime.Lease, runtime.Lease]{
 	{
 		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
 		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",

@@ -116,7 +116,7 @@ func wrongInBad(t *testing.T, field string) bool {
 
 // withExample returns a limit, and the same limit with the example of one field. The example must differ from the value in
 // the first limit.
-func withExample(t *testing.T, f field[Limit]) (before, after *Limit) {
+func withExample(t *testing.T, f field[draft, Limit]) (before, after *Limit) {
 	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
 	switch f.name {
 	case "zone":

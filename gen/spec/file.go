@@ -26,11 +26,10 @@ type File struct {
 	Groups []*Group
 }
 
-// Limit is one rule of the file, with every default filled in.
+// Limit is one rule of the file, with every default filled in. Its Policy is valid: only [NewLimit] sets it, and a file
+// with a policy that is not valid has diagnostics and no limits.
 type Limit struct {
-	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. If they depend on the
-	// plan, it is the policy of the first plan that is limited.
-	Policy runtime.Policy
+	checked
 	// Plans has the limit as it is for each plan, in the order of [File.Plans]: with a Policy and the places of Given of
 	// its own. It is empty for a limit that is the same for all plans.
 	Plans []*Limit
@@ -51,6 +50,85 @@ type Limit struct {
 	Pos Pos
 	// Given has the places of the given values, by the name of the field: "rate".
 	Given map[string]Pos
+}
+
+// checked is a type of its own so that other packages can read Limit.Policy and cannot write a Limit with one.
+type checked struct {
+	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. If they depend on the
+	// plan, it is the policy of the first plan that is limited.
+	Policy runtime.Policy
+}
+
+// NewLimit returns a limit with a policy and nothing else, or the error of [runtime.Policy.Validate].
+func NewLimit(policy runtime.Policy) (*Limit, error) {
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
+	return &Limit{checked: checked{policy}}, nil
+}
+
+// draft is a limit while it is read: values may be missing, or contradict each other. [parser.check] makes the Limit.
+type draft struct {
+	policy unchecked
+	plans  []*draft
+	// limit is the result; nil until the draft is checked, and if it has a diagnostic.
+	limit *Limit
+
+	// These are as in Limit.
+	plan          string
+	unlimitedRate bool
+	overrides     *runtime.OverrideBounds
+	goName, doc   string
+	key           []KeyPart
+	pos           Pos
+	given         map[string]Pos
+}
+
+// unchecked is a policy whose numbers may be missing. It lacks the methods of [runtime.Policy], such as Rule, which are
+// for valid policies only.
+type unchecked runtime.Policy
+
+// unlimited is [Limit.Unlimited].
+func (d *draft) unlimited() bool { return d.policy.Mode == runtime.ModeUnlimited }
+
+// each is [Limit.Each].
+func (d *draft) each() []*draft {
+	if len(d.plans) == 0 {
+		return []*draft{d}
+	}
+	return d.plans
+}
+
+// check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
+func (p *parser) check(d *draft, e entry, given map[string]entry) {
+	limit := p.limitOf(d, e)
+	for _, of := range d.plans {
+		plan := p.limitOf(of, e)
+		if limit == nil || plan == nil {
+			return
+		}
+		limit.Plans = append(limit.Plans, plan)
+	}
+	if limit == nil || !p.sameMethods(limit, given) || !p.carryAlike(limit, given) {
+		return
+	}
+	d.limit = limit
+}
+
+// limitOf returns the limit of a draft, or nil if the runtime would refuse it.
+func (p *parser) limitOf(d *draft, e entry) *Limit {
+	limit, err := NewLimit(runtime.Policy(d.policy))
+	if err != nil {
+		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
+		// their combinations have better messages: this is for what they overlook.
+		if len(p.found) == 0 {
+			p.report(e.named, outOfRange, "", "%v", err)
+		}
+		return nil
+	}
+	limit.Plan, limit.UnlimitedRate, limit.Overrides, limit.GoName = d.plan, d.unlimitedRate, d.overrides, d.goName
+	limit.Doc, limit.Key, limit.Pos, limit.Given = d.doc, d.key, d.pos, d.given
+	return limit
 }
 
 // KeyPart is one named and typed part of a limit's key.
@@ -188,12 +266,19 @@ func (p *parser) limits(file *File, e entry) bool {
 		p.report(e.at, noLimits, limitHelp, "the file has no limits")
 	}
 	entries = p.withoutFields(entries)
-	for _, e := range entries {
-		file.Limits = append(file.Limits, p.oneLimit(e))
+	drafts := make([]*draft, len(entries))
+	for i, e := range entries {
+		drafts[i] = p.oneLimit(e)
+		if drafts[i].limit != nil {
+			file.Limits = append(file.Limits, drafts[i].limit)
+		}
+		if !e.again {
+			p.drafts[e.name] = drafts[i]
+		}
 	}
 	// Last, because every limit has its goName only after it was parsed.
-	p.sameGoNames(entries, file.Limits)
-	p.sameOverrideMethods(entries, file.Limits)
+	p.sameGoNames(entries, drafts)
+	p.sameOverrideMethods(entries, drafts)
 	return true
 }
 
@@ -220,22 +305,16 @@ func (p *parser) withoutFields(entries []entry) []entry {
 	return limits
 }
 
-// oneLimit reads one limit. The result is valid only if nothing was reported.
-func (p *parser) oneLimit(e entry) *Limit {
-	limit := &Limit{
-		Policy: runtime.Policy{Name: e.name},
-		GoName: goName(e.name),
-		Pos:    e.named.pos,
-		Given:  map[string]Pos{},
-	}
+// oneLimit reads one limit.
+func (p *parser) oneLimit(e entry) *draft {
+	limit := &draft{policy: unchecked{Name: e.name}, goName: goName(e.name), pos: e.named.pos, given: map[string]Pos{}}
+	atFirst := len(p.found)
 	// The first entry of that name has been checked.
 	if !e.again {
 		p.limitName(e, "limit")
 	}
 	p.limit, p.impliesPeriod, p.calendarStart = label(e.name), false, calendarStart{}
 	defer func() { p.limit = "" }()
-	atFirst := len(p.found)
-	defer func() { p.faulty[limit] = len(p.found) > atFirst }()
 	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
 	if !ok {
 		return limit
@@ -245,15 +324,18 @@ func (p *parser) oneLimit(e entry) *Limit {
 	p.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
 	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
 	for name, e := range given {
-		limit.Given[name] = e.at.pos
+		limit.given[name] = e.at.pos
 	}
 	// A goName has been checked by its reader, and replaces the name derived from the limit's.
 	if _, renamed := given["goName"]; !renamed && !e.again {
-		p.reservedGoName(e.named, limit.GoName)
+		p.reservedGoName(e.named, limit.goName)
 	}
 	p.settlePlans(limit, given, entries, len(p.found) == before)
 	if len(p.found) == before {
 		p.settleOverrides(limit, given)
+	}
+	if len(p.found) == atFirst {
+		p.check(limit, e, given)
 	}
 	return limit
 }

@@ -137,7 +137,7 @@ func effectiveMembers(members []Member) string {
 }
 
 // groupFields are the fields of one group.
-var groupFields = []field[Group]{
+var groupFields = []field[Group, Group]{
 	{
 		name: "doc", synonyms: []string{"description", "comment"},
 		about:     "What the group is for. It becomes the method's doc comment, after the method's name.",

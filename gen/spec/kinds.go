@@ -25,7 +25,7 @@ type algorithm struct {
 type refusal struct {
 	field string
 	// applies selects the refused values; nil selects all.
-	applies func(p *runtime.Policy) bool
+	applies func(p *unchecked) bool
 	// byPlan refuses only a map with a value for each plan.
 	byPlan bool
 	// message is the diagnostic, and help its remedy.
@@ -90,12 +90,12 @@ var algorithms = map[runtime.Kind]algorithm{
 				schema: false, hint: "A sliding window's capacity is its rate.",
 			},
 			{
-				field: "maxReserved", applies: func(p *runtime.Policy) bool { return p.MaxReserved != 0 },
+				field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
 				message: "a sliding window has no reservations", help: "leave maxReserved out, or use a token bucket",
 				schema: object{"const": 0, "errorMessage": "A sliding window has no reservations."},
 			},
 			{
-				field: "start", applies: func(p *runtime.Policy) bool { return p.Start.FirstUse() },
+				field: "start", applies: func(p *unchecked) bool { return p.Start.FirstUse() },
 				message: "a sliding window cannot start at first use", help: "give an instant or an offset, or leave start out",
 				schema: object{"not": object{"const": firstUse}},
 			},
@@ -110,7 +110,7 @@ func calendarRefusals(kind string) []refusal {
 	lower := strings.ToLower(kind[:1]) + kind[1:]
 	return []refusal{
 		{
-			field: "period", applies: func(p *runtime.Policy) bool { return p.Calendar.Unit != 0 },
+			field: "period", applies: func(p *unchecked) bool { return p.Calendar.Unit != 0 },
 			message: lower + " has a period of fixed length", help: help,
 			schema: object{"not": object{"type": "string", "pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
 		},
@@ -146,13 +146,13 @@ func kindsAsCode() string {
 }
 
 // kind reads the kind of a limit.
-func (p *parser) kind(limit *Limit, e entry) bool {
+func (p *parser) kind(limit *draft, e entry) bool {
 	kind, ok := oneOf(e, runtime.Kinds())
 	if !ok {
 		p.report(e.at, badKind, "", "kind must be %s, not %s", words.List(kindNames(), "or"), describe(e.value))
 		p.meant(meantKind(e.value.Value))
 	}
-	limit.Policy.Kind = kind
+	limit.policy.Kind = kind
 	return ok
 }
 
@@ -222,7 +222,7 @@ func preciseConditions() (conditions []any) {
 // notPrecise refuses precise: true for a kind, whose own guarantee is in the help.
 func notPrecise(kind, help string) refusal {
 	return refusal{
-		field: "precise", applies: func(p *runtime.Policy) bool { return p.Precise },
+		field: "precise", applies: func(p *unchecked) bool { return p.Precise },
 		message: "a " + kind + " cannot be precise", help: help,
 		schema: object{"const": false, "errorMessage": "Only a sliding window can be precise."},
 	}

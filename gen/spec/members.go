@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -67,7 +68,8 @@ func (p *parser) listed(members *[]Member, e entry, counts bool) {
 	}
 }
 
-// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit.
+// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit, or if
+// the limit has a diagnostic: its key may be incomplete, and its numbers may be missing.
 func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *Member {
 	limit := p.limitNamed(name, at)
 	if limit == nil {
@@ -76,10 +78,6 @@ func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *
 	m := &Member{Limit: limit}
 	if counts {
 		m.Count = 1
-	}
-	// Its key may be incomplete, or its numbers those that a file must not have.
-	if p.faulty[limit] {
-		return m
 	}
 	if binding == nil {
 		for _, part := range limit.Key {
@@ -94,17 +92,11 @@ func (p *parser) member(name string, at span, binding *yaml.Node, counts bool) *
 }
 
 func (p *parser) limitNamed(name string, at span) *Limit {
-	var known []string
-	if p.file != nil {
-		for _, l := range p.file.Limits {
-			if l.Policy.Name == name {
-				return l
-			}
-			known = append(known, l.Policy.Name)
-		}
+	if d := p.drafts[name]; d != nil {
+		return d.limit
 	}
 	p.report(at, unknownLimit, "name one of the limits of this file", "the file has no limit %s", quote(name))
-	p.meant(Nearest(name, known))
+	p.meant(Nearest(name, slices.Sorted(maps.Keys(p.drafts))))
 	return nil
 }
 

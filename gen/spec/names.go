@@ -89,20 +89,20 @@ func camelCase(name string) string {
 }
 
 // sameGoNames reports limits that have the same Go method.
-func (p *parser) sameGoNames(entries []entry, limits []*Limit) {
+func (p *parser) sameGoNames(entries []entry, limits []*draft) {
 	first := map[string]int{}
 	for i, limit := range limits {
 		if entries[i].again || !limitNameForm.MatchString(entries[i].name) {
 			// It has a diagnostic already.
 			continue
 		}
-		before, twice := first[limit.GoName]
+		before, twice := first[limit.goName]
 		if !twice {
-			first[limit.GoName] = i
+			first[limit.goName] = i
 			continue
 		}
 		p.report(entries[i].named, sameGoName, "set goName on one of them",
-			"%s and %s both have the Go method %s", quote(entries[before].name), quote(entries[i].name), clip(limit.GoName))
+			"%s and %s both have the Go method %s", quote(entries[before].name), quote(entries[i].name), clip(limit.goName))
 		p.note(entries[before].named, "the first is here")
 	}
 }
@@ -136,9 +136,9 @@ func (p *parser) reservedGoName(at span, name string) bool {
 	return true
 }
 
-func (p *parser) goName(limit *Limit, e entry) bool {
+func (p *parser) goName(limit *draft, e entry) bool {
 	if name, ok := p.exportedName(e); ok {
-		limit.GoName = name
+		limit.goName = name
 		return true
 	}
 	return false
@@ -226,13 +226,13 @@ const partPattern = `^[a-z][a-zA-Z0-9_]*$`
 var partForm = regexp.MustCompile(partPattern)
 
 // keyParts reads a key: the name of one string, or a map from names to types.
-func (p *parser) keyParts(limit *Limit, e entry) bool {
+func (p *parser) keyParts(limit *draft, e entry) bool {
 	switch {
 	case isString(e.value):
 		if !p.partName(e.value.Value, e.at) {
 			return false
 		}
-		limit.Key = []KeyPart{{Name: e.value.Value, Type: "string"}}
+		limit.key = []KeyPart{{Name: e.value.Value, Type: "string"}}
 		return true
 	case e.value.Kind == yaml.MappingNode:
 		return p.keyMap(limit, e)
@@ -246,7 +246,7 @@ func (p *parser) keyParts(limit *Limit, e entry) bool {
 	return false
 }
 
-func (p *parser) keyMap(limit *Limit, e entry) bool {
+func (p *parser) keyMap(limit *draft, e entry) bool {
 	entries, _ := p.entries(e.value, e.at, "key", "")
 	if len(e.value.Content) == 0 {
 		p.report(e.at, wrongType, "leave key out for one count that all callers share", "key must have a part, not be an empty map")
@@ -263,7 +263,7 @@ func (p *parser) keyMap(limit *Limit, e entry) bool {
 		}
 		named, typed := part.again || p.partName(part.name, part.named), p.keyType(part)
 		if named && typed {
-			limit.Key = append(limit.Key, KeyPart{part.name, part.value.Value})
+			limit.key = append(limit.key, KeyPart{part.name, part.value.Value})
 		}
 	}
 	return len(p.found) == before

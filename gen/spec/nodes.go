@@ -80,11 +80,11 @@ func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
 
 // readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
 // Missing fields are reported at owner, but only if the entries are complete.
-func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, owner span, complete bool) map[string]entry {
+func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []entry, owner span, complete bool) map[string]entry {
 	read := map[string]entry{}
 	seen := map[string]bool{}
 	for _, e := range entries {
-		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.name == e.name })
+		i := slices.IndexFunc(fields, func(f field[D, T]) bool { return f.name == e.name })
 		if i < 0 {
 			if !e.again {
 				// A misspelled field counts as given: otherwise it would be reported as missing too.
@@ -96,7 +96,7 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 		before, target := len(p.found), into
 		if e.again {
 			// The value must not replace the first one.
-			target = new(T)
+			target = new(D)
 		}
 		switch {
 		// The value has a diagnostic already.
@@ -118,7 +118,7 @@ func readFields[T any](p *parser, fields []field[T], into *T, entries []entry, o
 }
 
 // readMap reads a field of a limit that is a map with fields of its own. It returns false if one of them is wrong.
-func readMap[T any](p *parser, fields []field[T], into *T, e entry, help string) bool {
+func readMap[D, T any](p *parser, fields []field[D, T], into *D, e entry, help string) bool {
 	entries, ok := p.entries(e.value, e.at, e.name, help)
 	if !ok {
 		return false
@@ -132,7 +132,7 @@ func readMap[T any](p *parser, fields []field[T], into *T, e entry, help string)
 }
 
 // dropRefused drops the offers that the field would not accept either.
-func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
+func dropRefused[D, T any](found Diagnostics, e entry, f field[D, T]) {
 	for i, d := range found {
 		if (span{d.Pos, d.End}) == e.at {
 			found[i].meant = slices.DeleteFunc(d.meant, func(text string) bool { return !f.takes(text) })
@@ -141,7 +141,7 @@ func dropRefused[T any](found Diagnostics, e entry, f field[T]) {
 }
 
 // takes reports whether a text is a valid value of the field, by parsing a file with it.
-func (f field[T]) takes(text string) bool {
+func (f field[D, T]) takes(text string) bool {
 	// A real parse is slow, but it runs for offers of wrong values only, and cannot disagree with the field.
 	p := &parser{src: newSource("", f.name+": "+text)}
 	root := p.document()
@@ -149,11 +149,11 @@ func (f field[T]) takes(text string) bool {
 		return false
 	}
 	entries, _ := p.entries(root, p.src.at(root), "", "")
-	return len(entries) == 1 && f.read(p, new(T), entries[0])
+	return len(entries) == 1 && f.read(p, new(D), entries[0])
 }
 
 // reportUnknown reports a field that the table lacks, and returns the field that was probably meant, or "".
-func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
+func reportUnknown[D, T any](p *parser, e entry, fields []field[D, T]) string {
 	if p.missingSpaceAfterColon(e, unknownField) {
 		name, _, _ := strings.Cut(e.name, ":")
 		return name
@@ -170,7 +170,7 @@ func reportUnknown[T any](p *parser, e entry, fields []field[T]) string {
 }
 
 // meantField returns the field that a name probably means: one with that synonym, or with a similar name.
-func meantField[T any](name string, fields []field[T]) string {
+func meantField[D, T any](name string, fields []field[D, T]) string {
 	for _, f := range fields {
 		if slices.Contains(f.synonyms, strings.ToLower(name)) {
 			return f.name

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -12,7 +11,7 @@ import (
 )
 
 // overrideFields are the fields of the overrides of a limit. A number of 0 is not given.
-var overrideFields = []field[runtime.OverrideBounds]{
+var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	{
 		name: "rate", synonyms: []string{"limit"},
 		about:   "The largest rate that operators can give a key, at least that of every plan. With `unlimited`, they can give any, and lift the limit for a key.",
@@ -58,9 +57,9 @@ var mostReservedSchema = object{
 const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for blocks and numbers within those of the limit"
 
 // overrides reads what the file gives. settleOverrides completes it.
-func (p *parser) overrides(limit *Limit, e entry) bool {
-	limit.Overrides = new(runtime.OverrideBounds)
-	return readMap(p, overrideFields, limit.Overrides, e, overridesHelp)
+func (p *parser) overrides(limit *draft, e entry) bool {
+	limit.overrides = new(runtime.OverrideBounds)
+	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
 }
 
 func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
@@ -78,11 +77,11 @@ func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 }
 
 func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
-	var of Limit
+	var of draft
 	if !p.maxReserved(&of, e) {
 		return false
 	}
-	if b.MaxReserved = of.Policy.MaxReserved; b.MaxReserved == 0 {
+	if b.MaxReserved = of.policy.MaxReserved; b.MaxReserved == 0 {
 		p.report(e.at, outOfRange, "leave it out", "%s must be at least 1", e.name)
 		return false
 	}
@@ -90,13 +89,13 @@ func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 }
 
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (p *parser) settleOverrides(limit *Limit, given map[string]entry) {
+func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	e, ok := given["overrides"]
-	if !ok || limit.Overrides == nil {
+	if !ok || limit.overrides == nil {
 		return
 	}
 	own, follows := largestNumbers(limit)
-	most := *limit.Overrides
+	most := *limit.overrides
 	for _, part := range []struct {
 		name       string
 		own        int64
@@ -105,8 +104,8 @@ func (p *parser) settleOverrides(limit *Limit, given map[string]entry) {
 		otherwise  string
 	}{
 		{"rate", own.Rate, &most.Rate, true, ""},
-		{"capacity", own.Capacity, &most.Capacity, limit.Policy.Kind.Linear(), "a sliding window has no capacity of its own"},
-		{"maxReserved", own.MaxReserved, &most.MaxReserved, limit.Policy.Kind.Linear(), "a sliding window has no reservations"},
+		{"capacity", own.Capacity, &most.Capacity, limit.policy.Kind.Linear(), "a sliding window has no capacity of its own"},
+		{"maxReserved", own.MaxReserved, &most.MaxReserved, limit.policy.Kind.Linear(), "a sliding window has no reservations"},
 	} {
 		switch {
 		case *part.into == 0:
@@ -126,19 +125,19 @@ func (p *parser) settleOverrides(limit *Limit, given map[string]entry) {
 			return
 		}
 	}
-	if most.Unlimited && limit.Policy.Precise {
+	if most.Unlimited && limit.policy.Precise {
 		most.Rate = runtime.MaxPreciseRate
 	}
-	if limit.Policy.Precise && most.Rate > runtime.MaxPreciseRate {
+	if limit.policy.Precise && most.Rate > runtime.MaxPreciseRate {
 		p.reportOverride(e, "rate", "give at most "+words.Number(runtime.MaxPreciseRate), "a precise limit has a rate of at most %s", words.Number(runtime.MaxPreciseRate))
 		return
 	}
-	if !limit.Policy.Kind.Linear() || follows && limit.Overrides.Capacity == 0 {
+	if !limit.policy.Kind.Linear() || follows && limit.overrides.Capacity == 0 {
 		most.Capacity = most.Rate
 	}
-	limit.Policy.Overrides = most
-	for _, of := range limit.Plans {
-		of.Policy.Overrides = most
+	limit.policy.Overrides = most
+	for _, of := range limit.plans {
+		of.policy.Overrides = most
 	}
 }
 
@@ -149,16 +148,16 @@ func (p *parser) reportOverride(e entry, part, help, message string, args ...any
 }
 
 // largestNumbers returns the largest numbers of all plans, and whether the capacity is the rate in each of them.
-func largestNumbers(l *Limit) (largest runtime.OverrideBounds, follows bool) {
+func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
 	follows = true
-	for _, of := range l.Each() {
-		if of.Policy.Mode == runtime.ModeUnlimited {
+	for _, of := range d.each() {
+		if of.unlimited() {
 			continue
 		}
-		largest.Rate = max(largest.Rate, of.Policy.Rate)
-		largest.Capacity = max(largest.Capacity, of.Policy.Capacity)
-		largest.MaxReserved = max(largest.MaxReserved, of.Policy.MaxReserved)
-		follows = follows && of.Policy.Capacity == of.Policy.Rate
+		largest.Rate = max(largest.Rate, of.policy.Rate)
+		largest.Capacity = max(largest.Capacity, of.policy.Capacity)
+		largest.MaxReserved = max(largest.MaxReserved, of.policy.MaxReserved)
+		follows = follows && of.policy.Capacity == of.policy.Rate
 	}
 	return largest, follows
 }
@@ -183,23 +182,32 @@ func overridesWords(l *Limit) []string {
 
 // WholeLimitMethod returns the name of the generated method for the overrides of all keys: "SendMessageOverrides". It is
 // empty for a limit without overrides, and for one with a single count, whose own method serves.
-func (l *Limit) WholeLimitMethod() string {
-	if l.Overrides == nil || len(l.Key) == 0 {
+func (l *Limit) WholeLimitMethod() string { return wholeLimitMethod(l.GoName, l.Overrides, l.Key) }
+
+func wholeLimitMethod(goName string, overrides *runtime.OverrideBounds, key []KeyPart) string {
+	if overrides == nil || len(key) == 0 {
 		return ""
 	}
-	return l.GoName + "Overrides"
+	return goName + "Overrides"
 }
 
 // sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
-func (p *parser) sameOverrideMethods(entries []entry, limits []*Limit) {
+func (p *parser) sameOverrideMethods(entries []entry, limits []*draft) {
+	needed := map[string]int{}
 	for i, limit := range limits {
-		at := slices.IndexFunc(limits, func(of *Limit) bool { return of.WholeLimitMethod() == limit.GoName })
+		method := wholeLimitMethod(limit.goName, limit.overrides, limit.key)
+		if _, twice := needed[method]; method != "" && !twice {
+			needed[method] = i
+		}
+	}
+	for i, limit := range limits {
+		at, ok := needed[limit.goName]
 		// A name that is no identifier has a diagnostic already.
-		if at < 0 || entries[i].again || limit.GoName == "" {
+		if !ok || entries[i].again || limit.goName == "" {
 			continue
 		}
 		p.report(entries[i].named, sameGoName, "set goName on one of them",
-			"%s has the Go method %s, which the overrides of %s need", quote(entries[i].name), clip(limit.GoName), quote(entries[at].name))
+			"%s has the Go method %s, which the overrides of %s need", quote(entries[i].name), clip(limit.goName), quote(entries[at].name))
 		p.note(entries[at].named, "the limit with overrides is here")
 	}
 }

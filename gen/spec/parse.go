@@ -32,7 +32,7 @@ import (
 // Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once; the File is
 // nil if and only if it has errors.
 func Parse(name string, src []byte) (*File, Diagnostics) {
-	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields), faulty: map[*Limit]bool{}}
+	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields), drafts: map[string]*draft{}}
 	file := p.readFile()
 	if len(p.found) > 0 {
 		p.found.sort()
@@ -67,8 +67,8 @@ type parser struct {
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.
 	groupsGiven []entry
 	file        *File
-	// faulty holds the limits with a diagnostic, whose keys and numbers may be incomplete.
-	faulty map[*Limit]bool
+	// drafts are the limits of the file by name, with those that have diagnostics.
+	drafts map[string]*draft
 	// parameters are those of the current group, by name.
 	parameters map[string]parameter
 	// muted holds the nodes that have a diagnostic already and get no second one.

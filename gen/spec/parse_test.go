@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -155,16 +157,22 @@ func TestSyntaxErrorsOfLongFilesAreOnTheirLine(t *testing.T) {
 	}
 }
 
+// FuzzParse edits fields of the corpus. The fuzzer's own edits of bytes seldom give YAML, and files that break the parser
+// have all but one of their fields in order.
 func FuzzParse(f *testing.F) {
+	values := fieldValues(f)
 	for _, side := range []string{"good", "bad"} {
 		for _, src := range corpus(f, side) {
-			f.Add(src)
+			for edits := range uint64(3) {
+				f.Add(src, edits)
+			}
 		}
 	}
-	f.Fuzz(func(t *testing.T, src []byte) {
+	f.Fuzz(func(t *testing.T, src []byte, edits uint64) {
+		src = edited(src, edits, values)
 		parsed, ds := Parse("limits.yaml", src)
 		if (parsed == nil) != (len(ds) > 0) {
-			t.Fatalf("file %v with diagnostics %v", parsed, ds)
+			t.Fatalf("file %v with diagnostics %v\n%s", parsed, ds, src)
 		}
 		lines := 1 + strings.Count(string(src), "\n")
 		for _, d := range ds {
@@ -180,12 +188,79 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, limit := range parsed.Limits {
-			if err := limit.Policy.Validate(); err != nil {
-				t.Fatal(err)
+			for _, of := range append(limit.Each(), limit) {
+				if err := of.Policy.Validate(); err != nil {
+					t.Fatalf("%v\n%s", err, src)
+				}
+				_, _ = of.Words(), of.WorstCase()
 			}
-			_, _ = limit.Words(), limit.WorstCase()
 		}
 	})
+}
+
+// aField matches a field with its value, in either style of a map.
+var aField = regexp.MustCompile(`([A-Za-z]+): *(\{[^{}\n]*\}|\[[^][\n]*\]|[^][,{}\n]+)`)
+
+// fieldValues returns the values that a field has anywhere in the corpus, and those of random limits.
+func fieldValues(t testing.TB) map[string][]string {
+	values := map[string][]string{}
+	for _, side := range []string{"good", "bad"} {
+		for _, src := range corpus(t, side) {
+			for _, match := range aField.FindAllSubmatch(src, -1) {
+				name, value := string(match[1]), string(match[2])
+				if !slices.Contains(values[name], value) {
+					values[name] = append(values[name], value)
+				}
+			}
+		}
+	}
+	for name, more := range randomValues {
+		values[name] = append(values[name], more...)
+	}
+	for name := range values {
+		slices.Sort(values[name])
+	}
+	return values
+}
+
+// edited returns a file with up to three fields left out, given another value, or added. Edits of 0 are none.
+func edited(src []byte, edits uint64, values map[string][]string) []byte {
+	if edits == 0 {
+		return src
+	}
+	d := rand.New(rand.NewPCG(edits, 0))
+	limitFields := names(limitFields)
+	for range 1 + d.IntN(3) {
+		matches := aField.FindAllSubmatchIndex(src, -1)
+		if len(matches) == 0 {
+			return src
+		}
+		at := matches[d.IntN(len(matches))]
+		begin, value, end := at[0], at[4], at[1]
+		name := string(src[at[2]:at[3]])
+		switch d.IntN(3) {
+		case 0:
+			if bytes.HasPrefix(src[end:], []byte(", ")) {
+				end += len(", ")
+			}
+			src = slices.Concat(src[:begin], src[end:])
+		case 1:
+			if others := values[name]; len(others) > 0 {
+				src = slices.Concat(src[:value], []byte(others[d.IntN(len(others))]), src[end:])
+			}
+		default:
+			added := limitFields[d.IntN(len(limitFields))]
+			if others := values[added]; len(others) > 0 {
+				text := added + ": " + others[d.IntN(len(others))] + ", "
+				line := src[bytes.LastIndexByte(src[:begin], '\n')+1 : begin]
+				if len(bytes.TrimSpace(line)) == 0 { // one field in each line
+					text = strings.TrimSuffix(text, ", ") + "\n" + string(line)
+				}
+				src = slices.Concat(src[:begin], []byte(text), src[begin:])
+			}
+		}
+	}
+	return src
 }
 
 func checkPlace(t *testing.T, pos, end Pos, lines int) {

@@ -128,8 +128,8 @@ var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", 
 
 // byPlan returns a reader of a field that has either one value for all plans, or a map with a value for each plan. It
 // checks the values of a map only: settlePlans reads them again, into the limit of each plan.
-func byPlan(read func(*parser, *Limit, entry) bool) func(*parser, *Limit, entry) bool {
-	return func(p *parser, limit *Limit, e entry) bool {
+func byPlan(read func(*parser, *draft, entry) bool) func(*parser, *draft, entry) bool {
+	return func(p *parser, limit *draft, e entry) bool {
 		switch {
 		case e.value.Kind == yaml.MappingNode:
 			return p.planMap(e, read)
@@ -145,7 +145,7 @@ func byPlan(read func(*parser, *Limit, entry) bool) func(*parser, *Limit, entry)
 func isUnlimited(value *yaml.Node) bool { return isString(value) && value.Value == unlimited }
 
 // planMap reports the plans of a map that the file lacks, and the values that the field does not accept.
-func (p *parser) planMap(e entry, read func(*parser, *Limit, entry) bool) bool {
+func (p *parser) planMap(e entry, read func(*parser, *draft, entry) bool) bool {
 	before := len(p.found)
 	entries, ok := p.entries(e.value, e.at, e.name, "")
 	if !ok {
@@ -171,7 +171,7 @@ func (p *parser) planMap(e entry, read func(*parser, *Limit, entry) bool) bool {
 }
 
 // planValue checks the value of one plan.
-func (p *parser) planValue(field string, e entry, read func(*parser, *Limit, entry) bool) {
+func (p *parser) planValue(field string, e entry, read func(*parser, *draft, entry) bool) {
 	e.name = field
 	switch {
 	case p.muted[e.value]:
@@ -183,7 +183,7 @@ func (p *parser) planValue(field string, e entry, read func(*parser, *Limit, ent
 		p.report(e.at, unlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
 	default:
 		// The value is only checked here.
-		read(p, new(Limit), e)
+		read(p, new(draft), e)
 	}
 }
 
@@ -213,7 +213,7 @@ func (p *parser) planNames() []string {
 
 // settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
 // limit, and given those of them without errors; clean means that these are all.
-func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry, clean bool) {
+func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, clean bool) {
 	maps := planMaps(all)
 	if len(maps) == 0 {
 		p.settleLimit(limit, given, clean)
@@ -224,26 +224,22 @@ func (p *parser) settlePlans(limit *Limit, given map[string]entry, all []entry, 
 	}
 	before := len(p.found)
 	for _, plan := range p.plans {
-		limit.Plans = append(limit.Plans, p.limitOf(plan.Name, limit, given, maps, clean))
+		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, maps, clean))
 	}
 	p.dropRepeated(before)
-	limited := slices.IndexFunc(limit.Plans, func(l *Limit) bool { return !l.Unlimited() })
+	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
 	if limited < 0 {
 		p.report(maps["rate"].named, unlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
 		return
 	}
-	limit.Policy = limit.Plans[limited].Policy
-	if limit.Policy.Mode == runtime.ModeBlock {
+	limit.policy = limit.plans[limited].policy
+	if limit.policy.Mode == runtime.ModeBlock {
 		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
-		for _, of := range limit.Plans {
-			if of.UnlimitedRate {
-				of.Policy = limit.Policy
+		for _, of := range limit.plans {
+			if of.unlimitedRate {
+				of.policy = limit.policy
 			}
 		}
-	}
-	if len(p.found) == before {
-		p.sameMethods(limit, given)
-		p.carryAlike(limit, given)
 	}
 }
 
@@ -260,9 +256,9 @@ func planMaps(all []entry) map[string]entry {
 }
 
 // fitKindByPlan reports the maps of plans that the kind of the limit does not have.
-func (p *parser) fitKindByPlan(limit *Limit, given map[string]entry) bool {
+func (p *parser) fitKindByPlan(limit *draft, given map[string]entry) bool {
 	before := len(p.found)
-	for _, r := range algorithms[limit.Policy.Kind].refusals {
+	for _, r := range algorithms[limit.policy.Kind].refusals {
 		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
 			p.report(e.at, notForKind, r.help, "%s", r.message)
 		}
@@ -331,10 +327,10 @@ func (p *parser) planEntry(of entry, plan string) (entry, bool) {
 	return entry{}, false
 }
 
-// limitOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
-func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry, clean bool) *Limit {
+// draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
+func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry, clean bool) *draft {
 	of := *limit
-	of.Plan, of.Plans, of.Given = plan, nil, map[string]Pos{}
+	of.plan, of.plans, of.given = plan, nil, map[string]Pos{}
 	own := map[string]entry{}
 	for _, f := range limitFields {
 		e, ok := given[f.name]
@@ -346,16 +342,16 @@ func (p *parser) limitOf(plan string, limit *Limit, given, maps map[string]entry
 				continue // an unlimited plan is left out
 			}
 			if f.name == "rate" && isUnlimited(e.value) {
-				of.UnlimitedRate = true
+				of.unlimitedRate = true
 			} else {
 				f.read(p, &of, e)
 			}
 		}
-		own[f.name], of.Given[f.name] = e, e.at.pos
+		own[f.name], of.given[f.name] = e, e.at.pos
 	}
-	if of.UnlimitedRate {
+	if of.unlimitedRate {
 		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
-		of.Policy = runtime.Policy{Name: of.Policy.Name, Kind: of.Policy.Kind, Precise: of.Policy.Precise, Shards: of.Policy.Shards, Mode: runtime.ModeUnlimited}
+		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
 		return &of
 	}
 	p.settleLimit(&of, own, clean)

@@ -45,7 +45,7 @@ func encodeSchema(schema object) []byte {
 }
 
 // mapSchema is the schema of a map with the fields of a table and no others.
-func mapSchema[T any](fields []field[T]) object {
+func mapSchema[D, T any](fields []field[D, T]) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields {
 		property := object{"title": f.name, "description": withoutMarks(f.description()), "markdownDescription": f.description()}
@@ -73,7 +73,7 @@ func mapSchema[T any](fields []field[T]) object {
 }
 
 // description is the Markdown that an editor shows for a field.
-func (f field[T]) description() string {
+func (f field[D, T]) description() string {
 	text := f.meaning() + " Write " + f.accepts + "."
 	if f.absent != "" {
 		text += " Default: " + f.absent + "."
@@ -82,7 +82,7 @@ func (f field[T]) description() string {
 }
 
 // meaning is the full explanation of a field, in Markdown.
-func (f field[T]) meaning() string { return strings.TrimSpace(f.about + " " + f.more) }
+func (f field[D, T]) meaning() string { return strings.TrimSpace(f.about + " " + f.more) }
 
 // withoutMarks returns our own Markdown, which has only code spans, as plain text.
 func withoutMarks(markdown string) string { return strings.ReplaceAll(markdown, "`", "") }
@@ -251,7 +251,7 @@ func Fields() []Field {
 		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
 }
 
-func fieldsIn[T any](of string, fields []field[T]) (list []Field) {
+func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
 	for _, f := range fields {
 		list = append(list, Field{
 			Name: f.name, Of: of, Sets: f.sets, Required: f.required, Example: f.name + ": " + f.example,
@@ -277,7 +277,7 @@ func Reference() string {
 	return out.String()
 }
 
-func writeTable[T any](out *strings.Builder, title string, fields []field[T]) {
+func writeTable[D, T any](out *strings.Builder, title string, fields []field[D, T]) {
 	out.WriteString("| " + title + " | meaning | what to write | default |\n|---|---|---|---|\n")
 	for _, f := range fields {
 		absent := f.absent

@@ -11,13 +11,13 @@ import (
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
 // only the valid ones, and clean means that all are.
-func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
+func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
-	if kind && !p.fitsKind(&limit.Policy, given) {
+	if kind && !p.fitsKind(&limit.policy, given) {
 		return
 	}
-	policy := &limit.Policy
+	policy := &limit.policy
 	p.settleCalendar(policy, given)
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
@@ -41,14 +41,14 @@ func (p *parser) settleLimit(limit *Limit, given map[string]entry, clean bool) {
 	p.enoughForShards(policy, given)
 }
 
-func capacityIsZero(policy *runtime.Policy, given map[string]entry) bool {
+func capacityIsZero(policy *unchecked, given map[string]entry) bool {
 	// The zero value also means that the capacity could not be read.
 	_, ok := given["capacity"]
 	return ok && policy.Capacity == 0
 }
 
 // fitsKind reports the fields that the limit's kind does not have.
-func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
+func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
 	before := len(p.found)
 	for _, r := range algorithms[policy.Kind].refusals {
 		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
@@ -59,7 +59,7 @@ func (p *parser) fitsKind(policy *runtime.Policy, given map[string]entry) bool {
 }
 
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *parser) enoughForShards(policy *runtime.Policy, given map[string]entry) {
+func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
 	shards, ok := given["shards"]
 	if !ok {
 		return
@@ -96,12 +96,12 @@ func atMostShards(n int64) string {
 
 const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
 
-func (p *parser) lease(limit *Limit, e entry) bool {
-	return readMap(p, leaseFields, &limit.Policy.Lease, e, leaseHelp)
+func (p *parser) lease(limit *draft, e entry) bool {
+	return readMap(p, leaseFields, &limit.policy.Lease, e, leaseHelp)
 }
 
 // leaseFits reports a lease that contradicts other fields.
-func (p *parser) leaseFits(policy *runtime.Policy, given map[string]entry) {
+func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
 	lease, ok := given["lease"]
 	if !ok {
 		return
@@ -144,7 +144,7 @@ func (p *parser) part(of entry, name string) entry {
 }
 
 // preciseFits reports the fields that a precise limit cannot have.
-func (p *parser) preciseFits(policy *runtime.Policy, given map[string]entry) {
+func (p *parser) preciseFits(policy *unchecked, given map[string]entry) {
 	precise, ok := given["precise"]
 	if !ok || !policy.Precise {
 		return
@@ -161,8 +161,8 @@ func (p *parser) preciseFits(policy *runtime.Policy, given map[string]entry) {
 // preciseConflict is a field that a precise limit cannot have, or some of its values.
 type preciseConflict struct {
 	field         string
-	applies       func(p *runtime.Policy) bool
-	message, help func(p *runtime.Policy) string
+	applies       func(p *unchecked) bool
+	message, help func(p *unchecked) string
 	// schema is the schema of the values that a precise limit can have, and hint what editors show for the others.
 	schema any
 	hint   string
@@ -171,8 +171,8 @@ type preciseConflict struct {
 var preciseConflicts = []preciseConflict{
 	{
 		field:   "rate",
-		applies: func(p *runtime.Policy) bool { return p.Rate > runtime.MaxPreciseRate },
-		message: func(p *runtime.Policy) string {
+		applies: func(p *unchecked) bool { return p.Rate > runtime.MaxPreciseRate },
+		message: func(p *unchecked) string {
 			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate))
 		},
 		help:   bucketInstead,
@@ -180,17 +180,17 @@ var preciseConflicts = []preciseConflict{
 		hint:   tooPrecise,
 	},
 	{
-		field: "start", applies: func(p *runtime.Policy) bool { return true },
+		field: "start", applies: func(p *unchecked) bool { return true },
 		message: always("a precise limit has no windows to start"), help: always("leave start out"),
 		schema: false, hint: "A precise limit has no windows that start.",
 	},
 	{
-		field: "shards", applies: func(p *runtime.Policy) bool { return p.Shards > 1 },
+		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
 		message: always("a precise limit cannot have shards, which each would have a log of their own"), help: always("leave shards out"),
 		schema: object{"const": 1, "errorMessage": "A precise limit cannot have shards."},
 	},
 	{
-		field: "lease", applies: func(p *runtime.Policy) bool { return true },
+		field: "lease", applies: func(p *unchecked) bool { return true },
 		message: always("a precise limit has no lease, because leased tokens are used later than they are counted"), help: always("leave lease out"),
 		schema: false, hint: "A precise limit has no lease.",
 	},
@@ -198,19 +198,19 @@ var preciseConflicts = []preciseConflict{
 
 var tooPrecise = fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate))
 
-func always(text string) func(*runtime.Policy) string {
-	return func(*runtime.Policy) string { return text }
+func always(text string) func(*unchecked) string {
+	return func(*unchecked) string { return text }
 }
 
 // bucketInstead describes the token bucket that keeps the promise of a precise limit: with capacity C and rate N-C per
 // period, it never grants more than N in any period.
-func bucketInstead(p *runtime.Policy) string {
+func bucketInstead(p *unchecked) string {
 	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
 		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
 }
 
 // sameMethods reports plans of a limit that would need different methods of the generated handle.
-func (p *parser) sameMethods(limit *Limit, given map[string]entry) {
+func (p *parser) sameMethods(limit *Limit, given map[string]entry) bool {
 	var first *Limit
 	for _, of := range limit.Plans {
 		switch {
@@ -220,13 +220,14 @@ func (p *parser) sameMethods(limit *Limit, given map[string]entry) {
 		case first.Policy.Reserves() != of.Policy.Reserves():
 			p.differ(limit, given, "maxReserved", first.Plan, of.Plan, plansDiffer, "let maxReserved be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
-			return
+			return false
 		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
 			p.differ(limit, given, "capacity", first.Plan, of.Plan, plansDiffer, "let capacity be 0 for all plans, or for none",
 				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // differ reports a difference between two plans, at the value of a field.
@@ -248,9 +249,9 @@ func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other 
 // carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
 // with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
 // back would grant tokens again.
-func (p *parser) carryAlike(limit *Limit, given map[string]entry) {
+func (p *parser) carryAlike(limit *Limit, given map[string]entry) bool {
 	if limit.Policy.Kind != runtime.FixedWindow {
-		return
+		return true
 	}
 	for i, large := range limit.Plans {
 		for _, small := range limit.Plans[:i] {
@@ -261,9 +262,10 @@ func (p *parser) carryAlike(limit *Limit, given map[string]entry) {
 				small, large = large, small
 			}
 			p.carriesMore(limit, given, small, large)
-			return
+			return false
 		}
 	}
+	return true
 }
 
 func (p *parser) carriesMore(limit *Limit, given map[string]entry, small, large *Limit) {

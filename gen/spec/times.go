@@ -190,7 +190,7 @@ var (
 )
 
 // start reads when windows begin.
-func (p *parser) start(limit *Limit, e entry) (ok bool) {
+func (p *parser) start(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	switch {
 	case e.value.Kind != yaml.ScalarNode || e.value.Tag == "!!null":
@@ -199,16 +199,16 @@ func (p *parser) start(limit *Limit, e entry) (ok bool) {
 	case p.readCalendarStart(text):
 		return true
 	case text == firstUse:
-		limit.Policy.Start = runtime.StartFirstUse()
+		limit.policy.Start = runtime.StartFirstUse()
 		return true
 	// Zero needs no unit.
 	case text == "0":
-		limit.Policy.Start = runtime.StartOffset(0)
+		limit.policy.Start = runtime.StartOffset(0)
 		return true
 	case dateForm.MatchString(text):
-		limit.Policy.Start, ok = p.instant(e)
+		limit.policy.Start, ok = p.instant(e)
 	default:
-		limit.Policy.Start, ok = p.offset(e)
+		limit.policy.Start, ok = p.offset(e)
 	}
 	return ok
 }

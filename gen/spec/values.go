@@ -33,12 +33,12 @@ const unboundedWord = "unbounded"
 // unboundedSynonyms are the words for it in other limiters.
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
-func (p *parser) maxReserved(limit *Limit, e entry) bool {
+func (p *parser) maxReserved(limit *draft, e entry) bool {
 	text := e.value.Value
 	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
 	switch lower := strings.ToLower(text); {
 	case scalar && text == unboundedWord:
-		limit.Policy.MaxReserved = runtime.Unbounded
+		limit.policy.MaxReserved = runtime.Unbounded
 		return true
 	case scalar && (slices.Contains(unboundedSynonyms, lower) || Nearest(text, []string{unboundedWord}) != ""):
 		p.report(e.at, notWhole, "", "%s must be a whole number or %s, not %s", e.name, unboundedWord, describe(e.value))
@@ -46,13 +46,13 @@ func (p *parser) maxReserved(limit *Limit, e entry) bool {
 		return false
 	}
 	n, ok := p.number(e, 0, runtime.MaxTokens)
-	limit.Policy.MaxReserved = n
+	limit.policy.MaxReserved = n
 	return ok
 }
 
-func (p *parser) shards(limit *Limit, e entry) bool {
+func (p *parser) shards(limit *draft, e entry) bool {
 	n, ok := p.number(e, 1, runtime.MaxShards)
-	limit.Policy.Shards = int(n)
+	limit.policy.Shards = int(n)
 	return ok
 }
 
@@ -157,8 +157,8 @@ func wholeNumber(text string) string {
 }
 
 // doc reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
-func (p *parser) doc(limit *Limit, e entry) (ok bool) {
-	limit.Doc, ok = p.docText(e)
+func (p *parser) doc(limit *draft, e entry) (ok bool) {
+	limit.doc, ok = p.docText(e)
 	return ok
 }
 
