@@ -300,8 +300,8 @@ func TestEveryPolicyFieldChangesThePage(t *testing.T) {
 	}
 	page := func(p runtime.Policy) string {
 		var out bytes.Buffer
-		l := limitOf(t, p)
-		l.GoName = "Send"
+		l := limitOf(t, base)
+		l.Policy, l.GoName = p, "Send"
 		require.NoError(t, WriteLimit(&out, "limits.yaml", l, time.Time{}, false))
 		return out.String()
 	}

@@ -1,13 +1,11 @@
 package review
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -60,46 +58,6 @@ func TestCarriedByCalendarIsNotExceeded(t *testing.T) {
 			_, carried, err := after.Step(state, now, runtime.Request{Op: runtime.Peek})
 			require.NoError(t, err)
 			require.LessOrEqual(t, carried.Remaining, most, "%+v\nto %+v at %v", old, new, time.Unix(0, now).UTC())
-		}
-	}
-}
-
-// No interval of a real calendar has more tokens than the bound, and the bound of two windows is reached or, outside UTC,
-// missed only by the hours that it allows for clock changes.
-func TestWithinBoundsCalendars(t *testing.T) {
-	d := rand.New(rand.NewPCG(62, 1))
-	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Pacific/Apia"} {
-		for _, unit := range runtime.CalendarUnits() {
-			for _, from := range []runtime.Date{{}, {Year: 2001, Month: time.March, Day: 31}} {
-				p := calendarOf(unit, zone)
-				p.Calendar.From = from
-				rule := p.Rule("")
-				var starts []int64
-				for at := rule.WindowEnd(time.Date(1996, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()); len(starts) < 1500 && at < time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(); at = rule.WindowEnd(at) {
-					starts = append(starts, at)
-				}
-				for n := range 30 {
-					shortest := int64(1 << 62)
-					for i := range len(starts) - n {
-						shortest = min(shortest, starts[i+n]-starts[i])
-					}
-					span := int64(bounds.ShortestSpan(p.Calendar, int64(n)))
-					if zone == "Pacific/Apia" && unit == runtime.Day {
-						shortest += int64(24 * time.Hour) // a day was skipped: one window fewer began
-					}
-					require.LessOrEqual(t, span, shortest, "%d windows of %+v", n, p.Calendar)
-					if zone == "UTC" {
-						require.Equal(t, shortest, span, "%d windows of %+v", n, p.Calendar)
-					}
-				}
-				for range 200 {
-					i, n := d.IntN(len(starts)-20), 1+d.IntN(12)
-					// All tokens just before a window begins, and those of the next windows at their starts.
-					length := starts[i+n-1] - (starts[i] - 1)
-					used := p.Capacity + int64(n)*p.Rate
-					require.LessOrEqual(t, used, bounds.Within(&p, time.Duration(length)), "%+v", p.Calendar)
-				}
-			}
 		}
 	}
 }

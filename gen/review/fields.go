@@ -53,12 +53,12 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 }
 
 // withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule. If
-// no limit can have that change alone, it is the new rule.
+// no limit can have that change alone, it is the new rule; but a capacity of 0 is one under which nothing passes.
 func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
 	policy := p.old.Policy
 	change(&policy)
 	changed := effective(&policy)
-	if changed.Validate() != nil {
+	if changed.Validate() != nil && changed.Capacity > 0 {
 		return effective(&p.new.Policy)
 	}
 	return changed

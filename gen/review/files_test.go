@@ -412,8 +412,12 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 	}
 	rule := p.Rule(keyOfCaller)
 	longest := time.Duration(0)
-	starts := bounds.WindowStarts(p)
-	if !hasCalendar(p) {
+	starts := []int64{bounds.LongestWindow(p)}
+	if hasCalendar(p) {
+		for range 400 {
+			starts = append(starts, rule.WindowEnd(starts[len(starts)-1]))
+		}
+	} else {
 		starts = []int64{rule.Phase + 40*rule.Period, rule.Phase + 40*rule.Period + d.Int64N(rule.Period)}
 	}
 	for _, at := range append(starts, starts[0]+d.Int64N(rule.Period), starts[0]+d.Int64N(rule.Period)) {

@@ -202,13 +202,13 @@ func FullAfter(p *runtime.Policy) time.Duration {
 			continue
 		}
 		// From the start of a window a full key takes the longest.
-		for _, start := range bounds.WindowStarts(p) {
+		longest = max(longest, bounds.Longest(p, func(start int64) time.Duration {
 			_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
 			if err != nil {
 				panic("review: taking the capacity of a full key failed: " + err.Error())
 			}
-			longest = max(longest, d.FullAfter)
-		}
+			return d.FullAfter
+		}))
 	}
 	return longest
 }
@@ -243,8 +243,7 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		return 0
 	}
 	rule := p.Rule("")
-	longest := time.Duration(0)
-	for _, start := range bounds.WindowStarts(p) {
+	return bounds.Longest(p, func(start int64) time.Duration {
 		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
 		if err != nil {
 			panic("review: taking all tokens of a full key failed: " + err.Error())
@@ -253,9 +252,8 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 		if err != nil {
 			panic("review: checking for one token failed: " + err.Error())
 		}
-		longest = max(longest, d.RetryAfter)
-	}
-	return longest
+		return d.RetryAfter
+	})
 }
 
 // LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a

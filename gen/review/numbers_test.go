@@ -125,8 +125,15 @@ func (y *tally) String() (text string) {
 func TestWithinIsReachedByGreedyCallers(t *testing.T) {
 	d := roll(2)
 	reached := map[string]int{}
-	for range 300 {
+	for i := range 300 {
 		p := d.policy()
+		if i == 0 { // callers reach it only if they never let the bucket fill up with a part of a token left in it
+			p = runtime.Policy{
+				Name: "limit", Kind: runtime.TokenBucket, Rate: 3, Period: time.Second, Capacity: 10,
+				Lease: runtime.Lease{Tokens: 1, For: 200 * time.Millisecond},
+			}
+			require.EqualValues(t, 21, greedy(t, &p, int64(3500*time.Millisecond)))
+		}
 		p.MaxReserved = 0 // reservations are tested by TestNumbersAreReachedAndNotExceeded
 		for _, length := range lengths(&p) {
 			require.Equal(t, bounds.Within(&p, time.Duration(length)), greedy(t, &p, length), "%v of %+v", time.Duration(length), p)
@@ -194,7 +201,8 @@ func leaseAll(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use
 			break
 		}
 	}
-	for _, at := range every(used, end, max(1, int64(p.Period)*p.Capacity/p.Rate)) {
+	// Twice as often as the bucket fills up: the rest of a token is lost in a full bucket.
+	for _, at := range every(used, end, max(1, int64(p.Period)*p.Capacity/p.Rate/2)) {
 		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
 		if d.Remaining > 0 {

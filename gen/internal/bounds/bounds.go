@@ -3,18 +3,13 @@
 package bounds
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-const day = 24 * time.Hour
 
 // Within returns the most tokens that one key can use in an interval of length t, its first and last instant
 // included, wherever it begins. A reserved token counts when it may be used, which is when its delay has passed; a
@@ -69,16 +64,14 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 		return math.MaxInt64
 	}
 	rule := p.Rule("")
-	// The zero State is a full key, which can reserve the most.
-	longest := time.Duration(0)
-	for _, start := range WindowStarts(p) {
+	return Longest(p, func(start int64) time.Duration {
+		// The zero State is a full key, which can reserve the most.
 		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
 		if err != nil {
 			panic("bounds: a full key refuses its largest reservation: " + err.Error())
 		}
-		longest = max(longest, d.Delay)
-	}
-	return longest
+		return d.Delay
+	})
 }
 
 func bucket(p *runtime.Policy, t int64) int64 {
@@ -190,124 +183,6 @@ func calendar(p *runtime.Policy, t int64) int64 {
 		begun = mostWindows(p.Calendar, time.Duration(t)) + ceil(p.MaxReserved, p.Rate)
 	}
 	return add(p.Capacity, times(min(p.Rate, p.Capacity+p.MaxReserved), begun))
-}
-
-// mostWindows returns the most windows that begin after the start of one, within a time from it.
-func mostWindows(c runtime.Calendar, t time.Duration) int64 {
-	low, high := int64(0), int64(t/c.Period()*2+4)
-	for low < high {
-		if middle := low + (high-low+1)/2; ShortestSpan(c, middle) <= t {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	return low
-}
-
-// maxClockChange is how much closer in time two windows of a zone can begin than their days are apart: a day, which some
-// zones have skipped. Windows of a day begin at least half a day apart, because a skipped day has no window.
-func maxClockChange(c runtime.Calendar, n int64) time.Duration {
-	switch {
-	case c.Zone == "UTC":
-		return 0
-	case c.Unit == runtime.Day:
-		return day / 2
-	case n == 1:
-		return day
-	}
-	return day + 2*time.Hour // and in another window, the clock has been put forward
-}
-
-// ShortestSpan returns how far apart the starts of two windows of a calendar are at least, if n windows begin after one
-// and up to the other, and the zone and the anniversary of the key remain the same.
-func ShortestSpan(c runtime.Calendar, n int64) time.Duration {
-	if n <= 0 {
-		return 0
-	}
-	count := n * int64(max(1, c.Count))
-	days := count
-	switch c.Unit {
-	case runtime.Week:
-		days = 7 * count
-	case runtime.Month:
-		days = shortestMonths(count, c)
-	case runtime.Year:
-		days = shortestMonths(12*count, c)
-	}
-	if days >= math.MaxInt64/int64(day) {
-		return math.MaxInt64
-	}
-	return time.Duration(days)*day - maxClockChange(c, n)
-}
-
-var shortest sync.Map
-
-// shortestMonths returns the fewest days of a number of months that follow each other, in 400 years.
-func shortestMonths(months int64, c runtime.Calendar) int64 {
-	if months >= 4800 { // the calendar repeats after 400 years
-		return months / 4800 * 146_097
-	}
-	firsts := []int{1, 29, 30, 31}
-	if !c.Anniversary {
-		firsts = []int{max(1, c.From.Day)}
-	}
-	fewest := int64(math.MaxInt64)
-	for _, first := range firsts {
-		key := [2]int64{months, int64(first)}
-		if known, ok := shortest.Load(key); ok {
-			fewest = min(fewest, known.(int64))
-			continue
-		}
-		least := int64(math.MaxInt64)
-		for from := range int64(4800) {
-			least = min(least, dayOfMonths(from+months, first)-dayOfMonths(from, first))
-		}
-		shortest.Store(key, least)
-		fewest = min(fewest, least)
-	}
-	return fewest
-}
-
-// dayOfMonths returns the day on which a window begins, a number of months after January 2000.
-func dayOfMonths(months int64, first int) int64 {
-	begin := time.Date(2000, time.Month(1+months), 1, 0, 0, 0, 0, time.UTC)
-	last := begin.AddDate(0, 1, -1).Day()
-	return begin.Unix()/int64(day/time.Second) + int64(min(first, last))
-}
-
-// WindowStarts returns an instant at which a window begins, or for a calendar those of 400 windows, which differ in length.
-func WindowStarts(p *runtime.Policy) []int64 {
-	rule := p.Rule("")
-	if p.Calendar.Unit == 0 {
-		return []int64{rule.Phase}
-	}
-	starts := make([]int64, 400)
-	at := time.Date(2023, time.December, 31, 0, 0, 0, 0, time.UTC).UnixNano()
-	for i := range starts {
-		at = rule.WindowEnd(at)
-		starts[i] = at
-	}
-	return starts
-}
-
-// LongestWindow returns the start of the longest of the windows that begin at [WindowStarts].
-func LongestWindow(p *runtime.Policy) int64 {
-	rule := p.Rule("")
-	return slices.MaxFunc(WindowStarts(p), func(a, b int64) int { return cmp.Compare(rule.WindowEnd(a)-a, rule.WindowEnd(b)-b) })
-}
-
-// Interval returns the period of a policy or, for a calendar, the longest interval in which at most one window begins after
-// the first instant.
-func Interval(p *runtime.Policy) time.Duration {
-	if p.Calendar.Unit == 0 {
-		return p.Period
-	}
-	span := ShortestSpan(p.Calendar, 1)
-	if span > 2*day {
-		span = span.Truncate(day)
-	}
-	return span
 }
 
 // accrued returns rate * t / period in whole tokens, including one that falls short by no more than the rounding that

@@ -533,7 +533,7 @@ var policyWithoutBound = runtime.Policy{
 //
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 06:00 in Europe/Berlin.
-// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
 func (l *Limits) Monthly(partner string) runtime.Limit {
 	return l.limiter().Limit(&policyMonthly, runtime.KeyOf(runtime.String(partner)))
 }
@@ -590,7 +590,7 @@ var policyDaily = runtime.Policy{
 //
 // Fixed window: 10 per 6 months.
 // Windows begin on 2024-04-01, and every 6 months before and after it, at 00:00 in America/New_York.
-// Worst case: 10 in each window, and 20 in any 180 days.
+// Worst case: 10 in each window, and 20 in any 26 weeks.
 func (l *Limits) Fiscal() runtime.Limit {
 	return l.limiter().Limit(&policyFiscal, runtime.Key{})
 }

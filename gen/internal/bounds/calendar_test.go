@@ -1,0 +1,155 @@
+package bounds
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func calendarPolicy(c runtime.Calendar) *runtime.Policy {
+	return &runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: c.Period(), Calendar: c}
+}
+
+// calendars are the calendars of the tests: zones that change their clocks by an hour, by half of one and by three, that
+// have skipped a day, and that do not change them.
+func calendars() (list []runtime.Calendar) {
+	for _, zone := range []string{
+		"UTC", "Asia/Tokyo", "Europe/Berlin", "America/Santiago", "America/Sao_Paulo", "Africa/Casablanca", "Asia/Tehran",
+		"Australia/Lord_Howe", "Antarctica/Troll", "Antarctica/Casey", "Pacific/Apia",
+	} {
+		list = append(list,
+			runtime.Calendar{Unit: runtime.Day, Zone: zone},
+			runtime.Calendar{Unit: runtime.Day, Zone: zone, At: 2*time.Hour + 30*time.Minute},
+			runtime.Calendar{Unit: runtime.Day, Zone: zone, Count: 3},
+			runtime.Calendar{Unit: runtime.Week, Zone: zone},
+			runtime.Calendar{Unit: runtime.Month, Zone: zone, From: runtime.Date{Year: 2024, Month: time.January, Day: 31}},
+			runtime.Calendar{Unit: runtime.Month, Zone: zone, Count: 3},
+			runtime.Calendar{Unit: runtime.Year, Zone: zone},
+			runtime.Calendar{Unit: runtime.Year, Zone: zone, From: runtime.Date{Year: 2024, Month: time.April, Day: 6}},
+			runtime.Calendar{Unit: runtime.Year, Zone: zone, Count: 3, From: runtime.Date{Year: 2024, Month: time.February, Day: 29}},
+		)
+	}
+	return list
+}
+
+// bruteStarts returns the starts of all windows from 2000 to 2262, as the runtime has them.
+func bruteStarts(rule runtime.Rule) (starts []int64) {
+	before := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano() - 1
+	for at := rule.WindowEnd(before); at < math.MaxInt64; at = rule.WindowEnd(at) {
+		starts = append(starts, at)
+	}
+	return starts
+}
+
+// A zone per key can be any zone: the slack for its clock changes covers all of them.
+func TestSlackCoversTheClockChangesOfAllZones(t *testing.T) {
+	list, err := os.ReadFile("../../spec/zones.txt")
+	require.NoError(t, err)
+	back, forward := int64(0), int64(0)
+	for line := range strings.Lines(string(list)) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		offsets := offsetsOf(zone)
+		for i := range offsets {
+			for j := range i {
+				back, forward = max(back, offsets[j].offset-offsets[i].offset), max(forward, offsets[i].offset-offsets[j].offset)
+			}
+		}
+	}
+	assert.Equal(t, putBack, time.Duration(back)*time.Second)
+	assert.Equal(t, putForward(runtime.Calendar{Unit: runtime.Week}, 2), time.Duration(forward)*time.Second)
+}
+
+func TestStartsAreThoseOfTheRuntime(t *testing.T) {
+	for _, c := range calendars() {
+		require.Equal(t, [][]int64{bruteStarts(calendarPolicy(c).Rule(""))}, startsOf(c), "%+v", c)
+	}
+}
+
+// Every anniversary has the windows of one of the series.
+func TestStartsOfAnniversariesAreThoseOfTheRuntime(t *testing.T) {
+	for _, c := range []runtime.Calendar{
+		{Unit: runtime.Week, Zone: "Europe/Berlin", Anniversary: true}, {Unit: runtime.Month, Zone: "Europe/Berlin", Anniversary: true},
+		{Unit: runtime.Month, Count: 3, Zone: "America/Santiago", Anniversary: true}, {Unit: runtime.Year, Zone: "Europe/Berlin", Anniversary: true},
+		{Unit: runtime.Year, Count: 2, ZonePerKey: true, Anniversary: true},
+	} {
+		series := map[string]bool{}
+		for _, starts := range startsOf(c) {
+			series[fmt.Sprint(starts)] = true
+		}
+		rule := calendarPolicy(c).Rule("")
+		for from := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC); from.Year() < 2026; from = from.AddDate(0, 0, 7) {
+			own := rule.For(runtime.Request{Policy: calendarPolicy(c), Anniversary: runtime.DateOf(from), Zone: time.UTC})
+			require.True(t, series[fmt.Sprint(bruteStarts(own))], "%+v since %v", c, from)
+		}
+		leap := rule.For(runtime.Request{Policy: calendarPolicy(c), Anniversary: runtime.Date{Year: 2024, Month: time.February, Day: 29}, Zone: time.UTC})
+		require.True(t, series[fmt.Sprint(bruteStarts(leap))], "%+v since a leap day", c)
+	}
+}
+
+// The longest delay is the longest that the runtime answers at any start of a window.
+func TestLongestDelayOfCalendarsIsReached(t *testing.T) {
+	for _, c := range calendars() {
+		for _, reserved := range []int64{3, 25} {
+			p := calendarPolicy(c)
+			p.MaxReserved = reserved
+			rule, longest := p.Rule(""), time.Duration(0)
+			starts := bruteStarts(rule)
+			last := starts[len(starts)-1]
+			// From 2040 on, zones change their clocks alike every year: for short windows, some years are enough.
+			if n := len(starts) - 10_000; n > 10_000 {
+				starts = append(starts[:16_000:16_000], starts[n:]...)
+			}
+			for _, start := range starts {
+				_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
+				require.NoError(t, err)
+				// Later windows have no start that an instant can have.
+				if start <= last-int64(d.Delay) {
+					longest = max(longest, d.Delay)
+				}
+			}
+			assert.Equal(t, longest, LongestDelay(p), "%d reserved of %+v", reserved, c)
+		}
+	}
+}
+
+// What a key can use in an interval is what it can use if it takes all just before a window and then all of each window,
+// or, with reservations, if everything that it can reserve is due when the interval begins.
+func TestWithinOfCalendarsIsReached(t *testing.T) {
+	for _, c := range calendars() {
+		for _, reserved := range []int64{0, 3, 25} {
+			p := calendarPolicy(c)
+			p.MaxReserved = reserved
+			starts := bruteStarts(p.Rule(""))
+			for _, length := range []time.Duration{0, 1, 23 * time.Hour, 24 * time.Hour, Interval(p), Interval(p) + 1, 366 * 24 * time.Hour, 9 * 365 * 24 * time.Hour} {
+				// Both ends of an interval are part of it. The windows after the one in which all is taken at once begin in it.
+				first, early := int64(0), (reserved+p.Rate-1)/p.Rate
+				if reserved == 0 {
+					first = 1 // the interval begins just before the first window
+				}
+				most, end := int64(0), 0
+				for i, start := range starts {
+					for end < len(starts) && starts[end] <= start-first+int64(length) {
+						end++
+					}
+					if i < end && end < len(starts) {
+						// The runtime counts windows by their mean length.
+						granted := (starts[end-1] - start + int64(p.Period)/2) / int64(p.Period)
+						most = max(most, granted+first)
+					}
+				}
+				want := p.Capacity + p.Rate*(most+early)
+				assert.Equal(t, want, Within(p, length), "%d reserved in %v of %+v", reserved, length, c)
+			}
+		}
+	}
+}
