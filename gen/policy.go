@@ -48,6 +48,12 @@ func fields(g *jen.Group, of reflect.Value) {
 			continue // which the runtime sets
 		}
 		name, value := of.Type().Field(i).Name, of.Field(i)
+		if c := calendarOf(of); name == "Period" && c.Unit != 0 {
+			// The mean length of a month in seconds is a number that readers cannot recognize.
+			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
+			g.Id(name).Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
+			continue
+		}
 		if !isDefault(name, value) && !(name == "Capacity" && unlimited(of)) {
 			g.Id(name).Op(":").Add(literal(name, value))
 		}
@@ -58,6 +64,12 @@ func fields(g *jen.Group, of reflect.Value) {
 func unlimited(of reflect.Value) bool {
 	p, ok := of.Interface().(runtime.Policy)
 	return ok && p.Mode == runtime.ModeUnlimited
+}
+
+// calendarOf returns the calendar of a policy, and the zero Calendar for another struct.
+func calendarOf(of reflect.Value) runtime.Calendar {
+	p, _ := of.Interface().(runtime.Policy)
+	return p.Calendar
 }
 
 // isDefault reports whether a field can be left out.

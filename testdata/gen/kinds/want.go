@@ -542,7 +542,7 @@ var policyMonthly = runtime.Policy{
 	Name:     "monthly",
 	Kind:     runtime.FixedWindow,
 	Rate:     100_000,
-	Period:   2629746 * time.Second,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
 	Capacity: 100_000,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}, At: 6 * time.Hour},
 }
@@ -562,7 +562,7 @@ var policyBilling = runtime.Policy{
 	Name:     "billing",
 	Kind:     runtime.FixedWindow,
 	Rate:     1000,
-	Period:   2629746 * time.Second,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
 	Capacity: 1000,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "UTC", Anniversary: true},
 }
@@ -581,7 +581,7 @@ var policyDaily = runtime.Policy{
 	Name:     "daily",
 	Kind:     runtime.FixedWindow,
 	Rate:     10,
-	Period:   24 * time.Hour,
+	Period:   runtime.Calendar{Unit: runtime.Day}.Period(),
 	Capacity: 10,
 	Calendar: runtime.Calendar{Unit: runtime.Day, ZonePerKey: true},
 }
@@ -599,7 +599,7 @@ var policyFiscal = runtime.Policy{
 	Name:     "fiscal",
 	Kind:     runtime.FixedWindow,
 	Rate:     10,
-	Period:   15778476 * time.Second,
+	Period:   runtime.Calendar{Unit: runtime.Month, Count: 6}.Period(),
 	Capacity: 10,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Count: 6, Zone: "America/New_York", From: runtime.Date{Year: 2024, Month: time.April, Day: 1}},
 }
