@@ -127,17 +127,18 @@ func (j *judgement) compareCalls(old, new *spec.Group) {
 		j.class(Breaking)
 		j.note(Calls, "The calls change from %s to %s.", signature(old), signature(new))
 		return
-	case !slices.Equal(partNames(was), partNames(is)) || !slices.Equal(old.Counts(), new.Counts()):
-		j.note(Calls, "The parameters have other names: %s was %s.", signature(new), signature(old))
 	}
 	for _, m := range new.Members() {
 		before, ok := memberOf(old.Members(), m.Limit)
 		// The compiler does not notice arguments of the same type that are used in another way.
 		if ok && !slices.Equal(arguments(old, before), arguments(new, m)) {
 			j.class(Breaking)
-			j.note(Calls, "Calls still compile, but %s is now called with %s, and was called with %s.",
+			j.note(Calls, "Check every call, because the compiler cannot: %s is now called with %s, and was called with %s.",
 				m.Limit.Policy.Name, ordinals(arguments(new, m)), ordinals(arguments(old, before)))
 		}
+	}
+	if !slices.Equal(partNames(was), partNames(is)) || !slices.Equal(old.Counts(), new.Counts()) {
+		j.note(Calls, "The parameters have other names: %s was %s.", signature(new), signature(old))
 	}
 	// Members that were added after all others do not move them.
 	if !strings.HasPrefix(order(new), order(old)) {

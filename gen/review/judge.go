@@ -147,7 +147,7 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 	case slices.Equal(partTypes(was), partTypes(is)) && slices.Equal(sortedNames(was), sortedNames(is)):
 		// The compiler does not notice swapped arguments of the same type.
 		j.class(Breaking)
-		j.note(Calls, "Parameters of %s with the same type changed places. Calls still compile, so check the order of their arguments.", p.new.GoName)
+		j.note(Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", p.new.GoName)
 		j.note(Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
 	case slices.Equal(partTypes(was), partTypes(is)):
 		j.note(Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", p.new.GoName)
