@@ -19,7 +19,8 @@ func checkCommand() command {
 		name:    "check",
 		args:    "[FILE...]",
 		summary: "report the errors in a limits.yaml",
-		help: `FILE defaults to limits.yaml; - is standard input. The text format prints nothing for a valid file.
+		help: `FILE defaults to limits.yaml; - is standard input. A directory is the limits.yaml in it, and
+DIRECTORY/... are all files of that name in and below it, except in directories that Go ignores. The text format prints nothing for a valid file.
 The exit code is 1 if there is an error in a file.
 `,
 		prepare: prepareCheck,
@@ -28,13 +29,17 @@ The exit code is 1 if there is an error in a file.
 
 func prepareCheck(flags *flag.FlagSet) action {
 	var format, color choice
-	format.declare(flags, "format", "print in this `FORMAT`: text, json, or github (annotations in a workflow)", "text", "json", "github")
+	format.declareFormat(flags, "text", "json", "github")
 	color.declareColor(flags)
 	return func(s streams, args []string) error {
 		if len(args) == 0 {
 			args = []string{defaultFile}
 		}
-		found, unreadable := checkAll(args)
+		paths, err := filesIn(args)
+		if err != nil {
+			return err
+		}
+		found, unreadable := checkAll(paths)
 		if err := writeDiagnostics(s, found, format.value, color.color(s.out)); err != nil {
 			return err
 		}
@@ -77,7 +82,9 @@ func writeDiagnostics(s streams, found []spec.Diagnostics, format string, color 
 // are never null.
 type (
 	jsonOutput struct {
-		Version     int              `json:"version"`
+		Version int `json:"version"`
+		// Errors is how many there are; of more than 100 in a file, Diagnostics has some.
+		Errors      int              `json:"errors"`
 		Diagnostics []jsonDiagnostic `json:"diagnostics"`
 	}
 	jsonDiagnostic struct {
@@ -102,6 +109,7 @@ type (
 func writeJSON(w io.Writer, found []spec.Diagnostics) error {
 	all := jsonOutput{Version: 1, Diagnostics: []jsonDiagnostic{}}
 	for _, diagnostics := range found {
+		all.Errors += diagnostics.Errors()
 		for _, d := range diagnostics {
 			all.Diagnostics = append(all.Diagnostics, diagnosticAsJSON(d))
 		}
@@ -140,6 +148,9 @@ func annotation(d spec.Diagnostic) string {
 	}
 	for _, n := range d.Notes {
 		message += fmt.Sprintf("\nline %d: %s", n.Pos.Line, n.Message)
+	}
+	if d.More > 0 {
+		message += fmt.Sprintf("\nThe file has %d more errors.", d.More)
 	}
 	message += "\n" + spec.Address(d.ID)
 	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.

@@ -224,7 +224,7 @@ func (d *envelopeDrawing) table() Table {
 
 func bound(n int64) string {
 	if n == math.MaxInt64 {
-		return "more than can be counted"
+		return "no bound"
 	}
 	return words.Number(n)
 }

@@ -88,7 +88,9 @@ func (p *parser) zone(limit *draft, e entry) bool {
 	}
 	if _, ok := zoneNames()[name]; !ok {
 		p.report(e.at, badZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key", "unknown time zone %s", quote(name))
-		p.meant(meantZone(name))
+		if !p.full() {
+			p.meant(meantZone(name))
+		}
 		return false
 	}
 	limit.policy.Calendar.Zone = name

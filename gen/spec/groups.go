@@ -219,6 +219,14 @@ func (p *parser) groups(_ *File, e entry) bool {
 // settleGroups reads the groups, once the limits are known.
 func (p *parser) settleGroups(file *File) {
 	p.file = file
+	for _, limit := range file.Limits {
+		p.owners.add(owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos})
+	}
+	for _, limit := range file.Limits {
+		if method := limit.WholeLimitMethod(); method != "" {
+			p.owners.add(owner{name: limit.Policy.Name, method: method, overrides: true})
+		}
+	}
 	for _, given := range p.groupsGiven {
 		entries, ok := p.entries(given.value, given.at, "groups", groupHelp)
 		if !ok {
@@ -259,26 +267,18 @@ func (p *parser) oneGroup(e entry) *Group {
 
 // sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
 func (p *parser) sameGroupName(e entry, g *Group) {
-	report := func(what, name, method string, at Pos) {
-		if name != g.Name && method != g.GoName {
-			return
+	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
+	for _, other := range p.owners.alike(own) {
+		if other.overrides {
+			p.report(e.named, sameGoName, "set goName on one of them",
+				"the group %s has the Go method %s, which the overrides of %s need", quote(g.Name), clip(g.GoName), quote(other.name))
+			continue
 		}
 		p.report(e.named, sameGoName, "choose another name, or set goName on one of them",
-			"the group %s and the %s %s both have the Go method %s", quote(g.Name), what, quote(name), clip(method))
-		p.note(span{at, Pos{at.Line, at.Column + len(name)}}, "the "+what+" is here")
+			"the group %s and the %s %s both have the Go method %s", quote(g.Name), other.what, quote(other.name), clip(other.method))
+		p.note(span{other.at, Pos{other.at.Line, other.at.Column + len(other.name)}}, "the "+other.what+" is here")
 	}
-	for _, l := range p.file.Limits {
-		report("limit", l.Policy.Name, l.GoName, l.Pos)
-	}
-	for _, l := range p.file.Limits {
-		if method := l.WholeLimitMethod(); method == g.GoName {
-			p.report(e.named, sameGoName, "set goName on one of them",
-				"the group %s has the Go method %s, which the overrides of %s need", quote(g.Name), clip(method), quote(l.Policy.Name))
-		}
-	}
-	for _, other := range p.file.Groups {
-		report("group", other.Name, other.GoName, other.Pos)
-	}
+	p.owners.add(own)
 	for _, plan := range p.file.Plans {
 		if slices.Contains(g.goTypes(), plan.GoName) {
 			p.report(e.named, sameGoName, "set goName on the group, or rename the plan",
@@ -286,6 +286,36 @@ func (p *parser) sameGroupName(e entry, g *Group) {
 			p.note(span{plan.Pos, Pos{plan.Pos.Line, plan.Pos.Column + len(plan.Name)}}, "the plan is here")
 		}
 	}
+}
+
+// owner is a limit or a group with its method, or the method that the overrides of a limit need.
+type owner struct {
+	what, name, method string
+	overrides          bool
+	at                 Pos
+}
+
+// owners are those of a file by name and by method.
+type owners struct{ byName, byMethod map[string][]owner }
+
+func (o *owners) add(one owner) {
+	if o.byName == nil {
+		o.byName, o.byMethod = map[string][]owner{}, map[string][]owner{}
+	}
+	if !one.overrides {
+		o.byName[one.name] = append(o.byName[one.name], one)
+	}
+	o.byMethod[one.method] = append(o.byMethod[one.method], one)
+}
+
+// alike returns the first of those with the name of another, and the first with its method.
+func (o *owners) alike(other owner) (list []owner) {
+	for _, some := range [][]owner{o.byName[other.name], o.byMethod[other.method]} {
+		if len(some) > 0 && !slices.Contains(list, some[0]) {
+			list = append(list, some[0])
+		}
+	}
+	return list
 }
 
 // goTypes returns the names of the types that can be generated for a group.
@@ -304,16 +334,16 @@ func (p *parser) groupGoName(g *Group, e entry) bool {
 // diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
 // nothing, so that a renamed one is removed and added.
 func diffGroups(old, new *File) (changes []Change) {
-	named := func(file *File, name string) *Group {
+	named := func(file *File) map[string]*Group {
+		groups := map[string]*Group{}
 		for _, g := range file.Groups {
-			if g.Name == name {
-				return g
-			}
+			groups[g.Name] = g
 		}
-		return nil
+		return groups
 	}
+	before, after := named(old), named(new)
 	for _, g := range new.Groups {
-		was := named(old, g.Name)
+		was := before[g.Name]
 		if was == nil {
 			changes = append(changes, Change{ID: groupAdded.ID, Group: g.Name, New: wholeGroup(g)})
 			continue
@@ -326,7 +356,7 @@ func diffGroups(old, new *File) (changes []Change) {
 		changes = append(changes, fields...)
 	}
 	for _, g := range old.Groups {
-		if named(new, g.Name) == nil {
+		if after[g.Name] == nil {
 			changes = append(changes, Change{ID: groupRemoved.ID, Group: g.Name, Old: wholeGroup(g)})
 		}
 	}

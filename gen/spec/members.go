@@ -96,7 +96,7 @@ func (p *parser) limitNamed(name string, at span) *Limit {
 		return d.limit
 	}
 	p.report(at, unknownLimit, "name one of the limits of this file", "the file has no limit %s", quote(name))
-	p.meant(Nearest(name, slices.Sorted(maps.Keys(p.drafts))))
+	p.meant(p.nearest(name, func() []string { return slices.Sorted(maps.Keys(p.drafts)) }))
 	return nil
 }
 
@@ -167,6 +167,10 @@ func partNames(l *Limit) (names []string) {
 func (p *parser) count(m *Member, e entry) {
 	if !isString(e.value) {
 		m.Count, _ = p.number(e, 1, runtime.MaxTokens)
+		return
+	}
+	if !partForm.MatchString(e.value.Value) {
+		p.report(e.at, badKeyPart, "write a number, or the name of a parameter such as tokens", "n must be a number of tokens or the name of a parameter, not %s", quote(e.value.Value))
 		return
 	}
 	if p.partName(e.value.Value, e.at) {
@@ -344,11 +348,9 @@ func (p *parser) notShared(g *Group) {
 		}
 		p.report(other.at, parameterType, "give it another name: {part: parameter}",
 			"the parameter %s is %s here, but %s needs %s as a parameter of this name", s.Name, other.typ, s.Limits[0], s.What)
-		for _, l := range p.file.Limits {
-			if name := l.Policy.Name; name == s.Limits[0] {
-				p.note(span{l.Pos, Pos{l.Pos.Line, l.Pos.Column + len(name)}}, "the limit is here")
-			}
-		}
+		name := s.Limits[0]
+		at := p.drafts[name].pos
+		p.note(span{at, Pos{at.Line, at.Column + len(name)}}, "the limit is here")
 	}
 }
 

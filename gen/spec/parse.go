@@ -29,8 +29,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once; the File is
-// nil if and only if it has errors.
+// Parse reads a limits.yaml. The name is used in messages only. It returns all errors of the file at once, of more
+// than 100 the first ones; the File is nil if and only if it has errors.
 func Parse(name string, src []byte) (*File, Diagnostics) {
 	p := &parser{src: newSource(name, string(src)), limitFields: names(limitFields), drafts: map[string]*draft{}}
 	file := p.readFile()
@@ -38,10 +38,13 @@ func Parse(name string, src []byte) (*File, Diagnostics) {
 		p.found.sort()
 		// Only now are the offers final: the field of a value may have dropped some of them.
 		p.found.suggest()
-		return nil, p.found
+		return nil, p.found.first(maxDiagnostics)
 	}
 	return file, nil
 }
+
+// maxDiagnostics is how many errors of a file are described. A file of 4 MiB can have 400,000.
+const maxDiagnostics = 100
 
 // parser walks the YAML nodes of one file and collects their errors.
 type parser struct {
@@ -67,6 +70,7 @@ type parser struct {
 	// groupsGiven holds the entries groups:, which are read after the limits of the file.
 	groupsGiven []entry
 	file        *File
+	owners      owners
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
 	// parameters are those of the current group, by name.
@@ -103,6 +107,11 @@ func (p *parser) readFile() *File {
 // report adds a diagnostic. The help may be empty. The message is one line without control characters, whatever the file
 // contains.
 func (p *parser) report(at span, broken *Rule, help, format string, args ...any) {
+	if p.full() {
+		// Only its number counts.
+		p.found = append(p.found, Diagnostic{ID: broken.ID, Pos: at.pos})
+		return
+	}
 	message := fmt.Sprintf(format, args...)
 	if p.limit != "" {
 		message = p.limit + ": " + message
@@ -111,8 +120,23 @@ func (p *parser) report(at span, broken *Rule, help, format string, args ...any)
 	at = p.src.clamp(at)
 	p.found = append(p.found, Diagnostic{
 		ID: broken.ID, File: p.src.name, Pos: at.pos, End: at.end,
-		Message: printable.Mask(message), Help: printable.Mask(help), shown: p.src.excerpt(at),
+		Message: oneLine(message), Help: oneLine(help), shown: p.src.excerpt(at),
 	})
+}
+
+// oneLine returns a message without tabs and control characters, whatever the file contains.
+func oneLine(text string) string { return strings.ReplaceAll(printable.Mask(text), "\t", " ") }
+
+// full reports whether further diagnostics are only counted.
+func (p *parser) full() bool { return len(p.found) >= maxDiagnostics }
+
+// nearest is [Nearest] for the replacements of a diagnostic that was just reported, unless it is only counted: a file can
+// have as many wrong names as right ones.
+func (p *parser) nearest(text string, words func() []string) string {
+	if len(p.found) > maxDiagnostics {
+		return ""
+	}
+	return Nearest(text, words())
 }
 
 // meant offers replacements for the text of the last diagnostic, the likeliest first. Empty offers, and those that are
@@ -126,6 +150,10 @@ func (p *parser) meant(offers ...string) {
 // note adds a second place to the last diagnostic.
 func (p *parser) note(at span, message string) {
 	last := &p.found[len(p.found)-1]
+	// The diagnostic may be only counted, and a field with an error has no place.
+	if last.Message == "" || at.pos == (Pos{}) {
+		return
+	}
 	last.Notes = append(last.Notes, Note{at.pos, at.end, message, p.src.excerpt(at)})
 }
 
@@ -215,6 +243,8 @@ type Diagnostic struct {
 	Help string
 	// Notes are the other places that contribute to the error.
 	Notes []Note
+	// More is how many errors of the file are left out after this one, the last.
+	More int
 
 	shown excerpt
 	// meant are replacements for the text from Pos to End, the likeliest first.
@@ -229,14 +259,32 @@ type Note struct {
 	shown excerpt
 }
 
-// Diagnostics are all errors of a file, in the order of their positions.
+// Diagnostics are the errors of a file, in the order of their positions: all or, of more than 100, some.
 type Diagnostics []Diagnostic
+
+// first returns at most n diagnostics. Those after the first n reported have no message.
+func (ds Diagnostics) first(n int) Diagnostics {
+	if len(ds) <= n {
+		return ds
+	}
+	described := slices.DeleteFunc(slices.Clone(ds), func(d Diagnostic) bool { return d.Message == "" })
+	described[len(described)-1].More = len(ds) - len(described)
+	return described
+}
+
+// Errors returns how many errors the file has.
+func (ds Diagnostics) Errors() int {
+	if len(ds) == 0 {
+		return 0
+	}
+	return len(ds) + ds[len(ds)-1].More
+}
 
 // suggest replaces the help of those with offers by a question.
 func (ds Diagnostics) suggest() {
 	for i, d := range ds {
 		if len(d.meant) > 0 {
-			ds[i].Help = "did you mean " + words.List(d.meant, "or") + "?"
+			ds[i].Help = oneLine("did you mean " + words.List(d.meant, "or") + "?")
 		}
 	}
 }
@@ -258,7 +306,11 @@ func (ds Diagnostics) WriteText(w io.Writer, color bool) error {
 	for _, d := range ds {
 		d.write(&out, ink)
 	}
-	fmt.Fprintf(&out, "%s in %s\n", words.Count(int64(len(ds)), "error"), printable.Line(ds[0].File))
+	fmt.Fprintf(&out, "%s in %s", words.Count(int64(ds.Errors()), "error"), printable.Line(ds[0].File))
+	if more := ds.Errors() - len(ds); more > 0 {
+		fmt.Fprintf(&out, ", %s of them not shown", words.Number(int64(more)))
+	}
+	out.WriteString("\n")
 	_, err := w.Write(out.Bytes())
 	return err
 }

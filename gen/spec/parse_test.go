@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // one parses a file of one limit with the given lines, which must be valid.
@@ -126,6 +125,41 @@ func TestFileAboveMaxSizeIsRefused(t *testing.T) {
 	assert.Equal(t, []string{fileTooLarge.ID}, ids(ds))
 }
 
+// However many errors a file has, some are described and the others counted.
+func TestDescribedErrorsAreBounded(t *testing.T) {
+	names := make([]string, 20_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%d", i)
+	}
+	many := func(format string) string {
+		var out strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintf(&out, format, i)
+		}
+		return out.String()
+	}
+	for what, test := range map[string]struct {
+		src    string
+		errors int
+	}{
+		"unknown fields":    {valid + many("x%d: 1\n"), 20_000},
+		"unknown limits":    {manyLimits(2000) + "groups:\n" + many("  g%d: {takes: [limitt]}\n"), 20_000},
+		"unknown zones":     {"version: 1\nlimits:\n" + many("  l%d: {kind: fixed window, rate: 1, period: day, zone: Berlinn}\n"), 20_000},
+		"groups and limits": {"version: 1\nlimits:\n" + many("  l%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n" + many("  l%d: {takes: [l1]}\n"), 20_000},
+		"plans":             {"version: 1\nplans: [" + strings.Join(names, ", ") + "]\nlimits: {l: {kind: token bucket, rate: 1, period: 1s}}\n", 1},
+	} {
+		_, ds := Parse("limits.yaml", []byte(test.src))
+		assert.Equal(t, test.errors, ds.Errors(), what)
+		require.Len(t, ds, min(test.errors, maxDiagnostics), what)
+		var out strings.Builder
+		require.NoError(t, ds.WriteText(&out, false))
+		assert.Less(t, out.Len(), 100_000, what)
+		if more := test.errors - len(ds); more > 0 {
+			assert.Contains(t, out.String(), "20,000 errors in limits.yaml, 19,900 of them not shown\n", what)
+		}
+	}
+}
+
 func TestOnlyColoredTextHasEscapeCodes(t *testing.T) {
 	_, ds := Parse("limits.yaml", []byte("version: 1\nversion: 2\nlimits: {}\n"))
 	var plain, colored strings.Builder
@@ -180,7 +214,7 @@ func FuzzParse(f *testing.F) {
 			for _, n := range d.Notes {
 				checkPlace(t, n.Pos, n.End, lines)
 			}
-			if text := d.Message + d.Help; text != printable.Mask(text) || !utf8.ValidString(text) {
+			if text := d.Message + d.Help; text != oneLine(text) || !utf8.ValidString(text) {
 				t.Fatalf("the message is not one plain line: %q %q", d.Message, d.Help)
 			}
 		}

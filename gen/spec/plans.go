@@ -29,6 +29,9 @@ var planForm = regexp.MustCompile(planPattern)
 // longestPlan is the length of the longest name of a plan, which is printed in columns and in names of constants.
 const longestPlan = 40
 
+// maxPlans bounds what every number by plan, and every limit with one, costs.
+const maxPlans = 100
+
 const (
 	plansHelp = "write plans: [free, pro]"
 	planHelp  = "begin with a letter, and use letters and digits, with single dashes or underscores between them"
@@ -53,6 +56,8 @@ func (p *parser) planList(file *File, e entry) bool {
 		p.wrongType(e, "a list of names", plansHelp)
 	case len(e.value.Content) == 0:
 		p.report(e.at, badPlan, "name at least one, or leave plans out", "plans must not be empty")
+	case len(e.value.Content) > maxPlans:
+		p.report(e.at, badPlan, "give customers with numbers of their own overrides", "a file has at most %d plans, not %s", maxPlans, words.Number(int64(len(e.value.Content))))
 	default:
 		file.Plans = p.readPlans(e.value.Content)
 	}
@@ -161,7 +166,7 @@ func (p *parser) planMap(e entry, read func(*parser, *draft, entry) bool) bool {
 		p.limit = limit
 		if !p.plansUnknown && !slices.Contains(p.planNames(), value.name) {
 			p.report(value.named, unknownPlan, "the plans are "+words.List(p.planNames(), "and"), "%s has the unknown plan %s", e.name, quote(value.name))
-			p.meant(Nearest(value.name, p.planNames()))
+			p.meant(p.nearest(value.name, p.planNames))
 		}
 		p.limit = limit + ": plan " + label(value.name)
 		p.planValue(e.name, value, read)

@@ -294,7 +294,7 @@ func writeTable[D, T any](out *strings.Builder, title string, fields []field[D, 
 }
 
 var plansSchema = object{
-	"type": "array", "minItems": 1, "uniqueItems": true,
+	"type": "array", "minItems": 1, "maxItems": maxPlans, "uniqueItems": true,
 	"items": object{"type": "string", "pattern": planPattern, "maxLength": longestPlan, "patternErrorMessage": capital(planHelp) + "."},
 }
 

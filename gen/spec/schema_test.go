@@ -161,6 +161,8 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 		return !isNumber || number >= want.(float64)
 	case "maximum":
 		return !isNumber || number <= want.(float64)
+	case "maxItems":
+		return !isList || len(list) <= int(want.(float64))
 	case "minItems":
 		return !isList || len(list) >= int(want.(float64))
 	case "uniqueItems":

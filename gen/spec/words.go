@@ -91,7 +91,7 @@ func ifEnforced(m runtime.Mode) string {
 
 func orUncountable(n int64) string {
 	if n == math.MaxInt64 {
-		return "more than can be counted"
+		return "no bound"
 	}
 	return words.Number(n)
 }

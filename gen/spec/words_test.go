@@ -142,7 +142,7 @@ func TestWorstCaseIsOneSentence(t *testing.T) {
 		{bucket + "rate: 10, period: 1m, capacity: 0, maxReserved: unbounded", "Worst case: reservations have no bound."},
 		{bucket + "rate: 100, period: 1s, " + lease, "Worst case: 225 in any second."},
 		{bucket + "rate: 100, period: 1s, maxReserved: 10, lease: {tokens: 10, for: 1s}", "Worst case: 300 in any second, counting reserved tokens when their delay has passed."},
-		{bucket + "rate: 1_000_000_000_000_000, period: 1ns, " + lease, "Worst case: more than can be counted in any nanosecond."},
+		{bucket + "rate: 1_000_000_000_000_000, period: 1ns, " + lease, "Worst case: no bound in any nanosecond."},
 		{window + "rate: 40_000, period: 1d, maxReserved: 0", "Worst case: 80,000 in any day."},
 		{window + "rate: 100, period: 1h, maxReserved: 1", "Worst case: 300 in any hour, counting reserved tokens when their delay has passed."},
 		{window + "rate: 100, period: 1s, " + lease, "Worst case: 200 in any second."},
