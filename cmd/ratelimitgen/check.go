@@ -20,8 +20,8 @@ func checkCommand() command {
 		args:    "[FILE...]",
 		summary: "report the errors in a limits.yaml",
 		help: `FILE defaults to limits.yaml; - is standard input. A directory is the limits.yaml in it, and
-DIRECTORY/... are all files of that name in and below it, except in directories that Go ignores. The text format prints nothing for a valid file.
-The exit code is 1 if there is an error in a file.
+DIRECTORY/... all files of that name in and below it, except in directories that Go ignores. The
+text format prints nothing for a valid file. The exit code is 1 if there is an error in a file.
 `,
 		prepare: prepareCheck,
 	}

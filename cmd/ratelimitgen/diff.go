@@ -60,15 +60,15 @@ file; it can be repeated, and it is an error (exit code 1) if it matches no chan
 
 // diffArgs are the flags of diff.
 type diffArgs struct {
-	linkBase      string
-	format, color choice
-	gate          gate
+	linkBase, against string
+	format, color     choice
+	gate              gate
 }
 
 func prepareDiff(flags *flag.FlagSet) action {
 	var a diffArgs
-	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), json, or github (annotations in a workflow)",
-		"text", "markdown", "json", "github")
+	a.format.declareFormat(flags, "text", "markdown", "json", "github")
+	declareAgainst(flags, &a.against)
 	flags.StringVar(&a.linkBase, "link-base", "", "in markdown, link limits to their lines in the files below this `URL`")
 	a.color.declareColor(flags)
 	a.gate.declare(flags)
@@ -81,6 +81,9 @@ func (a *diffArgs) run(s streams, args []string) error {
 	}
 	if base, err := url.Parse(a.linkBase); a.linkBase != "" && (err != nil || base.Scheme != "https" && base.Scheme != "http" || strings.ContainsAny(a.linkBase, " ()<>")) {
 		return usagef("-link-base must be a URL such as https://github.com/OWNER/REPO/blob/COMMIT")
+	}
+	if a.against != "" {
+		args = append([]string{a.against}, args...)
 	}
 	old, new, err := sides(args)
 	if err != nil {

@@ -24,6 +24,9 @@ const defaultFile = "limits.yaml"
 // standardInput is the file name that means standard input.
 const standardInput = "-"
 
+// standardOutput is the file name that means standard output.
+const standardOutput = "-"
+
 // maxRead is the most bytes of a limits.yaml that are read: one more than a valid file can have, so that the parser
 // rejects a larger one however large it is.
 const maxRead = spec.MaxSize + 1
@@ -39,6 +42,47 @@ func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
 	}
 	file, diagnostics := spec.Parse(nameOf(path), text)
 	return file, diagnostics, nil
+}
+
+// filesIn returns the files that arguments name: for a directory, the limits.yaml in it; for DIRECTORY/..., all of that
+// name in and below it, as in patterns of packages.
+func filesIn(args []string) (paths []string, err error) {
+	for _, arg := range args {
+		root, below := strings.CutSuffix(filepath.ToSlash(arg), "/...")
+		switch info, err := os.Stat(arg); {
+		case below:
+			found, err := filesBelow(filepath.FromSlash(root))
+			if err != nil {
+				return nil, err
+			}
+			paths = append(paths, found...)
+		case err == nil && info.IsDir():
+			paths = append(paths, filepath.Join(arg, defaultFile))
+		default:
+			paths = append(paths, arg)
+		}
+	}
+	return paths, nil
+}
+
+func filesBelow(root string) (paths []string, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return pathError(err)
+		}
+		name := entry.Name()
+		switch {
+		case !entry.IsDir() && name == defaultFile:
+			paths = append(paths, path)
+		case entry.IsDir() && path != root && (name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")):
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("%s has no file named %s", shown(root), defaultFile)
+	}
+	return paths, err
 }
 
 // nameOf returns the name of a file for diagnostics.

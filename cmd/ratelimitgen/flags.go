@@ -87,6 +87,25 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// formats are the values of -format, which mean the same in every command that has them.
+var formats = map[string]string{
+	"text": "text", "markdown": "markdown (for a comment)", "json": "json", "github": "github (annotations in a workflow)",
+	"jsonl": "jsonl (an object per line)", "csv": "csv",
+}
+
+func (c *choice) declareFormat(flags *flag.FlagSet, values ...string) {
+	described := make([]string, len(values))
+	for i, value := range values {
+		described[i] = formats[value]
+	}
+	c.declare(flags, "format", "print in this `FORMAT`: "+alternatives(described), values...)
+}
+
+// declareAgainst declares the flag for the old version, in every command that compares two.
+func declareAgainst(flags *flag.FlagSet, against *string) {
+	flags.StringVar(against, "against", "", "compare with `OLD`, the earlier limits.yaml, or REF:PATH in git")
+}
+
 func (c *choice) declareColor(flags *flag.FlagSet) {
 	c.declare(flags, "color", "color the output; `WHEN` is auto (on a terminal), always or never", "auto", "always", "never")
 }

@@ -52,7 +52,7 @@ type generateArgs struct {
 
 func prepareGenerate(flags *flag.FlagSet) action {
 	var a generateArgs
-	flags.StringVar(&a.output, "o", "", "write to `OUTPUT` (default "+defaultOutput+" beside FILE, or in the current directory under go generate)")
+	flags.StringVar(&a.output, "o", "", "write to `OUTPUT`, - for standard output (default "+defaultOutput+" beside FILE, or in the current directory under go generate)")
 	flags.StringVar(&a.pkg, "package", "", "use `NAME` as the package name")
 	flags.BoolVar(&a.check, "check", false, "write nothing; report whether the code is up to date")
 	flags.BoolVar(&a.stdout, "stdout", false, "print the code instead of writing it")
@@ -101,6 +101,9 @@ func (a *generateArgs) set(args []string) error {
 	}
 	if a.source == standardInput {
 		return usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")
+	}
+	if a.output == standardOutput {
+		a.stdout, a.output = true, ""
 	}
 	if a.output == "" {
 		a.output = outputFor(a.source)

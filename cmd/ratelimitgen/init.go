@@ -51,7 +51,7 @@ func initialize(s streams, args []string) error {
 	if err := refuseExisting(path, schema); err != nil {
 		return err
 	}
-	text := strings.ReplaceAll(starter, "limits.schema.json", filepath.Base(schema))
+	text := strings.NewReplacer("limits.schema.json", filepath.Base(schema), "FILE", quoted(filepath.Base(path))).Replace(starter)
 	if err := errors.Join(replaceFile(schema, spec.Schema()), replaceFile(path, []byte(text))); err != nil {
 		return err
 	}

@@ -87,6 +87,9 @@ func dispatch(args []string, s streams) (name string, err error) {
 	if slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
 		return "", listCommands(s.out)
 	}
+	if slices.Contains([]string{"-version", "--version"}, args[0]) {
+		return "", version(s, args[1:])
+	}
 	c, err := findCommand(args[0])
 	if err != nil {
 		return "", err

@@ -54,7 +54,7 @@ type pageArgs struct {
 func preparePage(flags *flag.FlagSet) action {
 	var a pageArgs
 	flags.StringVar(&a.output, "o", "limits.html", "write the page to `FILE`, - for standard output (default limits.html)")
-	flags.StringVar(&a.against, "against", "", "compare with `OLD`, the earlier limits.yaml, or REF:PATH in git")
+	declareAgainst(flags, &a.against)
 	flags.StringVar(&a.trace, "trace", "", "draw the requests in `FILE`, - for standard input")
 	flags.StringVar(&a.svg, "svg", "", "also write the drawings as SVG files into the directory `DIR`")
 	a.color.declareColor(flags)
@@ -83,7 +83,7 @@ func (a *pageArgs) run(s streams, args []string) error {
 	if err := a.write(s, text.Bytes()); err != nil {
 		return err
 	}
-	if err := a.writeSVG(p); err != nil || a.output == standardInput {
+	if err := a.writeSVG(p); err != nil || a.output == standardOutput {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "Wrote %s. Open it in a browser.\n", shown(a.output))
@@ -92,7 +92,7 @@ func (a *pageArgs) run(s streams, args []string) error {
 
 // write writes the page. It replaces no file but an earlier page.
 func (a *pageArgs) write(s streams, text []byte) error {
-	if a.output == standardInput {
+	if a.output == standardOutput {
 		_, err := s.data.Write(text)
 		return err
 	}

@@ -54,8 +54,9 @@ names of the variables of nginx (remote_addr, remote_user, time_local), or of En
 x_forwarded_for); method, path and protocol; and numbers from 1. Times are RFC 3339 and similar forms,
 in UTC if they have no zone, or Unix times: their size says whether they count seconds, milliseconds,
 microseconds or nanoseconds. Servers write a line when the request ends, so that the times in logs
-are a little out of order: lines up to a minute late, or -late, are put in order. If a log has
-only whole seconds, the requests of a second come at once, and more of them may be denied.
+are a little out of order: lines up to a minute late, or -late, are put in order, for which the lines
+of that time are held in memory. If a log has only whole seconds, the requests of a second come at
+once, and more of them may be denied.
 
 limit may name a group: the line takes from all of its limits, or from none. Then key has the
 parameters of the group in their order, and count is the argument for the number of tokens. If a
@@ -140,8 +141,8 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	})
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
 	flags.StringVar(&a.plan, "plan", "", "use the plan `NAME` for lines without a plan")
-	flags.StringVar(&a.against, "against", "", "print the changes from `OLD`, the earlier limits.yaml, or REF:PATH in git")
-	a.format.declare(flags, "format", "print in this `FORMAT`: text, markdown (for a comment), jsonl or csv", "text", "markdown", "jsonl", "csv")
+	declareAgainst(flags, &a.against)
+	a.format.declareFormat(flags, "text", "markdown", "jsonl", "csv")
 	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
 	a.color.declareColor(flags)
 	return a.run
