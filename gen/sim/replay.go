@@ -14,7 +14,8 @@
 // [runtime.Rule.StepLog], as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
-// reason, but never with the value of a key. Memory grows with the number of keys, not of lines.
+// reason, but never with the value of a key. Memory grows with the number of keys, and a [Trace] of a log holds all lines of the
+// time by which they may be late.
 //
 // # Non-guarantees
 //
