@@ -47,14 +47,23 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	// Calls enter at the first stage that one of their limits uses: most limits have neither a lease nor a deny cache.
+	answers, err := s.firstStage(calls).Do(ctx, calls)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = s.explainWait(err)
+	}
+	return answers, err
+}
+
+// firstStage returns the first stage that one of the calls' limits uses.
+func (s *Store) firstStage(calls []runtime.Call) runtime.Store {
+	// Most limits have neither a lease nor a deny cache.
 	switch leased, cached := stagesOf(calls); {
 	case leased:
-		return s.leases.Do(ctx, calls)
+		return s.leases
 	case cached:
-		return s.denials.Do(ctx, calls)
+		return s.denials
 	}
-	return s.group.Do(ctx, calls)
+	return s.group
 }
 
 // stagesOf reports whether any of the calls is about a limit with a lease, or with a deny cache.
@@ -90,10 +99,15 @@ func (b backend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	// The backend has the only gate: calls that the group has given up are still counted here.
 	defer s.open.Done()
 	answers := make([]runtime.Answer, len(calls))
-	err := s.decide(ctx, calls, answers)
+	sent, err := s.circuit.send(ctx, s.db)
+	if err != nil {
+		return answers, err
+	}
+	err = s.decide(ctx, calls, answers)
 	if err != nil {
 		err = s.recoverFrom(ctx, calls, answers, outdatedTries, err)
 	}
+	s.circuit.received(ctx, sent, err)
 	if s.madeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
@@ -193,7 +207,9 @@ func maintain[T any](ctx context.Context, s *Store, task func(ctx context.Contex
 		var zero T
 		return zero, err
 	}
-	value, err := bounded(ctx, task)
+	value, err := bounded(ctx, func(ctx context.Context) (T, error) {
+		return through(ctx, s.circuit, s.db, func() (T, error) { return task(ctx) })
+	})
 	return value, s.explain(ctx, err)
 }
 

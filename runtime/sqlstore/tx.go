@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -129,6 +131,8 @@ func isNil(tx runtime.Tx) bool {
 // On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
 // otherwise runs fn again.
 //
+// While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
+//
 // The error is that of fn, of the commit, or of ctx. If fn returns an error, the transaction is rolled back. If ctx ends
 // during the commit, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
@@ -138,23 +142,15 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 // inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
 // has not returned by then continues in the background.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
-	t, err := await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	t, err := through(ctx, circuitOf(db), db, func() (*connTx, error) {
+		return await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	})
 	if err != nil {
 		return err
 	}
-	var open string
-	err = t.run(fn, &open)
-	_, err = await(ctx, func() (struct{}, error) {
-		defer t.abandon()
-		if err == nil && open != "" {
-			err = requireOpen(ctx, t.tx, open)
-		}
-		if err == nil {
-			err = commit(ctx, t.conn, t.tx)
-		}
-		return struct{}{}, err
-	}, nil)
-	return err
+	open, err := t.run(db, fn)
+	_, ended := await(ctx, func() (struct{}, error) { return struct{}{}, t.end(ctx, open, err) }, nil)
+	return ended
 }
 
 // connTx is a transaction on a connection of its own.
@@ -164,7 +160,8 @@ type connTx struct {
 }
 
 // run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
-func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
+func (t *connTx) run(db *sql.DB, fn func(tx *sql.Tx) error) (open string, err error) {
+	running := &runInTx{db: db, began: time.Now()}
 	returned := false
 	defer func() {
 		runInTxTransactions.Delete(t.tx)
@@ -173,10 +170,25 @@ func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
 			t.abandon()
 		}
 	}()
-	runInTxTransactions.Store(t.tx, open)
+	runInTxTransactions.Store(t.tx, running)
 	err = fn(t.tx)
 	returned = true
-	return err
+	if set := running.open.Load(); set != nil {
+		open = *set
+	}
+	return open, err
+}
+
+// end commits the transaction, if err is nil and it is still open, and otherwise rolls it back.
+func (t *connTx) end(ctx context.Context, open string, err error) error {
+	defer t.abandon()
+	if err == nil && open != "" {
+		err = requireOpen(ctx, t.tx, open)
+	}
+	if err != nil {
+		return err
+	}
+	return commit(ctx, t.conn, t.tx)
 }
 
 // beginOn begins a transaction on a connection of a pool.
@@ -256,7 +268,7 @@ func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err err
 		return false, nil
 	}
 	if open, ok := inRunInTx(tx); ok {
-		*open = s.dialect.TxOpen
+		open.Store(&s.dialect.TxOpen)
 	}
 	return true, nil
 }
@@ -269,7 +281,7 @@ func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, erro
 		return abortsReported, nil
 	}
 	if err != nil {
-		return abortsUnknown, err
+		return abortsUnknown, s.explainServer(err)
 	}
 	prepares, err := s.prepares(ctx, tx)
 	if err == nil && prepares {
@@ -298,12 +310,30 @@ func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
 	return counts[1] > counts[0], nil
 }
 
-// runInTxTransactions are the transactions of RunInTx, each with the statement that selects whether it is open, if a store
-// needs that to be checked before the commit.
-var runInTxTransactions sync.Map // *sql.Tx to *string
+// runInTxTransactions are the transactions of RunInTx while their functions run.
+var runInTxTransactions sync.Map // *sql.Tx to *runInTx
+
+type runInTx struct {
+	db    *sql.DB
+	began time.Time
+	// open is the statement that selects whether the transaction is open, if a store needs that to be checked before the
+	// commit. A call that has returned because its context ended may still set it.
+	open atomic.Pointer[string]
+}
+
+// oldestRunInTx returns for how long the oldest transaction of RunInTx in a pool has been in flight, or 0.
+func oldestRunInTx(db *sql.DB) (age time.Duration) {
+	runInTxTransactions.Range(func(_, tx any) bool {
+		if running := tx.(*runInTx); running.db == db {
+			age = max(age, time.Since(running.began))
+		}
+		return true
+	})
+	return age
+}
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
-func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
+func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
 	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false
@@ -312,7 +342,7 @@ func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	return found.(*string), true
+	return &found.(*runInTx).open, true
 }
 
 // requireOpen returns an error if the session is not in a transaction.

@@ -30,8 +30,10 @@ const (
 	outageSlack   = 100 * time.Millisecond
 	// closeTimeout is how long Close may take.
 	closeTimeout = 10 * time.Second
-	// outageResumes is how long it may take until calls are answered again after a fault.
-	outageResumes = 10 * time.Second
+	// outageResumes is after how long service counts as lost after a fault. On an idle machine it resumes within 10 s. Behind a
+	// pooler, a busy one takes longer: PgBouncer opens its connections to a restarted server one after the other, and gives
+	// the first ones to clients that are gone, which pgx takes up to 15 s to close.
+	outageResumes = time.Minute
 	// generation is how long the load uses a set of keys. One of them is hot: its tokens run out.
 	generation     = time.Second
 	outageKeys     = 9
@@ -236,38 +238,45 @@ type recorder struct {
 	file *os.File
 	// running has the calls that have not ended.
 	running map[*entry]bool
-	// lags are the timers that fired late, because the machine was busy.
-	lags []lag
+	// lags are the timers that fired late, because the machine was busy. ticked is when the last one fired.
+	lags   []lag
+	ticked time.Time
 }
 
 // lag is by how much a timer fired late, and when.
 type lag struct{ at, by time.Duration }
 
+// tick is how often a timer fires that shows by how much timers are late.
+const tick = 5 * time.Millisecond
+
 // watchTimers records how late timers fire: the timeout of a call may fire as late.
 func (r *recorder) watchTimers() {
-	const tick, noticed = 5 * time.Millisecond, 5 * time.Millisecond
 	for {
-		begin := time.Now()
+		r.mu.Lock()
+		r.ticked = time.Now()
+		r.mu.Unlock()
 		time.Sleep(tick)
-		if by := time.Since(begin) - tick; by > noticed {
-			r.mu.Lock()
+		r.mu.Lock()
+		if by := time.Since(r.ticked) - tick; by > tick {
 			r.lags = append(r.lags, lag{time.Since(r.start), by})
-			r.mu.Unlock()
 		}
+		r.mu.Unlock()
 	}
 }
 
-// lagSinceLocked returns the largest lag since a time.
-func (r *recorder) lagSinceLocked(since time.Duration) (most time.Duration) {
+// lagSinceLocked returns the sum of the lags since a time: each step of a call may have waited for the processor.
+func (r *recorder) lagSinceLocked(since time.Duration) (sum time.Duration) {
+	// The timer that is due may not have fired yet.
+	sum = max(0, time.Since(r.ticked)-tick)
 	for i := len(r.lags) - 1; i >= 0 && r.lags[i].at >= since; i-- {
-		most = max(most, r.lags[i].by)
+		sum += r.lags[i].by
 	}
-	return most
+	return sum
 }
 
 func newRecorder(c outageCourse) (*recorder, error) {
 	file, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	return &recorder{limits: outageLimits(), start: c.Start, file: file, running: map[*entry]bool{}}, err
+	return &recorder{limits: outageLimits(), start: c.Start, file: file, running: map[*entry]bool{}, ticked: time.Now()}, err
 }
 
 // outcome is the result of a call.
@@ -288,7 +297,7 @@ type entry struct {
 	outcome outcome
 	// at is when the call ended, since the start.
 	at, took time.Duration
-	// lag is by how much timers of the process fired late during the call.
+	// lag is by how much timers of the process fired late during the call, together.
 	lag   time.Duration
 	place int
 	key   int

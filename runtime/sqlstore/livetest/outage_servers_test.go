@@ -45,6 +45,8 @@ type fault struct {
 	strike, repair func() error
 	// permanent: the server does not come back, and clients must use another.
 	permanent bool
+	// silences is the endpoint that does not respond for so long that, in the end, processes connect to it for probes only.
+	silences *endpoint
 	// client is the fate of one of the processes of the load.
 	client clientFault
 }
@@ -141,7 +143,9 @@ func (s *site) usual(i int, o outages) []fault {
 			strike: func() error { return s.signal(i, "STOP") }, repair: func() error { return s.signal(i, "CONT") }},
 	}
 	if o.long > 0 {
-		all = append(all, e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers))
+		long := e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers)
+		long.silences = &e
+		all = append(all, long)
 	}
 	return all
 }
@@ -215,6 +219,24 @@ func (e endpoint) firewall(name string, lasts time.Duration, client clientFault,
 		}
 	}
 	return fault{name: name, lasts: lasts, client: client, strike: change("-I"), repair: change("-D")}
+}
+
+// countOpened counts the connections that clients try to open to the endpoint from now on. opened returns the count.
+func (e endpoint) countOpened() (opened func() (int, error), err error) {
+	run := func(command string) (string, error) {
+		out, err := exec.Command("iptables", strings.Fields("-w "+command)...).CombinedOutput()
+		return string(out), err
+	}
+	// TCP repeats the packet that opens a connection: only the first one from a port counts.
+	_, err = run(fmt.Sprintf("-I INPUT -p tcp -d %s --dport %d --syn -m hashlimit --hashlimit-name opened --hashlimit-mode srcport "+
+		"--hashlimit-upto 1/hour --hashlimit-burst 1 --hashlimit-htable-expire 3600000", e.host, e.port))
+	return func() (n int, err error) {
+		text, err := run("-n -v -x -L INPUT 1")
+		if err == nil {
+			_, err = fmt.Sscan(text, &n)
+		}
+		return n, err
+	}, err
 }
 
 // signal sends a signal to all processes of a server.
