@@ -161,11 +161,11 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
-RETURNING {key}, value, ts, true
+RETURNING {key}, value, ts, prev, true
 `,
 	TakeOne: `
-INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, 0)` + takeOnPostgres + `
-RETURNING value, ts, ` + typedOnPostgres + `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, :prev)` + takeOnPostgres + `
+RETURNING value, ts, prev, ` + typedOnPostgres + `
 `,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
@@ -190,8 +190,8 @@ const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPER
 
 // typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
 // the table was checked, and an error that only the driver reports would come after the commit.
-const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).ts) AS record) OPERATOR(pg_catalog.*=)
-	CAST(ROW(CAST(NULL AS double precision), CAST(NULL AS bigint)) AS record))`
+const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).ts, (CAST(NULL AS {table})).prev) AS record) OPERATOR(pg_catalog.*=)
+	CAST(ROW(CAST(NULL AS double precision), CAST(NULL AS bigint), CAST(NULL AS double precision)) AS record))`
 
 // syncOnPostgres is true, and as a side effect sets whether this transaction waits for the disk when it commits. A session
 // with remote_apply already waits for more than full durability needs, and keeps doing so. The casts are for drivers that
@@ -207,7 +207,8 @@ const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnPostgres + ` + excluded.value,
 	ts    = GREATEST(r.ts, excluded.ts),
-	prev  = 0
+	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
+		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
 	>= CAST(0 AS double precision)`
 
