@@ -109,6 +109,9 @@ func (b *Batch) useAllShards(q *Request) {
 	b.allShards[wholeKey(q)] = true
 }
 
+// sameKey reports whether a row belongs to the request's key.
+func (q *Request) sameKey(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name }
+
 // wholeKey identifies a request's key without a shard.
 func wholeKey(q *Request) Row { return Row{q.Policy.Name, q.Key, -1} }
 
@@ -272,7 +275,7 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	// never pass, and only so are RetryAfter and Delay those of the sum.
 	if taken > 0 {
 		q.Count += taken
-		b.undo(func(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name })
+		b.undo(q.sameKey)
 	}
 	d, ok, err = b.step(whole, &q, now)
 	if err != nil {
@@ -293,6 +296,8 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 		b.useAllShards(&q)
 		return Decision{}, false, nil
 	}
+	// The requests before it for this key take nothing either: see decideAll.
+	b.undo(q.sameKey)
 	q.Op = Peek
 	d, ok, err := b.step(whole, &q, now)
 	d.Allowed = false
@@ -333,6 +338,10 @@ func takesOf(requests []Request, q *Request) iter.Seq2[int, *Request] {
 // step executes a request on the rows of its key.
 func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, err error) {
 	if q.Policy.Precise {
+		// The sum of several requests for one key may be more than any of them.
+		if err := whole.refuse(q); err != nil {
+			return Decision{}, true, err
+		}
 		i := b.find(q, 0)
 		next, d, ok := whole.stepLog(b.states[i], batchSlots{b, q.Policy.Name, q.Key}, now, q)
 		if ok {

@@ -54,14 +54,15 @@ func (k Key) Since(t time.Time) Key {
 // key returns the key of a valid request.
 func (q *Request) key() Key {
 	k := Key{text: q.Key}
-	if !q.Policy.Calendar.PerKey() {
+	calendar := q.Policy.calendar()
+	if !calendar.PerKey() {
 		return k
 	}
 	c := keyCalendar{zone: q.Zone}
 	if a := q.Anniversary; a.Valid() {
 		zone := c.zone
 		if zone == nil {
-			zone, _ = loadZone(q.Policy.Calendar.Zone)
+			zone, _ = loadZone(calendar.Zone)
 		}
 		// Noon is on the same day even where the clock skips midnight.
 		c.since = time.Date(a.Year, a.Month, a.Day, 12, 0, 0, 0, zone)
@@ -80,7 +81,7 @@ func (k Key) ownCalendar() keyCalendar {
 // completeCalendar sets the zone and the anniversary of a request, whose policy is valid, and returns what the key lacks
 // for them, or "".
 func (k Key) completeCalendar(q *Request) string {
-	c := &q.Policy.Calendar
+	c := q.Policy.calendar()
 	if !c.PerKey() {
 		return ""
 	}

@@ -115,6 +115,10 @@ func (s *planSet) counted(p *Policy) *Policy {
 	return p
 }
 
+// calendar returns the calendar of the limit. An unlimited plan has none of its own, but an override can give its key a
+// plan that has.
+func (p *Policy) calendar() *Calendar { return &p.Overrides.plans.counted(p).Calendar }
+
 // Overridable returns p after naming its plans, so that overrides can give them to keys.
 func (p PlanPolicies) Overridable(names PlanNames) PlanPolicies {
 	set := &planSet{names, p}

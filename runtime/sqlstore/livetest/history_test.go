@@ -178,7 +178,7 @@ func (h *history) do(ctx context.Context, store runtime.Store, client int, q run
 // explained searches for an order of sequential calls. Lost calls can always come last, and the search is longer the
 // more of them come in between, so it first tries orders with none of them in between, or only some of the last.
 func (h *history) explained(now int64) porcupine.CheckResult {
-	m := model(h.policy, h.key, now)
+	m := sequential(h.policy, h.key, now)
 	for _, lost := range []int{0, 4, 12} {
 		if lost < h.lost && porcupine.CheckOperationsTimeout(m, h.withLost(lost), time.Minute) == porcupine.Ok {
 			return porcupine.Ok
@@ -229,9 +229,9 @@ type reply struct {
 	lost bool
 }
 
-// model returns the sequential behaviour of a key: calls are answered one after the other, each at an instant between
+// sequential returns the behaviour of a key: calls are answered one after the other, each at an instant between
 // its call and its return.
-func model(p *runtime.Policy, key string, now int64) porcupine.Model {
+func sequential(p *runtime.Policy, key string, now int64) porcupine.Model {
 	rule := p.Rule(key)
 	return porcupine.Model{
 		Init: func() any { return runtime.State{} },

@@ -1,0 +1,628 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// request is a request for one key.
+// request is a request for one key.
+type request struct {
+	l       *limit
+	k       *key
+	plan    int
+	op      runtime.Op
+	n       int64
+	reserve bool
+}
+
+// checkLeased checks the bound of tokens that may have been leased.
+func (w *World) checkLeased(l *limit, k *key) {
+	if l.traits["lease"] != "yes" || !l.constant() || l.traits["mode"] != "enforce" || k.returned {
+		return
+	}
+	p := l.of(0)
+	uses := slices.Clone(k.leased)
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
+	for i := range uses {
+		sum := int64(0)
+		for _, u := range uses[i:] {
+			sum += u.tokens
+			span := u.at - uses[i].at
+			most := new(big.Rat).Add(whole(p.Capacity), share(span+int64(p.Lease.For), p.Rate, int64(p.Period)))
+			reserved := new(big.Rat).Add(whole(p.Capacity+min(p.MaxReserved, runtime.Unbounded)), share(span, p.Rate, int64(p.Period)))
+			if k.windows.kind != bucket {
+				windows := k.windows.number(u.at, int64(p.Period)) - k.windows.number(uses[i].at, int64(p.Period))
+				most = whole(p.Capacity + p.MaxReserved + (windows+1)*p.Rate)
+			}
+			if reserved.Cmp(most) > 0 {
+				most = reserved
+			}
+			if whole(sum).Cmp(most.Add(most, big.NewRat(1, 1000))) > 0 {
+				w.failf("%s: %d leased tokens were used in %v: %+v", p.Name, sum, time.Duration(span), uses)
+			}
+		}
+	}
+}
+
+// tokens returns what a key has at an instant, by the terms that are in force then.
+func (q request) tokens(now int64, t terms) *big.Rat {
+	return new(big.Rat).Sub(whole(t.capacity), q.k.history.missing(now, t, false))
+}
+
+// margin returns by how many tokens a request passes or, if negative, fails.
+func (q request) margin(now int64, t terms) *big.Rat {
+	margin := q.tokens(now, t)
+	margin.Sub(margin, whole(q.n))
+	if q.reserve {
+		margin.Add(margin, whole(t.reserved))
+		if t.reserved == runtime.Unbounded {
+			margin.SetInt64(1)
+		}
+	}
+	return margin
+}
+
+// noise is more than the roundings of a float64 add up to, in tokens.
+func noise(t terms, missing *big.Rat) float64 {
+	m, _ := missing.Float64()
+	return 1e-13 * (1 + float64(t.capacity) + math.Abs(m))
+}
+
+// lenience returns how many tokens a request may lack and still pass: a millionth, and what comes back in a microsecond.
+func (q request) lenience(now int64, t terms) float64 {
+	missing := q.k.history.missing(now, t, false)
+	m, _ := missing.Float64()
+	rate := float64(t.rate)
+	if t.windows.kind == sliding {
+		rate = max(rate, m)
+	}
+	return min(1e-6, rate*1000/float64(t.period)) + noise(t, missing)
+}
+
+// most returns the largest count that can ever pass.
+func (q request) most(t terms) int64 {
+	switch {
+	case q.op != runtime.Take && q.op != runtime.Check && q.op != runtime.TakeUpTo:
+		return 2 * runtime.MaxTokens
+	case q.op == runtime.TakeUpTo && t.capacity > 0:
+		return 2 * runtime.MaxTokens
+	case q.op == runtime.TakeUpTo:
+		return 0
+	case q.reserve:
+		return t.capacity + t.reserved
+	}
+	return t.capacity
+}
+
+// counts reports whether requests are decided by the count of their key.
+func (t terms) counts() bool { return t.mode == runtime.ModeEnforce || t.mode == runtime.ModeShadow }
+
+func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == runtime.ModeUnlimited }
+
+// passes reports whether the request would clearly pass at a later instant, if nobody else made one.
+func (q request) passes(at int64) bool {
+	t := q.l.at(q.k, q.plan, at)
+	switch {
+	case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
+		return true
+	case t.mode == runtime.ModeBlock || q.n > q.most(t):
+		return false
+	}
+	return q.margin(at, t).Sign() >= 0
+}
+
+// mayPass reports whether it passes with the lenience.
+func (q request) mayPass(at int64) bool {
+	t := q.l.at(q.k, q.plan, at)
+	m := new(big.Rat)
+	if t.counts() && q.n <= q.most(t) {
+		m = q.margin(at, t)
+	}
+	f, _ := m.Float64()
+	return q.passes(at) || t.mode == runtime.ModeEnforce && q.n <= q.most(t) && f >= -q.lenience(at, t)
+}
+
+// first checks that an instant is the first one at which something holds: it does then, it does not a microsecond
+// earlier, and it does not when an override ends before.
+func (w *World) first(what string, q request, now int64, wait time.Duration, holds, nearly func(at int64) bool) {
+	at := now + int64(wait)
+	if at < now {
+		w.failf("%s: %v is not a wait", what, wait)
+		return
+	}
+	t := q.l.at(q.k, q.plan, now)
+	if !nearly(at) {
+		w.failf("%s %v is too early", what, wait)
+		return
+	}
+	early := at - 1000 - int64(math.Ceil(noise(t, q.k.history.missing(now, t, false))*float64(t.period)/float64(max(1, t.rate)))) - 2
+	if early >= now && holds(early) {
+		w.failf("%s %v is too late: it holds %v before", what, wait, time.Duration(at-early))
+	}
+	for _, end := range q.l.ends(q.k, now) {
+		if end <= early && holds(end) {
+			w.failf("%s %v is too late: it holds when an override ends after %v", what, wait, time.Duration(end-now))
+		}
+	}
+}
+
+// judgeFailure judges the answer of a store that has failed or does not answer.
+func (w *World) judgeFailure(q request, d runtime.Decision, err error, state string) {
+	t, p := q.l.at(q.k, q.plan, w.clock.now()), q.l.counted()
+	decides := q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
+	// An override of a plan may bring another timeout, but plans of a world have the same.
+	opens := state == "fails" || p.Timeout > 0 && p.Timeout < deadline
+	w.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, state, d, err)
+	usesStore := t.counts() || t.mode == runtime.ModeBlock && !decides || t.lifted() && q.op == runtime.Reset
+	switch {
+	case q.l.traits["lease"] == "yes":
+		// Leased tokens are there whether the store answers or not.
+		if d.Allowed && d.FailedOpen == nil && d.FailedLocal == nil && !d.TakenAt.IsZero() {
+			q.k.leased = append(q.k.leased, use{w.clock.now(), d.Taken})
+		}
+	case !usesStore:
+		if err != nil {
+			w.failf("an error although the store is not needed: %v", err)
+		}
+	case decides && q.n > q.most(t) && t.mode == runtime.ModeEnforce:
+		if err == nil {
+			w.failf("a count that never fits has passed")
+		}
+	case !decides || !opens || p.OnError == runtime.FailClosed && t.mode != runtime.ModeShadow:
+		if err == nil {
+			w.failf("no error of a store that %s: %+v", state, d)
+		}
+		if err != nil && state == "silent" && !opens && decides && !errors.Is(err, context.DeadlineExceeded) {
+			w.failf("the error is %v, want the caller's deadline", err)
+		}
+	case err != nil:
+		w.failf("an error although the limit passes when the store fails: %v", err)
+	case d.Allowed && d.Taken == -1:
+		// Require says no more.
+	case p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow:
+		if !d.Allowed || d.FailedOpen == nil && q.n > 0 {
+			w.failf("not allowed: %+v", d)
+		}
+	case d.FailedLocal == nil && q.n > 0:
+		w.failf("not decided locally: %+v", d)
+	}
+	if !d.TakenAt.IsZero() && q.l.traits["lease"] != "yes" {
+		w.failf("tokens were taken from a store that %s: %+v", state, d)
+	}
+}
+
+// judge judges the answer to a request for one key, and counts what it took.
+func (w *World) judge(q request, d runtime.Decision, err error, now int64, state, where string) {
+	p := q.l.of(q.plan)
+	if state != "answers" {
+		w.judgeFailure(q, d, err, state)
+		return
+	}
+	w.logf("%v %s %s plan %d n %d reserve %v in %s: %s %v", q.op, p.Name, q.k.of, q.plan, q.n, q.reserve, where, describe(d), err)
+	t := q.l.at(q.k, q.plan, now)
+	if want := q.refused(t); want != nil || err != nil {
+		if !errors.Is(err, want) || (want == nil) != (err == nil) {
+			w.failf("the error is %v, want %v", err, want)
+		}
+		return
+	}
+	w.count(q, d, t, now, q.n)
+}
+
+// refused returns the error of a request that can never pass.
+func (q request) refused(t terms) error {
+	if t.mode == runtime.ModeEnforce && q.n > q.most(t) {
+		return runtime.ErrExceedsCapacity
+	}
+	return nil
+}
+
+// count judges a decision by the terms in force, and counts what it took of n tokens.
+func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
+	decides := q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
+	mode := func(allowed bool) {
+		if d.Allowed != allowed || allowed && !d.TakenAt.IsZero() {
+			w.failf("in mode %v: %+v", t.mode, d)
+		}
+	}
+	switch {
+	case q.n == 0:
+		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 || d.Delay != 0 {
+			w.failf("a request for no tokens: %+v", d)
+		}
+		return
+	case t.lifted():
+		mode(true)
+		return
+	case t.mode == runtime.ModeBlock && decides:
+		mode(false)
+		w.blocked(q, d, now, t)
+		return
+	case q.op == runtime.Charge:
+		if !d.Allowed || d.Taken != q.n {
+			w.failf("a charge: %+v", d)
+		}
+		w.take(q, d, t, now, q.n)
+		return
+	}
+	if q.l.traits["lease"] == "yes" {
+		if d.Allowed && q.op != runtime.Check && d.Taken != -1 {
+			q.k.leased = append(q.k.leased, use{now + int64(d.Delay), d.Taken})
+		} else if d.Taken == -1 {
+			q.k.leased = append(q.k.leased, use{now, q.n})
+		}
+		return
+	}
+	w.decided(q, d, t, now)
+}
+
+// decided judges the decision of a limit that counts.
+func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
+	asked := q
+	if q.op == runtime.TakeUpTo {
+		// As many as there are, and at least one.
+		tokens, _ := q.tokens(now, t).Float64()
+		least, most := math.Floor(tokens-noise(t, new(big.Rat))), math.Floor(tokens+q.lenience(now, t))
+		taken := d.Taken
+		if d.Shadowed {
+			taken = int64(most)
+		}
+		if q.l.traits["shards"] == "1" && d.Allowed && (float64(taken) < min(least, float64(q.n)) || float64(taken) > most && taken > 0) {
+			w.failf("%d tokens were taken of %v", taken, tokens)
+		}
+		q.n = max(1, min(taken, q.n))
+		asked.n = 1
+	}
+	m := q.margin(now, t)
+	f, _ := m.Float64()
+	exceeds := q.n > q.most(t)
+	can, must := f >= -q.lenience(now, t) && !exceeds, f >= noise(t, new(big.Rat)) && !exceeds
+	enforced := d.Allowed
+	if t.mode == runtime.ModeShadow {
+		if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
+			w.failf("in shadow mode: %+v", d)
+		}
+		switch {
+		case q.l.loose() && q.op == runtime.Check:
+			enforced = !d.Shadowed
+		case d.Taken == -1 || q.op == runtime.Check:
+			enforced = can
+		default:
+			enforced = !d.TakenAt.IsZero()
+		}
+		if q.op != runtime.TakeUpTo && d.Taken != -1 && !enforced != d.Shadowed && d.Delay == 0 && !q.reserve {
+			w.failf("in shadow mode, and would pass %v: %+v", enforced, d)
+		}
+	}
+	switch {
+	case q.l.loose() && (q.op == runtime.TakeUpTo || !q.l.constant()):
+		can, must = true, enforced
+	case q.l.loose():
+		// No more than a limit without shards, as if only what was used had been taken.
+		tokens := new(big.Rat).Sub(whole(t.capacity), q.k.history.missing(now, t, true))
+		have, _ := tokens.Float64()
+		need := float64(q.n)
+		if q.reserve {
+			need -= float64(t.reserved)
+		}
+		can, must = have-need >= -1e-6-noise(t, new(big.Rat)), enforced
+	}
+	if enforced && !can || !enforced && must {
+		w.failf("allowed %v by %s, and it has %s more than needed (missing %s)", enforced, q.l.of(q.plan).Name, m.FloatString(9), q.k.history.missing(now, t, false).FloatString(9))
+		return
+	}
+	if !enforced {
+		if t.mode == runtime.ModeEnforce {
+			w.denied(asked, d, now)
+		}
+		return
+	}
+	if q.op == runtime.Check {
+		if !d.TakenAt.IsZero() || d.Taken != 0 && !q.l.traitIs("mode", "shadow") && t.mode != runtime.ModeShadow {
+			w.failf("a check took tokens: %+v", d)
+		}
+		return
+	}
+	w.take(q, d, t, now, q.n)
+	if q.reserve && t.mode == runtime.ModeEnforce && q.l.traits["shards"] == "1" {
+		due := request{l: q.l, k: q.k, plan: q.plan}
+		enough := func(at int64) bool { return due.tokens(at, t).Sign() >= 0 }
+		w.first("the delay", due, now, d.Delay, enough, func(at int64) bool {
+			f, _ := due.tokens(at, t).Float64()
+			return f >= -due.lenience(at, t)
+		})
+	}
+	if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter < 0 || d.Jitter > q.l.counted().Jitter || d.Jitter > 0 && d.Delay == 0 {
+		w.failf("waits of an allowance: %+v", d)
+	}
+}
+
+func (l *limit) traitIs(field, value string) bool { return l.traits[field] == value }
+
+// denied judges a denial.
+func (w *World) denied(q request, d runtime.Decision, now int64) {
+	switch {
+	case d.Taken != 0 || !d.TakenAt.IsZero() || d.RetryAfter <= 0:
+		w.failf("a denial: %+v", d)
+	case d.Jitter < 0 || d.Jitter > q.l.counted().Jitter:
+		w.failf("the jitter of a denial: %+v", d)
+	case q.l.loose():
+		return
+	case d.RetryAfter == runtime.Never:
+		for _, at := range append(q.l.ends(q.k, now), now+int64(80*365*24*time.Hour)) {
+			if at > now && at < math.MaxInt64 && q.l.policies[len(q.l.policies)-1].Calendar.Unit == 0 && q.passes(at) {
+				w.failf("no retry is said to pass, but one does after %v", time.Duration(at-now))
+			}
+		}
+	default:
+		w.first("the retry after", q, now, d.RetryAfter, q.passes, q.mayPass)
+	}
+}
+
+// blocked judges the denial of a blocked key.
+func (w *World) blocked(q request, d runtime.Decision, now int64, t terms) {
+	if t.blockedUntil == 0 {
+		if d.RetryAfter != runtime.Never {
+			w.failf("blocked for good: %+v", d)
+		}
+		return
+	}
+	if d.RetryAfter < time.Duration(t.blockedUntil-now) {
+		w.failf("blocked until %d: %+v", t.blockedUntil, d)
+	}
+}
+
+// take counts tokens that a request has taken.
+func (w *World) take(q request, d runtime.Decision, t terms, now, n int64) {
+	if d.Taken != -1 && (d.TakenAt.IsZero() || d.Taken != n && !d.Shadowed) {
+		w.failf("taken %d at %v, want %d", d.Taken, d.TakenAt, n)
+	}
+	e := &event{now: now, tokens: whole(n), used: whole(n), by: t}
+	q.k.history = append(q.k.history, e)
+	if d.Taken != -1 && q.n == n {
+		w.open = append(w.open, &taken{request: q, d: d, event: e, tx: w.tx})
+	}
+}
+
+// givenBack finds out how much was given back, judges it, and counts it.
+func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in terms, used int64) {
+	b, err := limiter.Limit(t.l.of(t.plan), t.k.of).Peek(context.Background())
+	if err != nil {
+		w.failf("peek: %v", err)
+		return
+	}
+	last := t.k.history[len(t.k.history)-1] == t.event
+	clean := t.k.history.missing(now, in, true).Cmp(t.k.history.missing(now, in, false)) == 0
+	before := t.k.history.missing(now, in, false)
+	t.event.used = whole(used)
+	ideal, _ := t.k.history.missing(now, in, true).Float64()
+	after := float64(in.capacity) - b.Value
+	close := 1e-6 + noise(in, before)
+	was, _ := before.Float64()
+	if after < ideal-close && (!t.l.loose() || t.l.constant()) {
+		w.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+	}
+	if t.l.loose() {
+		return
+	}
+	if last && clean && math.Abs(after-ideal) > close {
+		w.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+	}
+	if after > was+close {
+		w.failf("%v are missing, and %v were before tokens were given back", after, was)
+	}
+	if after > ideal+close {
+		w.Less++
+	}
+	given := new(big.Rat).SetFloat64(was - after)
+	switch in.windows.kind {
+	case sliding, precise:
+		if math.Abs(after-was) <= close {
+			return
+		}
+		t.event.tokens = whole(used)
+		if now, _ := t.k.history.missing(now, in, false).Float64(); math.Abs(now-after) > close {
+			w.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, now)
+		}
+	default:
+		if was-after > close {
+			if math.Abs(after-ideal) <= close && clean {
+				given = new(big.Rat).Sub(before, t.k.history.missing(now, in, true))
+			}
+			t.k.history = append(t.k.history, &event{now: now, tokens: given.Neg(given), used: new(big.Rat), by: in})
+		}
+	}
+}
+
+// compare compares what a key has with the model.
+func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, when string) {
+	if w.err != nil || l.traits["lease"] == "yes" {
+		return
+	}
+	now := w.clock.now()
+	t := l.at(k, plan, now)
+	b, err := limiter.Limit(l.of(plan), k.of).Peek(context.Background())
+	if err != nil {
+		w.failf("%s: peek: %v", when, err)
+		return
+	}
+	if t.lifted() {
+		if b.Remaining != runtime.MaxTokens {
+			w.failf("%s: a limit that is lifted has %+v", when, b)
+		}
+		return
+	}
+	if t.unlimited {
+		if b.Remaining != 0 || b.BlockedFor == 0 {
+			w.failf("%s: a blocked key: %+v", when, b)
+		}
+		return
+	}
+	q := request{l: l, k: k, plan: plan, op: runtime.Peek}
+	tokens, _ := q.tokens(now, t).Float64()
+	close := 1e-6 + noise(t, k.history.missing(now, t, false))
+	if l.loose() {
+		settled, _ := k.history.missing(now, t, true).Float64()
+		if l.constant() && b.Value > float64(t.capacity)-settled+close {
+			w.failf("%s: shards have %v tokens, and one row would have %v", when, b.Value, float64(t.capacity)-settled)
+		}
+		return
+	}
+	merged := t.windows.kind == precise && int64(len(k.history)) >= t.rate && tokens < 0
+	if math.Abs(b.Value-tokens) > close && !merged {
+		w.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, k.history)
+		return
+	}
+	end := k.history.windowEnd(now, t)
+	if reset := max(0, end-now); end != 0 && int64(b.ResetAfter) != reset || end == 0 && b.ResetAfter != 0 {
+		w.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, time.Duration(reset))
+	}
+	if t.mode == runtime.ModeBlock {
+		if b.Remaining != 0 || b.BlockedFor == 0 {
+			w.failf("%s: a blocked key: %+v", when, b)
+		}
+	}
+	if len(l.ends(k, now)) == 0 && !merged {
+		if b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t) {
+			full := func(at int64) bool { return k.history.missing(at, t, false).Sign() == 0 }
+			w.first("full after", q, now, b.FullAfter, full, func(at int64) bool {
+				f, _ := k.history.missing(at, t, false).Float64()
+				return f <= q.lenience(at, t)
+			})
+		}
+	}
+}
+
+// judgeTogether judges a call of several requests: all or none.
+func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisions, rs *runtime.Reservations, err error, now int64, state, where string) {
+	can, must, refused := true, true, false
+	leased := false
+	sums := map[*key]int64{}
+	for i := range requests {
+		q := requests[i]
+		t := q.l.at(q.k, q.plan, now)
+		leased = leased || q.l.traits["lease"] == "yes"
+		// The counts of takes of one key add up.
+		if q.op == runtime.Take && q.n > 0 {
+			sums[q.k] += q.n
+			q.n = sums[q.k]
+		}
+		switch {
+		case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
+		case t.mode == runtime.ModeBlock:
+			can, must = false, false
+		case q.n > q.most(t):
+			refused = true
+		default:
+			f, _ := q.margin(now, t).Float64()
+			if q.l.loose() && !q.l.constant() {
+				must = false
+				continue
+			}
+			if q.l.loose() {
+				settled, _ := q.k.history.missing(now, t, true).Float64()
+				f = float64(t.capacity) - settled - float64(q.n) + 1e-6
+				if q.reserve {
+					f += float64(t.reserved)
+				}
+				must = false
+			}
+			can, must = can && (f >= -q.lenience(now, t) || q.l.traits["lease"] == "yes"), must && f >= noise(t, new(big.Rat))
+		}
+	}
+	if state != "answers" {
+		for _, d := range ds.Each {
+			if !d.TakenAt.IsZero() && !leased {
+				w.failf("tokens were taken from a store that %s", state)
+			}
+		}
+		opens := err == nil && ds.Allowed
+		for _, q := range requests {
+			t, p := q.l.at(q.k, q.plan, now), q.l.counted()
+			open := state == "fails" || p.Timeout > 0 && p.Timeout < deadline
+			if opens && t.mode == runtime.ModeEnforce && (p.OnError == runtime.FailClosed || state == "silent" && !open && !slices.ContainsFunc(requests, func(o request) bool {
+				return o.l.counted().Timeout > 0 && o.l.counted().Timeout < deadline
+			})) && !leased {
+				w.failf("allowed by a store that %s, although %s fails closed", state, p.Name)
+			}
+		}
+		return
+	}
+	if refused || err != nil {
+		if !errors.Is(err, runtime.ErrExceedsCapacity) || !refused {
+			w.failf("the error is %v, and a count that never fits %v", err, refused)
+		}
+		return
+	}
+	if ds.Allowed && !can || !ds.Allowed && must {
+		w.failf("allowed %v, want %v", ds.Allowed, can)
+		return
+	}
+	for i, d := range ds.Each {
+		q := requests[i]
+		t := q.l.at(q.k, q.plan, now)
+		if t.mode == runtime.ModeShadow && (!d.Allowed || d.Delay != 0 || d.Jitter != 0) {
+			w.failf("in shadow mode: %+v", d)
+		}
+		if !ds.Allowed && (d.Taken != 0 && d.Allowed && false || !d.TakenAt.IsZero()) {
+			w.failf("a denied call has taken: %+v", d)
+		}
+	}
+	if !ds.Allowed || verb == "group check" {
+		return
+	}
+	for i, d := range ds.Each {
+		q := requests[i]
+		t := q.l.at(q.k, q.plan, now)
+		if q.op == runtime.Check || q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow && d.TakenAt.IsZero() {
+			continue
+		}
+		if q.l.traits["lease"] == "yes" {
+			q.k.leased = append(q.k.leased, use{now + int64(d.Delay), q.n})
+			continue
+		}
+		before := len(w.open)
+		w.take(q, d, t, now, q.n)
+		if len(w.open) == before {
+			continue
+		}
+		if rs != nil {
+			w.open[len(w.open)-1].reservation = rs.At(i)
+		} else if s, ok := ds.Settlement(i); ok {
+			w.open[len(w.open)-1].reservation = s
+		}
+	}
+}
+
+// after returns what a key has at an instant if the request takes its tokens now.
+func (q request) after(now, at int64, t terms) *big.Rat {
+	h := append(slices.Clip(q.k.history), &event{now: now, tokens: whole(q.n), used: whole(q.n), by: t})
+	return new(big.Rat).Sub(whole(t.capacity), h.missing(at, t, false))
+}
+
+// usable reports whether the tokens of a request can be used at an instant if it takes them now.
+func (q request) usable(now, at int64, t terms) bool { return q.after(now, at, t).Sign() >= 0 }
+
+func (q request) usableNearly(now, at int64, t terms) bool {
+	f, _ := q.after(now, at, t).Float64()
+	return f >= -q.lenience(at, t)
+}
+
+// describe returns a decision with its numbers.
+func describe(d runtime.Decision) string {
+	taken := "never"
+	if !d.TakenAt.IsZero() {
+		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
+	}
+	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
+		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
+}

@@ -1,0 +1,386 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// limit is a limit of a world: its policies by plan, its keys, and the overrides in force.
+type limit struct {
+	// traits are the values of its fields, as they are named in the table of pairs.
+	traits map[string]string
+	names  runtime.PlanNames
+	// policies are by the number of the plan; a limit without plans has one, at 0.
+	policies runtime.PlanPolicies
+	keys     []*key
+	// whole are the overrides of the whole limit.
+	whole        overrides
+	edited, back bool
+}
+
+// key is a key of a limit.
+type key struct {
+	of      runtime.Key
+	zone    *time.Location
+	since   time.Time
+	windows windows
+	history history
+	own     overrides
+	// local means that this process has decided for the key while the store failed.
+	local bool
+	// leased are the uses of tokens that may have been leased.
+	leased []use
+	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
+	returned bool
+}
+
+// use is tokens that were used at an instant.
+type use struct{ at, tokens int64 }
+
+// overrides is the newest block and override of a key, or of a whole limit.
+type overrides struct{ block, override *entry }
+
+// entry is what an operator has put in force.
+type entry struct {
+	runtime.Override
+	plan  int
+	until int64
+}
+
+func (e *entry) live(now int64) bool { return e != nil && now < e.until }
+
+// choose returns the value of a field: the wanted one, or any of the values.
+func choose(r *rand.Rand, want map[string]string, field string) string {
+	v, ok := want[field]
+	if !ok {
+		v = oneOf(r, Fields[field]...)
+	}
+	return v
+}
+
+func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+// newLimit returns a random limit with the wanted values of fields, or false if random numbers were not valid together.
+func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) {
+	traits := map[string]string{}
+	for _, field := range limitFields {
+		traits[field] = choose(r, want, field)
+	}
+	// Everything else would be shed at random, until hardly a limit is left.
+	if _, ok := want["kind"]; !ok {
+		switch {
+		case traits["lease"] == "yes" || traits["shards"] != "1":
+			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "calendar")
+		case traits["reserve"] != "no":
+			traits["kind"] = oneOf(r, "bucket", "fixed", "offset", "first use", "calendar", "calendar by key")
+		}
+	}
+	for a, v := range traits {
+		for b, u := range traits {
+			if Impossible(Value{a, v}, Value{b, u}) != "" {
+				return nil, false
+			}
+		}
+	}
+	l := &limit{traits: traits}
+	base := l.policy(r, name)
+	if traits["plans"] == "three" {
+		l.names = runtime.PlanNames{"", "free", "pro", "unlimited"}
+		l.policies = runtime.PlanPolicies{{}, base, base, {Name: base.Name, Kind: base.Kind, Precise: base.Precise, Shards: base.Shards,
+			Mode: runtime.ModeUnlimited, Overrides: base.Overrides}}
+		if !base.Precise {
+			l.renumber(r, &l.policies[2], false)
+		}
+		l.policies.Overridable(l.names)
+	} else {
+		l.policies = runtime.PlanPolicies{base}
+	}
+	for i := range l.policies {
+		if i > 0 || l.names == nil {
+			if l.policies[i].Validate() != nil {
+				return nil, false
+			}
+		}
+	}
+	for i := range 1 + r.IntN(2) {
+		l.keys = append(l.keys, l.newKey(r, i))
+	}
+	return l, true
+}
+
+// policy returns a policy with the traits of the limit.
+func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
+	p := runtime.Policy{
+		Name: name, Kind: runtime.TokenBucket,
+		Period: oneOf(r, time.Second, 7*time.Second, time.Minute, time.Hour, 24*time.Hour, 333_333_337*time.Nanosecond),
+		Mode:   slices.DeleteFunc(runtime.Modes(), func(m runtime.Mode) bool { return m.String() != l.traits["mode"] })[0],
+		OnError: slices.DeleteFunc(runtime.OnErrors(), func(o runtime.OnError) bool {
+			return o.String() != l.traits["onError"]
+		})[0],
+		Shards: map[string]int{"1": 1, "2": 2, "5": 5}[l.traits["shards"]],
+	}
+	switch l.traits["kind"] {
+	case "fixed":
+		p.Kind = runtime.FixedWindow
+	case "offset":
+		p.Kind, p.Start = runtime.FixedWindow, runtime.StartOffset(time.Duration(r.Int64N(int64(p.Period))))
+	case "first use":
+		p.Kind, p.Start = runtime.FixedWindow, runtime.StartFirstUse()
+	case "calendar":
+		p.Kind, p.Calendar = runtime.FixedWindow, l.calendar(r)
+		p.Calendar.Zone = oneOf(r, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
+	case "calendar by key":
+		p.Kind, p.Calendar = runtime.FixedWindow, l.calendar(r)
+		p.Calendar.ZonePerKey, p.Calendar.From = true, runtime.Date{}
+		if p.Calendar.Unit != runtime.Day || p.Calendar.Count > 1 {
+			p.Calendar.Anniversary = r.IntN(2) == 0
+		}
+	case "sliding", "precise":
+		p.Kind, p.Precise = runtime.SlidingWindow, l.traits["kind"] == "precise"
+	}
+	if p.Calendar.Unit != 0 {
+		p.Period = p.Calendar.Period()
+	}
+	l.renumber(r, &p, true)
+	if l.traits["jitter"] == "yes" {
+		p.Jitter = oneOf(r, time.Millisecond, time.Second, p.Period)
+	}
+	if l.traits["denyCache"] == "yes" {
+		p.DenyCache = oneOf(r, time.Millisecond, time.Minute, 48*time.Hour)
+	}
+	if l.traits["lease"] == "yes" {
+		p.Lease = runtime.Lease{Tokens: 1 + r.Int64N(p.Capacity), For: oneOf(r, time.Millisecond, time.Second, p.Period)}
+	}
+	if l.traits["timeout"] == "yes" {
+		p.Timeout = oneOf(r, time.Millisecond, 100*time.Millisecond)
+	}
+	p.Durability = map[string]runtime.Durability{
+		"default": runtime.DurabilityDefault, "relaxed": runtime.DurabilityRelaxed, "full": runtime.DurabilityFull,
+	}[l.traits["durability"]]
+	if l.traits["overrides"] != "no" {
+		p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity, MaxReserved: 3 * min(p.MaxReserved, runtime.Unbounded/3),
+			Unlimited: l.traits["overrides"] == "any"}
+		if !p.Kind.Linear() {
+			p.Overrides.Capacity = p.Overrides.Rate
+		}
+		if p.MaxReserved == runtime.Unbounded {
+			p.Overrides.MaxReserved = runtime.Unbounded
+		}
+	}
+	return p
+}
+
+func (l *limit) calendar(r *rand.Rand) runtime.Calendar {
+	c := runtime.Calendar{Unit: oneOf(r, runtime.CalendarUnits()...), Count: oneOf(r, 0, 1, 1, 1, 2, 3), At: oneOf(r, 0, 0, 150*time.Minute)}
+	if r.IntN(2) == 0 {
+		c.From = runtime.Date{Year: 1990 + r.IntN(5), Month: time.Month(1 + r.IntN(12)), Day: oneOf(r, 1, 15, 28)}
+		if c.From.Month != time.February {
+			c.From.Day = oneOf(r, 1, 15, 29, 30)
+		}
+	}
+	return c
+}
+
+// renumber gives a policy other numbers; if new, its bounds of overrides may follow.
+func (l *limit) renumber(r *rand.Rand, p *runtime.Policy, first bool) {
+	least := int64(max(1, p.Shards))
+	before := *p
+	for {
+		p.Rate = least + r.Int64N(12)
+		p.Capacity, p.MaxReserved = least+r.Int64N(20), 0
+		if r.IntN(3) == 0 {
+			p.Capacity = p.Rate
+		}
+		switch l.traits["reserve"] {
+		case "bounded":
+			p.MaxReserved = least + r.Int64N(15)
+		case "unbounded":
+			p.MaxReserved = runtime.Unbounded
+		case "only":
+			p.Capacity, p.MaxReserved = 0, least+r.Int64N(15)
+		}
+		if !p.Kind.Linear() {
+			p.Capacity, p.MaxReserved = p.Rate, 0
+		}
+		if !first && (p.Overrides.Rate > 0 && (p.Rate > p.Overrides.Rate || p.Capacity > p.Overrides.Capacity || p.MaxReserved > p.Overrides.MaxReserved) ||
+			p.Lease.Tokens > p.Capacity) {
+			continue
+		}
+		break
+	}
+	if !first && p.Kind == runtime.TokenBucket && p.Calendar.Unit == 0 && r.IntN(2) == 0 {
+		p.Period = oneOf(r, before.Period, 2*before.Period, 5*time.Second)
+	}
+}
+
+func (l *limit) newKey(r *rand.Rand, number int) *key {
+	k := &key{of: runtime.KeyOf(runtime.String(fmt.Sprintf("key %d", number)))}
+	p := l.policies[len(l.policies)-1]
+	if l.names != nil {
+		p = l.policies[1]
+	}
+	if p.Calendar.ZonePerKey {
+		name := oneOf(r, "UTC", "Europe/Berlin", "America/Santiago", "Asia/Kathmandu")
+		k.zone, _ = time.LoadLocation(name)
+		k.of = k.of.In(k.zone)
+	}
+	if p.Calendar.Anniversary {
+		k.since = time.Date(1990+r.IntN(5), time.Month(1+r.IntN(12)), 1+r.IntN(31), 12, 0, 0, 0, k.zone)
+		k.of = k.of.Since(k.since)
+	}
+	k.windows = windowsOf(&p, k)
+	return k
+}
+
+// knownStarts has the starts of calendars, which take long to find.
+var knownStarts sync.Map
+
+type calendarOf struct {
+	calendar runtime.Calendar
+	zone     string
+	from     runtime.Date
+}
+
+// windowsOf returns the windows of a key. The offset of windows by key is a property of the name and the key, and the only
+// thing that the model takes from the product.
+func windowsOf(p *runtime.Policy, k *key) windows {
+	switch {
+	case p.Kind == runtime.TokenBucket:
+		return windows{kind: bucket}
+	case p.Precise:
+		return windows{kind: precise}
+	case p.Start.FirstUse():
+		return windows{kind: firstUse}
+	case p.Calendar.Unit != 0:
+		zone, from := k.zone, p.Calendar.From
+		if zone == nil {
+			zone, _ = time.LoadLocation(p.Calendar.Zone)
+		}
+		if p.Calendar.Anniversary {
+			from = runtime.DateOf(k.since)
+		}
+		of := calendarOf{p.Calendar, zone.String(), from}
+		starts, ok := knownStarts.Load(of)
+		if !ok {
+			starts, _ = knownStarts.LoadOrStore(of, startsOf(p.Calendar, zone, from))
+		}
+		return windows{kind: calendar, starts: starts.([]int64)}
+	}
+	w := windows{kind: aligned, phase: p.Rule(k.of.String()).Phase}
+	if p.Kind == runtime.SlidingWindow {
+		w.kind = sliding
+	}
+	return w
+}
+
+// termsOf returns the terms of a policy for a key.
+func (k *key) termsOf(p *runtime.Policy) terms {
+	return terms{mode: p.Mode, rate: p.Rate, capacity: p.Capacity, reserved: p.MaxReserved, period: int64(p.Period), windows: k.windows,
+		unlimited: p.Mode == runtime.ModeUnlimited}
+}
+
+// policy returns the policy of a plan.
+func (l *limit) of(plan int) *runtime.Policy { return &l.policies[plan] }
+
+// at returns the terms in force for a key at an instant: a block, and of two the one that ends last; the override of the
+// key; the override of the whole limit; or the plan.
+func (l *limit) at(k *key, plan int, now int64) terms {
+	base := k.termsOf(l.of(plan))
+	block := k.own.block
+	if b := l.whole.block; b.live(now) && (!block.live(now) || b.until > block.until) {
+		block = b
+	}
+	switch {
+	case block.live(now):
+		if block.Until != runtime.ForGood && base.mode != runtime.ModeBlock {
+			base.blockedUntil = block.until
+		}
+		base.mode = runtime.ModeBlock
+		return base
+	case k.own.override.live(now):
+		return k.own.override.apply(l, k, plan)
+	case l.whole.override.live(now):
+		return l.whole.override.apply(l, k, plan)
+	}
+	return base
+}
+
+// apply returns the terms that an override gives a key.
+func (e *entry) apply(l *limit, k *key, plan int) terms {
+	if e.plan > 0 {
+		plan = e.plan
+	}
+	p := l.of(plan)
+	t := k.termsOf(p)
+	switch {
+	case t.mode == runtime.ModeUnlimited:
+		return t
+	case e.Mode != runtime.ModeEnforce:
+		t.mode = e.Mode
+		return t
+	}
+	given := func(n, own, least, most int64) int64 {
+		if n == 0 || own == 0 {
+			return own
+		}
+		return min(max(n, least), most)
+	}
+	capacity := e.Capacity
+	if capacity == 0 && p.Capacity == p.Rate || !p.Kind.Linear() {
+		capacity = e.Rate
+	}
+	least, most := int64(max(1, p.Shards)), p.Overrides
+	t.rate, t.capacity = given(e.Rate, p.Rate, least, most.Rate), given(capacity, p.Capacity, least, most.Capacity)
+	t.reserved = given(e.MaxReserved, p.MaxReserved, least, most.MaxReserved)
+	return t
+}
+
+// ends returns the instants after one at which what is in force for a key changes by itself.
+func (l *limit) ends(k *key, now int64) (all []int64) {
+	for _, e := range []*entry{k.own.block, k.own.override, l.whole.block, l.whole.override} {
+		if e.live(now) {
+			all = append(all, e.until)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// inForce names what is in force for a key, for the table of pairs.
+func (l *limit) inForce(k *key, plan int, now int64) string {
+	name := func(e *entry) string {
+		switch {
+		case e.plan > 0:
+			return "plan"
+		case e.Mode != runtime.ModeEnforce:
+			return e.Mode.String()
+		}
+		return "numbers"
+	}
+	switch {
+	case k.own.block.live(now) || l.whole.block.live(now):
+		return "block"
+	case k.own.override.live(now):
+		return name(k.own.override)
+	case l.whole.override.live(now):
+		return name(l.whole.override)
+	}
+	return "nothing"
+}
+
+// counted returns the policy of a plan that is not unlimited. Except for the numbers, plans are the same.
+func (l *limit) counted() *runtime.Policy { return l.of(min(1, len(l.policies)-1)) }
+
+// constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a limit with
+// shards gets tokens back by the numbers and by the time of the next request for it.
+func (l *limit) constant() bool {
+	return !l.edited && l.names == nil && l.traits["overrides"] == "no" && !l.back
+}
+
+// loose reports whether the model only bounds the decisions of the limit.
+func (l *limit) loose() bool { return l.traits["shards"] != "1" || l.traits["lease"] == "yes" }

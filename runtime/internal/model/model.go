@@ -1,0 +1,329 @@
+// Package model is a slow, plain model of what limits promise, for tests. It keeps the requests that a key has counted,
+// as a list, and reads everything off that list in exact arithmetic whenever it is needed: nothing is updated in place, and
+// no formula is shared with package runtime. A [World] makes random limits and random requests, sends them to a store
+// through the methods that applications call, and compares each answer with the model.
+//
+// What the model does not predict, it bounds: a limit with shards grants no more than one without, and conserves its
+// tokens; the tokens that processes have leased are used within the bound of [runtime.Lease].
+package model
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// terms are the numbers of a limit that decide a request: those of its file, of a plan, or of an override in force.
+type terms struct {
+	mode                     runtime.Mode
+	rate, capacity, reserved int64
+	// period is in nanoseconds. blockedUntil is the end of an operator's block, 0 if it has none.
+	period, blockedUntil int64
+	// unlimited is a plan without numbers, also if it is blocked.
+	unlimited bool
+	windows   windows
+}
+
+// windows are where the windows of a key are.
+type windows struct {
+	kind kind
+	// phase is the start of some window, for aligned windows.
+	phase int64
+	// starts returns the sorted starts of calendar windows around the years of the tests.
+	starts []int64
+}
+
+// kind is a way in which a key's tokens come back.
+type kind int
+
+const (
+	bucket kind = iota
+	aligned
+	firstUse
+	calendar
+	sliding
+	precise
+)
+
+// event is a request that a key has counted, or an instant at which tokens were given back.
+type event struct {
+	// now is the store's clock at the request.
+	now int64
+	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose tokens
+	// were given back. used replaces them in a history in which requests had taken only what they used.
+	tokens, used *big.Rat
+	by           terms
+}
+
+// history is the events of a key, in their order.
+type history []*event
+
+// missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
+// what would be missing if each request had taken only what it has used.
+func (h history) missing(now int64, by terms, settled bool) *big.Rat {
+	count := func(e *event) *big.Rat {
+		if settled {
+			return e.used
+		}
+		return e.tokens
+	}
+	switch by.windows.kind {
+	case bucket:
+		return h.inBucket(now, by, count)
+	case aligned, calendar:
+		return h.inWindows(now, by, count)
+	case firstUse:
+		missing, _ := h.sinceFirstUse(now, by, count)
+		return missing
+	case sliding:
+		return h.inSlidingWindow(now, by, count)
+	}
+	return h.inLog(now, by, count)
+}
+
+// inBucket: the requests are a queue that is served at the rate. What is missing is the longest backlog: the tokens of the
+// last requests, however many of them, less those that have come since the first of these. Time that the clock shows a
+// second time does not count.
+func (h history) inBucket(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+	at := h.latest()
+	until, backlog, longest := now, new(big.Rat), new(big.Rat)
+	if len(h) > 0 {
+		until = max(now, at[len(h)-1])
+	}
+	for i, e := range slices.Backward(h) {
+		backlog.Add(backlog, count(e))
+		backlog.Sub(backlog, share(until-at[i], by.rate, by.period))
+		if backlog.Cmp(longest) > 0 {
+			longest.Set(backlog)
+		}
+		until, by = at[i], e.by
+	}
+	return longest
+}
+
+// latest returns the latest time that the clock had shown by each event.
+func (h history) latest() []int64 {
+	at := make([]int64, len(h))
+	for i, e := range h {
+		at[i] = e.now
+		if i > 0 {
+			at[i] = max(at[i], at[i-1])
+		}
+	}
+	return at
+}
+
+// inWindows: each window begins with rate tokens more, up to the capacity. What was taken beyond the capacity and
+// the reservations is forgotten when a window ends.
+func (h history) inWindows(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+	missing, number := new(big.Rat), int64(0)
+	enter := func(now int64, by terms) {
+		n := by.windows.number(now, by.period)
+		if n <= number {
+			return
+		}
+		missing = atMost(missing, by)
+		missing = positive(missing.Sub(missing, whole((n-number)*by.rate)))
+		number = n
+	}
+	for i, e := range h {
+		if i == 0 {
+			number = e.by.windows.number(e.now, e.by.period)
+		}
+		enter(e.now, e.by)
+		missing = positive(missing.Add(missing, count(e)))
+	}
+	enter(now, by)
+	return missing
+}
+
+// number counts the windows from some first one to the one that contains an instant.
+func (w windows) number(at, period int64) int64 {
+	if w.kind == calendar {
+		n, found := slices.BinarySearch(w.starts, at)
+		if !found {
+			n--
+		}
+		return int64(n)
+	}
+	return new(big.Int).Div(big.NewInt(at-w.phase), big.NewInt(period)).Int64()
+}
+
+// end returns the end of a window by its number.
+func (w windows) end(number, period int64) int64 {
+	if w.kind == calendar {
+		return w.starts[number+1]
+	}
+	return w.phase + (number+1)*period
+}
+
+// sinceFirstUse: a window begins with the first request after the one before has ended. Between two windows, tokens come
+// back at the rate. It also returns the end of the window, 0 if none is open.
+func (h history) sinceFirstUse(now int64, by terms, count func(*event) *big.Rat) (*big.Rat, int64) {
+	missing, begin, open := new(big.Rat), int64(0), false
+	enter := func(now int64, by terms) {
+		if open && now < begin+by.period {
+			return
+		}
+		if open {
+			missing = atMost(missing, by)
+			missing = positive(missing.Sub(missing, share(now-begin, by.rate, by.period)))
+		}
+		begin, open = now, true
+	}
+	for _, e := range h {
+		enter(e.now, e.by)
+		missing = positive(missing.Add(missing, count(e)))
+	}
+	end := int64(0)
+	if open && now < begin+by.period {
+		end = begin + by.period
+	}
+	enter(now, by)
+	return missing, end
+}
+
+// inSlidingWindow: the tokens of this window, and a share of those of the one before that fades with time.
+func (h history) inSlidingWindow(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+	current := h.currentWindow(now, by)
+	this, before := new(big.Rat), new(big.Rat)
+	for i, at := range h.latest() {
+		switch by.windows.number(at, by.period) {
+		case current:
+			this.Add(this, count(h[i]))
+		case current - 1:
+			before.Add(before, count(h[i]))
+		}
+	}
+	elapsed := max(0, now-(by.windows.end(current, by.period)-by.period))
+	before.Sub(before, new(big.Rat).Mul(before, big.NewRat(elapsed, by.period)))
+	return this.Add(this, before)
+}
+
+// currentWindow returns the number of the window at an instant. A clock that goes back does not open a window again.
+func (h history) currentWindow(now int64, by terms) int64 {
+	n := by.windows.number(now, by.period)
+	for _, e := range h {
+		n = max(n, by.windows.number(e.now, by.period))
+	}
+	return n
+}
+
+// inLog: tokens come back a period after they were taken. Those that had come back at a later request do not go again when
+// the clock goes back.
+func (h history) inLog(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
+	sum := new(big.Rat)
+	shown := now
+	for i, at := range slices.Backward(h.latest()) {
+		if shown < at+by.period {
+			sum.Add(sum, count(h[i]))
+		}
+		shown = max(shown, h[i].now)
+	}
+	return sum
+}
+
+// windowEnd returns the end of the window that is open at an instant, 0 if there is none.
+func (h history) windowEnd(now int64, by terms) int64 {
+	switch by.windows.kind {
+	case bucket, precise:
+		return 0
+	case firstUse:
+		_, end := h.sinceFirstUse(now, by, func(e *event) *big.Rat { return e.tokens })
+		return end
+	}
+	return by.windows.end(h.currentWindow(now, by), by.period)
+}
+
+// share returns rate * elapsed / period.
+func share(elapsed, rate, period int64) *big.Rat {
+	tokens := new(big.Rat).SetFrac64(elapsed, period)
+	return tokens.Mul(tokens, whole(rate))
+}
+
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func positive(r *big.Rat) *big.Rat {
+	if r.Sign() < 0 {
+		r.SetInt64(0)
+	}
+	return r
+}
+
+// atMost returns what is missing at the end of a window: no more than can be taken and reserved.
+func atMost(missing *big.Rat, by terms) *big.Rat {
+	if most := whole(by.capacity + by.reserved); by.reserved < runtime.Unbounded && missing.Cmp(most) > 0 {
+		return most
+	}
+	return missing
+}
+
+// startsOf returns the starts of the windows of a calendar from 1996 on, by looking at the clock of the zone.
+func startsOf(c runtime.Calendar, zone *time.Location, from runtime.Date) (starts []int64) {
+	if from == (runtime.Date{}) {
+		from = runtime.Date{Year: 1970, Month: time.January, Day: 1}
+		if c.Unit == runtime.Week {
+			from.Day = 5
+		}
+	}
+	count := max(1, c.Count)
+	for n := 0; ; n++ {
+		year, month, day := from.Year, from.Month, from.Day
+		switch c.Unit {
+		case runtime.Day:
+			day += n * count
+		case runtime.Week:
+			day += 7 * n * count
+		case runtime.Month:
+			month += time.Month(n * count)
+		case runtime.Year:
+			year += n * count
+		}
+		if c.Unit == runtime.Month || c.Unit == runtime.Year {
+			last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
+			year, month, day = last.Year(), last.Month(), min(day, last.Day())
+		}
+		clock := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(c.At)
+		switch {
+		case clock.Year() < 1996:
+			continue
+		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030, runtime.Year: 2150}[c.Unit]:
+			return starts
+		}
+		if start := firstShown(clock, zone); len(starts) == 0 || start > starts[len(starts)-1] {
+			starts = append(starts, start)
+		}
+	}
+}
+
+// firstShown returns the first instant at which the clock of a zone shows a time, given as one of UTC, or a later one.
+func firstShown(clock time.Time, zone *time.Location) int64 {
+	shown := func(at time.Time) bool {
+		_, offset := at.In(zone).Zone()
+		return !at.Add(time.Duration(offset) * time.Second).Before(clock)
+	}
+	const step = 15 * time.Minute
+	at := clock.Add(-16 * time.Hour)
+	for !shown(at) {
+		at = at.Add(step)
+	}
+	at = at.Add(-step)
+	for !shown(at) {
+		at = at.Add(time.Minute)
+	}
+	for at = at.Add(-time.Minute); !shown(at); {
+		at = at.Add(time.Second)
+	}
+	return at.UnixNano()
+}
+
+func (h history) String() string {
+	s := ""
+	for _, e := range h {
+		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.rate, e.by.capacity, e.by.reserved, time.Duration(e.by.period))
+	}
+	return s
+}

@@ -1,0 +1,40 @@
+package livetest
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/model"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// Every server decides as the model does, which is compared with SQLite and the store in memory in package model.
+func TestServersAgreeWithModel(t *testing.T) {
+	onEach(t, agreeWithModel)
+	t.Run("galera", func(t *testing.T) { agreeWithModel(t, galeraServers(t)[0]) })
+}
+
+func agreeWithModel(t *testing.T, s server) {
+	db := s.open(t)
+	table := newTable()
+	s.storeIn(t, db, table, nil)
+	least := 0
+	if *long {
+		least = 100_000
+	}
+	// The worlds share the table, because a server takes longer to make one than to decide a world. They have connections of
+	// their own, because a bubble must end without any.
+	model.Agree(t, "world ", least, func(t *testing.T, clock *model.Clock) model.Env {
+		db, err := sql.Open(s.driver, s.dsn)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		// Every override is written by this process, which learns of it at once.
+		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table, Clock: clock.Now, AutoCreate: true, OverridesEvery: 1 << 62})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return db.BeginTx(context.Background(), nil) }}
+	})
+}
