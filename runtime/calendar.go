@@ -335,6 +335,10 @@ func (r Rule) For(q Request) Rule {
 	if r.calendar.anniversary && q.Anniversary.Valid() {
 		r.calendar.beginOn(q.Anniversary)
 	}
+	if r.next != nil && (r.calendar.zonePerKey || r.calendar.anniversary) {
+		next := r.next.For(q)
+		r.next = &next
+	}
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limiter connects limits with a [Store]. Generated code wraps one; for a limit written in Go, make one directly:
@@ -187,7 +188,7 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	case modes[d.Policy.Mode].allows:
 		b.Capacity = MaxTokens
 	case d.Policy.Mode == ModeBlock:
-		b.Remaining, b.BlockedFor = 0, d.Policy.blockedFor(h.limiter.present())
+		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
 	return b, nil
 }
@@ -269,7 +270,7 @@ func (h Handle) wrap(err error) error {
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
 // call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
 // limits allows that by its OnError.
-func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
+func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
 		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
@@ -292,25 +293,58 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 		bounded, cancel = c.withTimeout(bounded)
 		defer cancel()
 	}
-	unread := err != nil
+	decided, unread := false, err != nil
 	if !unread {
-		if answer, ok := c.withoutStore(now); ok {
-			return answer, answer.Err
-		}
+		answer, decided = c.withoutStore(now)
+	}
+	if !unread && !decided {
 		var answers []Answer
 		if answers, err = l.store.Do(bounded, calls); err == nil {
-			return answers[0], answers[0].Err
+			answer = answers[0]
+			l.learn(c, &answer)
 		}
 	}
+	if err == nil {
+		err = answer.Err
+	} else {
+		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
+	}
+	// Here, because the modes have been applied.
+	for i := range answer.Decisions {
+		answer.Decisions[i].spread(&c.Requests[i], answer.At)
+	}
+	return answer, err
+}
+
+// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
+// read, as the OnError of its limits says.
+func (l *Limiter) withoutStore(ctx, bounded context.Context, c Call, err error, unread bool) (Answer, error) {
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || errors.Is(ctx.Err(), context.Canceled) {
+	gone := ended(ctx)
+	if gone != nil && !errors.Is(err, gone) {
+		err = fmt.Errorf("%w: %w", gone, err)
+	}
+	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
+	// otherwise open the limit.
+	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || gone != nil {
 		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	answer := l.decideWithout(c, err)
 	return answer, answer.Err
+}
+
+// ended returns the error of a caller's context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// A driver's own clock may be a moment ahead of the context's.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // limitNames returns the names of the limits of an error, but never their keys, which may be personal.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -104,7 +105,7 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	two := s.rules[0].Capacity + s.rules[1].Capacity
 	d.Value = s.sum(now) / two * whole.Capacity
 	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
-	d.FullAfter = s.fullAfter(now)
+	d.FullAfter = s.fullAfter(whole, now)
 	return d, true
 }
 
@@ -116,12 +117,20 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
+	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
+	if d.Allowed && d.Delay > 0 {
+		delay := s.delayOf(whole, before, now, q)
+		if q.late(delay) {
+			after, d = before, whole.balance(before, now)
+			d.Allowed, d.RetryAfter = false, delay
+		}
+		d.Delay = delay
+	}
 	if after != before {
 		s.spread(whole, after)
 		holders = s
 	}
-	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
-	d.FullAfter = holders.fullAfter(now)
+	d.FullAfter = s.fullAfter(whole, now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
 	case !q.late(d.Delay):
@@ -129,7 +138,6 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
 	}
-	whole.addJitter(&d, now)
 	return d, nil
 }
 
@@ -227,12 +235,47 @@ func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) 
 	return time.Duration(high - now)
 }
 
-// fullAfter returns how long after now the last of the shards is full.
-func (s shards) fullAfter(now int64) time.Duration {
-	longest := time.Duration(0)
-	for i := range s.rules {
-		r := &s.rules[i]
-		longest = max(longest, r.until(s.states[i], now, r.Capacity))
+// delayOf returns how long after now the tokens of a reservation are due, given the sum of the shards before it.
+func (s shards) delayOf(whole *Rule, before State, now int64, q *Request) time.Duration {
+	after := shards{s.rules, slices.Clone(s.states)}
+	after.spread(whole, whole.Kind.algorithm().take(whole, before, now, float64(q.Count)))
+	return wait(now, after.first(whole, now, shards.dueAt))
+}
+
+// fullAfter returns how long after now all of the shards are full.
+func (s shards) fullAfter(whole *Rule, now int64) time.Duration {
+	return wait(now, s.first(whole, now, shards.fullAt))
+}
+
+// first returns the first instant, now or later, that a function returns for the rule that applies then.
+func (s shards) first(whole *Rule, now int64, by func(holders shards, whole *Rule, now int64) int64) int64 {
+	if modes[whole.mode].allows {
+		return now
 	}
-	return longest
+	at := by(s.holders(whole), whole, now)
+	if whole.next == nil || at < whole.ends {
+		return at
+	}
+	later := shards{make([]Rule, len(s.rules)), s.states}
+	for i := range s.rules {
+		later.rules[i] = *s.rules[i].next
+	}
+	return later.first(whole.next, max(now, whole.ends), by)
+}
+
+// fullAt returns the first instant, now or later, at which all of the shards are full by the present rule.
+func (s shards) fullAt(_ *Rule, now int64) int64 {
+	at := now
+	for i := range s.rules {
+		at = max(at, s.rules[i].when(s.states[i], now, s.rules[i].Capacity))
+	}
+	return at
+}
+
+// dueAt returns the first instant, now or later, at which the shards together have no debt by the present rule.
+func (s shards) dueAt(whole *Rule, now int64) int64 {
+	if whole.mode == ModeShadow || s.sum(now) >= 0 {
+		return now
+	}
+	return addSaturating(now, int64(s.until(whole, now, 0, wait(now, s.fullAt(whole, now)))))
 }
