@@ -64,7 +64,8 @@ type Policy struct {
 	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
 	Jitter time.Duration
 	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
-	// process refunds may become available that much later.
+	// process refunds may become available that much later, and with those that it takes RetryAfter is too short. What this
+	// process itself does to a key ends the denial.
 	DenyCache time.Duration
 	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease disables that.
 	Lease Lease
