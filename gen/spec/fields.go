@@ -191,7 +191,7 @@ var limitFields = []field[Limit]{
 	{
 		name:      "maxReserved",
 		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(runtime.MaxTokens), unboundedWord),
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
 		absent:    "0: no reservations",
 		example:   "100",
 		schema:    orByPlan(reservedSchema, false),
