@@ -279,7 +279,7 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 			}
 			switch {
 			case err != nil:
-				return Answer{Err: fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}, true
+				return Answer{Err: &requestError{i, fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}}, true
 			case !ok:
 				return Answer{}, false
 			}
@@ -293,6 +293,16 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	}
 	return Answer{Decisions: decisions}, true
 }
+
+// requestError is the error of a call that one of its requests has.
+type requestError struct {
+	// index is the position of the request.
+	index int
+	err   error
+}
+
+func (e *requestError) Error() string { return e.err.Error() }
+func (e *requestError) Unwrap() error { return e.err }
 
 // refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
 // those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have

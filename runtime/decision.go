@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -85,6 +84,14 @@ func (d *Decision) spread(q *Request, now int64) {
 
 // blocks reports whether it is a denial because of ModeBlock.
 func (d *Decision) blocks() bool { return !d.Allowed && d.Policy != nil && d.Policy.Mode == ModeBlock }
+
+// Err returns a denial as a [*LimitedError], and nil if the request was allowed.
+func (d Decision) Err() error {
+	if d.Allowed {
+		return nil
+	}
+	return &LimitedError{d}
+}
 
 // Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
 // was. Policy then has the numbers of the override.
@@ -188,14 +195,11 @@ func (ds Decisions) DeniedBy() (names []string) {
 
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
 func (ds Decisions) String() string {
-	var by, shadows []string
+	var shadows []string
 	uncounted, locally := "", ""
 	for _, d := range ds.Each {
-		if !d.Allowed {
-			by = append(by, strconv.Quote(d.Limit))
-		}
 		if d.Shadowed {
-			shadows = append(shadows, strconv.Quote(d.Limit))
+			shadows = append(shadows, d.Limit)
 		}
 		if d.FailedOpen != nil {
 			uncounted = ", uncounted"
@@ -206,15 +210,18 @@ func (ds Decisions) String() string {
 	}
 	switch {
 	case ds.Allowed && len(shadows) > 0:
-		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, strings.Join(shadows, " and "))
+		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, quoted(shadows, " and "))
 	case ds.Allowed:
 		return "allowed" + uncounted + locally
-	case len(by) == 0:
+	}
+	switch by := quoted(ds.DeniedBy(), " and "); {
+	case by == "":
 		return "denied"
 	case ds.RetryAfter == Never:
-		return fmt.Sprintf("denied by %s, no retry passes", strings.Join(by, " and "))
+		return fmt.Sprintf("denied by %s, no retry passes", by)
+	default:
+		return fmt.Sprintf("denied by %s, retry after %v%s", by, rough(ds.RetryAfter), locally)
 	}
-	return fmt.Sprintf("denied by %s, retry after %v%s", strings.Join(by, " and "), rough(ds.RetryAfter), locally)
 }
 
 // Balance is the number of tokens that a limit has left for one key.
@@ -296,11 +303,13 @@ var (
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
 	// that the limit's Calendar needs.
 	ErrInvalidKey = errors.New("invalid key")
+	// ErrEmptyKey is an ErrInvalidKey: all parts of the key are empty.
+	ErrEmptyKey = fmt.Errorf("%w: it is empty, so that all callers without a value would share one count", ErrInvalidKey)
 	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
 	// one of them neither takes nor checks tokens.
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
-	ErrNoStore = errors.New("the limiter has no store: make it with NewLimiter")
+	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or to NewLimiter")
 	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNilTx: the transaction of the caller is nil.

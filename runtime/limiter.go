@@ -136,8 +136,8 @@ func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 // RequireN takes n tokens, and returns a denial as a [*LimitedError]. Its other errors are those of AllowN.
 func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
-	if err == nil && !d.Allowed {
-		return &LimitedError{d}
+	if err == nil {
+		err = d.Err()
 	}
 	return err
 }
@@ -349,15 +349,31 @@ func ended(ctx context.Context) error {
 
 // limitNames returns the names of the limits of an error, but never their keys, which may be personal.
 func limitNames(requests []Request) string {
-	var b strings.Builder
-	b.WriteString("limit ")
+	var names []string
 	for i := range requests {
-		if i > 0 {
-			b.WriteString(", ")
-		}
 		if p := requests[i].Policy; p != nil {
-			b.WriteString(strconv.Quote(p.Name))
+			names = append(names, p.Name)
 		}
 	}
-	return b.String()
+	return "limit " + quoted(names, ", ")
+}
+
+// maxNames is how many limits a message names: a call of thousands of them must not make a message of a megabyte.
+const maxNames = 5
+
+// quoted returns names in quotes, each once, with a separator. Of many, it returns the first and how many others there are.
+func quoted(names []string, separator string) string {
+	seen := map[string]bool{}
+	var first []string
+	for _, name := range names {
+		if !seen[name] && len(first) < maxNames {
+			first = append(first, strconv.Quote(name))
+		}
+		seen[name] = true
+	}
+	text := strings.Join(first, separator)
+	if more := len(seen) - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -117,19 +116,11 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
-	if d.Allowed && d.Delay > 0 {
-		delay := s.delayOf(whole, before, now, q)
-		if q.late(delay) {
-			after, d = before, whole.balance(before, now)
-			d.Allowed, d.RetryAfter = false, delay
-		}
-		d.Delay = delay
-	}
 	if after != before {
 		s.spread(whole, after)
 		holders = s
 	}
+	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
 	d.FullAfter = s.fullAfter(whole, now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
@@ -235,24 +226,21 @@ func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) 
 	return time.Duration(high - now)
 }
 
-// delayOf returns how long after now the tokens of a reservation are due, given the sum of the shards before it.
-func (s shards) delayOf(whole *Rule, before State, now int64, q *Request) time.Duration {
-	after := shards{s.rules, slices.Clone(s.states)}
-	after.spread(whole, whole.Kind.algorithm().take(whole, before, now, float64(q.Count)))
-	return wait(now, after.first(whole, now, shards.dueAt))
-}
-
 // fullAfter returns how long after now all of the shards are full.
 func (s shards) fullAfter(whole *Rule, now int64) time.Duration {
-	return wait(now, s.first(whole, now, shards.fullAt))
+	return wait(now, s.fullAt(whole, now))
 }
 
-// first returns the first instant, now or later, that a function returns for the rule that applies then.
-func (s shards) first(whole *Rule, now int64, by func(holders shards, whole *Rule, now int64) int64) int64 {
+// fullAt returns the first instant, now or later, at which all of the shards are full by the rule that applies then.
+func (s shards) fullAt(whole *Rule, now int64) int64 {
 	if modes[whole.mode].allows {
 		return now
 	}
-	at := by(s.holders(whole), whole, now)
+	at, holders := now, s.holders(whole)
+	for i := range holders.rules {
+		r := &holders.rules[i]
+		at = max(at, r.when(s.states[i], now, r.Capacity))
+	}
 	if whole.next == nil || at < whole.ends {
 		return at
 	}
@@ -260,22 +248,5 @@ func (s shards) first(whole *Rule, now int64, by func(holders shards, whole *Rul
 	for i := range s.rules {
 		later.rules[i] = *s.rules[i].next
 	}
-	return later.first(whole.next, max(now, whole.ends), by)
-}
-
-// fullAt returns the first instant, now or later, at which all of the shards are full by the present rule.
-func (s shards) fullAt(_ *Rule, now int64) int64 {
-	at := now
-	for i := range s.rules {
-		at = max(at, s.rules[i].when(s.states[i], now, s.rules[i].Capacity))
-	}
-	return at
-}
-
-// dueAt returns the first instant, now or later, at which the shards together have no debt by the present rule.
-func (s shards) dueAt(whole *Rule, now int64) int64 {
-	if whole.mode == ModeShadow || s.sum(now) >= 0 {
-		return now
-	}
-	return addSaturating(now, int64(s.until(whole, now, 0, wait(now, s.fullAt(whole, now)))))
+	return later.fullAt(whole.next, max(now, whole.ends))
 }
