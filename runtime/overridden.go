@@ -104,14 +104,6 @@ func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
 	return p, err == nil
 }
 
-// present is the time by which overrides end.
-func (l *Limiter) present() int64 {
-	if s, ok := l.store.(OverrideStore); ok {
-		return s.OverrideView().now()
-	}
-	return time.Now().UnixNano()
-}
-
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
 // the keys than the one by which it was denied.
 func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []Request, denied []Decision) error {
