@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // Batch executes calls on stored rows. It is the part that all implementations of [Store] share; a store only locks,
@@ -182,7 +184,89 @@ func (b *Batch) execute(requests []Request, now int64) (answer Answer, ok bool) 
 		return answer, ok
 	}
 	b.undo(func(Row) bool { return true })
-	return b.recheck(answer, requests, now)
+	if answer, ok = b.recheck(answer, requests, now); ok {
+		ok = b.waitAcrossEnds(answer.Decisions, requests, now)
+	}
+	return answer, ok
+}
+
+// waitAcrossEnds sets the RetryAfter of denials for which overrides end: the policies that follow may grant the tokens
+// earlier or later. If the call passes later than the last of its requests would alone, because an override of one ends
+// while another one waits, the last one waits for that.
+func (b *Batch) waitAcrossEnds(decisions []Decision, requests []Request, now int64) (ok bool) {
+	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q Request) bool { return q.Policy.Overrides.next != nil }) {
+		return true
+	}
+	var last *Decision
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Allowed {
+			continue
+		}
+		if d.RetryAfter, ok = b.passesAfter(decisions, requests, now, i); !ok {
+			return false
+		}
+		if last == nil || d.RetryAfter > last.RetryAfter {
+			last = d
+		}
+	}
+	if len(requests) > 1 {
+		last.RetryAfter, ok = b.passesAfter(decisions, requests, now, -1)
+	}
+	return ok
+}
+
+// passesAfter returns how long after now a denied call passes, or one request of it, given the decisions now. It returns
+// false if it needs more rows.
+func (b *Batch) passesAfter(decisions []Decision, requests []Request, now int64, only int) (time.Duration, bool) {
+	for at := now; ; {
+		longest, end := time.Duration(0), int64(math.MaxInt64)
+		for i := range requests {
+			if only >= 0 && i != only {
+				continue
+			}
+			d, ok := decisions[i], true
+			policy, ends := requests[i].Policy.at(at)
+			if at > now || policy != requests[i].Policy {
+				d, ok = b.decideAt(requests, i, at)
+			}
+			if !ok {
+				return 0, false
+			}
+			longest, end = max(longest, d.RetryAfter), min(end, ends)
+		}
+		// While no policy ends, a request that passes once passes from then on.
+		switch passes := addSaturating(at, int64(longest)); {
+		case longest == Never && end == math.MaxInt64:
+			return Never, true
+		case passes < end || end == math.MaxInt64:
+			return max(1, wait(now, passes)), true
+		}
+		at = end
+	}
+}
+
+// decideAt returns the decision on a request of a denied call at a later instant, by the policy that is then in force.
+func (b *Batch) decideAt(requests []Request, i int, at int64) (Decision, bool) {
+	q := requests[i]
+	read := q.usesRows()
+	q.Policy, _ = q.Policy.at(at)
+	if q.Op == TakeUpTo {
+		q.Count = min(q.Count, 1)
+	}
+	q.Op = Check
+	if !read && q.usesRows() {
+		// The tokens of a key that is blocked, or has no limit now, are unknown.
+		if rule := q.rule(); q.Policy.Mode == ModeShadow || rule.refuse(&q) == nil {
+			return Decision{Allowed: true}, true
+		}
+		return Decision{RetryAfter: Never}, true
+	}
+	d, ok, err := b.decide(q, takenBefore(requests, i), at)
+	if err != nil {
+		return Decision{RetryAfter: Never}, true
+	}
+	return d, ok
 }
 
 // decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits would
@@ -201,7 +285,7 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 			}
 			switch {
 			case err != nil:
-				return Answer{Err: fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}, true
+				return Answer{Err: &requestError{i, fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}}, true
 			case !ok:
 				return Answer{}, false
 			}
@@ -215,6 +299,16 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	}
 	return Answer{Decisions: decisions}, true
 }
+
+// requestError is the error of a call that one of its requests has.
+type requestError struct {
+	// index is the position of the request.
+	index int
+	err   error
+}
+
+func (e *requestError) Error() string { return e.err.Error() }
+func (e *requestError) Unwrap() error { return e.err }
 
 // refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
 // those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
@@ -260,8 +354,7 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	}
 	if !q.usesRows() {
 		d, err := q.withoutRows(now)
-		d.Limit, d.Policy = q.Policy.Name, q.Policy
-		return d, true, err
+		return q.decided(d, now), true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
 	b.rule = q.rule()
@@ -281,15 +374,15 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	if err != nil {
 		return b.refused(whole, q, err, now)
 	}
-	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
-	d.Limit, d.Policy, d.Taken = q.Policy.Name, q.Policy, min(d.Taken, count)
+	d = q.decided(d, now)
+	d.Taken = min(d.Taken, count)
 	return d, ok, nil
 }
 
-// refused returns the error of a request, or the decision that lets it pass: in ModeShadow, a count beyond the capacity is
-// a denial.
+// refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if an
+// override that ends gives the key less than the count.
 func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision, bool, error) {
-	if q.Policy.Mode != ModeShadow || !q.decides() || !errors.Is(err, ErrExceedsCapacity) {
+	if !q.decides() || !errors.Is(err, ErrExceedsCapacity) || q.Policy.Mode != ModeShadow && !q.fitsLater() {
 		return Decision{}, true, err
 	}
 	if q.Policy.Shards > 2 && !b.allShards[wholeKey(&q)] {
@@ -300,10 +393,8 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 	b.undo(q.sameKey)
 	q.Op = Peek
 	d, ok, err := b.step(whole, &q, now)
-	d.Allowed = false
-	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
-	d.Limit, d.Policy = q.Policy.Name, q.Policy
-	return d, ok, err
+	d.Allowed, d.RetryAfter = false, Never
+	return q.decided(d, now), ok, err
 }
 
 // takenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does not

@@ -335,6 +335,10 @@ func (r Rule) For(q Request) Rule {
 	if r.calendar.anniversary && q.Anniversary.Valid() {
 		r.calendar.beginOn(q.Anniversary)
 	}
+	if r.next != nil && (r.calendar.zonePerKey || r.calendar.anniversary) {
+		next := r.next.For(q)
+		r.next = &next
+	}
 	return r
 }
 
@@ -345,9 +349,9 @@ func (q *Request) rule() Rule { return q.Policy.Rule(q.Key).For(*q) }
 func (q *Request) calendarProblem() string {
 	switch c := &q.Policy.Calendar; {
 	case c.ZonePerKey && q.Zone == nil:
-		return "the time zone of the key is missing or nil: pass it to Key.In"
+		return "the time zone of the key is missing or nil: pass a *time.Location"
 	case c.Anniversary && !q.Anniversary.Valid():
-		return "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass it to Key.Since"
+		return "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"
 	}
 	return ""
 }

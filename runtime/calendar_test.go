@@ -581,10 +581,10 @@ func TestCalendarOfAKeyIsRequired(t *testing.T) {
 		key  runtime.Key
 		want string
 	}{
-		"no zone":            {runtime.Key{}.Since(since), "the time zone of the key is missing or nil: pass it to Key.In"},
-		"a nil zone":         {runtime.Key{}.Since(since).In(nil), "the time zone of the key is missing or nil: pass it to Key.In"},
-		"no anniversary":     {runtime.Key{}.In(time.UTC), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass it to Key.Since"},
-		"a zero anniversary": {runtime.Key{}.In(time.UTC).Since(time.Time{}), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass it to Key.Since"},
+		"no zone":            {runtime.Key{}.Since(since), "the time zone of the key is missing or nil: pass a *time.Location"},
+		"a nil zone":         {runtime.Key{}.Since(since).In(nil), "the time zone of the key is missing or nil: pass a *time.Location"},
+		"no anniversary":     {runtime.Key{}.In(time.UTC), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"},
+		"a zero anniversary": {runtime.Key{}.In(time.UTC).Since(time.Time{}), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"},
 	} {
 		_, err := limiter.Limit(&p, row.key).Allow(ctx)
 		require.ErrorIs(t, err, runtime.ErrInvalidKey, name)

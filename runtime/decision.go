@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,14 +26,18 @@ type Decision struct {
 	// lets a request pass uncounted.
 	TakenAt time.Time
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
-	// up to the nanosecond. It is 0 if Allowed. If the policy's Mode is [ModeBlock], it is the time until the operator's
-	// [Block] ends, from when on the tokens decide, and [Never] for a block without an end.
+	// up to the nanosecond. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is taken
+	// into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens decide.
 	RetryAfter time.Duration
+	// BlockedFor is how long all requests for the key are denied whatever the tokens are, because the policy's Mode is
+	// [ModeBlock] or an operator's [Block] is in force: [Never] for a block without an end, and 0 without a block. Requests
+	// for 0 tokens are allowed nonetheless.
+	BlockedFor time.Duration
 	// Delay is how long to wait before using tokens that were reserved ahead; 0 if they can be used now. For a denied
 	// reservation, it is the delay that it would have had.
 	Delay time.Duration
-	// Jitter is how much later than after RetryAfter or Delay the client should come, at most the policy's Jitter. For the
-	// same key and the same instant at which its tokens are due, it is the same.
+	// Jitter is how much later than after RetryAfter, Delay or BlockedFor the client should come, at most the policy's Jitter.
+	// For the same key and the same instant at which its tokens are due, it is the same.
 	Jitter time.Duration
 	// Remaining is the number of whole tokens left, at least 0. For a limit with shards, Remaining, Value and FullAfter
 	// are estimated from two shards, unless all of them were needed to decide. For a limit that is off or unlimited,
@@ -133,8 +136,34 @@ func (d *Decision) RefundRequest(n int64) Request {
 // uncounted reports whether the store has not counted the tokens of an allowed request.
 func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
 
+// spread sets the jitter of the decision on a request at the instant now, if it has to wait.
+func (d *Decision) spread(q *Request, now int64) {
+	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
+	due := max(d.RetryAfter, d.BlockedFor)
+	if d.Allowed {
+		due = max(d.Delay, d.BlockedFor)
+	}
+	if d.Policy == nil || d.Policy.Jitter == 0 || due == 0 || due == Never {
+		return
+	}
+	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
+	// request must get the same jitter.
+	const unit = int64(time.Millisecond)
+	at := addSaturating(addSaturating(now, int64(due)), unit/2) / unit
+	seed := hash(d.Policy.Name, q.Key)
+	d.Jitter = time.Duration(mix(seed^mix(uint64(at))) % uint64(d.Policy.Jitter+1))
+}
+
 // blocks reports whether it is a denial because of ModeBlock.
 func (d *Decision) blocks() bool { return !d.Allowed && d.Policy != nil && d.Policy.Mode == ModeBlock }
+
+// Err returns a denial as a [*LimitedError], and nil if the request was allowed.
+func (d Decision) Err() error {
+	if d.Allowed {
+		return nil
+	}
+	return &LimitedError{d}
+}
 
 // Override returns the number of the entry in the log of overrides that was in force for the request, or false if none
 // was. Policy then has the numbers of the override.
@@ -233,14 +262,11 @@ func (ds Decisions) DeniedBy() (names []string) {
 
 // String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
 func (ds Decisions) String() string {
-	var by, shadows []string
+	var shadows []string
 	uncounted, locally := "", ""
 	for _, d := range ds.Each {
-		if !d.Allowed {
-			by = append(by, strconv.Quote(d.Limit))
-		}
 		if d.Shadowed {
-			shadows = append(shadows, strconv.Quote(d.Limit))
+			shadows = append(shadows, d.Limit)
 		}
 		if d.FailedOpen != nil {
 			uncounted = ", uncounted"
@@ -251,15 +277,18 @@ func (ds Decisions) String() string {
 	}
 	switch {
 	case ds.Allowed && len(shadows) > 0:
-		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, strings.Join(shadows, " and "))
+		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, quoted(shadows, " and "))
 	case ds.Allowed:
 		return "allowed" + uncounted + locally
-	case len(by) == 0:
+	}
+	switch by := quoted(ds.DeniedBy(), " and "); {
+	case by == "":
 		return "denied"
 	case ds.RetryAfter == Never:
-		return fmt.Sprintf("denied by %s, no retry passes", strings.Join(by, " and "))
+		return fmt.Sprintf("denied by %s, no retry passes", by)
+	default:
+		return fmt.Sprintf("denied by %s, retry after %v%s", by, rough(ds.RetryAfter), locally)
 	}
-	return fmt.Sprintf("denied by %s, retry after %v%s", strings.Join(by, " and "), rough(ds.RetryAfter), locally)
 }
 
 // Balance is the number of tokens that a limit has left for one key.
@@ -341,11 +370,13 @@ var (
 	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
 	// that the limit's Calendar needs.
 	ErrInvalidKey = errors.New("invalid key")
+	// ErrEmptyKey is an ErrInvalidKey: all parts of the key are empty.
+	ErrEmptyKey = fmt.Errorf("%w: it is empty, so that all callers without a value would share one count", ErrInvalidKey)
 	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
 	// one of them neither takes nor checks tokens.
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
-	ErrNoStore = errors.New("the limiter has no store: make it with NewLimiter")
+	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or to NewLimiter")
 	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNilTx: the transaction of the caller is nil.

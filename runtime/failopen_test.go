@@ -100,7 +100,8 @@ func TestTimeoutBoundsTheDecision(t *testing.T) {
 		{"too late, closed", time.Minute, runtime.FailClosed, false, time.Hour, time.Second, false, false},
 		{"too late, open", time.Minute, runtime.FailOpen, false, time.Hour, time.Second, true, true},
 		{"the caller's deadline, closed", time.Minute, runtime.FailClosed, false, time.Millisecond, time.Millisecond, false, false},
-		{"the caller's deadline, open", time.Minute, runtime.FailOpen, false, time.Millisecond, time.Millisecond, true, true},
+		{"the caller's deadline, open", time.Minute, runtime.FailOpen, false, time.Millisecond, time.Millisecond, false, false},
+		{"the caller's deadline, local", time.Minute, runtime.FailLocal, false, time.Millisecond, time.Millisecond, false, false},
 		{"no timeout in a transaction", time.Minute, runtime.FailOpen, true, time.Hour, time.Minute, true, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -174,5 +175,50 @@ func TestFailedOpenWaitReturnsAtOnce(t *testing.T) {
 		require.Zero(t, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 3)) }))
 		store.err = nil
 		require.Equal(t, 0.0, value(t, l), "nothing was taken or refunded")
+	})
+}
+
+// gone is a store that fails after the caller's context has ended, or whose driver notices the end of it first.
+type gone struct {
+	runtime.Store
+	err func(ctx context.Context) error
+}
+
+func (g gone) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) {
+	deadline, _ := ctx.Deadline()
+	time.Sleep(time.Until(deadline))
+	return nil, g.err(ctx)
+}
+
+// Only the limit's own timeout or a failure of the store opens a limit: a client that sets a short deadline gets its error.
+func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
+	late := func(ctx context.Context) error { <-ctx.Done(); return errDown }
+	for name, fails := range map[string]func(ctx context.Context) error{
+		"the error of the context": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"another error":            late,
+		"the driver's own clock":   func(context.Context) error { return errDown },
+	} {
+		for _, o := range runtime.OnErrors() {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := runtime.NewLimiter(gone{still(), fails})
+				for _, v := range verbs(limiter) {
+					p := onError(o)
+					p.Timeout = time.Hour
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Microsecond)
+					defer cancel()
+					err := v.call(ctx, limiter.Reservable(p, runtime.Key{}))
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %v: %s", name, o, v.name)
+				}
+			})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		// The timeout of the limit has passed before.
+		limiter := runtime.NewLimiter(gone{still(), late})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d, err := limiter.Limit(onError(runtime.FailOpen), runtime.Key{}).Allow(ctx)
+		require.NoError(t, err)
+		require.ErrorIs(t, d.FailedOpen, errDown)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -72,7 +71,7 @@ func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	return l.doTogether(ctx, requests, nil)
+	return l.takeTogether(ctx, requests, nil)
 }
 
 // ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
@@ -99,7 +98,7 @@ func (g Group) Allow(ctx context.Context) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
-	return g.limiter.doTogether(ctx, requests, g.held)
+	return g.limiter.takeTogether(ctx, requests, g.held)
 }
 
 // Check reports whether Allow would take the tokens now, and takes none.
@@ -123,14 +122,18 @@ func (g Group) Check(ctx context.Context) (Decisions, error) {
 // denies for the longest time.
 func (g Group) Require(ctx context.Context) error {
 	ds, err := g.Allow(ctx)
-	if err == nil && !ds.Allowed {
-		return ds.limited()
+	if err == nil {
+		err = ds.Err()
 	}
 	return err
 }
 
-// limited returns a denial as an error.
-func (ds Decisions) limited() error {
+// Err returns a denial as a [*LimitedError] with the decision of the limit that denies for the longest time, and nil if all
+// limits have allowed the request.
+func (ds Decisions) Err() error {
+	if ds.Allowed {
+		return nil
+	}
 	longest := Decision{RetryAfter: -1}
 	for _, d := range ds.Each {
 		if !d.Allowed && d.RetryAfter > longest.RetryAfter {
@@ -142,7 +145,8 @@ func (ds Decisions) limited() error {
 
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
-// can be settled and cancelled too. If one limit denies, nothing is taken. All tokens count as taken at the moment of the
+// can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
+// reservations. All tokens count as taken at the moment of the
 // call, although those of some limits may be used only later, after the Delay of others.
 func (g Group) Reserve(ctx context.Context) (*Reservations, error) { return g.reserve(ctx, 0) }
 
@@ -221,11 +225,11 @@ func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 		return rs, err
 	}
 	if rs.RetryAfter == Never || slices.ContainsFunc(rs.Decisions.Each, func(d Decision) bool { return d.blocks() }) {
-		return nil, rs.limited()
+		return nil, rs.Err()
 	}
 	for _, d := range rs.Decisions.Each {
 		if limited && !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
-			return nil, fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
+			return nil, fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
 		}
 	}
 	return rs, nil
@@ -302,11 +306,26 @@ func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]Re
 	return requests, nil
 }
 
-// doTogether executes requests as one call. All, and every method of a group, ends here.
+// takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys, as for
+// a page, which must not count as a denial of each.
+func (l *Limiter) takeTogether(ctx context.Context, requests []Request, h *held) (Decisions, error) {
+	if slices.ContainsFunc(requests, func(q Request) bool { return q.Op != Check }) {
+		return l.doTogether(ctx, requests, h)
+	}
+	answer, err := l.do(ctx, []Call{{Requests: requests}})
+	return l.decisions(requests, answer, err)
+}
+
+// doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends here.
 func (l *Limiter) doTogether(ctx context.Context, requests []Request, h *held) (Decisions, error) {
 	begun, calls := l.begin(), []Call{{Requests: requests}}
 	answer, err := l.do(ctx, calls)
 	l.observe(ctx, calls[0], answer, err, begun, h)
+	return l.decisions(requests, answer, err)
+}
+
+// decisions returns the decisions on the requests of a call.
+func (l *Limiter) decisions(requests []Request, answer Answer, err error) (Decisions, error) {
 	if err != nil {
 		return Decisions{}, err
 	}
@@ -407,7 +426,7 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 func (rs *Reservations) names() string {
 	names := make([]string, len(rs.each))
 	for i, r := range rs.each {
-		names[i] = fmt.Sprintf("%q", r.Limit)
+		names[i] = r.Limit
 	}
-	return "limit " + strings.Join(names, ", ")
+	return "limit " + quoted(names, ", ")
 }

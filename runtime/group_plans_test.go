@@ -36,7 +36,7 @@ func TestModesOfTheLimitsOfAGroup(t *testing.T) {
 		{"shadow passes without a delay", runtime.ModeShadow, 5, true, 1, 0},
 		{"enforce delays all", runtime.ModeEnforce, 5, true, 1, 2 * time.Second},
 		{"block denies all", runtime.ModeBlock, 1, false, 3, runtime.Never},
-		{"no tokens of a blocked limit", runtime.ModeBlock, 0, false, 3, runtime.Never},
+		{"no tokens of a blocked limit", runtime.ModeBlock, 0, true, 1, 0},
 		{"no tokens of an unlimited one", runtime.ModeUnlimited, 0, true, 1, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -416,4 +417,49 @@ func traceGroups(t *testing.T, d dice, most int) {
 			requireSettledBound(t, p, uses[i], most > 1)
 		}
 	}
+}
+
+// The error of a call of thousands of limits names some of them, each once.
+func TestErrorsOfLargeCallsAreShort(t *testing.T) {
+	for _, row := range []struct {
+		limits int
+		names  string
+	}{
+		{1, `"limit 0"`},
+		{5, `"limit 0", "limit 1", "limit 2", "limit 3", "limit 4"`},
+		{20_000, `"limit 0", "limit 1", "limit 2", "limit 3", "limit 4" and 19995 more`},
+	} {
+		store := &faulty{MemStore: still()}
+		limiter := runtime.NewLimiter(store)
+		items := make([]runtime.ReserveItem, max(10, row.limits))
+		for i := range items {
+			items[i] = limiter.Limit(bucket(fmt.Sprintf("limit %d", i%row.limits), 10), runtime.KeyOf(runtime.Int(i)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := limiter.ReserveAll(ctx, items...)
+		require.EqualError(t, err, "limit "+row.names+": context canceled")
+		rs, err := limiter.ReserveAll(t.Context(), items...)
+		require.NoError(t, err)
+		require.NoError(t, rs.Err())
+		require.NoError(t, rs.Cancel(t.Context()))
+		require.EqualError(t, rs.Cancel(t.Context()), "limit "+row.names+": "+runtime.ErrNotReserved.Error())
+	}
+	limiter := runtime.NewLimiter(still())
+	var items []runtime.Item
+	for i := range 8 {
+		p := bucket(fmt.Sprintf("limit %d", i), 10)
+		p.Mode = runtime.ModeBlock
+		items = append(items, limiter.Limit(p, runtime.Key{}))
+	}
+	ds, err := limiter.All(t.Context(), items...)
+	require.NoError(t, err)
+	require.Equal(t, `denied by "limit 0" and "limit 1" and "limit 2" and "limit 3" and "limit 4" and 3 more, no retry passes`, ds.String())
+	require.Len(t, ds.DeniedBy(), 8)
+	var limited *runtime.LimitedError
+	require.ErrorAs(t, ds.Err(), &limited)
+	require.Equal(t, runtime.Never, limited.RetryAfter)
+	require.NoError(t, runtime.Decision{Allowed: true}.Err())
+	require.ErrorIs(t, runtime.Decision{}.Err(), runtime.ErrLimited)
+	require.ErrorIs(t, runtime.Decisions{}.Err(), runtime.ErrLimited)
 }

@@ -26,11 +26,11 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 			for i := range 200 {
 				p, key := jittery(kind, shards), fmt.Sprint("key", i)
 				now := epoch.Add(time.Duration(i) * 1234567891)
-				store := clocked(&now)
+				limit := runtime.NewLimiter(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
 				denied := func() runtime.Decision {
-					q := request(p, take(10))
-					q.Key = key
-					return do(t, store, call(q))[0].Decisions[0]
+					d, err := limit.AllowN(t.Context(), 10)
+					require.NoError(t, err)
+					return d
 				}
 				require.True(t, denied().Allowed)
 				first := denied()
@@ -59,12 +59,13 @@ func TestJitterIsUniform(t *testing.T) {
 	p := jittery(runtime.FixedWindow, 1)
 	p.Start = runtime.StartOffset(0)
 	seconds := make([]int, 10)
+	limiter := runtime.NewLimiter(still())
 	for i := range 10_000 {
-		rule := p.Rule(fmt.Sprint(i))
-		state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(10))
+		limit := limiter.Limit(p, runtime.KeyOf(runtime.Int(i)))
+		require.NoError(t, limit.RequireN(t.Context(), 10))
+		d, err := limit.Allow(t.Context())
 		require.NoError(t, err)
-		_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
-		require.NoError(t, err)
+		require.False(t, d.Allowed)
 		seconds[min(9, int(d.Jitter/time.Second))]++
 	}
 	for second, n := range seconds {
@@ -134,5 +135,89 @@ func TestWaitSleepsForTheJitterIfTheDeadlineAllowsIt(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A decision that does not wait has no jitter, whatever the mode is and wherever it comes from: see [runtime.Mode].
+func TestJitterInEveryMode(t *testing.T) {
+	type waits struct{ retry, delay, jitter, blocked bool }
+	none := waits{}
+	for _, row := range []struct {
+		mode runtime.Mode
+		// override puts the mode in force, and block an operator's block.
+		override, block bool
+		plain, reserve  waits
+	}{
+		{mode: runtime.ModeEnforce, plain: waits{retry: true, jitter: true}, reserve: waits{delay: true, jitter: true}},
+		{mode: runtime.ModeShadow, plain: none, reserve: none},
+		{mode: runtime.ModeOff, plain: none, reserve: none},
+		{mode: runtime.ModeBlock, plain: waits{retry: true, blocked: true}, reserve: waits{retry: true, blocked: true}},
+		{mode: runtime.ModeShadow, override: true},
+		{mode: runtime.ModeOff, override: true},
+		{mode: runtime.ModeUnlimited, override: true},
+		{block: true, plain: waits{retry: true, jitter: true, blocked: true}, reserve: waits{retry: true, jitter: true, blocked: true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := overridable()
+			p.MaxReserved, p.Overrides.MaxReserved, p.Jitter = 5, 5, time.Hour
+			o := newOverriding(t, p)
+			o.now = time.Now()
+			limit := o.limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
+			require.NoError(t, limit.RequireN(t.Context(), 10))
+			switch {
+			case row.block:
+				o.block(limit, 10*time.Hour)
+			case row.override:
+				o.override(limit, runtime.Override{Mode: row.mode, Until: o.now.Add(10 * time.Hour)})
+			default:
+				p.Mode = row.mode
+			}
+			expect := func(what string, want waits, d runtime.Decision) {
+				t.Helper()
+				got := waits{d.RetryAfter > 0, d.Delay > 0, d.Jitter > 0, d.BlockedFor > 0}
+				require.Equal(t, want, got, "%v: %s: %+v", row.mode, what, d)
+			}
+			ctx := t.Context()
+			for what, decide := range map[string]func() (runtime.Decision, error){
+				"Allow":     func() (runtime.Decision, error) { return limit.Allow(ctx) },
+				"Check":     func() (runtime.Decision, error) { return limit.Check(ctx) },
+				"AllowUpTo": func() (runtime.Decision, error) { return limit.AllowUpTo(ctx, 2) },
+				"All": func() (runtime.Decision, error) {
+					ds, err := o.limiter.All(ctx, limit)
+					return ds.Each[0], err
+				},
+				"All checked": func() (runtime.Decision, error) {
+					ds, err := o.limiter.All(ctx, limit.Checked())
+					return ds.Each[0], err
+				},
+			} {
+				d, err := decide()
+				require.NoError(t, err)
+				expect(what, row.plain, d)
+			}
+			for what, reserve := range map[string]func() (runtime.Decision, time.Duration, error){
+				"Reserve": func() (runtime.Decision, time.Duration, error) {
+					r, err := limit.Reserve(ctx)
+					return r.Decision, r.Delay(), err
+				},
+				"ReserveAll": func() (runtime.Decision, time.Duration, error) {
+					rs, err := o.limiter.ReserveAll(ctx, limit)
+					return rs.Each[0], rs.Delay(), err
+				},
+			} {
+				d, delay, err := reserve()
+				require.NoError(t, err)
+				expect(what, row.reserve, d)
+				require.Equal(t, row.reserve.delay || row.reserve.retry, delay > 0, what)
+			}
+			if row.plain == none {
+				require.Zero(t, elapsed(func() { require.NoError(t, limit.Wait(ctx)) }))
+				require.Zero(t, elapsed(func() { require.NoError(t, o.limiter.Group(limit).Wait(ctx)) }))
+			}
+			d, err := limit.CheckN(ctx, 0)
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			expect("no tokens", waits{jitter: row.block, blocked: row.plain.blocked}, d)
+		})
 	}
 }

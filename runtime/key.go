@@ -107,7 +107,7 @@ type Part struct {
 	err  error
 }
 
-// String returns a part that is a text. It may have any bytes, and all of them are significant.
+// String returns a part that is a text. It may have any bytes, and all of them are significant. See [KeyOf] for empty texts.
 func String(s string) Part { return Part{text: s} }
 
 // Bool returns a part that is true or false.
@@ -175,8 +175,12 @@ func withoutNAT64(a netip.Addr) netip.Addr {
 }
 
 // Hashed returns a part that is the SHA-256 of s in hexadecimal, for texts that must not be stored as they are, such as
-// API keys and e-mail addresses. Whoever can read the hash of an e-mail address can still find it by trying.
+// API keys and e-mail addresses. Whoever can read the hash of an e-mail address can still find it by trying. An empty text
+// is an empty part, which is not hashed.
 func Hashed(s string) Part {
+	if s == "" {
+		return Part{}
+	}
 	sum := sha256.Sum256([]byte(s))
 	return Part{text: hex.EncodeToString(sum[:])}
 }
@@ -212,18 +216,23 @@ type keyError struct {
 }
 
 func (e *keyError) Error() string {
-	return fmt.Sprintf("%v: part %d cannot be converted to text", ErrInvalidKey, e.part)
+	return fmt.Sprintf("%v: its parameter %d cannot be converted to text", ErrInvalidKey, e.part)
 }
 func (e *keyError) Unwrap() []error { return []error{ErrInvalidKey, e.cause} }
 
 // KeyOf returns the key with the given parts. Different parts make different keys, whatever bytes they have: "a|b", "c"
 // and "a", "b|c" differ.
+//
+// If all parts are empty, such as a missing e-mail address, every method of the limit returns [ErrEmptyKey]: otherwise all
+// callers without one would share a count. An empty part beside others is a value like any other, because an optional part
+// is often written so, and the others still tell callers apart.
 func KeyOf(parts ...Part) Key {
 	// Most keys are one plain part, which needs no copy.
 	if len(parts) == 1 && parts[0].err == nil && plain(parts[0].text) {
 		return Key{text: parts[0].text}
 	}
 	var b strings.Builder
+	empty := len(parts) > 0
 	for i, p := range parts {
 		if p.err != nil {
 			return Key{err: &keyError{i + 1, p.err}}
@@ -232,6 +241,10 @@ func KeyOf(parts ...Part) Key {
 			b.WriteByte('|')
 		}
 		escape(&b, p.text)
+		empty = empty && p.text == ""
+	}
+	if empty {
+		return Key{err: ErrEmptyKey}
 	}
 	return Key{text: shorten(b.String())}
 }

@@ -33,8 +33,9 @@ func TestStoredFormOfKeys(t *testing.T) {
 	}{
 		{runtime.Key{}, ""},
 		{runtime.KeyOf(), ""},
-		{keyOf(""), "%"},
-		{keyOf("", ""), "%|%"},
+		{keyOf("", "a"), "%|a"},
+		{keyOf("a", ""), "a|%"},
+		{runtime.KeyOf(runtime.Hashed(""), runtime.Int(0)), "%|0"},
 		{keyOf("user"), "user"},
 		{keyOf("User "), "User "},
 		{keyOf("a|b", "c"), "a%7Cb|c"},
@@ -67,7 +68,7 @@ func TestStoredFormOfKeys(t *testing.T) {
 func TestKeysDiffer(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	lists := [][]string{
-		nil, {""}, {"", ""}, {"", "", ""}, {"%"}, {"%", ""}, {"|"}, {"a"}, {"a", ""}, {"", "a"},
+		nil, {"", "", "a"}, {"%"}, {"%", ""}, {"|"}, {"a"}, {"a", ""}, {"", "a"}, {"a", "", ""},
 		{"a|b", "c"}, {"a", "b|c"}, {"a", "b", "c"}, {"a|b|c"}, {"a:b", "c"}, {"a", "b:c"},
 		{"a%7Cb"}, {"a|b"}, {"a\x00"}, {"a%00"}, {"a "}, {"A"}, {"\xff"}, {"\ufffd"}, {"%FF"}, {"\xfe"},
 		{long}, {long + "x"}, {long, ""}, {long, "x"}, {"x", long}, {keyOf(long).String()}, {"%~"}, {"é"}, {"e\u0301"},
@@ -99,11 +100,35 @@ func FuzzKey(f *testing.F) {
 	f.Add(strings.Repeat("x", 255), strings.Repeat("x", 256))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		parts, others := strings.Split(a, "/"), strings.Split(b, "/")
+		// The key of empty parts alone is invalid: see TestEmptyKeyIsRefused.
+		parts, others = append(parts, "a"), append(others, "a")
 		key, other := keyOf(parts...).String(), keyOf(others...).String()
 		requireStorable(t, key)
 		require.NotEmpty(t, key, "a key with a part differs from the zero key")
 		require.Equal(t, slices.Equal(parts, others), key == other, "%q and %q", parts, others)
 	})
+}
+
+// A missing value must not make callers share a count. Beside a part that is not empty, an empty one tells callers apart.
+func TestEmptyKeyIsRefused(t *testing.T) {
+	limiter := runtime.NewLimiter(still())
+	for _, key := range []runtime.Key{
+		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(runtime.PlanText(""))),
+		runtime.KeyOf(runtime.Hashed(""), runtime.String("")),
+	} {
+		for _, v := range verbs(limiter) {
+			err := v.call(t.Context(), limiter.Reservable(reservable(5), key))
+			require.ErrorIs(t, err, runtime.ErrEmptyKey, v.name)
+			require.ErrorIs(t, err, runtime.ErrInvalidKey, v.name)
+			require.ErrorContains(t, err, `limit "limit": invalid key: it is empty`)
+		}
+	}
+	for _, key := range []runtime.Key{{}, runtime.KeyOf(), keyOf("a", ""), keyOf("", "a"), keyOf(" "), keyOf("\x00")} {
+		d, err := limiter.Limit(bucket("limit", 5), key).Allow(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(4), d.Remaining, "a count of its own")
+		require.NoError(t, limiter.Limit(bucket("limit", 5), key).Reset(t.Context()))
+	}
 }
 
 // unwritable has a MarshalText that fails.
@@ -119,7 +144,7 @@ func TestKeyPartThatFailsIsNamedByPosition(t *testing.T) {
 	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
 		_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
-		require.EqualError(t, err, `limit "limit": invalid key: part 2 cannot be converted to text`)
+		require.EqualError(t, err, `limit "limit": invalid key: its parameter 2 cannot be converted to text`)
 	}
 	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
 	require.ErrorIs(t, err, errUnwritable)

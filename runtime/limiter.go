@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limiter connects limits with a [Store]. Generated code wraps one; for a limit written in Go, make one directly:
@@ -156,8 +157,8 @@ func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
 // RequireN takes n tokens, and returns a denial as a [*LimitedError]. Its other errors are those of AllowN.
 func (l Limit) RequireN(ctx context.Context, n int64) error {
 	d, err := l.AllowN(ctx, n)
-	if err == nil && !d.Allowed {
-		return &LimitedError{d}
+	if err == nil {
+		err = d.Err()
 	}
 	return err
 }
@@ -227,7 +228,7 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	case modes[d.Policy.Mode].allows:
 		b.Capacity = MaxTokens
 	case d.Policy.Mode == ModeBlock:
-		b.Remaining, b.BlockedFor = 0, d.Policy.blockedFor(h.limiter.present())
+		b.Remaining, b.BlockedFor = 0, d.BlockedFor
 	}
 	return b, nil
 }
@@ -313,7 +314,7 @@ func (h Handle) wrap(err error) error {
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
 // call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
 // limits allows that by its OnError.
-func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
+func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
 		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
@@ -336,41 +337,90 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 		bounded, cancel = c.withTimeout(bounded)
 		defer cancel()
 	}
-	unread := err != nil
+	decided, unread := false, err != nil
 	if !unread {
-		if answer, ok := c.withoutStore(now); ok {
-			return answer, answer.Err
-		}
+		answer, decided = c.withoutStore(now)
+	}
+	if !unread && !decided {
 		var answers []Answer
 		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
 			answers, err = l.afterTx(bounded, calls, err)
 		}
 		if err == nil {
-			return answers[0], answers[0].Err
+			answer = answers[0]
+			l.learn(c, &answer)
 		}
 	}
+	if err == nil {
+		err = answer.Err
+	} else {
+		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
+	}
+	// Here, because the modes have been applied.
+	for i := range answer.Decisions {
+		answer.Decisions[i].spread(&c.Requests[i], answer.At)
+	}
+	return answer, err
+}
+
+// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
+// read, as the OnError of its limits says.
+func (l *Limiter) withoutStore(ctx, bounded context.Context, c Call, err error, unread bool) (Answer, error) {
 	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	// A caller that has cancelled does not wait for a decision: its request must not count as allowed.
-	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || errors.Is(ctx.Err(), context.Canceled) {
+	gone := ended(ctx)
+	if gone != nil && !errors.Is(err, gone) {
+		err = fmt.Errorf("%w: %w", gone, err)
+	}
+	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
+	// otherwise open the limit.
+	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || gone != nil {
 		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
 	}
 	answer := l.decideWithout(c, err)
 	return answer, answer.Err
 }
 
+// ended returns the error of a caller's context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// A driver's own clock may be a moment ahead of the context's.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 // limitNames returns the names of the limits of an error, but never their keys, which may be personal.
 func limitNames(requests []Request) string {
-	var b strings.Builder
-	b.WriteString("limit ")
+	var names []string
 	for i := range requests {
-		if i > 0 {
-			b.WriteString(", ")
-		}
 		if p := requests[i].Policy; p != nil {
-			b.WriteString(strconv.Quote(p.Name))
+			names = append(names, p.Name)
 		}
 	}
-	return b.String()
+	return "limit " + quoted(names, ", ")
+}
+
+// maxNames is how many limits a message names: a call of thousands of them must not make a message of a megabyte.
+const maxNames = 5
+
+// quoted returns names in quotes, each once, with a separator. Of many, it returns the first and how many others there are.
+func quoted(names []string, separator string) string {
+	seen := map[string]bool{}
+	var first []string
+	for _, name := range names {
+		if !seen[name] && len(first) < maxNames {
+			first = append(first, strconv.Quote(name))
+		}
+		seen[name] = true
+	}
+	text := strings.Join(first, separator)
+	if more := len(seen) - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -163,3 +163,102 @@ func TestLocalMemoryIsBounded(t *testing.T) {
 		require.Equal(t, int64(1), take("key 299999").Remaining)
 	})
 }
+
+// A key begins with what the store has last reported to this process: an exhausted one does not get its capacity again.
+func TestFailLocalBeginsWithTheLastReport(t *testing.T) {
+	minute := func(kind runtime.Kind, change func(p *runtime.Policy)) *runtime.Policy {
+		p := &runtime.Policy{Name: kind.String(), Kind: kind, Rate: 6, Period: time.Minute, Capacity: 6, OnError: runtime.FailLocal}
+		change(p)
+		return p
+	}
+	same := func(*runtime.Policy) {}
+	for _, row := range []struct {
+		policy *runtime.Policy
+		// left are the tokens 5, 20, 60 and 120 seconds after 4 of 6 were taken, 10 seconds after the start of a window.
+		left [4]int64
+	}{
+		{minute(runtime.TokenBucket, same), [4]int64{2, 4, 6, 6}},
+		{minute(runtime.TokenBucket, func(p *runtime.Policy) { p.Shards = 3 }), [4]int64{2, 4, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) { p.Start = runtime.StartOffset(0) }), [4]int64{2, 2, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) { p.Start = runtime.StartFirstUse() }), [4]int64{2, 2, 6, 6}},
+		{minute(runtime.FixedWindow, func(p *runtime.Policy) {
+			p.Calendar, p.Period = runtime.Calendar{Unit: runtime.Day, Zone: "UTC"}, 24*time.Hour
+		}), [4]int64{2, 2, 2, 2}},
+		{minute(runtime.SlidingWindow, func(p *runtime.Policy) { p.Start = runtime.StartOffset(0) }), [4]int64{2, 2, 2, 6}},
+		{minute(runtime.SlidingWindow, func(p *runtime.Policy) { p.Precise = true }), [4]int64{2, 2, 6, 6}},
+	} {
+		for i, after := range []time.Duration{5, 20, 60, 120} {
+			failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+				now := time.Now()
+				time.Sleep(time.Until(now.Truncate(time.Minute).Add(70 * time.Second)))
+				store.err = nil
+				l := limiter.Limit(row.policy, runtime.KeyOf(runtime.Int(1)))
+				require.NoError(t, l.RequireN(t.Context(), 4))
+				time.Sleep(after * time.Second)
+				store.err = errDown
+				d, err := l.Check(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, row.left[i], d.Remaining, "%v after %ds", row.policy, after)
+				require.Same(t, row.policy, d.Policy)
+				require.ErrorIs(t, d.FailedLocal, errDown)
+			})
+		}
+	}
+}
+
+// Whatever has reported the count, the last report counts, and what was taken from memory is not forgotten for it.
+func TestReportsOfEveryVerbReachTheMemory(t *testing.T) {
+	ctx := context.Background() // of no bubble of synctest
+	for name, row := range map[string]struct {
+		do   func(l runtime.ReservableLimit, limiter *runtime.Limiter, store runtime.Store) error
+		left int64
+	}{
+		"AllowN": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error { return l.RequireN(ctx, 2) }, 1},
+		"Charge": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+			_, err := l.Charge(ctx, 1)
+			return err
+		}, 2},
+		"Reserve": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+			_, err := l.ReserveN(ctx, 5)
+			return err
+		}, 0},
+		"All": {func(l runtime.ReservableLimit, limiter *runtime.Limiter, _ runtime.Store) error {
+			_, err := limiter.All(ctx, l, l.Checked(), l)
+			return err
+		}, 1},
+		"Cancel": {func(l runtime.ReservableLimit, limiter *runtime.Limiter, _ runtime.Store) error {
+			rs, err := limiter.ReserveAll(ctx, l.N(2), l.N(1))
+			if err == nil {
+				err = rs.Cancel(ctx)
+			}
+			return err
+		}, 3},
+		"Reset": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+			if err := l.RequireN(ctx, 3); err != nil {
+				return err
+			}
+			return l.Reset(ctx)
+		}, 3},
+		"Peek of a key that another process has used": {func(l runtime.ReservableLimit, _ *runtime.Limiter, store runtime.Store) error {
+			other := runtime.NewLimiter(store)
+			if err := other.Limit(onError(runtime.FailClosed), runtime.Key{}).RequireN(ctx, 2); err != nil {
+				return err
+			}
+			_, err := l.Peek(ctx)
+			return err
+		}, 1},
+		"nothing": {func(runtime.ReservableLimit, *runtime.Limiter, runtime.Store) error { return nil }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+				store.err = nil
+				l := limiter.Reservable(onError(runtime.FailLocal), runtime.Key{})
+				require.NoError(t, row.do(l, limiter, store))
+				store.err = errDown
+				d, err := l.CheckN(t.Context(), 0)
+				require.NoError(t, err)
+				require.Equal(t, row.left, d.Remaining)
+			})
+		})
+	}
+}

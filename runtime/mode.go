@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a count below 1 is
-// [ErrInvalidCount].
+// Mode is what a limit does with its decisions. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens is
+// allowed and takes nothing, and a count below 0 is [ErrInvalidCount].
 //
 //	             enforce     shadow                      off, unlimited           block
 //	Allow        as decided  passes; a denial takes      passes, counts nothing   denied
@@ -31,8 +31,8 @@ const (
 	ModeShadow
 	// ModeOff lets every request pass, and counts nothing: the store is not used, and stored rows stay as they are.
 	ModeOff
-	// ModeBlock denies every request, with the RetryAfter [Never], or until its end if it is an operator's [Block] that has
-	// one. Stored rows stay as they are.
+	// ModeBlock denies every request for a token or more, with the RetryAfter [Never], or until its end if it is an operator's
+	// [Block] that has one. Stored rows stay as they are.
 	ModeBlock
 	// ModeUnlimited is ModeOff for a plan without a limit: the policy needs only Name, Kind and, so that Reset finds all
 	// rows of a key, the Precise and Shards of the other plans.
@@ -70,6 +70,13 @@ func (m Mode) String() string {
 
 func (m Mode) known() bool { return m < endOfModes }
 
+// decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes it.
+func (q *Request) decided(d Decision, now int64) Decision {
+	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
+	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.blockedFor(now)
+	return d
+}
+
 // Applied returns the decision of an enforced limit as the mode changes it, given the operation of the request and its
 // count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these are
 // Shadowed.
@@ -104,8 +111,12 @@ func (q *Request) withoutRows(now int64) (Decision, error) {
 	if err := r.refuse(q); err != nil {
 		return Decision{}, err
 	}
-	if !modes[q.Policy.Mode].allows {
-		return q.denied(now), nil
+	switch {
+	case modes[q.Policy.Mode].allows:
+	case q.empty():
+		return Decision{Allowed: true}, nil
+	default:
+		return Decision{RetryAfter: q.Policy.blockedFor(now)}, nil
 	}
 	d := Decision{Allowed: true, Remaining: MaxTokens, Value: MaxTokens}
 	if q.Op == Take || q.Op == TakeUpTo {
@@ -114,28 +125,17 @@ func (q *Request) withoutRows(now int64) (Decision, error) {
 	return d, nil
 }
 
-// denied returns the denial of a request in ModeBlock.
-func (q *Request) denied(now int64) Decision {
-	d := Decision{RetryAfter: q.Policy.blockedFor(now)}
-	if q.Policy.Jitter > 0 && d.RetryAfter != Never {
-		// Otherwise all clients of a whole limit would return at the same instant.
-		r := Rule{Jitter: int64(q.Policy.Jitter), seed: hash(q.Policy.Name, q.Key)}
-		r.addJitter(&d, now)
-	}
-	return d
-}
-
-// blockedFor returns how long a policy denies from now on whatever the tokens are: [Never] without an end, and 0 if its
+// blockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if the
 // Mode is not ModeBlock.
-func (p *Policy) blockedFor(now int64) time.Duration {
-	switch {
-	case p.Mode != ModeBlock:
-		return 0
-	case p.Overrides.until == 0:
-		return Never
+func (p *Policy) blockedFor(now int64) (after time.Duration) {
+	for ; p != nil && p.Mode == ModeBlock; p = p.Overrides.next {
+		if p.Overrides.until == 0 {
+			return Never
+		}
+		// At least a nanosecond, because the block may have ended since the policy was found.
+		after = time.Duration(max(1, p.Overrides.until-now))
 	}
-	// At least a nanosecond, because the block may have ended since the policy was found.
-	return time.Duration(max(1, p.Overrides.until-now))
+	return after
 }
 
 // withoutStore returns the answer at the instant now to a call of which no request uses rows.

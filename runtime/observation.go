@@ -15,8 +15,9 @@ import (
 //
 // All verbs are observed except those that only read a key, Peek and a Check of 0 tokens: Settle and Cancel as the Refund
 // or Charge that corrects the count, if one is needed. Wait is observed once, when it has the tokens or gives up, and not
-// for each retry. A call of several limits, as of a [Group], has one observation for each. A call that names no limit, such
-// as an All of no items, has none. Blocks that a store leases in the background are not observed; the requests that use
+// for each retry. A call of several limits, as of a [Group], has one observation for each, or only for the limit at fault if
+// its request is invalid. An All of checks alone reads the keys and has none, nor has a call that names no limit, such as an
+// All of no items. Blocks that a store leases in the background are not observed; the requests that use
 // their tokens are.
 type Observation struct {
 	// Limit is the name of the limit, "" if the policy is nil.

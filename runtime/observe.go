@@ -117,8 +117,10 @@ func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error,
 	}
 	took := time.Since(begun)
 	h.retry()
+	invalid, one := errors.AsType[*requestError](err)
 	for i := range c.Requests {
-		if l.observes(&c.Requests[i]) {
+		// The other requests of the call were not decided, and are not at fault.
+		if l.observes(&c.Requests[i]) && (!one || i == invalid.index) {
 			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
 		}
 	}

@@ -78,7 +78,12 @@ func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
 	}
 	answers, err := l.store.Do(ctx, calls)
 	if err != nil && l.settles {
-		return l.afterTx(ctx, calls, err)
+		answers, err = l.afterTx(ctx, calls, err)
+	}
+	for i := range answers {
+		if answers[i].Answered() {
+			l.learn(calls[i], &answers[i])
+		}
 	}
 	return answers, err
 }
@@ -100,14 +105,6 @@ func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
 	}
 	p, _, err := snapshot.policy(p, key, view.now)
 	return p, err == nil
-}
-
-// present is the time by which overrides end.
-func (l *Limiter) present() int64 {
-	if s, ok := l.store.(OverrideStore); ok {
-		return s.OverrideView().now()
-	}
-	return time.Now().UnixNano()
 }
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
@@ -171,31 +168,42 @@ type inForce struct {
 	policies atomic.Pointer[[]effectivePolicy]
 }
 
+// effectivePolicy is the policy in force in place of base, until next is.
 type effectivePolicy struct {
-	base, effective *Policy
-	err             error
+	base, next, effective *Policy
+	err                   error
 }
 
 // maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
 // for each request has more.
 const maxEffective = 256
 
-// policy returns the policy that is in force in place of base.
-func (o *inForce) policy(base *Policy) (*Policy, error) {
+// policy returns the policy that is in force in place of base, until next is.
+func (o *inForce) policy(base, next *Policy) (*Policy, error) {
 	var known []effectivePolicy
 	before := o.policies.Load()
 	if before != nil {
 		known = *before
 	}
+	outdated := -1
 	for i := range known {
-		if known[i].base == base {
+		switch {
+		case known[i].base != base:
+		case known[i].next == next:
 			return known[i].effective, known[i].err
+		default:
+			outdated = i
 		}
 	}
-	effective, err := o.entry.apply(base)
-	next := append(slices.Clip(known), effectivePolicy{base, effective, err})
-	if len(next) <= maxEffective && !o.policies.CompareAndSwap(before, &next) {
-		return o.policy(base)
+	effective, err := o.entry.apply(base, next)
+	kept := slices.Clone(known)
+	if made := (effectivePolicy{base, next, effective, err}); outdated < 0 {
+		kept = append(kept, made)
+	} else {
+		kept[outdated] = made
+	}
+	if len(kept) <= maxEffective && !o.policies.CompareAndSwap(before, &kept) {
+		return o.policy(base, next)
 	}
 	return effective, err
 }
@@ -223,12 +231,25 @@ func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *P
 	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
 		return p, math.MaxInt64, nil
 	}
-	at := now()
-	for _, o := range [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override} {
-		if o = o.live(at); o != nil {
-			p, err = o.policy(p)
-			return p, o.until, err
+	order := [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override}
+	return firstOf(order[:], p, now())
+}
+
+// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p, and when that
+// ends by itself. The policy has the ones that follow it: each is in force only after the entries before it have ended.
+func firstOf(order []*inForce, p *Policy, now int64) (_ *Policy, until int64, err error) {
+	for i, o := range order {
+		if o = o.live(now); o == nil {
+			continue
 		}
+		var next *Policy
+		if o.until != math.MaxInt64 {
+			if next, _, err = firstOf(order[i+1:], p, o.until); err != nil {
+				next = nil
+			}
+		}
+		p, err = o.policy(p, next)
+		return p, o.until, err
 	}
 	return p, math.MaxInt64, nil
 }

@@ -231,8 +231,10 @@ type OverrideBounds struct {
 	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
 	entry int64
 	base  *Policy
-	// until is the end of a block in nanoseconds since 1970 UTC, 0 if it has none.
+	// until is when the entry ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in
+	// force, as far as the log is known; nil if this version does not understand it.
 	until int64
+	next  *Policy
 }
 
 // String returns the bounds in words, without what only this process has.
@@ -248,6 +250,17 @@ func (b OverrideBounds) String() string {
 
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
+
+// at returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
+// one follows it, or the last instant.
+func (p *Policy) at(instant int64) (*Policy, int64) {
+	for ; p.Overrides.next != nil; p = p.Overrides.next {
+		if instant < p.Overrides.until {
+			return p, p.Overrides.until
+		}
+	}
+	return p, math.MaxInt64
+}
 
 // override returns the entry of the log that has put the policy in force, or false if none has.
 func (p *Policy) override() (entry int64, ok bool) {
@@ -300,19 +313,15 @@ func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
 }
 
-// apply returns the policy that an entry puts in force for keys of a policy. Numbers beyond the bounds of the policy, as
-// after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
-func (e *OverrideEntry) apply(p *Policy) (*Policy, error) {
+// apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds of the
+// policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
+func (e *OverrideEntry) apply(p, next *Policy) (*Policy, error) {
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {
 	case e.known() != nil:
 		return nil, e.known()
 	case e.What == OverrideBlock:
 		of = blocked(p)
-		// A limit that its file blocks stays blocked.
-		if !e.Until.Equal(ForGood) && p.Mode != ModeBlock {
-			of.Overrides.until = e.Until.UnixNano()
-		}
 	case e.What == OverridePlan:
 		plan, err := p.Overrides.plans.policyOf(e.Plan)
 		if err != nil {
@@ -330,7 +339,10 @@ func (e *OverrideEntry) apply(p *Policy) (*Policy, error) {
 	default:
 		of.Mode = ModeOff
 	}
-	of.Overrides.entry, of.Overrides.base = e.ID, p
+	of.Overrides.entry, of.Overrides.base, of.Overrides.next = e.ID, p, next
+	if !e.Until.Equal(ForGood) {
+		of.Overrides.until = e.Until.UnixNano()
+	}
 	return &of, of.Validate()
 }
 

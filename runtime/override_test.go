@@ -76,7 +76,7 @@ func (o *overriding) left(key string) (tokens, entry int64) {
 	d, err := o.key(key).CheckN(o.Context(), 0)
 	require.NoError(o, err)
 	entry, _ = d.Override()
-	if !d.Allowed {
+	if d.BlockedFor > 0 {
 		return -1, entry
 	}
 	return d.Remaining, entry

@@ -96,7 +96,7 @@ func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 		err := e.known()
 		for _, p := range policies {
 			if err == nil && p.Overridable() && p.Name == e.Limit {
-				_, err = e.apply(p)
+				_, err = e.apply(p, nil)
 			}
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 			if o == nil {
 				continue
 			}
-			effective, err := o.policy(p)
+			effective, err := o.entry.apply(p, nil)
 			if err != nil {
 				return false
 			}

@@ -64,7 +64,8 @@ type Policy struct {
 	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
 	Jitter time.Duration
 	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
-	// process refunds may become available that much later.
+	// process refunds may become available that much later, and with those that it takes RetryAfter is too short. What this
+	// process itself does to a key ends the denial.
 	DenyCache time.Duration
 	// Lease lets a process take blocks of tokens and spend them from its memory. The zero Lease disables that.
 	Lease Lease
@@ -263,7 +264,8 @@ func StartAt(t time.Time) Start { return StartOffset(time.Duration(t.UnixNano())
 func StartOffset(offset time.Duration) Start { return Start{mode: startAligned, offset: offset} }
 
 // StartFirstUse returns a Start with which a key's window begins at the key's first request, and the next one at the
-// first request after it ended.
+// first request after it ended. For the time between two such requests, a key that lacks more than the rate gets rate/period
+// tokens, in fractions and not in whole windows.
 func StartFirstUse() Start { return Start{mode: startFirstUse} }
 
 // Offset returns the offset of a [StartOffset] or [StartAt], and whether s is one of them.
@@ -294,17 +296,20 @@ const (
 	// FailClosed returns the store's error: no request passes.
 	FailClosed OnError = iota
 	// FailOpen lets the request pass, uncounted, and sets [Decision.FailedOpen]. A store also fails if it has not answered
-	// within the limit's timeout or the caller's deadline. Require and Wait cannot report a request that passed this way,
-	// so check at the start of the program that the store is ready.
+	// within the limit's timeout. The end of the caller's context is no failure of the store, and the call returns its error:
+	// otherwise clients that set short deadlines could open the limit. Require and Wait cannot report a request that passed
+	// this way, so check at the start of the program that the store is ready.
 	FailOpen
 	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each [Limiter] has a
-	// memory of its own, in which a key is full at first: n processes together may allow n times as much as the limit, in
-	// addition to what the store has allowed. The store never counts what was taken from memory. When it is back, it decides
-	// again, and the memory keeps its counts for the next failure. A store fails in the same cases as with FailOpen, and for
-	// the same methods: Charge, Peek, Refund and Reset return the error.
+	// memory of its own, in which a key begins with the tokens that the last decision of the store for this limiter has left,
+	// and is full if there was none: n processes together may allow n times as much as the limit, in addition to what the
+	// store has allowed. For a [SlidingWindow], the tokens used count as used in the current window, or at the last take of a
+	// precise one. Leased tokens are not reported. The store never counts what was taken from memory. When it is back, it
+	// decides again, and the memory keeps its own counts for the next failure, as long as they have fewer tokens. A store
+	// fails in the same cases as with FailOpen, and for the same methods: Charge, Peek, Refund and Reset return the error.
 	//
-	// The memory holds up to 65,536 rows, in about 10 MB. If more keys are used, those not used for the longest time are
-	// full again.
+	// The memory holds up to 65,536 rows and as many reports of the store, in about 20 MB. If more keys are used, those not
+	// used for the longest time are full again.
 	FailLocal
 )
 

@@ -108,7 +108,8 @@ func (r *Rule) stepLog(head State, slots slotRows, now int64, q *Request) (next 
 	if next != head {
 		l.save(next)
 	}
-	r.addJitter(&d, now)
+	// No rate changes when the newest token expires.
+	d.FullAfter = min(d.FullAfter, wait(now, max(now, r.lifted())))
 	return next, d, true
 }
 

@@ -212,9 +212,9 @@ func (h Handle) tryWait(ctx context.Context, n int64) (Decision, error) {
 	case err != nil || d.Allowed:
 	case d.RetryAfter == Never || d.blocks():
 		// Also a block with an end: the operator has denied the request, and may prolong it.
-		err = &LimitedError{d}
+		err = d.Err()
 	case limited && max(d.Delay, d.RetryAfter) >= left:
-		err = fmt.Errorf("%w: %w", &LimitedError{d}, context.DeadlineExceeded)
+		err = fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
 	}
 	return d, err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"time"
 )
 
 // algorithm is the arithmetic of one [Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
@@ -76,15 +75,17 @@ type Rule struct {
 	Kind Kind
 	// FirstUse says that windows begin at a request, not at Phase.
 	FirstUse bool
-	// Jitter is the policy's, in nanoseconds, and seed what it is derived from for this key.
-	Jitter int64
-	seed   uint64
 	// calendar has the windows of the policy's Calendar. Phase is then 0.
 	calendar calendarWindows
 	// Precise is the policy's.
 	Precise bool
 	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
 	spare uint
+	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its
+	// policy: one that lets all requests pass ends their waits.
+	ends int64
+	next *Rule
+	mode Mode
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -96,6 +97,7 @@ func (p *Policy) Rule(key string) Rule {
 		return unlimited(p)
 	}
 	r := Rule{
+
 		Rate:     float64(p.Rate),
 		Capacity: float64(p.Capacity),
 		Debt:     float64(p.MaxReserved),
@@ -115,8 +117,10 @@ func (p *Policy) Rule(key string) Rule {
 	case p.Kind.Windowed() && !p.Precise:
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
-	if p.Jitter > 0 {
-		r.Jitter, r.seed = int64(p.Jitter), hash(p.Name, key)
+	if p.Overrides.next != nil {
+		next := p.Overrides.next.Rule(key)
+		next.mode = p.Overrides.next.Mode
+		r.ends, r.next = p.Overrides.until, &next
 	}
 	return r
 }
@@ -155,22 +159,6 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// addJitter sets the jitter of a decision on a request that has to wait, from 0 to the rule's Jitter.
-func (r *Rule) addJitter(d *Decision, now int64) {
-	wait := d.RetryAfter
-	if d.Allowed {
-		wait = d.Delay
-	}
-	if d.Jitter = 0; r.Jitter == 0 || wait == 0 {
-		return
-	}
-	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
-	// request must get the same jitter.
-	const unit = int64(time.Millisecond)
-	due := addSaturating(addSaturating(now, int64(wait)), unit/2) / unit
-	d.Jitter = time.Duration(mix(r.seed^mix(uint64(due))) % uint64(r.Jitter+1))
-}
-
 // Shard returns the rule for shard i of n, counting from 0: its share of the tokens.
 func (r Rule) Shard(i, n int) Rule {
 	r.Rate = share(r.Rate, i, n)
@@ -178,6 +166,10 @@ func (r Rule) Shard(i, n int) Rule {
 	r.Debt = share(r.Debt, i, n)
 	if n > 1 {
 		r.spare = 10 // for MaxShards
+	}
+	if r.next != nil {
+		next := r.next.Shard(i, n)
+		r.next = &next
 	}
 	return r
 }
@@ -237,6 +229,44 @@ func (r *Rule) when(s State, now int64, need float64) int64 {
 		return now
 	}
 	return r.search(s, now, need)
+}
+
+// first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies then.
+func (r *Rule) first(s State, now int64, need func(r *Rule) float64) int64 {
+	if modes[r.mode].allows {
+		return now
+	}
+	return r.earlier(s, now, r.when(s, now, need(r)), need)
+}
+
+// earlier is [Rule.first], given the instant by this rule alone.
+func (r *Rule) earlier(s State, now, at int64, need func(r *Rule) float64) int64 {
+	if r.next == nil || at < r.ends {
+		return at
+	}
+	return r.next.first(s, max(now, r.ends), need)
+}
+
+// lifted returns the instant at which overrides have ended and a policy follows that lets all requests pass, or the last
+// instant.
+func (r *Rule) lifted() int64 {
+	for ; r.next != nil; r = r.next {
+		if modes[r.next.mode].allows {
+			return r.ends
+		}
+	}
+	return math.MaxInt64
+}
+
+// whole is the need of a full key.
+func whole(r *Rule) float64 { return r.Capacity }
+
+// noDebt is the need of tokens that were reserved. In ModeShadow they are not waited for.
+func noDebt(r *Rule) float64 {
+	if r.mode == ModeShadow {
+		return math.Inf(-1)
+	}
+	return 0
 }
 
 // search is [Rule.when] for tokens that s lacks now.

@@ -108,7 +108,7 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	two := s.rules[0].Capacity + s.rules[1].Capacity
 	d.Value = s.sum(now) / two * whole.Capacity
 	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
-	d.FullAfter = s.fullAfter(now)
+	d.FullAfter = s.fullAfter(whole, now)
 	return d, true
 }
 
@@ -132,7 +132,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 		holders = s
 	}
 	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
-	d.FullAfter = holders.fullAfter(now)
+	d.FullAfter = s.fullAfter(whole, now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
 	case !q.late(d.Delay):
@@ -140,7 +140,6 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
 	}
-	whole.addJitter(&d, now)
 	return d, nil
 }
 
@@ -263,12 +262,27 @@ func (s shards) until(whole *Rule, now int64, need float64, full time.Duration) 
 	return time.Duration(high - now)
 }
 
-// fullAfter returns how long after now the last of the shards is full.
-func (s shards) fullAfter(now int64) time.Duration {
-	longest := time.Duration(0)
-	for i := range s.rules {
-		r := &s.rules[i]
-		longest = max(longest, r.until(s.states[i], now, r.Capacity))
+// fullAfter returns how long after now all of the shards are full.
+func (s shards) fullAfter(whole *Rule, now int64) time.Duration {
+	return wait(now, s.fullAt(whole, now))
+}
+
+// fullAt returns the first instant, now or later, at which all of the shards are full by the rule that applies then.
+func (s shards) fullAt(whole *Rule, now int64) int64 {
+	if modes[whole.mode].allows {
+		return now
 	}
-	return longest
+	at, holders := now, s.holders(whole)
+	for i := range holders.rules {
+		r := &holders.rules[i]
+		at = max(at, r.when(s.states[i], now, r.Capacity))
+	}
+	if whole.next == nil || at < whole.ends {
+		return at
+	}
+	later := shards{make([]Rule, len(s.rules)), s.states}
+	for i := range s.rules {
+		later.rules[i] = *s.rules[i].next
+	}
+	return later.fullAt(whole.next, max(now, whole.ends))
 }

@@ -154,6 +154,17 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 	return s, r.balance(s, now), nil
 }
 
+// fitsLater reports whether an override ends after which the key can have as many tokens as the request needs.
+func (q *Request) fitsLater() bool {
+	for p := q.Policy.Overrides.next; p != nil; p = p.Overrides.next {
+		rule := p.Rule(q.Key)
+		if p.Mode == ModeShadow || modes[p.Mode].allows || rule.refuse(q) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // refuse returns an error for a request that can never pass.
 func (r *Rule) refuse(q *Request) error {
 	switch {
@@ -218,7 +229,6 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	if d.Allowed && q.Op == Take {
 		d.took(next, now, q.Count)
 	}
-	r.addJitter(&d, now)
 	return next, d
 }
 
@@ -228,12 +238,12 @@ func (r *Rule) delay(s State, now int64, q *Request, enough bool) time.Duration 
 	case !q.Reserve:
 		return 0
 	case enough:
-		return r.until(s, now, 0)
+		return wait(now, r.first(s, now, noDebt))
 	}
 	// This debt is larger than any that a window can end with, but its delay must not be that of a smaller one.
 	unbounded := *r
 	unbounded.Debt = endless
-	return unbounded.until(s, now, 0)
+	return wait(now, unbounded.first(s, now, noDebt))
 }
 
 // takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
@@ -284,7 +294,7 @@ func (r *Rule) balance(s State, now int64) Decision {
 	}
 	// Not until: it would calculate the tokens once more, for every decision.
 	if !(tokens-r.Capacity >= -allowance) {
-		d.FullAfter = wait(now, r.search(s, now, r.Capacity))
+		d.FullAfter = wait(now, r.earlier(s, now, r.search(s, now, r.Capacity), whole))
 	}
 	return d
 }
@@ -408,8 +418,7 @@ func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d := r.balance(s, now)
 	d.took(s, now, q.Count)
 	if q.Reserve {
-		d.Delay = r.until(s, now, 0)
-		r.addJitter(&d, now)
+		d.Delay = wait(now, r.first(s, now, noDebt))
 	}
 	return d
 }

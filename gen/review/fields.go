@@ -254,7 +254,7 @@ func judgeOnError(j *judgement, p pair, _ []spec.Change) {
 	case runtime.FailOpen:
 		j.note(Rule, "While the store fails, every request passes uncounted.")
 	case runtime.FailLocal:
-		j.note(Rule, "While the store fails, each process decides by the same rule from its own memory, in which keys are full at first: n processes together can allow n times the limit. The store does not count it.")
+		j.note(Rule, "While the store fails, each process decides by the same rule from its own memory, in which a key begins with what the store has last reported to the process: n processes together can allow n times the limit. The store does not count it.")
 	case runtime.FailClosed:
 		j.note(Rule, "While the store fails, no request passes: calls return the error.")
 	default:

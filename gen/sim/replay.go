@@ -240,7 +240,11 @@ func (s *limitState) encodeKey(l *Line) (string, error) {
 		}
 		parts = append(parts, part)
 	}
-	return runtime.KeyOf(parts...).String(), nil
+	key := runtime.KeyOf(parts...).String()
+	if key == "" {
+		return "", faultf("the key of %s is empty, which the generated code refuses", name)
+	}
+	return key, nil
 }
 
 // accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
@@ -340,8 +344,12 @@ func newKeyState(p *runtime.Policy, key string) *keyState {
 // decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
 func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	switch {
-	case p.Mode == runtime.ModeEnforce, p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
+	case p.Mode == runtime.ModeEnforce:
 		return k.step(p, now, q)
+	case p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
+		d, err := k.step(p, now, q)
+		d.BlockedFor = runtime.Never
+		return d, err
 	case p.Mode == runtime.ModeShadow:
 		d, err := k.step(p, now, q)
 		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {

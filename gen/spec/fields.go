@@ -191,7 +191,7 @@ var limitFields = []field[draft, Limit]{
 	{
 		name:      "maxReserved",
 		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
-		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(runtime.MaxTokens), unboundedWord),
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
 		absent:    "0: no reservations",
 		example:   "100",
 		schema:    orByPlan(reservedSchema, false),
@@ -272,7 +272,7 @@ var limitFields = []field[draft, Limit]{
 	{
 		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
 		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
-		more:      "With `local`, keys are full when the store first fails, so n processes together may allow n times the limit. The store does not count it. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+		more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
 		accepts:   "`closed`, `open` or `local`",
 		absent:    "`closed`",
 		example:   "open",

@@ -238,7 +238,7 @@ func (m *Member) mostTokens() (least int64, plan string) {
 
 // memberNames are the fields and methods that the decisions and the reservations of every group have.
 var memberNames = []string{
-	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Decisions", "Delay", "At", "Cancel", "Reservations",
+	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
 }
 
 // takenAndChecked reports a limit that a group takes from and checks.

@@ -35,7 +35,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 	{
 		name:    "maxReserved",
 		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
-		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unboundedWord),
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unboundedWord),
 		absent:  "the limit's `maxReserved`",
 		example: "100",
 		schema:  mostReservedSchema,
@@ -50,7 +50,7 @@ var mostRateSchema = object{
 }
 
 var mostReservedSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostReserved), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
 	"defaultSnippets": []any{object{"label": unboundedWord, "body": unboundedWord}},
 }
 

@@ -30,6 +30,9 @@ func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry)
 // limit has no worst case.
 const unboundedWord = "unbounded"
 
+// mostReserved is the largest maxReserved that is a number: the next one means unbounded.
+const mostReserved = runtime.Unbounded - 1
+
 // unboundedSynonyms are the words for it in other limiters.
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
@@ -45,7 +48,7 @@ func (p *parser) maxReserved(limit *draft, e entry) bool {
 		p.meant(unboundedWord)
 		return false
 	}
-	n, ok := p.number(e, 0, runtime.MaxTokens)
+	n, ok := p.number(e, 0, mostReserved)
 	limit.policy.MaxReserved = n
 	return ok
 }
@@ -75,7 +78,11 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 		if n, err := strconv.ParseInt(plain, 10, 64); err == nil && least <= n && n <= most {
 			return n, true
 		}
-		p.report(e.at, outOfRange, "", "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), clip(e.value.Value))
+		help := ""
+		if most == mostReserved && !strings.HasPrefix(plain, "-") {
+			help = "write " + unboundedWord + " for reservations without a bound"
+		}
+		p.report(e.at, outOfRange, help, "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), clip(e.value.Value))
 	case e.value.Tag == "!!int":
 		p.report(e.at, notWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.name, clip(e.value.Value))
 		p.meant(inDecimal(plain))

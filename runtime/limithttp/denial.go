@@ -87,13 +87,15 @@ func statusOf(err error) int {
 		}
 		return http.StatusInternalServerError
 	}
+	for _, ofClient := range [...]error{runtime.ErrExceedsCapacity, runtime.ErrInvalidCount, runtime.ErrEmptyKey} {
+		if errors.Is(err, ofClient) {
+			return http.StatusBadRequest
+		}
+	}
 	for _, mistake := range mistakes {
 		if errors.Is(err, mistake) {
 			return http.StatusInternalServerError
 		}
-	}
-	if errors.Is(err, runtime.ErrExceedsCapacity) || errors.Is(err, runtime.ErrInvalidCount) {
-		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
 }
@@ -112,7 +114,13 @@ var mistakes = []error{
 //		h.Deny(w, r, err)
 //		return
 //	}
+//
+// The error of a denied reservation is its Err; Reserve has none for it. An err of nil is a mistake of the program, with the
+// status 500.
 func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil {
+		err = errNoDenial
+	}
 	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
 		d := limited.Decision
 		b.deny(w, r, denialOf(runtime.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
@@ -120,6 +128,8 @@ func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	b.deny(w, r, denialOf(runtime.Decisions{}, err))
 }
+
+var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))
 
 // deny reports an error, and writes the response of a denial.
 func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {

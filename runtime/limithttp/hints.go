@@ -93,8 +93,8 @@ func hintOf(d *runtime.Decision) Hint {
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Capacity,
 		Value: d.Value, Remaining: d.Remaining, FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
-	if h.Blocked = p.Mode == runtime.ModeBlock; h.Blocked && d.RetryAfter != runtime.Never {
-		h.RetryAfter = d.RetryIn().Seconds()
+	if h.Blocked = d.BlockedFor > 0; h.Blocked && d.BlockedFor != runtime.Never {
+		h.RetryAfter = (d.BlockedFor + d.Jitter).Seconds()
 	}
 	return h
 }

@@ -222,3 +222,54 @@ func TestDenyAnswersAsARoute(t *testing.T) {
 		require.Equal(t, status, response.Code, err)
 	}
 }
+
+// A denied reservation has its error in Err, and a Deny without an error is a mistake and no denial.
+func TestDenyOfAReservation(t *testing.T) {
+	w := newWorld()
+	limit := w.limiter.Limit(with(bucket(), same), ada)
+	var reported []error
+	h := limithttp.New(w.limiter, limithttp.Options{OnError: func(_ *http.Request, err error) { reported = append(reported, err) }})
+	require.NoError(t, limit.RequireN(t.Context(), 20))
+	rs, err := w.limiter.ReserveAll(t.Context(), limit)
+	require.NoError(t, err)
+	require.ErrorIs(t, rs.Err(), runtime.ErrLimited)
+	response := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Deny(w, r, rs.Err()) }))
+	require.Equal(t, http.StatusTooManyRequests, response.Code)
+	require.NotEmpty(t, response.Header().Get("Retry-After"))
+	require.Empty(t, reported)
+	response = serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Deny(w, r, err) }))
+	require.Equal(t, http.StatusInternalServerError, response.Code)
+	require.Len(t, reported, 1)
+	require.ErrorContains(t, reported[0], "pass the Err of a denied reservation")
+}
+
+// slow is a store that answers after the context of the request has ended.
+type slow struct{ runtime.Store }
+
+func (slow) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) {
+	<-ctx.Done()
+	return nil, errDown
+}
+
+// A client that ends its request early, or sets a short deadline, does not open the limit.
+func TestEndOfTheRequestOpensNothing(t *testing.T) {
+	limiter := runtime.NewLimiter(slow{})
+	for _, onError := range runtime.OnErrors() {
+		item := limiter.Limit(with(bucket(), func(p *runtime.Policy) { p.OnError = onError }), ada)
+		handler := limithttp.New(limiter, limithttp.Options{}).All(taking(item)).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			t.Error("the handler runs")
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
+		require.Equal(t, http.StatusServiceUnavailable, response.Code, "%v", onError)
+	}
+}
+
+// A client that leaves out what it is counted by is at fault.
+func TestEmptyKeyIsABadRequest(t *testing.T) {
+	w := newWorld()
+	item := w.limiter.Limit(with(bucket(), same), runtime.KeyOf(runtime.Hashed("")))
+	require.Equal(t, http.StatusBadRequest, serve(limithttp.New(w.limiter, limithttp.Options{}).All(taking(item)).Wrap(http.NotFoundHandler())).Code)
+}

@@ -52,6 +52,7 @@ func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime
 		return nil, runtime.ErrNilTx
 	}
 	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
+	t.store.denials.InTx(calls, answers)
 	switch {
 	case err != nil && retryable(err):
 		return nil, &RetryTxError{err}

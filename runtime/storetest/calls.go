@@ -211,7 +211,7 @@ func batches() []clause {
 
 // hostile are key parts that collations, escapes, trimming or truncation could confuse.
 var hostile = []string{
-	"", "user", "User", "USER", "user ", " user", "user\t", "user\x00", "user\x00x", "üser", "u\u0308ser",
+	"user", "User", "USER", "user ", " user", "user\t", "user\x00", "user\x00x", "üser", "u\u0308ser",
 	"\xff", "\xfe", "\xff\xfe", "\xc3", "%", "%25", "%FF", "|", "%7C", "a|b", "'", "''", `"`, "`", `\`, `\'`,
 	"'; DROP TABLE rate_limits; --", "$1", "?", ":name", "😀", "😁", "\u200b", "\u202e", "null", "NULL", "0", "00", "0.0",
 	strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y", strings.Repeat("x", 255), strings.Repeat("x", 256),
@@ -226,7 +226,11 @@ func keys() []clause {
 			for _, part := range hostile {
 				all = append(all, runtime.KeyOf(runtime.String(part)).String())
 			}
-			all = append(all, runtime.Key{}.String(), runtime.KeyOf(runtime.String(""), runtime.String("")).String())
+			for _, beside := range []string{"", "user"} {
+				all = append(all, runtime.KeyOf(runtime.String(beside), runtime.String("a")).String(),
+					runtime.KeyOf(runtime.String("a"), runtime.String(beside)).String())
+			}
+			all = append(all, runtime.Key{}.String())
 			// Different counts per key, so that two keys with one count are found whichever comes first.
 			for i, key := range all {
 				if !s.take(bucket(), key, int64(1+i%9)) {

@@ -78,13 +78,18 @@ func modes() []clause {
 				}
 			}
 		}},
-		{"ModeBlock", "a blocked limit denies every take and check, and no other operation", ofModes(runtime.ModeBlock, func(s *subject, p *runtime.Policy) {
+		{"ModeBlock", "a blocked limit denies every take and check of a token, and no other operation", ofModes(runtime.ModeBlock, func(s *subject, p *runtime.Policy) {
 			enforced := *p
 			// Only requests with the same policy reach the tokens of a lease.
 			enforced.Mode, enforced.Lease = runtime.ModeEnforce, runtime.Lease{}
 			s.take(&enforced, "k", 3)
 			for _, q := range []runtime.Request{{Count: 1}, {Count: 11}, {Op: runtime.Check, Count: 1}, {Count: 1, Reserve: true}} {
 				if d := s.decide(p, "k", q); d.Allowed || d.RetryAfter != runtime.Never {
+					s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
+				}
+			}
+			for _, q := range []runtime.Request{{}, {Op: runtime.Check}, {Reserve: true}, {Op: runtime.TakeUpTo}} {
+				if d := s.decide(p, "k", q); !d.Allowed || d.Taken != 0 || d.Delay != 0 || d.BlockedFor != runtime.Never {
 					s.broken("%s: the decision on %+v is %+v", p.Name, q, d)
 				}
 			}

@@ -59,6 +59,28 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	assert.Equal(t, 1, orders)
 }
 
+// A denial that was cached before a transaction of this process has taken tokens is too short after its commit.
+func TestTransactionEndsTheCachedDenial(t *testing.T) {
+	db, store := app(t)
+	p := &runtime.Policy{Name: "hourly", Kind: runtime.TokenBucket, Rate: 10, Period: 10 * time.Hour, Capacity: 10, DenyCache: time.Hour}
+	limiter := runtime.NewLimiter(store)
+	limit := limiter.Limit(p, runtime.Key{})
+	require.NoError(t, limit.RequireN(t.Context(), 5))
+	denied := func(want time.Duration) {
+		t.Helper()
+		d, err := limit.AllowN(t.Context(), 8)
+		require.NoError(t, err)
+		require.InDelta(t, want, d.RetryAfter, float64(10*time.Minute))
+	}
+	denied(3 * time.Hour)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, limiter.WithTx(tx).Limit(p, runtime.Key{}).RequireN(t.Context(), 5))
+	require.NoError(t, tx.Commit())
+	denied(8 * time.Hour)
+	denied(8 * time.Hour)
+}
+
 func TestDenialLeavesTheTransactionUsable(t *testing.T) {
 	db, store := app(t)
 	p := once("scarce", runtime.TokenBucket, 1, 0)

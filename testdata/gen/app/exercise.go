@@ -103,18 +103,36 @@ func call(method reflect.Value, plan int64) (runtime.Balance, error) {
 	return handle.Peek(context.Background())
 }
 
-// part returns a value of a type that can be a part of a key: the zero value, except for addresses.
+// part returns a value of a type that can be a part of a key: the zero value, except for addresses and texts.
 func part(of reflect.Type) reflect.Value {
+	if of.Kind() == reflect.String {
+		return reflect.ValueOf("key").Convert(of)
+	}
 	if of == reflect.TypeFor[netip.Addr]() {
 		return reflect.ValueOf(netip.IPv4Unspecified())
+	}
+	if field, ok := fieldOf(of, "ID"); ok {
+		own := reflect.New(of).Elem()
+		own.FieldByIndex(field.Index).SetString("key")
+		return own
 	}
 	switch of {
 	case reflect.TypeFor[time.Time]():
 		return reflect.ValueOf(time.Date(2024, 1, 31, 12, 0, 0, 0, time.UTC))
+	case reflect.TypeFor[netip.Prefix]():
+		return reflect.ValueOf(netip.MustParsePrefix("10.0.0.0/8"))
 	case reflect.TypeFor[*time.Location]():
 		return reflect.ValueOf(time.UTC)
 	}
 	return reflect.Zero(of)
+}
+
+// fieldOf returns the field of a struct with a name.
+func fieldOf(of reflect.Type, name string) (reflect.StructField, bool) {
+	if of.Kind() != reflect.Struct {
+		return reflect.StructField{}, false
+	}
+	return of.FieldByName(name)
 }
 
 func must(err error) {

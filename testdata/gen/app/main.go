@@ -125,9 +125,9 @@ func byPlan(store runtime.Store, ctx context.Context) {
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
 	_, err = limits.APICalls(7, zero).Reserve(ctx)
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), errors.Is(limits.Search(9).Wait(ctx), plans.ErrInvalidPlan))
-	_, err = limits.All(ctx, limits.SignUp(""), limits.APICalls(7, zero))
+	_, err = limits.All(ctx, limits.SignUp("ann"), limits.APICalls(7, zero))
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
-	_, err = plans.New(nil).WithTx(nil).Monthly("", "", "", 9).Check(ctx)
+	_, err = plans.New(nil).WithTx(nil).Monthly("ann", "", "", 9).Check(ctx)
 	fmt.Println(errors.Is(err, plans.ErrInvalidPlan), err)
 
 	byPlanTogether(limits, ctx)

@@ -9,14 +9,18 @@
 // # Guarantees
 //
 //   - It never allows a request: whatever is not in the cache is decided by the backend.
-//   - Tokens that are refunded or reset through it are available at once. Tokens that another process refunds, or a
-//     transaction of the caller, may be available only DenyCache later.
+//   - A denial is forgotten when a request of this process changes the row of its key: a take, a charge, a refund or a
+//     reset, by itself or among others. So its RetryAfter counts all that this process has done. Tokens that another
+//     process refunds may be available only DenyCache later, and those that it takes or charges make RetryAfter too short.
+//   - The requests of a transaction of the caller take effect when it commits, which is not known here: no denial of their
+//     keys is remembered for [TxLasts].
 //   - A retry after RetryAfter is decided by the backend.
 //   - It remembers a bounded number of keys.
 package denycache
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -32,16 +36,21 @@ type Store struct {
 
 	mu      sync.Mutex
 	denials denials
-	// refunds counts the requests that have given tokens back.
-	refunds int
+	// changes counts the requests that have changed rows, by the hash of the key: a denial that was decided before one of
+	// them must not be remembered after it.
+	changes [256]uint32
+	seed    maphash.Seed
 }
+
+// TxLasts is how long a transaction of the caller is assumed to take until it commits.
+const TxLasts = 10 * time.Second
 
 // New returns a store that caches the denials of a backend. The clock is time.Now if nil.
 func New(backend runtime.Store, clock func() time.Time) *Store {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Store{backend: backend, clock: clock}
+	return &Store{backend: backend, clock: clock, seed: maphash.MakeSeed()}
 }
 
 // Do implements [runtime.Store]. The error is that of ctx or of the backend.
@@ -53,70 +62,118 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 		return nil, err
 	}
 	start := s.clock()
-	answers, misses, refunds := s.lookup(calls, start)
+	answers, misses := s.lookup(calls, start)
 	if len(misses) == 0 {
 		return answers, nil
 	}
 	missed := make([]runtime.Call, len(misses))
-	for i, at := range misses {
-		missed[i] = calls[at]
+	for i, m := range misses {
+		missed[i] = calls[m.at]
 	}
 	got, err := s.backend.Do(ctx, missed)
-	s.update(missed, got, start, refunds)
 	for i, a := range got {
-		answers[misses[i]] = a
+		answers[misses[i].at] = a
 	}
+	s.update(calls, misses, answers, start)
 	return answers, err
+}
+
+// InTx forgets the denials of calls that a transaction of the caller has executed, and remembers none until it has
+// probably committed.
+func (s *Store) InTx(calls []runtime.Call, answers []runtime.Answer) {
+	if !slices.ContainsFunc(calls, hasCache) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := s.clock().Add(TxLasts)
+	for i, c := range calls {
+		answer := runtime.Answer{}
+		if i < len(answers) {
+			answer = answers[i]
+		}
+		for _, q := range s.changedLocked(c, answer) {
+			s.denials.set(q, denial{request: q, expires: until, inTx: true})
+		}
+	}
 }
 
 func hasCache(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, cached) }
 
 func cached(q runtime.Request) bool { return q.Policy != nil && q.Policy.DenyCache > 0 }
 
-// lookup answers the calls that are denied by the cache, and returns the indexes of the others. refunds is how many there
-// were before.
-func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.Answer, misses []int, refunds int) {
+// miss is a call that the cache does not answer.
+type miss struct {
+	// at is its index.
+	at int
+	// changes is the number of changes of its key, if its denial can be cached, and changed whether another call has changed
+	// the key since, or may have.
+	changes uint32
+	changed bool
+}
+
+// lookup answers the calls that are denied by the cache, and returns the others.
+func (s *Store) lookup(calls []runtime.Call, now time.Time) (answers []runtime.Answer, misses []miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answers = make([]runtime.Answer, len(calls))
-	// A Refund or a Reset may make a later call pass.
-	mayRefund := false
 	for i, c := range calls {
 		q, ok := cacheable(c)
-		if d, hit := s.denials.find(q, now); ok && hit && !mayRefund {
-			answers[i] = runtime.Answer{Decisions: []runtime.Decision{d}, Source: runtime.SourceDenyCache}
+		// A call that is not answered here may change the rows of those after it.
+		if d, hit := s.denials.find(q, now); ok && hit && len(misses) == 0 {
+			answers[i] = d.answer(now)
 			continue
 		}
-		mayRefund = mayRefund || !ok
-		misses = append(misses, i)
+		m := miss{at: i}
+		if ok {
+			m.changes = *s.changesOf(q)
+		}
+		misses = append(misses, m)
 	}
-	return answers, misses, s.refunds
+	return answers, misses
 }
 
-// update stores the denials among the answers, and drops those of keys that got tokens back. refunds is the count from
-// before the backend was called, at start.
-func (s *Store) update(calls []runtime.Call, answers []runtime.Answer, start time.Time, refunds int) {
+// update stores the denials among the answers to the calls that the cache did not answer, and drops those of keys whose rows
+// the calls have changed. The backend was called at start.
+func (s *Store) update(calls []runtime.Call, misses []miss, answers []runtime.Answer, start time.Time) {
 	now := s.clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Even if the backend has failed, because a refund whose answer was lost may be committed.
-	for _, c := range calls {
-		for _, q := range c.Requests {
-			if cached(q) && (q.Op == runtime.Refund || q.Op == runtime.Reset) {
-				s.denials.remove(q)
-				s.refunds++
-			}
+	for i := range misses {
+		m := &misses[i]
+		q, ok := cacheable(calls[m.at])
+		m.changed = !ok || *s.changesOf(q) != m.changes
+	}
+	// The calls were executed in this order.
+	for _, m := range misses {
+		c, a := calls[m.at], answers[m.at]
+		s.changedLocked(c, a)
+		if q, _ := cacheable(c); !m.changed && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
+			s.denials.add(q, a, start, now)
 		}
 	}
-	// The denials may be older than a refund, of these calls or of concurrent ones.
-	if refunds != s.refunds {
-		return
+}
+
+// changesOf returns where the changes of a request's key are counted. Keys with the same hash are counted together.
+func (s *Store) changesOf(q runtime.Request) *uint32 {
+	return &s.changes[maphash.Comparable(s.seed, row(q))%uint64(len(s.changes))]
+}
+
+// changedLocked drops the denials of the keys whose rows a call has changed, and returns the requests that have. A call
+// without an answer may have been committed.
+func (s *Store) changedLocked(c runtime.Call, a runtime.Answer) (requests []runtime.Request) {
+	if a.Answered() && !a.Allowed() {
+		return nil
 	}
-	for i, a := range answers {
-		if q, ok := cacheable(calls[i]); ok && len(a.Decisions) == 1 && !a.Decisions[0].Allowed {
-			s.denials.add(q, a.Decisions[0], start, now)
+	for _, q := range c.Requests {
+		if !cached(q) || q.Op == runtime.Check || q.Op == runtime.Peek {
+			continue
 		}
+		*s.changesOf(q)++
+		s.denials.remove(q)
+		requests = append(requests, q)
 	}
+	return requests
 }
 
 // cacheable returns the request of a call if its denial can be cached: a single one that takes or checks and does not
@@ -151,26 +208,36 @@ type denial struct {
 	// request is the one that was denied.
 	request  runtime.Request
 	decision runtime.Decision
+	// decided is the instant of the decision by the backend's clock, in nanoseconds since 1970 UTC.
+	decided int64
 	// The denial was received at received, and is valid until expires.
 	received, expires time.Time
+	// inTx: there is no denial, and none is stored until expires, because a transaction may change the row.
+	inTx bool
 }
 
 func row(q runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
 
-// find returns the cached decision on a request.
-func (d *denials) find(q runtime.Request, now time.Time) (runtime.Decision, bool) {
+// find returns the cached denial of a request.
+func (d *denials) find(q runtime.Request, now time.Time) (denial, bool) {
 	if q.Policy == nil || d.young == nil {
-		return runtime.Decision{}, false
+		return denial{}, false
 	}
+	found, ok := d.of(q)
+	// A time before it was received means that the clock has gone back: the remaining time is unknown.
+	if !ok || found.inTx || !found.matches(q) || now.Before(found.received) || !now.Before(found.expires) {
+		return denial{}, false
+	}
+	return found, true
+}
+
+// of returns what is stored for the key of a request.
+func (d *denials) of(q runtime.Request) (denial, bool) {
 	found, ok := d.young[row(q)]
 	if !ok {
 		found, ok = d.old[row(q)]
 	}
-	// A time before it was received means that the clock has gone back: the remaining time is unknown.
-	if !ok || !found.matches(q) || now.Before(found.received) || !now.Before(found.expires) {
-		return runtime.Decision{}, false
-	}
-	return found.after(now.Sub(found.received)), true
+	return found, ok
 }
 
 // matches reports whether the denial is of this count, and of a policy that has not been edited since.
@@ -180,17 +247,20 @@ func (d denial) matches(q runtime.Request) bool {
 	return r.Count == q.Count && r.Zone == q.Zone && r.Anniversary == q.Anniversary && (r.Policy == q.Policy || *r.Policy == *q.Policy)
 }
 
-// after returns the decision as it is some time later.
-func (d denial) after(elapsed time.Duration) runtime.Decision {
-	decision := d.decision
+// answer returns the denial as it is at a later time.
+func (d denial) answer(now time.Time) runtime.Answer {
+	decision, elapsed := d.decision, now.Sub(d.received)
 	decision.RetryAfter -= elapsed
 	decision.FullAfter = max(0, decision.FullAfter-elapsed)
 	decision.ResetAfter = max(0, decision.ResetAfter-elapsed)
-	return decision
+	return runtime.Answer{
+		Decisions: []runtime.Decision{decision}, At: d.decided + int64(elapsed), Source: runtime.SourceDenyCache,
+	}
 }
 
-// add stores a denial that was requested at start and received now.
-func (d *denials) add(q runtime.Request, decision runtime.Decision, start, now time.Time) {
+// add stores the denial of a request that was made at start, and answered now.
+func (d *denials) add(q runtime.Request, a runtime.Answer, start, now time.Time) {
+	decision := a.Decisions[0]
 	// Tokens may have been refunded right after the decision, so DenyCache counts from start. RetryAfter counts from the
 	// decision: from now on, it cannot be over too early.
 	expires := now.Add(decision.RetryAfter)
@@ -200,21 +270,28 @@ func (d *denials) add(q runtime.Request, decision runtime.Decision, start, now t
 	if !now.Before(expires) {
 		return
 	}
-	found, ok := d.young[row(q)]
-	if ok && found.request.Count < q.Count && now.Before(found.expires) {
+	if found, ok := d.of(q); ok && (found.inTx || found.request.Count < q.Count) && now.Before(found.expires) {
 		return
 	}
+	d.set(q, denial{request: q, decision: decision, decided: a.At, received: now, expires: expires})
+}
+
+// set stores a denial.
+func (d *denials) set(q runtime.Request, made denial) {
 	if len(d.young) >= generationSize || d.young == nil {
 		d.old, d.young = d.young, make(map[runtime.Row]denial)
 	}
 	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
 	kept := runtime.Row{Name: q.Policy.Name, Key: strings.Clone(q.Key)}
-	q.Key = kept.Key
-	d.young[kept] = denial{q, decision, now, expires}
+	made.request.Key = kept.Key
+	d.young[kept] = made
 }
 
-// remove drops the denial of a key that may have got tokens back.
+// remove drops the denial of a key whose row has changed.
 func (d *denials) remove(q runtime.Request) {
+	if found, _ := d.of(q); found.inTx {
+		return
+	}
 	delete(d.young, row(q))
 	delete(d.old, row(q))
 }

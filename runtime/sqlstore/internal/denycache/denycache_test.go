@@ -176,23 +176,91 @@ func TestCheckUsesTheCacheReserveDoesNot(t *testing.T) {
 	require.True(t, d.Allowed, "nor is another key")
 }
 
-func TestRefundAndResetClearTheDenial(t *testing.T) {
-	for name, give := range map[string]func(w *world) error{
-		"reset":  func(w *world) error { return w.limit("k").Reset(t.Context()) },
-		"refund": func(w *world) error { _, err := w.limit("k").Refund(t.Context(), w.taken()); return err },
+// Whatever this process does to the row of a key, a later denial is that of the row.
+func TestChangesClearTheDenial(t *testing.T) {
+	ctx := t.Context()
+	for name, row := range map[string]struct {
+		change func(w *world) error
+		retry  time.Duration // of 8 tokens, of which 5 were left
+	}{
+		"take":   {func(w *world) error { return w.limit("k").RequireN(ctx, 5) }, 8 * second},
+		"charge": {func(w *world) error { _, err := w.limit("k").Charge(ctx, 20); return err }, 23 * second},
+		"reset":  {func(w *world) error { return w.limit("k").Reset(ctx) }, 0},
+		"refund": {func(w *world) error { _, err := w.limit("k").RefundN(ctx, w.taken(), 1); return err }, 2 * second},
+		"up to":  {func(w *world) error { _, err := w.limit("k").AllowUpTo(ctx, 9); return err }, 8 * second},
+		"reserve": {func(w *world) error {
+			_, err := w.limit("k").ReserveN(ctx, 8)
+			return err
+		}, 11 * second},
+		"settle": {func(w *world) error {
+			r, err := w.limit("k").ReserveN(ctx, 4)
+			if err == nil {
+				err = r.Settle(ctx, 2)
+			}
+			return err
+		}, 5 * second},
+		"group": {func(w *world) error {
+			l := runtime.NewLimiter(w.store)
+			_, err := l.All(ctx, l.Limit(ten, runtime.KeyOf(runtime.String("other"))), l.Limit(ten, runtime.KeyOf(runtime.String("k"))))
+			return err
+		}, 4 * second},
+		"cancelled group": {func(w *world) error {
+			l := runtime.NewLimiter(w.store)
+			k := l.Reservable(ten, runtime.KeyOf(runtime.String("k")))
+			rs, err := l.ReserveAll(ctx, k.N(4))
+			if err == nil {
+				_, err = w.limit("k").AllowN(ctx, 8)
+			}
+			if err == nil {
+				err = rs.Cancel(ctx)
+			}
+			return err
+		}, 3 * second},
 	} {
-		w := newWorld(t)
-		w.play([]step{{0, 10, true, 0, 1}, {0, 1, false, second, 2}})
-		require.NoError(t, give(w), name)
-		w.play([]step{{0, 1, true, 0, 4}})
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.play([]step{{0, 5, true, 0, 1}, {0, 8, false, 3 * second, 2}, {0, 8, false, 3 * second, 2}})
+			require.NoError(t, row.change(w))
+			d, err := w.limit("k").AllowN(ctx, 8)
+			require.NoError(t, err)
+			require.Equal(t, row.retry, d.RetryAfter)
+			require.Equal(t, d.Allowed, row.retry == 0)
+		})
 	}
 }
 
-func TestDenialFromBeforeAResetIsNotCached(t *testing.T) {
+// What changes nothing leaves the denial in the cache.
+func TestReadsAndDenialsLeaveTheDenial(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 5, true, 0, 1}, {0, 8, false, 3 * second, 2}})
+	_, err := w.limit("k").Peek(t.Context())
+	require.NoError(t, err)
+	_, err = w.limit("k").CheckN(t.Context(), 5)
+	require.NoError(t, err)
+	w.play([]step{{0, 9, false, 4 * second, 5}, {0, 8, false, 3 * second, 5}})
+	require.NoError(t, w.limit("other").Require(t.Context()))
+	w.play([]step{{0, 8, false, 3 * second, 6}})
+}
+
+// A transaction takes effect when it commits, at a time that is not known here.
+func TestDenialsAreNotCachedDuringATransaction(t *testing.T) {
+	w := newWorld(t)
+	w.play([]step{{0, 5, true, 0, 1}, {0, 8, false, 3 * second, 2}, {0, 8, false, 3 * second, 2}})
+	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: ten, Key: "k", Count: 5}}}}
+	w.store.InTx(calls, []runtime.Answer{{Decisions: []runtime.Decision{{Allowed: true}}}})
+	w.play([]step{{0, 8, false, 3 * second, 3}, {0, 8, false, 3 * second, 4}})
+	_, err := w.limit("k").Charge(t.Context(), 15)
+	require.NoError(t, err)
+	w.play([]step{{denycache.TxLasts - 1, 8, false, 8*second + 1, 6}, {1, 8, false, 8 * second, 7}, {0, 8, false, 8 * second, 7}})
+}
+
+func TestDenialFromBeforeAChangeIsNotCached(t *testing.T) {
 	w := newWorld(t)
 	w.play([]step{{0, 10, true, 0, 1}})
 	w.backend.meanwhile = func() { require.NoError(t, w.limit("k").Reset(t.Context())) }
 	w.play([]step{{0, 1, false, second, 3}, {0, 1, true, 0, 4}})
+	w.backend.meanwhile = func() { require.NoError(t, w.limit("k").RequireN(t.Context(), 9)) }
+	w.play([]step{{0, 10, false, second, 6}, {0, 10, false, 10 * second, 7}})
 }
 
 func TestFailedRefundClearsTheDenial(t *testing.T) {
@@ -220,7 +288,8 @@ func TestAnswersAreCachedWhenOtherCallsFail(t *testing.T) {
 	backend := &counting{MemStore: &runtime.MemStore{}}
 	s := denycache.New(half{backend}, nil)
 	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Count: 1}}}
-	answers, err := s.Do(t.Context(), []runtime.Call{call, call, call, call})
+	other := runtime.Call{Requests: []runtime.Request{{Policy: policy, Key: "other", Count: 1}}}
+	answers, err := s.Do(t.Context(), []runtime.Call{call, call, other, other})
 	require.ErrorIs(t, err, errDown)
 	require.True(t, answers[0].Allowed())
 	require.True(t, answers[1].Answered())

@@ -1,0 +1,232 @@
+package runtime_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// A retry after RetryAfter is decided by the override that is then in force, or by the limit itself.
+func TestRetryAfterCountsTheEndOfAnOverride(t *testing.T) {
+	for name, row := range map[string]struct {
+		// used is taken before the override, and more under it.
+		used, more int64
+		with       runtime.Override
+		n          int64
+		retry      time.Duration
+	}{
+		"a raise that ends first":                 {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(10 * time.Second)}, 1, 9*time.Hour + 6*time.Minute},
+		"a raise that ends later":                 {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(time.Hour)}, 1, 36 * time.Second},
+		"a raise without which the count is over": {0, 100, runtime.Override{Rate: 100, Until: epoch.Add(10 * time.Second)}, 50, runtime.Never},
+		"a cut that ends first":                   {5, 0, runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)}, 1, 10 * time.Second},
+		"a cut below the count":                   {0, 0, runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)}, 6, 10 * time.Second},
+		"a cut that never ends":                   {5, 0, runtime.Override{Capacity: 5, Until: runtime.ForGood}, 1, 6 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOverriding(t, overridable())
+			require.NoError(t, o.key("a").RequireN(t.Context(), row.used))
+			o.override(o.key("a"), row.with)
+			require.NoError(t, o.key("a").RequireN(t.Context(), row.more))
+			d, err := o.key("a").AllowN(t.Context(), row.n)
+			require.NoError(t, err)
+			require.False(t, d.Allowed)
+			require.Equal(t, row.retry, d.RetryAfter)
+		})
+	}
+}
+
+// The override of the whole limit is in force again between the one of the key and the limit itself.
+func TestRetryAfterCountsEachOverrideThatFollows(t *testing.T) {
+	o := newOverriding(t, overridable())
+	o.override(o.key("a"), runtime.Override{Rate: 100, Until: o.now.Add(time.Second)})
+	require.NoError(t, o.key("a").RequireN(t.Context(), 100))
+	for until, retry := range map[time.Duration]time.Duration{
+		30 * time.Second: 9*time.Hour + 6*time.Minute,
+		2 * time.Minute:  72 * time.Second,
+	} {
+		o.override(o.limiter.WholeLimit(o.policy), runtime.Override{Rate: 50, Capacity: 100, Until: o.now.Add(until)})
+		d, err := o.key("a").Allow(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, retry, d.RetryAfter)
+	}
+}
+
+// If the override of one limit ends while another one denies, the call passes when both do.
+func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
+	o := newOverriding(t, overridable())
+	o.override(o.key("raised"), runtime.Override{Capacity: 20, Until: o.now.Add(time.Minute)})
+	require.NoError(t, o.key("raised").RequireN(t.Context(), 10))
+	require.NoError(t, o.key("empty").RequireN(t.Context(), 9))
+	items := []runtime.Item{o.key("raised").N(3), o.key("empty").N(2)}
+	ds, err := o.limiter.All(t.Context(), items...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"calls"}, ds.DeniedBy())
+	require.Equal(t, 18*time.Minute, ds.RetryAfter, "when the raise has ended, the first limit needs longer than the second")
+	for after, allowed := range map[time.Duration]bool{6 * time.Minute: false, 18*time.Minute - 2*time.Microsecond: false, 18 * time.Minute: true} {
+		o.now = epoch.Add(after)
+		ds, err = o.limiter.All(t.Context(), o.key("raised").CheckedN(3), o.key("empty").CheckedN(2))
+		require.NoError(t, err)
+		require.Equal(t, allowed, ds.Allowed, after)
+	}
+}
+
+// Whatever overrides end, a request passes at RetryAfter and not before, a reservation is out of debt after its Delay and
+// not before, and a key is full after FullAfter and not before.
+func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
+	d := roll(83)
+	seen := map[string]int{}
+	for range randomSteps() / 40 {
+		p := d.overridable(t)
+		o := newOverriding(t, &p)
+		horizon := min(p.Period, runtime.MaxPeriod/10) * 100
+		var ends []time.Time
+		until := func() time.Time {
+			ends = append(ends, o.now.Add(1+d.upTo(min(3*p.Period, horizon))))
+			return ends[len(ends)-1]
+		}
+		whole, key := o.limiter.WholeLimit(&p), o.limiter.OverridableReservable(&p, runtime.KeyOf(runtime.String("a")))
+		if d.IntN(2) == 0 {
+			o.override(whole, d.override(&p, until()))
+		}
+		if d.IntN(4) > 0 {
+			o.override(key, d.override(&p, until()))
+		}
+		if d.IntN(6) == 0 {
+			_, err := key.Block(t.Context(), runtime.Block{Until: until(), Reason: "r", Author: "a"})
+			require.NoError(t, err)
+		}
+		// instants are those until the end of a wait at which it must not be over.
+		instants := func(wait time.Duration) (all []time.Time) {
+			// A request passes when as much is missing as accrues in a microsecond, with shards in as many more.
+			end := o.now.Add(wait - 1500*time.Duration(1+p.Shards))
+			all = append(all, end)
+			for _, at := range ends {
+				all = append(all, at.Add(-1), at, at.Add(time.Millisecond))
+			}
+			for range 5 {
+				all = append(all, o.now.Add(d.upTo(min(wait, horizon))))
+			}
+			for i := len(all) - 1; i >= 0; i-- {
+				if all[i].After(end) || all[i].Before(o.now) {
+					all = append(all[:i], all[i+1:]...)
+				}
+			}
+			return all
+		}
+		at := func(now time.Time, test func()) {
+			before := o.now
+			o.now = now
+			test()
+			o.now = before
+		}
+		for range 12 {
+			o.now = o.now.Add(d.upTo(p.Period / 4))
+			n := d.count(2 * p.Capacity)
+			var decision runtime.Decision
+			var err error
+			if reserves := p.Reserves() && d.IntN(2) == 0; reserves {
+				var r *runtime.Reservation
+				if r, err = key.ReserveN(t.Context(), n); err == nil {
+					decision = r.Decision
+				}
+			} else {
+				decision, err = key.AllowN(t.Context(), n)
+			}
+			if err != nil {
+				require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+				seen["error"]++
+				continue
+			}
+			passes := func() bool {
+				c, err := key.CheckN(t.Context(), n)
+				return err == nil && c.Allowed
+			}
+			if plain, err := key.CheckN(t.Context(), n); err == nil && !plain.Allowed && plain.BlockedFor == 0 && plain.RetryAfter < horizon {
+				seen["denied"]++
+				at(o.now.Add(plain.RetryAfter), func() { require.True(t, passes(), "%+v: %v", p, plain) })
+				for _, instant := range instants(plain.RetryAfter) {
+					at(instant, func() {
+						require.False(t, passes(), "%+v: %v passes %v earlier", p, plain, o.now.Sub(instant))
+					})
+				}
+			}
+			// The delay from shards is the one from a single row, though one that is full accrues nothing.
+			if decision.Allowed && decision.Delay > 0 && p.Shards == 0 {
+				seen["delayed"]++
+				due := func() bool {
+					b, err := key.Peek(t.Context())
+					require.NoError(t, err)
+					c, err := key.CheckN(t.Context(), 0)
+					require.NoError(t, err)
+					// As much as accrues in half a microsecond.
+					return b.Value >= -float64(c.Policy.Rate)*500/float64(p.Period) || c.Policy.Mode == runtime.ModeShadow
+				}
+				at(o.now.Add(decision.Delay), func() { require.True(t, due(), "%+v: %v", p, decision) })
+				for _, instant := range instants(decision.Delay) {
+					at(instant, func() { require.False(t, due(), "%+v: %v", p, decision) })
+				}
+			}
+			if b, err := key.Peek(t.Context()); err == nil && b.FullAfter > 0 && b.FullAfter < horizon {
+				seen["not full"]++
+				full := func() bool {
+					b, err := key.Peek(t.Context())
+					require.NoError(t, err)
+					return b.FullAfter == 0
+				}
+				at(o.now.Add(b.FullAfter), func() { require.True(t, full(), "%+v: %v", p, b) })
+				for _, instant := range instants(b.FullAfter) {
+					at(instant, func() { require.False(t, full(), "%+v: %v", p, b) })
+				}
+			}
+		}
+	}
+	for _, what := range []string{"denied", "delayed", "not full"} {
+		require.Greater(t, seen[what], 500, fmt.Sprint(seen))
+	}
+}
+
+// overridable returns a policy of any kind whose numbers can be overridden up to three times.
+func (d dice) overridable(t *testing.T) runtime.Policy {
+	p := d.policyOf(t, pick[int64](d, 3, 7, 10, 100))
+	p.Period = max(p.Period, time.Second)
+	if p.Calendar.Unit == 0 {
+		p.Period = pick(d, time.Second, 90*time.Second, time.Hour, 24*time.Hour)
+	}
+	p.Capacity = max(p.Capacity, 3)
+	if p.MaxReserved > 0 {
+		p.MaxReserved = 4 * p.Rate
+	}
+	switch d.IntN(4) {
+	case 0:
+		if !p.Start.FirstUse() && p.Kind != runtime.SlidingWindow {
+			// Of more, random ones decide.
+			p.Shards = 2
+		}
+	case 1:
+		if p.Kind == runtime.SlidingWindow {
+			p.Precise, p.Start = true, runtime.Start{}
+		}
+	}
+	p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity, MaxReserved: 3 * p.MaxReserved, Unlimited: true}
+	require.NoError(t, p.Validate())
+	return p
+}
+
+func (d dice) override(p *runtime.Policy, until time.Time) runtime.Override {
+	v := runtime.Override{Until: until}
+	switch d.IntN(6) {
+	case 0:
+		v.Mode = pick(d, runtime.ModeOff, runtime.ModeUnlimited, runtime.ModeShadow)
+	default:
+		least := int64(max(1, p.Shards))
+		v.Rate = least + d.Int64N(3*p.Rate-least+1)
+		if p.Kind.Linear() {
+			v.Capacity = least + d.Int64N(3*p.Capacity-least+1)
+		}
+	}
+	return v
+}
