@@ -89,6 +89,9 @@ func (b *Batch) collectRows() {
 // shards returns the shards of its key that a request needs: two chosen at random, or all of them if two cannot decide.
 func (b *Batch) shards(q *Request) []int {
 	n := max(1, q.Policy.Shards)
+	if 0 < q.Shard && q.Shard <= n {
+		return shardNumbers[q.Shard-1 : q.Shard]
+	}
 	if n > 2 && q.decides() && !b.allShards[wholeKey(q)] {
 		// All requests of the batch for one key get the same two, so that a batch locks few rows.
 		first, second := twoOf(n, hash(q.Policy.Name, q.Key)^b.seed)
@@ -343,6 +346,10 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 		b.set(i, next)
 		return d, true, err
 	}
+	if 0 < q.Shard && q.Shard <= q.Policy.Shards {
+		d, err := b.stepShard(whole, q, now)
+		return d, true, err
+	}
 	numbers := b.shards(q)
 	s := b.read(whole, q, numbers)
 	if d, ok, err = s.step(whole, q.Policy.Shards, now, q); !ok {
@@ -352,7 +359,20 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 	for i, n := range numbers {
 		b.set(b.find(q, n), s.states[i])
 	}
+	if d.shard > 0 {
+		d.shard = numbers[d.shard-1] + 1
+	}
 	return d, true, err
+}
+
+// stepShard executes the Refund of tokens that were taken from one shard.
+func (b *Batch) stepShard(whole *Rule, q *Request, now int64) (Decision, error) {
+	i, part := b.find(q, q.Shard-1), whole.Shard(q.Shard-1, q.Policy.Shards)
+	next, d, err := part.Step(b.states[i], now, *q)
+	b.set(i, next)
+	d.Value *= whole.Capacity / part.Capacity // an estimate
+	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
+	return d, err
 }
 
 // read returns a copy of the shards of a request's key with the given numbers.

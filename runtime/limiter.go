@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -19,8 +20,11 @@ type Limiter struct {
 	waiters waitQueue
 	// local decides while the store fails.
 	local localMemory
-	// inTx means that store is in a transaction of the caller.
+	// inTx means that store is in a transaction of the caller, and base is the store outside of it.
 	inTx bool
+	base Store
+	// settles means that requests go to base when the transaction has ended.
+	settles bool
 	// observer may be nil.
 	observer Observer
 }
@@ -41,7 +45,24 @@ func (l *Limiter) WithTx(tx Tx) *Limiter {
 	if l == nil || l.store == nil {
 		return l
 	}
-	return &Limiter{store: InTx(l.store, tx), inTx: true, observer: l.observer}
+	return &Limiter{store: InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer}
+}
+
+// settler returns the limiter that settles reservations of l: for those of a transaction, one that goes on without it when
+// it has ended.
+func (l *Limiter) settler() *Limiter {
+	if l == nil || !l.inTx || l.settles {
+		return l
+	}
+	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer}
+}
+
+// afterTx executes calls that settle reservations of a transaction, if the error of the store in it is that it has ended.
+func (l *Limiter) afterTx(ctx context.Context, calls []Call, err error) ([]Answer, error) {
+	if errors.Is(err, sql.ErrTxDone) && !errors.Is(err, ErrRolledBack) {
+		return l.base.Do(ctx, calls)
+	}
+	return nil, err
 }
 
 // Limit returns one key of a limit without reservations.
@@ -141,23 +162,42 @@ func (l Limit) RequireN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Refund returns a token that was taken by the request with the decision d, and not used. See RefundN.
+// Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded once.
+// See RefundN.
 func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 	return h.RefundN(ctx, d, 1)
 }
 
-// RefundN returns n tokens that were taken by the request with the decision d, and not used. The refund is less by the
-// tokens that a full key would have lost since, so that no window or interval has more uses than the limit allows: it is 0
-// after the window of d has ended, and for a token bucket n less the tokens that have accrued since d. If d took no
-// tokens, because it was denied or FailedOpen, there is no refund. The decision has the tokens left.
+// RefundN returns n tokens that were taken by the request with the decision d, and not used; at most all that it took. The
+// key is then as if they had not been taken at that moment: what it would have lost since because it would have been full
+// is not returned. A window that begins at first use stays open even if all of its tokens are returned.
+//
+// A row stores too little to calculate that in all cases. It is exact if no other request has changed the key since. If
+// others have, the refund may be less, and is never more:
+//   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken since,
+//     as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed window, that
+//     loses nothing. (With a lease, at least n less what has accrued since is returned.)
+//   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
+//   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
+//     remember a grant, nor precise ones a Reset at the very instant of the take: tokens of others may be returned then.)
+//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, or an hour later; the
+//     tokens of reservations, and of several limits together, can.
+//
+// A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does one of a
+// decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again. The decision has
+// the tokens left.
 //
 // The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (h Handle) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
-	if d.TakenAt.IsZero() && n >= 0 {
+	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.settle()) {
 		return h.do(ctx, Request{Op: Peek})
 	}
-	return h.do(ctx, Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()})
+	after, err := h.do(ctx, d.RefundRequest(n))
+	if n > 0 && err != nil {
+		d.reopen()
+	}
+	return after, err
 }
 
 // Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
@@ -192,7 +232,8 @@ func (h Handle) Peek(ctx context.Context) (Balance, error) {
 	return b, nil
 }
 
-// Reset makes the key full again: it deletes the count, with all tokens taken and reserved.
+// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. A sweep
+// deletes the row later.
 func (h Handle) Reset(ctx context.Context) error {
 	_, err := h.do(ctx, Request{Op: Reset})
 	return err
@@ -215,6 +256,7 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	one := &struct {
 		calls    [1]Call
 		requests [1]Request
+		ledger   Ledger
 	}{requests: [1]Request{q}}
 	one.calls[0].Requests = one.requests[:]
 	begun := h.limiter.begin()
@@ -223,7 +265,9 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return answer.Decisions[0], nil
+	d := answer.Decisions[0]
+	d.enter(&one.ledger, 0)
+	return d, nil
 }
 
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
@@ -298,7 +342,10 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (Answer, error) {
 			return answer, answer.Err
 		}
 		var answers []Answer
-		if answers, err = l.store.Do(bounded, calls); err == nil {
+		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
+			answers, err = l.afterTx(bounded, calls, err)
+		}
+		if err == nil {
 			return answers[0], answers[0].Err
 		}
 	}

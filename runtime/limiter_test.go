@@ -27,7 +27,7 @@ type verb struct {
 
 // verbs returns all verbs of the limits of a limiter.
 func verbs(limiter *runtime.Limiter) []verb {
-	taken := runtime.Decision{Allowed: true, TakenAt: epoch}
+	taken := runtime.Decision{Allowed: true, Taken: 1, TakenAt: epoch}
 	return []verb{
 		{"Allow", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
 		{"AllowUpTo", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.AllowUpTo(ctx, 1); return err }},
@@ -181,7 +181,7 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, runtime.Decision{
 		Limit: "limit", Policy: bucket("limit", 5), Allowed: true, Taken: 8, TakenAt: now, Value: -3, FullAfter: 8 * time.Second,
-	}, d)
+	}, exported(d))
 	denied, err := l.Allow(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 4*time.Second, denied.RetryAfter)

@@ -203,8 +203,8 @@ var errNoSQL = errors.New("a runtime.MemTx has no database: run SQL statements i
 type MemTx struct {
 	store *MemStore
 
-	mu    sync.Mutex
-	ended bool
+	mu               sync.Mutex
+	ended, committed bool
 	// read has the rows that were used, as they were in the store, and written those that have changed.
 	read, written map[Row]State
 }
@@ -259,8 +259,11 @@ func (s memTxStore) OverrideView() *OverrideView { return s.store.OverrideView()
 func (t *MemTx) do(calls []Call) ([]Answer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended {
+	switch {
+	case t.committed:
 		return nil, sql.ErrTxDone
+	case t.ended:
+		return nil, fmt.Errorf("%w: %w", ErrRolledBack, sql.ErrTxDone)
 	}
 	now, b := t.store.now(), NewBatch(calls)
 	for !b.Run(now, t.readLocked(b.Rows())) {
@@ -307,6 +310,7 @@ func (t *MemTx) Commit() error {
 	for row, s := range t.written {
 		t.store.writeLocked([]Change{{row, s}})
 	}
+	t.committed = true
 	return nil
 }
 

@@ -33,7 +33,7 @@ func inMode(m runtime.Mode) *runtime.Policy {
 // TestModes is the table of runtime.Mode: the answer of each verb to a key without tokens, and how many calls reached the
 // store.
 func TestModes(t *testing.T) {
-	spent := runtime.Decision{Allowed: true, TakenAt: epoch}
+	spent := runtime.Decision{Allowed: true, Taken: 3, TakenAt: epoch}
 	ask := map[string]func(t *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error){
 		"Allow": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
 			d, err := l.Allow(ctx)

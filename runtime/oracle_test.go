@@ -155,7 +155,17 @@ func (o *oracle) step(now int64, q runtime.Request) {
 			o.refund(rat(q.Count))
 		}
 	case runtime.Reset:
-		o.seen = false
+		if o.seen {
+			was := o.ts
+			*o = *newOracle(o.Policy)
+			*o = *o.at(now)
+			if o.Kind == runtime.SlidingWindow {
+				o.ts = max(o.ts, was) // the clock may have gone back
+			}
+			if o.Start.FirstUse() {
+				o.ts -= int64(o.Period) // no window is open
+			}
+		}
 	}
 }
 
@@ -171,8 +181,11 @@ func (o *oracle) refund(count *big.Rat) {
 func (o *oracle) follow(s runtime.State) {
 	o.seen, o.ts = s.Exists, s.TS
 	o.value = o.tokens(s)
-	o.prev.SetFloat64(s.Prev)
+	o.prev.SetFloat64(previousUse(s))
 }
+
+// previousUse returns the use of the previous window, without what refunds need.
+func previousUse(s runtime.State) float64 { return max(0, math.Floor(s.Prev)) }
 
 // tokens returns the tokens of a stored row.
 func (o *oracle) tokens(s runtime.State) *big.Rat {
@@ -314,7 +327,7 @@ func (o *oracle) confirmState(t *testing.T, q runtime.Request, s runtime.State, 
 	if s.Exists {
 		require.Equal(t, o.ts, s.TS)
 		near(o.value, o.tokens(s))
-		near(o.prev, new(big.Rat).SetFloat64(s.Prev))
+		near(o.prev, new(big.Rat).SetFloat64(previousUse(s)))
 	}
 	if q.Op != runtime.Check {
 		near(o.available(now), new(big.Rat).SetFloat64(d.Value))

@@ -76,7 +76,11 @@ func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
 			return nil, err
 		}
 	}
-	return l.store.Do(ctx, calls)
+	answers, err := l.store.Do(ctx, calls)
+	if err != nil && l.settles {
+		return l.afterTx(ctx, calls, err)
+	}
+	return answers, err
 }
 
 // inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have not

@@ -255,8 +255,8 @@ func (l *takeLog) merge() bool {
 	return ok
 }
 
-// refund removes tokens that were taken at an instant, or before. Removing the ones of a later take instead would let more
-// than the rate into a period that begins after the refunded one.
+// refund removes tokens that were taken at an instant. Removing the ones of another take instead would give them back at
+// another time than as if fewer had been taken.
 func (l *takeLog) refund(head State, now int64, q *Request) (State, Decision, bool) {
 	until := int64(math.MaxInt64)
 	if q.TakenAt != 0 {
@@ -270,11 +270,11 @@ func (l *takeLog) refund(head State, now int64, q *Request) (State, Decision, bo
 		return head, Decision{}, false
 	}
 	for i := l.length - 1; i >= 0 && l.newest.at > until && rest > 0; i-- {
-		if r := &l.older[l.start+i]; r.at <= until {
+		if r := &l.older[l.start+i]; r.at == until {
 			rest -= l.remove(r, rest)
 		}
 	}
-	for l.newest.at <= until && rest > 0 && l.used > 0 {
+	for (l.newest.at == until || q.TakenAt == 0) && rest > 0 && l.used > 0 {
 		rest -= l.remove(&l.newest, rest)
 		if l.newest.tokens == 0 && l.length > 0 {
 			last, ok := l.last()
@@ -302,7 +302,7 @@ func (l *takeLog) remove(r *run, tokens int64) int64 {
 // fullLog reports whether no token of a head counts any longer.
 func (r *Rule) fullLog(head State, now int64) bool {
 	l := takeLog{period: r.Period, rate: int64(r.Rate)}
-	if l.decode(head); head.Exists && head.Prev >= 0 {
+	if l.decode(head); head.Exists && head.Prev > -1 {
 		l.adopt(r, head)
 	}
 	return l.used == 0 || l.end(l.newest) <= now

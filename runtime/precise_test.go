@@ -125,7 +125,7 @@ func (l *timestamps) refund(live []int64, q Request) []int64 {
 	left := slices.Clone(live)
 	for range q.Count {
 		i := len(left) - 1
-		for i >= 0 && q.TakenAt != 0 && left[i] > q.TakenAt {
+		for i >= 0 && q.TakenAt != 0 && left[i] != q.TakenAt {
 			i--
 		}
 		if i < 0 {

@@ -306,12 +306,11 @@ type taken struct {
 	grant    int // index
 	decision runtime.Decision
 	count    int64
-	reserved bool
 }
 
 // traceRefunds takes and refunds at random as the clock advances. After each step it calls check with the tokens in use:
 // the part of each grant that was not refunded, at the instant at which it was taken.
-func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants []grant)) {
+func traceRefunds(t *testing.T, d dice, r *row, check func(grants []grant)) {
 	var grants []grant
 	var open []taken
 	for i := 0; i < traceSteps && r.now < lastInstant; i++ {
@@ -319,22 +318,14 @@ func traceRefunds(t *testing.T, d dice, r *row, settle bool, check func(grants [
 			at := d.IntN(len(open))
 			o := &open[at]
 			n := 1 + d.Int64N(o.count)
-			q := refund(n)
-			q.TakenAt = o.decision.TakenAt.UnixNano()
-			if o.reserved {
-				q.Missing = float64(r.policy.Capacity) - o.decision.Value
-			}
-			r.step(q)
+			r.step(o.decision.RefundRequest(n))
 			grants[o.grant].tokens -= float64(n)
-			o.count -= n
-			if o.count == 0 || o.reserved { // a reservation is settled once
-				open = append(open[:at], open[at+1:]...)
-			}
+			open = append(open[:at], open[at+1:]...)
 		} else {
 			q := d.take(r.policy)
 			q.Op = runtime.Take
 			if decision := r.step(q); decision.Allowed {
-				open = append(open, taken{len(grants), decision, q.Count, settle && q.Reserve})
+				open = append(open, taken{len(grants), decision, q.Count})
 				grants = append(grants, grant{r.now, float64(q.Count)})
 			}
 		}
@@ -351,7 +342,7 @@ func TestRefundsNeverPassTheBound(t *testing.T) {
 		r := newRow(t, d.policy(t))
 		all := []grant(nil)
 		windows := map[int64]float64{}
-		traceRefunds(t, d, r, false, func(grants []grant) {
+		traceRefunds(t, d, r, func(grants []grant) {
 			all = grants
 			if r.policy.Kind != runtime.FixedWindow {
 				return
@@ -400,7 +391,7 @@ func TestUpsertEqualsStep(t *testing.T) {
 // evaluate evaluates an Upsert like an SQL statement.
 func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if !s.Exists {
-		return runtime.State{Value: -u.Count, TS: u.T, Exists: true}, true
+		return runtime.State{Value: -u.Count, TS: u.T, Prev: u.Fresh - u.Count*runtime.TotalUnit, Exists: true}, true
 	}
 	elapsed := max(0, u.T-s.TS)
 	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
@@ -409,5 +400,9 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if s.Value < u.Lowest || u.Capacity+filled-(u.Count-u.Debt)+u.Allowance < 0 {
 		return s, false
 	}
-	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Exists: true}, true
+	total := u.Fresh
+	if -1 < s.Prev && s.Prev < 0 {
+		total = s.Prev
+	}
+	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Prev: total - u.Count*runtime.TotalUnit, Exists: true}, true
 }

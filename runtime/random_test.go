@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -206,4 +207,15 @@ func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q r
 		require.LessOrEqual(t, float64(q.Count)-debt, was.Value+1e-6, "allowed tokens were available")
 		require.LessOrEqual(t, was.Value, float64(p.Capacity))
 	}
+}
+
+// exported returns a decision without its unexported fields, which only refunds need.
+func exported(d runtime.Decision) (of runtime.Decision) {
+	from, to := reflect.ValueOf(d), reflect.ValueOf(&of).Elem()
+	for i := range from.NumField() {
+		if from.Type().Field(i).IsExported() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return of
 }

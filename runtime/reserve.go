@@ -51,6 +51,7 @@ func newReservation(h Handle, d Decision, n int64, open bool) *Reservation {
 	if d.TakenAt.IsZero() {
 		n = 0
 	}
+	h.limiter = h.limiter.settler()
 	return &Reservation{Decision: d, handle: h, count: n, open: open}
 }
 
@@ -84,12 +85,18 @@ func (r *Reservation) Delay() time.Duration {
 func (r *Reservation) Cancel(ctx context.Context) error { return r.Settle(ctx, 0) }
 
 // Settle corrects the count to the number of tokens really used. It refunds the rest of the reservation, or charges the
-// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund is the number by which
-// the key's tokens would be higher now if only used had been taken: less than the rest if the key would have been full
-// since, and too large by at most the tokens that other callers have refunded meanwhile.
+// use beyond it, if necessary beyond MaxReserved, so that later callers wait for it. The refund leaves the key as if only
+// used had been taken. If other requests have changed the key since, it may be less, and is never more: see
+// [Handle.RefundN].
 //
-// Settle works even if ctx has ended. It can be called once, and not after Cancel: otherwise the error is
-// [ErrNotReserved]. It is [ErrInvalidCount] if used is negative. After any other error the reservation is still open.
+// Settle works even if ctx has ended. It can be called once, and not after Cancel or a refund of the Decision: otherwise the
+// error is [ErrNotReserved]. It is [ErrInvalidCount] if used is negative. After any other error the reservation is still
+// open.
+//
+// A reservation made in a transaction is settled in it until it ends, and afterwards in the store, provided that the
+// transaction returns [database/sql.ErrTxDone] then, as an [sql.Tx] does. After a rollback nothing was taken: do not settle.
+// A [MemTx] then returns [ErrRolledBack], but an sql.Tx does not report how it has ended, so that the refund could return
+// tokens of others.
 func (r *Reservation) Settle(ctx context.Context, used int64) error {
 	limiter := r.handle.limiter
 	h := limiter.hold()
@@ -102,21 +109,36 @@ func (r *Reservation) settleOnce(ctx context.Context, used int64, h *held) error
 	// The lock is held during the request: a concurrent Settle must not pass before this one has failed or succeeded.
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.open {
+	switch {
+	case used < 0 && r.open:
+		return r.handle.wrap(fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, used))
+	case !r.beginSettlingLocked():
 		return r.handle.wrap(ErrNotReserved)
 	}
-	if used < 0 {
-		return r.handle.wrap(fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, used))
+	err := r.correct(ctx, r.count-used, h)
+	if err != nil {
+		r.reopenLocked()
 	}
-	if err := r.settle(ctx, r.count-used, h); err != nil {
-		return err
-	}
-	r.open = false
-	return nil
+	return err
 }
 
-// settle refunds rest tokens, or charges them if rest is negative.
-func (r *Reservation) settle(ctx context.Context, rest int64, h *held) error {
+// beginSettlingLocked closes the reservation, and the decision for its copies. It returns false if one of them was closed.
+func (r *Reservation) beginSettlingLocked() bool {
+	if !r.open || !r.settle() {
+		return false
+	}
+	r.open = false
+	return true
+}
+
+// reopenLocked undoes beginSettlingLocked, after settling has failed.
+func (r *Reservation) reopenLocked() {
+	r.open = true
+	r.reopen()
+}
+
+// correct refunds rest tokens, or charges them if rest is negative.
+func (r *Reservation) correct(ctx context.Context, rest int64, h *held) error {
 	handle := r.handle
 	handle.held = h
 	switch {
@@ -137,18 +159,7 @@ func (h Handle) refund(ctx context.Context, d Decision, n int64) error {
 	if d.TakenAt.IsZero() {
 		return nil
 	}
-	return h.doDetached(ctx, h.refundRequest(d, n))
-}
-
-// refundRequest returns the request that refunds n of the tokens that d has taken.
-func (h Handle) refundRequest(d Decision, n int64) Request {
-	q := Request{Op: Refund, Count: n, TakenAt: d.TakenAt.UnixNano()}
-	// Without reservations nothing of d can be due after its window. The Value of d must not be used then: if d comes
-	// from a lease, it is the rest of the lease.
-	if p := d.Policy; p.Reserves() && (!p.Kind.Windowed() || d.Delay > 0) {
-		q.Missing = float64(p.Capacity) - d.Value
-	}
-	return q
+	return h.doDetached(ctx, d.RefundRequest(n))
 }
 
 // detachedTimeout bounds requests that are made after the caller's context has ended.

@@ -18,11 +18,14 @@ type algorithm interface {
 	accrue(r *Rule, s State, now int64) State
 	// take returns s after count tokens were taken, whether it had them or not.
 	take(r *Rule, s State, now int64, count float64) State
-	// refund returns s, which exists, after count tokens were returned to it, up to the capacity.
-	refund(r *Rule, s State, now int64, count float64) State
-	// refundable returns by how much a key's tokens would be higher at the instant now if count tokens had not been taken
-	// at an earlier instant. Right after they were taken, it lacked missing tokens; 0 if that is unknown.
-	refundable(r *Rule, s State, now, takenAt int64, count, missing float64) float64
+	// grant returns s, which exists, after count tokens were added to it, up to the capacity. Earlier requests can no
+	// longer be refunded.
+	grant(r *Rule, s State, now int64, count float64) State
+	// refund returns s, which exists, as if q.Count fewer tokens had been taken by the request that q refunds. If s does not
+	// show what that would be, more tokens are missing in the result, never fewer.
+	refund(r *Rule, s State, now int64, q Request) State
+	// reset returns the state of a full key, given that s exists. Earlier requests can no longer be refunded.
+	reset(r *Rule, s State, now int64) State
 	// due returns the first instant at which s has need tokens, up to rounding, and the interval between the instants
 	// at which tokens are granted. It is called only if s lacks them now.
 	due(r *Rule, s State, now int64, need float64) (at, interval int64)
@@ -80,6 +83,8 @@ type Rule struct {
 	calendar calendarWindows
 	// Precise is the policy's.
 	Precise bool
+	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
+	spare uint
 }
 
 // endless is a debt larger than any other. It is finite because not all databases store infinity.
@@ -171,6 +176,9 @@ func (r Rule) Shard(i, n int) Rule {
 	r.Rate = share(r.Rate, i, n)
 	r.Capacity = share(r.Capacity, i, n)
 	r.Debt = share(r.Debt, i, n)
+	if n > 1 {
+		r.spare = 10 // for MaxShards
+	}
 	return r
 }
 
@@ -264,9 +272,9 @@ func (r *Rule) accrueTo(s State, t int64) State {
 	case !s.Exists:
 		return State{TS: t, Exists: true}
 	case t <= s.TS:
-		return State{Value: r.round(min(0, s.Value)), TS: s.TS, Exists: true}
+		return State{Value: r.round(min(0, s.Value)), TS: s.TS, Prev: keptTotal(s.Prev), Exists: true}
 	}
-	return State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Exists: true}
+	return State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Exists: true}
 }
 
 // round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted without
@@ -290,12 +298,6 @@ func (r *Rule) accrued(from, to int64) float64 {
 	part := float64(elapsed%period) * r.Rate / float64(period)
 	// The conversions keep the compiler from fusing multiply and add: SQL must calculate the same bits.
 	return float64(whole) + float64(part)
-}
-
-// unaccrued returns how many of count taken tokens have not accrued again between two instants, if missing were lacking
-// at the first one. Until those have accrued, the key was never full, so that no tokens were lost.
-func (r *Rule) unaccrued(from, to int64, count, missing float64) float64 {
-	return min(count, max(0, max(count, missing)-r.accrued(from, to)))
 }
 
 // timeFor returns how long a number of tokens takes to accrue, rounded up. For whole tokens it is exact.

@@ -54,7 +54,7 @@ func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 	require.False(t, ok, "reservations are settled by At")
 }
 
-// The tokens left of a lease say nothing about those of the key: the refund is that of a key that was full.
+// The tokens left of a lease are not those of the key, which lacked 900.
 func TestSettlementOfLeasedTokens(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
@@ -70,7 +70,7 @@ func TestSettlementOfLeasedTokens(t *testing.T) {
 	require.NoError(t, r.Settle(t.Context(), 100))
 	b, err := limit.Peek(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 100+20+800-20, b.Remaining)
+	require.EqualValues(t, 100+20+800, b.Remaining)
 }
 
 // A key with its own windows keeps them for its refund.

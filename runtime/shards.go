@@ -34,6 +34,9 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Request, se
 	} else {
 		d, _, err = all.step(whole, len(states), now, &q)
 	}
+	if d.shard > 0 {
+		d.shard = [...]int{first, second}[d.shard-1] + 1
+	}
 	left := whole.balance(State{Value: all.holders(whole).sum(now) - whole.Capacity, TS: now, Exists: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
 	return d, err
@@ -100,6 +103,7 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 		return Decision{}, false
 	}
 	s.states[i] = next
+	d.shard = i + 1
 	// The other shards are not read. Their tokens are estimated by the capacity of these two.
 	two := s.rules[0].Capacity + s.rules[1].Capacity
 	d.Value = s.sum(now) / two * whole.Capacity
@@ -110,14 +114,21 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 
 // stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.
 func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
-	holders := s.holders(whole)
-	before := holders.merge(now)
+	holders, at := s.holders(whole), now
+	if q.Op == Refund && q.TakenAt != 0 {
+		at = holders.latest() // as of the last write: see refundLinear
+	}
+	before := holders.merge(at)
 	after, d, err := whole.Step(before, now, *q)
 	if err != nil {
 		return d, err
 	}
 	if after != before {
-		s.spread(whole, after)
+		belongs := q.Op != Reset && !(q.Op == Refund && q.TakenAt == 0)
+		total := s.spread(whole, after, now, belongs)
+		if d.total != 0 {
+			d.total = total
+		}
 		holders = s
 	}
 	// The step of the sum expects it to accrue at the whole rate, but a shard that is full accrues nothing.
@@ -163,7 +174,7 @@ func (s shards) merge(now int64) State {
 		state := r.Kind.algorithm().accrue(r, s.states[i], now)
 		sum.Exists = sum.Exists || s.states[i].Exists
 		sum.Value += state.Value
-		sum.Prev += state.Prev
+		sum.Prev = r.addPrev(sum.Prev, state.Prev)
 		// If the clock has gone back for one shard, it has for all of them: the latest instant counts.
 		if i == 0 || state.TS > sum.TS {
 			sum.TS = state.TS
@@ -176,15 +187,40 @@ func (s shards) merge(now int64) State {
 }
 
 // spread gives every shard its share of the state m. The shares of whole tokens are whole, because a shard with half a
-// token could not be taken from, nor could another one use that half.
-func (s shards) spread(whole *Rule, m State) {
+// token could not be taken from, nor could another one use that half. Tokens that a shard has to give count as taken from
+// it; their total is the result. If the tokens do not belong to requests, earlier requests can no longer be refunded.
+func (s shards) spread(whole *Rule, m State, now int64, belong bool) (total float64) {
 	tokens, n := whole.tokens(m), len(s.states)
 	for i := range s.states {
-		part := m
-		part.Prev = share(m.Prev, i, n)
-		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - s.rules[i].Capacity
+		r, part := &s.rules[i], m
+		part.Value = math.Copysign(share(math.Abs(tokens), i, n), tokens) - r.Capacity
+		switch had := r.Kind.algorithm().accrue(r, s.states[i], m.TS); {
+		case !whole.Kind.Linear():
+			if w := previousOf(m.Prev, m.TS); w.previous > 0 {
+				w.previous = share(w.previous, i, n)
+				part.Prev = w.state().Prev
+			}
+		case !belong:
+			part.Prev = r.voidTotal(had.Prev, now)
+		default:
+			// At least one, so that no earlier request is the last one of its shard: see refundLinear.
+			part.Prev = addTotal(had.Prev, r.newTotal(now), 1+math.Ceil(max(0, had.Value-part.Value)))
+		}
 		s.states[i] = part
+		total += part.total()
 	}
+	return total
+}
+
+// latest returns the instant of the last write.
+func (s shards) latest() int64 {
+	latest := int64(math.MinInt64)
+	for i := range s.states {
+		if s.states[i].Exists {
+			latest = max(latest, s.states[i].TS)
+		}
+	}
+	return latest
 }
 
 // tokens returns the tokens of shard i.

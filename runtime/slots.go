@@ -92,7 +92,7 @@ func (l *takeLog) open(r *Rule, head State, whole bool) bool {
 	size := int(l.rate) - 1
 	switch l.decode(head); {
 	case !head.Exists:
-	case head.Prev >= 0:
+	case head.Prev > -1:
 		l.adopt(r, head)
 	case l.slots == nil:
 		l.length, l.newest.tokens = 0, min(maxRun, l.used)
@@ -131,8 +131,8 @@ func (l *takeLog) decode(head State) {
 }
 
 // A head's Prev is -1 less the place of its runs: from the lowest bit on, start, length and size in ringBits each, and the
-// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is not
-// negative.
+// tokens of the newest run. That is at most 52 bits, so that it is exact in a float64. The Prev of other limits is
+// more than -1.
 const (
 	ringBits = 10
 	ringMask = 1<<ringBits - 1

@@ -16,7 +16,7 @@ const (
 	Check
 	// Peek returns the number of tokens left. It ignores Count.
 	Peek
-	// Refund gives Count tokens back, up to the capacity.
+	// Refund gives back Count of the tokens that a request took, as if it had not taken them. See [Request.TakenAt].
 	Refund
 	// Charge takes Count tokens whether they are available or not.
 	Charge
@@ -87,8 +87,9 @@ type State struct {
 	Value float64
 	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
 	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow]; for a precise one, a negative number
-	// that locates its other rows; otherwise 0.
+	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark between -1
+	// and 0; for a precise one, a number of at most -1 that locates its other rows; otherwise minus the tokens ever taken,
+	// from a start derived from the instant of the first take, times [TotalUnit].
 	Prev float64
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
@@ -137,14 +138,16 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		return s, d, nil
 	case Peek:
 	case Refund:
-		s = r.refund(s, now, &q)
+		s = r.refund(s, now, q)
 	case Charge:
 		s = r.Kind.algorithm().take(r, s, now, float64(q.Count))
 		d := r.balance(s, now)
-		d.Taken, d.TakenAt = q.Count, instant(now)
+		d.took(s, now, q.Count)
 		return s, d, nil
 	case Reset:
-		s = State{}
+		if s.Exists {
+			s = r.Kind.algorithm().reset(r, s, now)
+		}
 	default:
 		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in step.go", q.Op))
 	}
@@ -213,7 +216,7 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	d := r.balance(next, now)
 	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
 	if d.Allowed && q.Op == Take {
-		d.Taken, d.TakenAt = q.Count, instant(now)
+		d.took(next, now, q.Count)
 	}
 	r.addJitter(&d, now)
 	return next, d
@@ -262,16 +265,14 @@ func (r *Rule) debt(q *Request) float64 {
 }
 
 // refund returns s after a Refund. A new key is full already.
-func (r *Rule) refund(s State, now int64, q *Request) State {
-	count := float64(q.Count)
-	// If the clock went back since the tokens were taken, nothing has accrued in between.
-	if q.TakenAt != 0 && now > q.TakenAt {
-		count = r.Kind.algorithm().refundable(r, s, now, q.TakenAt, count, q.Missing)
-	}
-	if !s.Exists || count == 0 {
+func (r *Rule) refund(s State, now int64, q Request) State {
+	switch {
+	case !s.Exists:
 		return s
+	case q.TakenAt == 0:
+		return r.Kind.algorithm().grant(r, s, now, float64(q.Count))
 	}
-	return r.Kind.algorithm().refund(r, s, now, count)
+	return r.Kind.algorithm().refund(r, s, now, q)
 }
 
 // balance returns an allowing decision with the tokens left in s.
@@ -335,7 +336,8 @@ func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
 //	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
 //
 // which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
-// value = filled - Count and ts = max(ts, T). A row that does not exist is inserted with value = -Count and ts = T. DIV and
+// value = filled - Count, ts = max(ts, T), and prev = prev - Count * TotalUnit, or as if inserted if prev is not between -1
+// and 0. A row that does not exist is inserted with value = -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and
 // MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
 // same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
 type Upsert struct {
@@ -351,6 +353,16 @@ type Upsert struct {
 	Count, Debt float64
 	// Lowest is the value below which a window cannot end: see [Rule.Step].
 	Lowest float64
+	// Fresh is the prev of a new row before the take: see [State].
+	Fresh float64
+}
+
+// TotalUnit is what the prev of a row changes by with each token taken: see [Upsert].
+const TotalUnit = totalUnit
+
+// Inserted returns the state of a row that the statement has inserted.
+func (u *Upsert) Inserted() State {
+	return State{Value: -u.Count, TS: u.T, Prev: addTotal(0, u.Fresh, u.Count), Exists: true}
 }
 
 // Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
@@ -373,6 +385,7 @@ func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
 		Count:     float64(q.Count),
 		Debt:      r.debt(&q),
 		Lowest:    lowest,
+		Fresh:     r.newTotal(now),
 	}, true
 }
 
@@ -386,13 +399,14 @@ func (u *Upsert) Take(s State) (after State, taken bool) {
 		return State{}, false
 	}
 	after.Value -= u.Count
+	after.Prev = addTotal(after.Prev, u.Fresh, u.Count)
 	return after, true
 }
 
 // Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
 func (r *Rule) Taken(s State, now int64, q Request) Decision {
 	d := r.balance(s, now)
-	d.Taken, d.TakenAt = q.Count, instant(now)
+	d.took(s, now, q.Count)
 	if q.Reserve {
 		d.Delay = r.until(s, now, 0)
 		r.addJitter(&d, now)

@@ -413,38 +413,53 @@ func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
 	}
 }
 
-// A refund is less by the tokens that a full key would have lost since. The bucket refills by 10 tokens per second, and
-// the windows begin at each second.
-func TestRefundExcludesTokensAccruedSince(t *testing.T) {
-	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 10, Start: runtime.StartOffset(0)}
-	sliding, tokens := window, window
-	sliding.Kind = runtime.SlidingWindow
+// A refund leaves the key as if the tokens had never been taken. The bucket refills by 10 tokens per second, and the windows
+// begin at each second.
+func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
+	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Period: time.Second, Capacity: 20, Start: runtime.StartOffset(0)}
+	sliding, tokens, first := window, window, window
+	sliding.Kind, sliding.Capacity = runtime.SlidingWindow, 10
 	tokens.Kind, tokens.Start = runtime.TokenBucket, runtime.Start{}
+	first.Start = runtime.StartFirstUse()
 	const s, ms = int64(time.Second), int64(time.Millisecond)
 	for _, row := range []struct {
-		policy     *runtime.Policy
-		taken, now int64
-		want       float64
+		policy *runtime.Policy
+		// 10 tokens are taken at an instant, another 3 at a later one unless that is 0, and then 8 of the first are refunded.
+		taken, others, now int64
+		want               float64
 	}{
-		{&tokens, 0, 5*s + 400*ms, 5}, // taken at an unknown time
-		{&tokens, 5 * s, 5 * s, 5},
-		{&tokens, 5 * s, 4 * s, 5}, // the clock went back
-		{&tokens, 5 * s, 5*s + 200*ms, 3},
-		{&tokens, 5 * s, 5*s + 450*ms, 0.5},
-		{&tokens, 5 * s, 7 * s, 0},
-		{&window, 5 * s, 6*s - 1, 5},
-		{&window, 5 * s, 6 * s, 0},
-		{&sliding, 5 * s, 6*s - 1, 5},
-		{&sliding, 5 * s, 6 * s, 0},
+		{&tokens, 5 * s, 0, 5 * s, 18},
+		{&tokens, 5 * s, 0, 5*s + 100*ms, 19},
+		{&tokens, 5 * s, 0, 9 * s, 20},
+		{&tokens, 5 * s, 0, 4 * s, 18},                   // the clock went back
+		{&tokens, 5 * s, 5*s + 100*ms, 5*s + 100*ms, 16}, // 19 if nothing had accrued before
+		{&tokens, 5 * s, 6 * s, 6 * s, 17},               // full in between: nothing is given back
+		{&tokens, 5 * s, 5*s + 900*ms, 5*s + 900*ms, 17}, // 1 of the 10 has not accrued
+		{&window, 5 * s, 0, 6*s - 1, 18},
+		{&window, 5 * s, 0, 6 * s, 20},
+		{&window, 5 * s, 5*s + 1, 6*s - 1, 15},
+		{&window, 5 * s, 6 * s, 6 * s, 17},
+		{&sliding, 5 * s, 0, 6*s - 1, 8},
+		{&sliding, 5 * s, 0, 6*s + 500*ms, 9}, // half of the window before counts
+		{&sliding, 5 * s, 6*s + 500*ms, 6*s + 500*ms, 6},
+		{&sliding, 5 * s, 0, 7 * s, 10},
+		{&first, 5 * s, 0, 6*s - 1, 18},
+		{&first, 5 * s, 0, 6 * s, 20},
 	} {
 		rule := row.policy.Rule("k")
-		drained, _, err := rule.Step(runtime.State{}, row.now, runtime.Request{Count: 10})
+		used, d, err := rule.Step(runtime.State{}, row.taken, charge(10))
 		require.NoError(t, err)
-		next, _, err := rule.Step(drained, row.now, runtime.Request{Op: runtime.Refund, Count: 5, TakenAt: row.taken})
+		if row.others != 0 {
+			used, _, err = rule.Step(used, row.others, charge(3))
+			require.NoError(t, err)
+		}
+		q := d.RefundRequest(8)
+		next, _, err := rule.Step(used, row.now, q)
 		require.NoError(t, err)
-		_, d, err := rule.Step(next, row.now, runtime.Request{Op: runtime.Peek})
+		_, d, err = rule.Step(next, row.now, peek())
 		require.NoError(t, err)
 		require.InDelta(t, row.want, d.Value, 1e-9, "%v taken at %d, refunded at %d", row.policy.Kind, row.taken, row.now)
+		require.LessOrEqual(t, next.TS, max(row.taken, row.others), "a refund begins no window")
 	}
 }
 

@@ -50,15 +50,19 @@ type Request struct {
 	// the time until the request passes without any delay. A count beyond the capacity always has a delay: then
 	// RetryAfter is that delay, and the retry may be denied too.
 	MaxDelay time.Duration
-	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC; 0 means now. The refund is less
-	// by the tokens that a full key would have lost since: all tokens of a window that has ended, and for a token bucket
-	// the tokens that have accrued.
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. The refund leaves the key as if they
+	// had not been taken then: see [Handle.RefundN]. 0 means that the tokens belong to no request: all of them are added, up
+	// to the capacity, and earlier requests for the key can no longer be refunded, except for a sliding window. Make the
+	// refund of a request by [Decision.RefundRequest].
 	TakenAt int64
-	// Missing is how many tokens the key lacked of its capacity right after those of a Refund were taken, or 0 if that
-	// is unknown. A key loses no tokens until that many have accrued, so that the refund is the number by which the key's
-	// tokens would be higher now if they had never been taken. It is too large by at most the tokens that other callers
-	// have refunded meanwhile. A sliding window ignores Missing.
-	Missing float64
+	// Total is how many tokens had been taken from the row of the key when those of a Refund had been, or 0 if that is
+	// unknown. Without it, nothing is given back once tokens have accrued, or after an hour.
+	Total float64
+	// Shard counts from 1, if the tokens of a Refund were taken from one shard; otherwise it is 0.
+	Shard int
+	// Leased says that the tokens of a Refund are a part of those that a lease has taken. Of a token bucket, at least those
+	// that have not accrued since at the policy's rate are then given back.
+	Leased bool
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location
 	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.

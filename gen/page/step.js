@@ -152,7 +152,7 @@ class Rule {
       case "take": case "check": return this.decide(s, now, { op: q.op, count, reserve: q.reserve });
       case "charge": s = this.algorithm.take(this, s, now, count); return [s, { ...this.balance(s, now), taken: count }];
       case "refund": if (s.ts !== undefined) s = this.algorithm.refund(this, s, now, count); break;
-      case "reset": s = {}; break;
+      case "reset": s = this.reset(s, now); break;
       case "peek": break;
       default: throw new Error("unknown operation " + q.op);
     }
@@ -199,6 +199,15 @@ class Rule {
     if (this.algorithm.windowed) d.resetAfter = this.resetAfter(s, now);
     if (!(value - this.capacity >= -spare)) d.fullAfter = this.search(s, now, this.capacity) - now;
     return d;
+  }
+
+  reset(s, now) {
+    if (s.ts === undefined) return s;
+    if (!this.algorithm.windowed) return { value: 0, ts: now };
+    if (this.firstUse) return { value: 0, ts: now - this.period };
+    const start = this.windowStart(now);
+    // A sliding window stays in a later window, in which tokens were taken before the clock went back.
+    return { value: 0, ts: this.kind === "sliding window" ? Math.max(start, s.ts) : start, prev: 0 };
   }
 
   resetAfter(s, now) {

@@ -172,7 +172,7 @@ func (w words) precise(p limit) string {
 	WHERE r.head_prev IS NOT NULL
 )`, ofKey, p.Name, int64(earliest))
 	below = w.overridden(p, below)
-	below = level(below, "CASE WHEN r.head_prev < 0 THEN CAST(-1 - r.head_prev AS {integer}) ELSE -1 END AS place")
+	below = level(below, "CASE WHEN r.head_prev <= -1 THEN CAST(-1 - r.head_prev AS {integer}) ELSE -1 END AS place")
 	below = level(below,
 		"CASE WHEN r.place < 0 THEN 0 ELSE r.place % 1024 END AS ring_start",
 		"CASE WHEN r.place < 0 THEN 0 ELSE r.place DIV 1024 % 1024 END AS ring_length",

@@ -174,8 +174,8 @@ func (a *applying) count() (Done, error) {
 	d := runtime.Decision{Value: float64(p.Capacity)}
 	switch a.Verb {
 	case Grant:
-		// A refund of tokens taken at the last instant of all: none of them has accrued again since.
-		d, err = limit.RefundN(a.ctx, runtime.Decision{Taken: a.Tokens, TakenAt: time.Unix(0, math.MaxInt64)}, a.Tokens)
+		// An instant of 0 is for tokens that belong to no request.
+		d, err = limit.RefundN(a.ctx, runtime.Decision{Taken: a.Tokens, TakenAt: time.Unix(0, 0)}, a.Tokens)
 	case Take:
 		d, err = limit.Charge(a.ctx, a.Tokens)
 	case Reset:

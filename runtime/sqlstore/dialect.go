@@ -88,17 +88,17 @@ type Dialect struct {
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count and its ts
-	// T; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period, which is an integer, :debt, :lowest
-	// and :allowance.
-	// It selects key, value, ts and 1 of the rows that it has written; it may select others with 0; see Taken for a
+	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count, its ts
+	// T, and its prev that of a new row; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period,
+	// which is an integer, :debt, :lowest, :allowance, :unit, which is [runtime.TotalUnit], and :fresh.
+	// It selects key, value, ts, prev and 1 of the rows that it has written; it may select others with 0; see Taken for a
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
 	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. If it is
 	// empty, Take is used for them too.
 	TakeKeys string
-	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts and 1 if it has written the row. If
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts, prev and 1 if it has written the row. If
 	// it is empty, Take is used for one row too.
 	TakeOne string
 	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
@@ -111,8 +111,9 @@ type Dialect struct {
 	//
 	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two numbers, or as 0.
 	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
-	// then have taken tokens. Describe and Parts should refuse such a table. If it is empty, the store takes by Take or
-	// by other statements.
+	// then have taken tokens. Describe and Parts should refuse such a table. Reserved tokens are taken by other statements,
+	// because this one does not return prev, without which few of them could be refunded. If it is empty, the store takes by
+	// Take or by other statements.
 	TakeInsertID string
 	// Taken is for a database that cannot select the rows that it has written: it selects the result of the session's last
 	// statement, a Take or TakeKeys that selects nothing, as eight bytes for each row in their order. They are the bits of the

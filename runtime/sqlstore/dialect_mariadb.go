@@ -31,24 +31,24 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(pr
 	d.TakeInsertID, d.Taken = "", ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, 0
+SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, :fresh + v * :unit
 FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mariadbTake + `
-RETURNING {key}, value, ts, @ratelimitgen_taken
+RETURNING {key}, value, ts, prev, @ratelimitgen_taken
 `
 	// Each column of a JSON_TABLE costs a tenth of the statement.
 	d.TakeKeys = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0
+SELECT :name, k, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev
 FROM JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
 ` + mariadbTake + `
-RETURNING {key}, value, ts, @ratelimitgen_taken
+RETURNING {key}, value, ts, prev, @ratelimitgen_taken
 `
 	d.TakeOne = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, 0)
+VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev)
 ` + mariadbTake + `
-RETURNING value, ts, @ratelimitgen_taken
+RETURNING value, ts, prev, @ratelimitgen_taken
 `
 	return d
 }
@@ -64,7 +64,9 @@ ON DUPLICATE KEY UPDATE
 		@ratelimitgen_filled + VALUES(value),
 		{table}.value),
 	ts    = IF(@ratelimitgen_taken, GREATEST({table}.ts, VALUES(ts)), {table}.ts),
-	prev  = IF(@ratelimitgen_taken, 0, {table}.prev)`
+	prev  = IF(@ratelimitgen_taken,
+		IF({table}.prev > -1 AND {table}.prev < 0, {table}.prev + VALUES(value) * :unit, VALUES(prev)),
+		{table}.prev)`
 
 // filledOnMariaDB is the filled of [runtime.Upsert].
 const filledOnMariaDB = `(LEAST(0, {table}.value + (

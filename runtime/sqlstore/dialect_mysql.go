@@ -138,13 +138,13 @@ DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = 
 `,
 	Take: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, ` + collectOnMySQL + `, v, t, 0
+SELECT :name, k, ` + collectOnMySQL + `, v, t, :fresh + v * :unit
 FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mysqlTakeRows,
 	TakeKeys: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, ` + collectOnMySQL + `, :value, :ts, 0
+SELECT :name, k, ` + collectOnMySQL + `, :value, :ts, :prev
 FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
 	JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
 ` + mysqlTakeRows,
@@ -211,27 +211,30 @@ GROUP BY t.table_name
 // from, whose value is in {table}.value, and for an unchanged one. It relies on MySQL assigning the columns from left to
 // right, where each assignment sees those before it:
 //
-//  1. prev marks the row, by a number that no state has, if it has enough, while value and ts are still the old ones,
+//  1. prev marks the row, by a product that no state has, if it has enough, while value and ts are still the old ones,
 //  2. value is the rest, if it is marked,
 //  3. ts is the time of that, and
 //  4. prev is unmarked, and the result is returned; for an inserted row, shard has returned it.
 //
-// A row whose prev is not 0 is left unchanged, and so is one from before 1970, because its distance from now may be
+// A row whose prev is not a total is left unchanged, and so is one from before 1970, because its distance from now may be
 // more than a BIGINT holds.
 const mysqlTake = `
 ON DUPLICATE KEY UPDATE
-	prev  = IF({table}.prev = 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
+	prev  = IF({table}.prev > -1 AND {table}.prev < 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
 		AND {table}.value >= :lowest AND :capacity + ` + filledOnMySQL + ` + (VALUES(value) + :debt) + :allowance >= 0,
-		-1e300, {table}.prev),
-	value = IF({table}.prev = -1e300, ` + filledOnMySQL + ` + VALUES(value), {table}.value),
-	ts    = IF({table}.prev = -1e300, VALUES(ts), {table}.ts),
-	prev  = IF({table}.prev = -1e300, 0 * %s, IF(%s, {table}.prev, 0))
+		{table}.prev * ` + markOnMySQL + `, {table}.prev),
+	value = IF({table}.prev < -1e100, ` + filledOnMySQL + ` + VALUES(value), {table}.value),
+	ts    = IF({table}.prev < -1e100, VALUES(ts), {table}.ts),
+	prev  = IF({table}.prev < -1e100, {table}.prev / ` + markOnMySQL + ` + VALUES(value) * :unit + 0 * %s, IF(%s, {table}.prev, 0))
 `
+
+// markOnMySQL is 2^500, by which a total can be multiplied and divided without a rounding.
+const markOnMySQL = "3.273390607896142e150"
 
 // mysqlTakeOne returns its result as the id of the last insert.
 var mysqlTakeOne = fmt.Sprintf(`
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, 0)
+VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, :prev)
 `, insertIDInserted) + fmt.Sprintf(mysqlTake,
 	"LAST_INSERT_ID(~CAST(CONV(HEX("+bitsOnMySQL+"), 16, 10) AS UNSIGNED))", fmt.Sprintf("LAST_INSERT_ID(%d)", insertIDUnchanged))
 
@@ -281,7 +284,7 @@ func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error
 		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
 		return runtime.State{}, nil
 	case id == insertIDInserted && affected == 1:
-		return runtime.State{Value: -u.Count, TS: u.T, Exists: true}, nil
+		return u.Inserted(), nil
 	case affected == 2 && leaves(u, value):
 		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
 	}
@@ -308,7 +311,7 @@ func (t part) decodeTaken(affected int64, taken []byte) error {
 			unedited++
 		case string(result) == rowInserted:
 			affected--
-			r.After = runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T, Exists: true}
+			r.After = r.Upsert.Inserted()
 		case leaves(&r.Upsert, value):
 			affected -= 2
 			r.After = runtime.State{Value: value, TS: r.Upsert.T, Exists: true}

@@ -161,11 +161,11 @@ DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key}
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
 WHERE (SELECT ` + syncOnPostgres + `)` + takeOnPostgres + `
-RETURNING {key}, value, ts, true
+RETURNING {key}, value, ts, prev, true
 `,
 	TakeOne: `
-INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, 0)` + takeOnPostgres + `
-RETURNING value, ts, true
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, :prev)` + takeOnPostgres + `
+RETURNING value, ts, prev, true
 `,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
@@ -194,7 +194,7 @@ const takeOnPostgres = `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnPostgres + ` + excluded.value,
 	ts    = GREATEST(r.ts, excluded.ts),
-	prev  = 0
+	prev  = CASE WHEN r.prev > -1 AND r.prev < 0 THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance >= 0`
 
 // filledOnPostgres is the filled of [runtime.Upsert].

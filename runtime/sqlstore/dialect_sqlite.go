@@ -115,9 +115,9 @@ INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {ro
 ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnSQLite + ` + excluded.value,
 	ts    = max(r.ts, excluded.ts),
-	prev  = 0
+	prev  = CASE WHEN r.prev > -1 AND r.prev < 0 THEN r.prev + excluded.value * :unit ELSE excluded.prev END
 WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
-RETURNING {key}, value, ts, 1
+RETURNING {key}, value, ts, prev, 1
 `,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev

@@ -29,7 +29,7 @@ func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.C
 	if err != nil {
 		return nil, false, err
 	}
-	if t := newOneTake(calls, now()); t != nil {
+	if t := newOneTake(calls, now()); t != nil && !(t.all[0].Reserve && s.dialect.TakeInsertID != "") {
 		if ok, err = s.takeOne(ctx, x, t); ok || err != nil {
 			return t.answers[:], ok, err
 		}

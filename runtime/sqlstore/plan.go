@@ -28,7 +28,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 	if err != nil {
 		return err
 	}
-	p := newPlan(calls, now())
+	p := newPlan(calls, now(), s.dialect.TakeInsertID == "")
 	if upsert := s.upsertStrategyOf(p); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
@@ -149,8 +149,8 @@ type request struct {
 	alone bool
 }
 
-// newPlan returns the plan of calls at the instant now.
-func newPlan(calls []runtime.Call, now int64) *plan {
+// newPlan returns the plan of calls at the instant now. If reserve is false, no statement takes reserved tokens.
+func newPlan(calls []runtime.Call, now int64, reserve bool) *plan {
 	requests := requestsByRow(calls)
 	n := countRows(requests)
 	p := &plan{calls: calls, now: now, rows: make([]RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
@@ -161,7 +161,7 @@ func newPlan(calls []runtime.Call, now int64) *plan {
 		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
 		r := &p.requests[len(p.rows)]
 		upsert, ok := r.upsert(now)
-		if !ok {
+		if !ok || of[0].Reserve && !reserve {
 			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
@@ -339,7 +339,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 			d := decisions[q.call : q.call+1 : q.call+1]
 			d[0] = r.taken(s, p.now, q)
 			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
-			s.Value += float64(q.Count)
+			s = s.Before(q.Count)
 		}
 	}
 	slices.Sort(rest)

@@ -49,7 +49,7 @@ func TestDecodeInsertID(t *testing.T) {
 	}
 	s, err := decodeInsertID(u, 1, insertIDInserted)
 	assert.NoError(t, err)
-	assert.Equal(t, runtime.State{Value: -u.Count, TS: u.T, Exists: true}, s)
+	assert.Equal(t, runtime.State{Value: -u.Count, TS: u.T, Prev: -u.Count * runtime.TotalUnit, Exists: true}, s)
 	for _, affected := range []int64{0, 1} {
 		s, err := decodeInsertID(u, affected, insertIDUnchanged)
 		assert.NoError(t, err, "a driver counts the rows that were changed, or those that were found")
@@ -97,7 +97,7 @@ func TestDecodeTaken(t *testing.T) {
 	for _, affected := range []int64{5, 6} {
 		p, taken := takenRows()
 		require.NoError(t, p.decodeTaken(affected, taken), "a driver counts the rows that were changed, or those that were found")
-		assert.Equal(t, runtime.State{Value: -1, TS: 7, Exists: true}, p.rows[0].After)
+		assert.Equal(t, runtime.State{Value: -1, TS: 7, Prev: -runtime.TotalUnit, Exists: true}, p.rows[0].After)
 		assert.Zero(t, p.rows[1].After)
 		assert.Equal(t, runtime.State{Value: -10.0 / 3, TS: 9, Exists: true}, p.rows[2].After)
 		assert.Equal(t, runtime.State{Value: -4, TS: 10, Exists: true}, p.rows[3].After)

@@ -53,11 +53,12 @@ func (v *values) readTaken(rows driver.Rows, after *runtime.State) error {
 	}
 	value, okValue := v.row[0].(float64)
 	ts, okTS := v.row[1].(int64)
-	taken, okTaken := v.row[2].(bool)
-	if !okValue || !okTS || !okTaken {
-		return fmt.Errorf("the driver has returned a %T, a %T and a %T for a row", v.row[0], v.row[1], v.row[2])
+	prev, okPrev := v.row[2].(float64)
+	taken, okTaken := v.row[3].(bool)
+	if !okValue || !okTS || !okPrev || !okTaken {
+		return fmt.Errorf("the driver has returned a %T, a %T, a %T and a %T for a row", v.row[0], v.row[1], v.row[2], v.row[3])
 	}
-	*after = runtime.State{Value: value, TS: ts, Exists: taken}
+	*after = runtime.State{Value: value, TS: ts, Prev: prev, Exists: taken}
 	// The statement has ended when there are no more rows, and its error, if it has one, comes instead of them.
 	if err := rows.Next(v.row[:]); err != io.EOF {
 		return err

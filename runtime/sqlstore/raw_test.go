@@ -59,19 +59,19 @@ func (r *rawRows) Close() error {
 }
 
 func TestTakeRaw(t *testing.T) {
-	broken, row := errors.New("broken"), [][]driver.Value{{-2.5, int64(7), true}}
+	broken, row := errors.New("broken"), [][]driver.Value{{-2.5, int64(7), -1e-20, true}}
 	for name, c := range map[string]struct {
 		rows rawRows
 		want runtime.State
 		says string
 	}{
-		"taken":                                 {rawRows{rows: row, ends: io.EOF}, runtime.State{Value: -2.5, TS: 7, Exists: true}, ""},
+		"taken":                                 {rawRows{rows: row, ends: io.EOF}, runtime.State{Value: -2.5, TS: 7, Prev: -1e-20, Exists: true}, ""},
 		"not taken":                             {rawRows{ends: io.EOF}, runtime.State{}, ""},
 		"an error for the row":                  {rawRows{ends: broken}, runtime.State{}, "broken"},
-		"an error after the row":                {rawRows{rows: row, ends: broken}, runtime.State{Value: -2.5, TS: 7, Exists: true}, "broken"},
+		"an error after the row":                {rawRows{rows: row, ends: broken}, runtime.State{Value: -2.5, TS: 7, Prev: -1e-20, Exists: true}, "broken"},
 		"a connection lost after the statement": {rawRows{ends: driver.ErrBadConn}, runtime.State{}, driver.ErrBadConn.Error()},
-		"a column of another type": {rawRows{rows: [][]driver.Value{{"-2.5", int64(7), true}}, ends: io.EOF}, runtime.State{},
-			"the driver has returned a string, a int64 and a bool for a row"},
+		"a column of another type": {rawRows{rows: [][]driver.Value{{"-2.5", int64(7), -1e-20, true}}, ends: io.EOF}, runtime.State{},
+			"the driver has returned a string, a int64, a float64 and a bool for a row"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := &rawConn{rows: c.rows}

@@ -72,7 +72,7 @@ func (t part) takeReturning(ctx context.Context, in session, by statement) error
 	row, taken := t.rows[0].Row, false
 	after := runtime.State{Exists: true}
 	for next := 0; rows.Next(); next++ {
-		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &taken); err != nil {
+		if err := rows.Scan(&row.Key, &after.Value, &after.TS, &after.Prev, &taken); err != nil {
 			return err
 		}
 		if i, ok := t.find(row, next); ok && taken {
@@ -103,7 +103,7 @@ func upsertOneReturning(ctx context.Context, in session, t part) error {
 	}
 	defer rows.Close()
 	if rows.Next() {
-		if err := rows.Scan(&after.Value, &after.TS, &after.Exists); err != nil {
+		if err := rows.Scan(&after.Value, &after.TS, &after.Prev, &after.Exists); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (t part) bind() (arity, *values) {
 	rows := make([]stored, len(t.rows))
 	for i := range t.rows {
 		r := &t.rows[i]
-		rows[i] = stored{r.Row, runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T}}
+		rows[i] = stored{r.Row, r.Upsert.Inserted()}
 	}
 	arity, v := bind(rows)
 	t.bindUpsert(v)
@@ -188,9 +188,10 @@ func (t part) bindOne(v *values) {
 	setParam(v, paramName, r.Row.Name)
 	setParam(v, paramKey, r.Row.Key)
 	setParam(v, paramShard, r.Row.Shard)
-	setNumber(v, paramValue, -r.Upsert.Count)
-	setParam(v, paramTS, r.Upsert.T)
-	setNumber(v, paramPrev, 0)
+	fresh := r.Upsert.Inserted()
+	setNumber(v, paramValue, fresh.Value)
+	setParam(v, paramTS, fresh.TS)
+	setNumber(v, paramPrev, fresh.Prev)
 	t.bindUpsert(v)
 }
 
@@ -204,6 +205,8 @@ func (t part) bindUpsert(v *values) {
 	setNumber(v, paramDebt, u.Debt)
 	setNumber(v, paramLowest, u.Lowest)
 	setNumber(v, paramAllowance, u.Allowance)
+	setNumber(v, paramUnit, runtime.TotalUnit)
+	setNumber(v, paramFresh, u.Fresh)
 	setParam(v, paramDurability, int(t.policy.Durability))
 }
 

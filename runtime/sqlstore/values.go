@@ -31,6 +31,8 @@ const (
 	paramDebt
 	paramLowest
 	paramAllowance
+	paramUnit
+	paramFresh
 	paramCount
 	paramOldValue
 	paramOldTS
@@ -47,6 +49,7 @@ const (
 
 var paramNames = [paramTotal]string{
 	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"unit", "fresh",
 	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
@@ -56,7 +59,7 @@ type values struct {
 	// arguments is the memory of args, and named and row that of [executor.takeRaw].
 	arguments []any
 	named     []driver.NamedValue
-	row       [3]driver.Value
+	row       [4]driver.Value
 }
 
 // usedValues are values of statements that have ended. A value that the next statement has too, as the numbers of a limit,

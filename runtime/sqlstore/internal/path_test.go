@@ -150,7 +150,7 @@ type takenRow struct {
 	read      bool
 }
 
-func (*takenRow) Columns() []string { return []string{"value", "ts", "taken"} }
+func (*takenRow) Columns() []string { return []string{"value", "ts", "prev", "taken"} }
 func (*takenRow) Close() error      { return nil }
 
 func (r *takenRow) Next(row []driver.Value) error {
@@ -158,6 +158,6 @@ func (r *takenRow) Next(row []driver.Value) error {
 		return io.EOF
 	}
 	r.read = true
-	copy(row, []driver.Value{r.value, r.ts, true})
+	copy(row, []driver.Value{r.value, r.ts, -1e-20, true})
 	return nil
 }

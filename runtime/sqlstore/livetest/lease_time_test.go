@@ -147,7 +147,7 @@ func TestDenialsAreStaleUntilDenyCacheEnds(t *testing.T) {
 		}
 		require.NoError(t, here.RequireN(t.Context(), 5))
 		assert.False(t, allowed(here))
-		taken := runtime.Decision{Allowed: true, TakenAt: clock.Now()}
+		taken := runtime.Decision{Allowed: true, Taken: 10, TakenAt: clock.Now()}
 		_, err := there.RefundN(t.Context(), taken, 2)
 		require.NoError(t, err)
 		assert.True(t, allowed(there), "a host that was not denied")

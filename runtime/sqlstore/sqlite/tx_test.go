@@ -84,6 +84,24 @@ func TestNilTxIsAnError(t *testing.T) {
 	}
 }
 
+func TestReservationOfATransactionIsSettledAfterTheCommit(t *testing.T) {
+	db, store := app(t)
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 10}
+	limiter := runtime.NewLimiter(store)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	r, err := limiter.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 8)
+	require.NoError(t, err)
+	rs, err := limiter.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, rs.Cancel(t.Context()), "in the transaction")
+	require.NoError(t, tx.Commit())
+	require.NoError(t, r.Settle(t.Context(), 3))
+	b, err := limiter.Limit(p, runtime.Key{}).Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, b.Remaining)
+}
+
 func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	_, store := app(t)
 	limiter := runtime.NewLimiter(store)

@@ -32,13 +32,14 @@ type upserter struct {
 	number    int64
 	one, many *sql.Stmt
 	// oneArgs are the arguments of one. Those that the next statement has too are not made again.
-	oneArgs [4]any
+	oneArgs [5]any
 }
 
-// upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, the value of a new row and T.
-const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, 0)
+// upsertOne takes from one row, and inserts it if it is missing. Its parameters are the name, the key, the value of a new row, T,
+// and its prev.
+const upsertOne = `INSERT INTO {table} (name, {key}, shard, value, ts, prev) VALUES (?, ?, 0, ?, ?, ?)
 ` + onConflict + `
-WHERE ratelimitgen_take({record}, 0, value, ts)
+WHERE ratelimitgen_take({record}, 0, value, ts, prev)
 `
 
 // upsertMany takes from several rows of one limit. Its parameters are the name and the keys, in JSON. It fetches the other
@@ -46,15 +47,16 @@ WHERE ratelimitgen_take({record}, 0, value, ts)
 // statement in a transaction, and less than half of that with all columns in JSON.
 const upsertMany = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}), 0 FROM json_each(?) WHERE true
+SELECT ?, value, 0, ratelimitgen_fresh({record}, {key}), ratelimitgen_ts({record}, {key}),
+	ratelimitgen_freshprev({record}, {key}) FROM json_each(?) WHERE true
 ` + onConflict + `
-WHERE ratelimitgen_take({record}, excluded.{key}, value, ts)
+WHERE ratelimitgen_take({record}, excluded.{key}, value, ts, prev)
 `
 
 const onConflict = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ratelimitgen_value({record}),
 	ts    = max(ts, excluded.ts),
-	prev  = 0`
+	prev  = ratelimitgen_prev({record})`
 
 // Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
 // written although its result is lost.
@@ -78,7 +80,7 @@ func (u *upserter) runLocked(rows []sqlstore.RowUpsert) error {
 		if u.oneArgs[2] != -first.Upsert.Count {
 			u.oneArgs[2] = -first.Upsert.Count
 		}
-		u.oneArgs[1], u.oneArgs[3] = first.Row.Key, first.Upsert.T
+		u.oneArgs[1], u.oneArgs[3], u.oneArgs[4] = first.Row.Key, first.Upsert.T, first.After.Prev
 		_, err := u.one.Exec(u.oneArgs[:]...)
 		return err
 	}
@@ -130,11 +132,11 @@ func (u *upserter) close() {
 // callRecord is the arguments and results of the SQL functions that a statement in flight calls. It is found by its
 // number, their first argument:
 //
-//   - ratelimitgen_fresh(record, place) and ratelimitgen_ts(record, place) return the value and the ts with which the row
-//     at a place is inserted,
-//   - ratelimitgen_take(record, key, value, ts) decides whether the row of a key, which exists, is written; instead of the
+//   - ratelimitgen_fresh(record, place), ratelimitgen_ts(record, place) and ratelimitgen_freshprev(record, place) return
+//     the value, the ts and the prev with which the row at a place is inserted,
+//   - ratelimitgen_take(record, key, value, ts, prev) decides whether the row of a key, which exists, is written; instead of the
 //     key it may get the place, and
-//   - ratelimitgen_value(record) returns the value that is then written.
+//   - ratelimitgen_value(record) and ratelimitgen_prev(record) return the value and the prev that are then written.
 type callRecord struct {
 	// rows are of one limit, in the order of their keys.
 	rows []sqlstore.RowUpsert
@@ -148,7 +150,7 @@ func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
 	for i := range rows {
 		// SQLite calls no function of ours for a row that it inserts.
 		r := &rows[i]
-		r.After = runtime.State{Value: -r.Upsert.Count, TS: r.Upsert.T, Exists: true}
+		r.After = r.Upsert.Inserted()
 	}
 }
 
@@ -185,18 +187,19 @@ func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
 	return &c.rows[i], nil
 }
 
-// decide takes from the row of a key, which exists with this value and ts.
-func (c *callRecord) decide(key, value, ts driver.Value) (driver.Value, error) {
+// decide takes from the row of a key, which exists with this value, ts and prev.
+func (c *callRecord) decide(key, value, ts, prev driver.Value) (driver.Value, error) {
 	r, err := c.find(key)
 	if err != nil {
 		return nil, err
 	}
 	v, okValue := value.(float64)
 	t, okTS := ts.(int64)
-	if !okValue || !okTS {
-		return nil, fmt.Errorf("the row of a rate limit has a value of %T and a ts of %T", value, ts)
+	p, okPrev := prev.(float64)
+	if !okValue || !okTS || !okPrev {
+		return nil, fmt.Errorf("the row of a rate limit has a value of %T, a ts of %T and a prev of %T", value, ts, prev)
 	}
-	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Exists: true})
+	after, taken := r.Upsert.Take(runtime.State{Value: v, TS: t, Prev: p, Exists: true})
 	if r.After = after; taken {
 		return int64(1), nil
 	}
@@ -244,8 +247,16 @@ func init() {
 		}
 		return r.Upsert.T, nil
 	})
-	register("ratelimitgen_take", 4, func(c *callRecord, args []driver.Value) (driver.Value, error) {
-		return c.decide(args[0], args[1], args[2])
+	register("ratelimitgen_freshprev", 2, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		r, err := c.row(args[0])
+		if err != nil {
+			return nil, err
+		}
+		inserted := r.Upsert.Inserted()
+		return inserted.Prev, nil
+	})
+	register("ratelimitgen_take", 5, func(c *callRecord, args []driver.Value) (driver.Value, error) {
+		return c.decide(args[0], args[1], args[2], args[3])
 	})
 	register("ratelimitgen_value", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
 		r, err := c.row(int64(c.last))
@@ -253,6 +264,13 @@ func init() {
 			return nil, err
 		}
 		return r.After.Value, nil
+	})
+	register("ratelimitgen_prev", 1, func(c *callRecord, _ []driver.Value) (driver.Value, error) {
+		r, err := c.row(int64(c.last))
+		if err != nil {
+			return nil, err
+		}
+		return r.After.Prev, nil
 	})
 }
 

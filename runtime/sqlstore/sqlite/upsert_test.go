@@ -67,7 +67,8 @@ func TestFunctionsOfSQLFailWithoutAStatement(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	for _, call := range []string{
-		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1)", "ratelimitgen_value(x'00')",
+		"ratelimitgen_fresh(0, 0)", "ratelimitgen_ts(-1, 0)", "ratelimitgen_take('1', 'k', 1.0, 1, 0.0)", "ratelimitgen_value(x'00')",
+		"ratelimitgen_freshprev(0, 0)", "ratelimitgen_prev(0)",
 	} {
 		_, err := db.Exec("SELECT " + call)
 		assert.ErrorContains(t, err, "no statement of a rate limit has the number", call)

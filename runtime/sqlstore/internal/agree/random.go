@@ -82,6 +82,10 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 		// Around the tolerance of a millionth of a token, where a rounding of SQL would change the decision.
 		s.Value, s.TS = -float64(d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
 	}
+	// A total, or what another kind or an earlier version has left.
+	if s.Prev = -runtime.TotalUnit * float64(1+d.Int64N(1<<52)); d.IntN(3) == 0 {
+		s.Prev = float64(d.Int64N(20) - 10)
+	}
 	if p.Kind == runtime.SlidingWindow {
 		rule := p.Rule("")
 		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))

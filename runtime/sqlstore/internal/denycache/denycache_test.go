@@ -85,7 +85,7 @@ func (w *world) limit(key string) runtime.ReservableLimit {
 
 // taken returns a decision that has just taken tokens.
 func (w *world) taken() runtime.Decision {
-	return runtime.Decision{Allowed: true, TakenAt: w.clock.Now()}
+	return runtime.Decision{Allowed: true, Taken: 10, TakenAt: w.clock.Now()}
 }
 
 // step is a request that comes some time after the one before, and the expected decision.

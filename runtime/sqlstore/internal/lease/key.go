@@ -27,12 +27,11 @@ type block struct {
 	left atomic.Int64
 	// end is when the block can no longer be spent by this process's clock, and endByStore by the store's clock.
 	end, endByStore time.Time
-	// takenAt is when the block was taken, by the backend's clock, in nanoseconds since 1970 UTC.
-	takenAt int64
+	// refund is the request that refunds the block, and ledger has the decisions on its tokens that were refunded.
+	refund runtime.Request
+	ledger runtime.Ledger
 	// windowEnd is when the window ends in which the block was taken, by this process's clock; zero without windows.
 	windowEnd time.Time
-	// calendar is the request for the block, of which the refund repeats the zone and the anniversary.
-	calendar runtime.Request
 }
 
 // resetAfter is [runtime.Decision.ResetAfter] for tokens of the block.
@@ -89,9 +88,9 @@ func (k *key) endWithRefund() []runtime.Call {
 	if left == 0 {
 		return nil
 	}
-	return []runtime.Call{k.call(runtime.Request{
-		Op: runtime.Refund, Count: left, TakenAt: b.takenAt, Zone: b.calendar.Zone, Anniversary: b.calendar.Anniversary,
-	})}
+	q := b.refund
+	q.Count = left
+	return []runtime.Call{k.call(q)}
 }
 
 func (k *key) call(q runtime.Request) runtime.Call {

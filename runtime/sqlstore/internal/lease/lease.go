@@ -6,9 +6,9 @@
 // wrapped. Requests that fit into the block are then answered from memory, and when it is spent the next block is taken.
 // While there are not enough tokens for a block, each request goes to the backend by itself.
 //
-// The rest of a block is refunded when the block ends. For a token bucket, the refund is reduced by the tokens that have
-// accrued since the block was taken: a full bucket would have lost it, and otherwise more and more could be out at once. So a
-// block is best as large as what a process uses within Lease.For.
+// The rest of a block is refunded when the block ends, as if it had not been taken: what a full bucket would have lost since is
+// not returned, because otherwise more and more could be out at once. So a block is best as large as what a process uses
+// within Lease.For.
 //
 // Blocks are kept by the address of the policy: make a policy once, not for each request. After a change of plan, a key has
 // another policy; its block of the old one is treated as if another process had it.
@@ -87,9 +87,8 @@ func (s *Store) TakeLocal(p *runtime.Policy, name string, n int64) (runtime.Deci
 	if b == nil {
 		return runtime.Decision{}, false
 	}
-	d := allowed(p, left)
+	d := b.refund.LeasedDecision(p, n, left, &b.ledger)
 	d.ResetAfter = b.resetAfter()
-	d.Taken, d.TakenAt = n, time.Unix(0, b.takenAt).UTC()
 	return d, true
 }
 

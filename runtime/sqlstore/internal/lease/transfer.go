@@ -69,7 +69,8 @@ func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now,
 	// A block that was let through in shadow mode has taken no tokens.
 	if a.Allowed() && !a.Decisions[0].Shadowed {
 		rule := k.policy.Rule(k.key).For(q)
-		b := &block{takenAt: a.At, calendar: q}
+		b := &block{refund: a.Decisions[0].RefundRequest(q.Count)}
+		b.refund.Leased, b.refund.Zone, b.refund.Anniversary = true, q.Zone, q.Anniversary
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {
 			lasts = min(lasts, time.Duration(end-a.At))
 			b.windowEnd = now.Add(time.Duration(end - a.At))

@@ -1,0 +1,126 @@
+package runtime
+
+import "math"
+
+// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The tokens
+// that are missing, less those taken since a request, are what would be missing if no request had come after it: so two
+// totals bound how many tokens of the request can still be returned. See refundLinear.
+//
+// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of a
+// previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
+const totalUnit = 0x1p-100
+
+// A total starts at a number below resetTotal that is derived from the instant, so that a row that was deleted and made
+// again is not mistaken for the old one. A Reset continues it at such a number above resetTotal.
+const (
+	resetTotal = 1 << 51
+	maxTotal   = 1 << 53
+)
+
+// hasTotal reports whether a Prev is a total.
+func hasTotal(prev float64) bool { return prev > -1 && prev < 0 }
+
+// keptTotal returns a Prev that is a total, and 0 for that of another kind.
+func keptTotal(prev float64) float64 {
+	if hasTotal(prev) {
+		return prev
+	}
+	return 0
+}
+
+// newTotal returns the Prev of a new row, from which nothing was taken yet.
+func (r *Rule) newTotal(now int64) float64 {
+	return -totalUnit * float64(mix(uint64(now))>>(14+r.spare)|1)
+}
+
+// voidTotal returns the Prev after which no earlier request can be refunded.
+func (r *Rule) voidTotal(prev float64, now int64) float64 {
+	start := mix(math.Float64bits(prev)^mix(uint64(now))) >> (14 + r.spare)
+	return -totalUnit * float64(resetTotal>>r.spare+start)
+}
+
+// addTotal returns a Prev after count tokens were taken, given that of a new row.
+func addTotal(prev, fresh, count float64) float64 {
+	if !hasTotal(prev) {
+		prev = fresh
+	}
+	return prev - float64(count*totalUnit)
+}
+
+// total returns the total of a row, or 0 if that is unknown or too large to be exact.
+func (s State) total() float64 {
+	if total := -s.Prev / totalUnit; s.Exists && hasTotal(s.Prev) && total < maxTotal {
+		return total
+	}
+	return 0
+}
+
+// takeFrom returns s, in which all tokens have accrued, after count of them were taken.
+func (r *Rule) takeFrom(s State, now int64, count float64) State {
+	s.Value -= count
+	s.Prev = addTotal(s.Prev, r.newTotal(now), count)
+	return s
+}
+
+// Before returns the state of a row of a linear kind before the last count tokens were taken from it.
+func (s State) Before(count int64) State {
+	s.Value += float64(count)
+	if hasTotal(s.Prev) {
+		s.Prev += float64(count) * totalUnit
+	}
+	return s
+}
+
+// grantTo returns s, in which all tokens have accrued, after count were added that belong to no request.
+func (r *Rule) grantTo(s State, now int64, count float64) State {
+	return State{Value: min(0, s.Value+count), TS: s.TS, Prev: r.voidTotal(s.Prev, now), Exists: true}
+}
+
+// took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after it.
+func (d *Decision) took(s State, now, count int64) {
+	// If the clock has gone back, the tokens are taken as of the row's instant.
+	d.Taken, d.TakenAt, d.total = count, instant(max(now, s.TS)), s.total()
+}
+
+// refundLinear is the refund of linear kinds.
+//
+// Let missing(t) be the tokens that the key lacks at the instant t. If n fewer tokens had been taken, it would lack
+// min(n, m) fewer now, where m is the least missing(t) since then, because a full key loses the tokens that accrue. A row
+// does not have its history. But m is at least what is missing now, less the tokens taken since: that assumes that
+// everything which accrued or was refunded came before the takes. And if nothing has accrued since, m is at least n,
+// because other requests refund only their own tokens.
+//
+// The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once: a
+// refund writes no accrual, and begins no window.
+func (r *Rule) refundLinear(s State, now int64, q Request) State {
+	n, missing, total, most := float64(q.Count), -s.Value, s.total(), 0.0
+	since := total - q.Total
+	switch {
+	case total == 0:
+		return s
+	case q.Total == 0:
+		if total >= resetTotal || now-q.TakenAt >= int64(sweepAfter) {
+			return s // The row may have been reset, or deleted by a sweep and made again.
+		}
+	case since < 0 || since >= max(1<<24, r.Capacity):
+		return s // The row was reset, or deleted and made again.
+	default:
+		most = missing - since
+	}
+	switch {
+	case s.TS <= q.TakenAt:
+		most = n
+	case q.Leased && r.Kind == TokenBucket:
+		most = max(most, n-r.accrued(q.TakenAt, s.TS))
+	}
+	n = min(n, most, missing)
+	if !(n > 0) {
+		return s
+	}
+	s.Value = min(0, s.Value+n)
+	if since == 0 && !q.Leased {
+		// No request has come after this one, so that earlier ones lose nothing by this refund.
+		s.Prev += float64(math.Floor(n) * totalUnit)
+	}
+	return s
+}
