@@ -68,7 +68,7 @@ func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
 func (f fixedWindow) accrue(r *Rule, s State, now int64) State {
 	start := f.currentStart(r, s, now)
 	if lowest := r.lowest(); s.Value < lowest && r.windowEnded(s.TS, start) {
-		// Some of the tokens that a refund would return are dropped: it is not stored whose.
+		// Tokens that a refund would return may be among those dropped.
 		s.Value, s.Prev = lowest, r.voidTotal(s.Prev, start)
 	}
 	return r.accrueTo(s, start)
