@@ -157,6 +157,9 @@ type Options struct {
 	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
 	// package sqlite.
 	Upserter Upserter
+	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
+	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
+	Guard func(ctx context.Context) error
 }
 
 // Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
@@ -186,6 +189,7 @@ type Store struct {
 	queries  queries
 	clock    func() time.Time
 	upserter Upserter
+	guard    func(ctx context.Context) error
 	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
 	byDriver upsertStrategy
 	// offsetNow is offset.now, for the same reason.
@@ -245,7 +249,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
+		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, guard: o.Guard, hints: newDenialHints(),
 	}
 	s.overrides = s.newOverrides(general, o)
 	s.byDriver = s.upsertByDriver
@@ -262,6 +266,19 @@ func (s *Store) usable() error {
 		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
 	}
 	return nil
+}
+
+// guarded returns the error of a store that must not use its database: it has none, or its [Options.Guard] has found a
+// problem. Every operation starts with it, but those in a transaction of the caller.
+func (s *Store) guarded(ctx context.Context) error {
+	if err := s.usable(); err != nil || s.guard == nil {
+		return err
+	}
+	err := s.guard(ctx)
+	if err != nil && s.isClosed() {
+		return ErrClosed
+	}
+	return err
 }
 
 // enter counts a call, unless the store is closed. Each call that enters must end with s.open.Done.
