@@ -28,6 +28,8 @@ var (
 	ErrNoOverride = errors.New("no override is in force")
 	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
 	ErrUnknownOverride = errors.New("unknown override")
+	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is blocked.
+	ErrOverridesUnread = errors.New("the overrides have not been read yet")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
 )

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -18,21 +21,43 @@ const DefaultOverridesEvery = 5 * time.Second
 // OverrideView is the overrides that a process holds in memory. A decision looks its key up there, and no request to the
 // store is added to it.
 //
-// The first request for a limit with overrides reads the log; until that has succeeded, such requests fail with the
-// store's error, subject to the limit's OnError. From then on a goroutine reads the new entries once per interval, until
-// the store is closed. So another process decides by an entry within the interval and the time of a read, and on a replica
+// The first request for a limit with overrides starts a goroutine that reads the log, and after that the new entries once per
+// interval, until the store is closed. Requests for such limits wait for the end of the first read, within their timeouts and
+// deadlines. If they cannot wait that long, or the read fails, they fail with [ErrOverridesUnread], subject to the limit's
+// OnError; the read goes on, and after an error it is tried again at most a second later, from the page that has failed.
+//
+// So another process decides by an entry within the interval and the time of a read, and on a replica
 // or a cluster's node when the entry has arrived there; the process that wrote it does so at once. A denial that another
 // process has cached is dropped together with the policy it was made by. An entry ends by the store's clock, whether or
-// not anything can be read then. If a read fails, the entries in force stay in force, and the next read is an interval
+// not anything can be read then. If a later read fails, the entries in force stay in force, and the next read is an interval
 // later.
+//
+// An entry in force takes about half a kilobyte, and one that has ended nothing. A change copies some kilobytes, so that
+// decisions need no lock.
 type OverrideView struct {
 	source OverrideSource
 	// snapshot is nil until the log has been read.
 	snapshot atomic.Pointer[overrideSnapshot]
-	// reading has one element while a goroutine reads.
+	// loaded is closed when the log has been read.
+	loaded chan struct{}
+	// reading has one element while a goroutine reads. It guards next.
 	reading chan struct{}
-	// repeating starts the goroutine that reads again.
-	repeating sync.Once
+	// next has the pages of a read that is not complete, or is nil.
+	next *overrideBuilder
+
+	// mu guards the rest, and the storing of snapshots.
+	mu sync.Mutex
+	// following is whether the goroutine that reads has been started, and stopped whether it has returned.
+	following, stopped bool
+	// attempt is the read for which first requests wait, and failed the error of the last one.
+	attempt *firstRead
+	failed  error
+}
+
+// firstRead is a read of the log by the goroutine of a view that has not been loaded.
+type firstRead struct {
+	done chan struct{}
+	err  error
 }
 
 // OverrideSource is what a store gives its [OverrideView].
@@ -43,8 +68,8 @@ type OverrideSource struct {
 	Now func() int64
 	// Every is the interval between two reads; 0 means [DefaultOverridesEvery].
 	Every time.Duration
-	// Background runs a function in a goroutine with a context that ends when the store is closed. If it is nil, nothing is
-	// read in the background: for a store whose entries are all written by this process.
+	// Background runs a function in a goroutine with a context that ends when the store is closed, and also if it is closed
+	// already. If it is nil, nothing is read in the background: for a store whose entries are all written by this process.
 	Background func(f func(ctx context.Context))
 }
 
@@ -53,7 +78,7 @@ func NewOverrideView(source OverrideSource) *OverrideView {
 	if source.Every <= 0 {
 		source.Every = DefaultOverridesEvery
 	}
-	return &OverrideView{source: source, reading: make(chan struct{}, 1)}
+	return &OverrideView{source: source, loaded: make(chan struct{}), reading: make(chan struct{}, 1)}
 }
 
 // InUse reports whether the log has been read, as it is for the first request to a limit with overrides.
@@ -66,10 +91,12 @@ func (v *OverrideView) InForce() (all []OverrideEntry) {
 		return nil
 	}
 	now := v.now()
-	for _, k := range s.keys {
-		for _, o := range []*inForce{k.block.live(now), k.override.live(now)} {
-			if o != nil {
-				all = append(all, o.entry)
+	for i := range s.shards {
+		for _, k := range s.shards[i].keys {
+			for _, o := range [...]*inForce{k.block.live(now), k.override.live(now)} {
+				if o != nil {
+					all = append(all, o.entry)
+				}
 			}
 		}
 	}
@@ -118,7 +145,7 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 			return false
 		}
 		for _, key := range []string{row.Key, ""} {
-			o := snapshot.keys[overrideKey{row.Name, key}].override
+			o := snapshot.of(row.Name, key).override
 			if o == nil {
 				continue
 			}
@@ -134,80 +161,124 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 
 func (v *OverrideView) now() int64 { return v.source.Now() }
 
-// load returns the overrides, and reads them if that has not been done. In a transaction of the caller, given as in, it
-// does so by itself: the transaction may have the only connection of the pool, for which another goroutine that reads
-// would wait.
-func (v *OverrideView) load(ctx context.Context, in OverrideStore) (*overrideSnapshot, error) {
+// load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller, given as
+// in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine that reads waits.
+func (v *OverrideView) load(ctx context.Context, in OverrideStore) (_ *overrideSnapshot, err error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
 	}
-	since := v.source.Since
-	if in != nil {
-		since = in.OverridesSince
-	} else {
-		if err := v.lock(ctx); err != nil {
-			return nil, err
+	switch follows := v.follow(); {
+	case in != nil:
+		b := v.snapshot.Load().builder()
+		if err = b.read(ctx, in.OverridesSince); err == nil {
+			v.publish(b)
 		}
-		defer v.unlock()
+	case follows:
+		err = v.awaitFirst(ctx)
+	default:
+		err = v.Refresh(ctx)
 	}
-	// Callers that have waited for the first read need no other one.
-	if !v.InUse() {
-		if err := v.update(ctx, since); err != nil {
-			return nil, err
-		}
+	if snapshot := v.snapshot.Load(); snapshot != nil {
+		return snapshot, nil
 	}
-	return v.snapshot.Load(), nil
+	return nil, fmt.Errorf("%w: %w", ErrOverridesUnread, err)
 }
 
-// Refresh reads the new entries of the log, and puts them in force.
-func (v *OverrideView) Refresh(ctx context.Context) error {
-	if err := v.lock(ctx); err != nil {
-		return err
+// awaitFirst waits for the attempt in flight to read the log for the first time. Between two attempts it returns the error of
+// the last one at once.
+func (v *OverrideView) awaitFirst(ctx context.Context) error {
+	v.mu.Lock()
+	attempt, failed := v.attempt, v.failed
+	v.mu.Unlock()
+	if attempt == nil {
+		return failed
 	}
-	defer v.unlock()
-	return v.update(ctx, v.source.Since)
-}
-
-func (v *OverrideView) lock(ctx context.Context) error {
 	select {
-	case v.reading <- struct{}{}:
+	case <-attempt.done:
+		return attempt.err
+	case <-v.loaded:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (v *OverrideView) unlock() { <-v.reading }
-
-// update reads the new entries, and starts the goroutine that does so again.
-func (v *OverrideView) update(ctx context.Context, since sinceFunc) error {
-	for {
-		before := v.snapshot.Load()
-		next, err := before.updated(ctx, since, v.now)
-		if err != nil {
-			return fmt.Errorf("read the overrides: %w", err)
-		}
-		if !v.snapshot.CompareAndSwap(before, next) {
-			// A transaction of a caller has read them for the first time.
-			continue
-		}
-		if before != nil && next != before {
-			close(before.changed)
-		}
-		v.repeating.Do(func() {
-			if v.source.Background != nil {
-				v.source.Background(v.repeat)
-			}
-		})
-		return nil
+// Refresh reads the new entries of the log, and puts them in force. If it fails, the pages that were read are kept for the
+// next Refresh.
+func (v *OverrideView) Refresh(ctx context.Context) error {
+	select {
+	case v.reading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	defer func() { <-v.reading }()
+	if v.next == nil {
+		v.next = v.snapshot.Load().builder()
+	}
+	if err := v.next.read(ctx, v.source.Since); err != nil {
+		return err
+	}
+	v.publish(v.next)
+	v.next = nil
+	v.follow()
+	return nil
 }
 
-// repeat reads once per interval until ctx ends.
-func (v *OverrideView) repeat(ctx context.Context) {
-	// The first time earlier, so that processes that were started together do not read together.
-	timer := time.NewTimer(rand.N(v.source.Every))
+// publish puts what was read in force.
+func (v *OverrideView) publish(b *overrideBuilder) {
+	b.drop(v.now())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.snapshot.Load()
+	switch {
+	case before == nil:
+		defer close(v.loaded)
+	case b.shards == before.shards && b.last == before.last:
+		return
+	default:
+		defer close(before.changed)
+	}
+	v.snapshot.Store(&overrideSnapshot{b.last, b.shards, make(chan struct{})})
+}
+
+// follow starts the goroutine that reads, and reports whether it runs.
+func (v *OverrideView) follow() bool {
+	if v.source.Background == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.following {
+		v.following, v.attempt = true, &firstRead{done: make(chan struct{})}
+		v.source.Background(v.run)
+	}
+	return !v.stopped
+}
+
+// The pauses after a first read that has failed: each is twice the one before.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// run reads the log until that has succeeded, and then once per interval until ctx ends.
+func (v *OverrideView) run(ctx context.Context) {
+	// Processes that were started together do not read together.
+	timer := time.NewTimer(0)
 	defer timer.Stop()
+	for pause := firstPause; !v.readFirst(ctx); pause = min(2*pause, maxPause) {
+		timer.Reset(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-v.loaded:
+		case <-ctx.Done():
+			v.mu.Lock()
+			v.stopped = true
+			v.mu.Unlock()
+			return
+		}
+	}
+	timer.Reset(rand.N(v.source.Every))
 	for {
 		select {
 		case <-timer.C:
@@ -218,5 +289,259 @@ func (v *OverrideView) repeat(ctx context.Context) {
 		// The entries in force stay in force after an error.
 		_ = v.Refresh(ctx)
 		timer.Reset(v.source.Every - time.Since(begin))
+	}
+}
+
+// readFirst reads the log unless that has been done, and wakes the requests that wait for it.
+func (v *OverrideView) readFirst(ctx context.Context) bool {
+	v.mu.Lock()
+	if v.attempt == nil {
+		v.attempt = &firstRead{done: make(chan struct{})}
+	}
+	attempt := v.attempt
+	v.mu.Unlock()
+	if !v.InUse() {
+		attempt.err = v.Refresh(ctx)
+	}
+	v.mu.Lock()
+	v.attempt, v.failed = nil, attempt.err
+	v.mu.Unlock()
+	close(attempt.done)
+	return attempt.err == nil
+}
+
+// overrideSnapshot is the overrides as of one read. It is never changed.
+type overrideSnapshot struct {
+	// last is the newest entry that was read.
+	last   OverrideEntry
+	shards *overrideShards
+	// changed is closed when another snapshot replaces this one.
+	changed chan struct{}
+}
+
+// overrideShards is a map in parts, so that a change copies one of them: at 100,000 keys, 200 of these and the 8 kB of the
+// parts themselves.
+type overrideShards [512]overrideShard
+
+type overrideShard struct {
+	keys map[overrideKey]keyOverrides
+	// ends is when the first entry ends, or earlier.
+	ends int64
+}
+
+// overrideKey is a key of a limit, or the whole limit if key is empty.
+type overrideKey struct{ limit, key string }
+
+var shardSeed = maphash.MakeSeed()
+
+func (k overrideKey) shard() int {
+	return int(maphash.String(shardSeed, k.key) % uint64(len(overrideShards{})))
+}
+
+// of returns the overrides of a key, or with the key "" those of the whole limit.
+func (s *overrideSnapshot) of(limit, key string) keyOverrides {
+	at := overrideKey{limit, key}
+	return s.shards[at.shard()].keys[at]
+}
+
+// keyOverrides is the newest block and override of a key. Each may have ended.
+type keyOverrides struct{ block, override *inForce }
+
+// inForce is an entry, and the policies that it puts in force.
+type inForce struct {
+	entry OverrideEntry
+	until int64
+	// policies are made at their first use, and kept: a lease belongs to the address of its policy.
+	policies atomic.Pointer[[]effectivePolicy]
+}
+
+type effectivePolicy struct {
+	base, effective *Policy
+	err             error
+}
+
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
+// for each request has more.
+const maxEffective = 256
+
+// policy returns the policy that is in force in place of base.
+func (o *inForce) policy(base *Policy) (*Policy, error) {
+	var known []effectivePolicy
+	before := o.policies.Load()
+	if before != nil {
+		known = *before
+	}
+	for i := range known {
+		if known[i].base == base {
+			return known[i].effective, known[i].err
+		}
+	}
+	effective, err := o.entry.apply(base)
+	next := append(slices.Clip(known), effectivePolicy{base, effective, err})
+	if len(next) <= maxEffective && !o.policies.CompareAndSwap(before, &next) {
+		return o.policy(base)
+	}
+	return effective, err
+}
+
+// live returns o if it has not ended.
+func (o *inForce) live(now int64) *inForce {
+	if o == nil || o.until != math.MaxInt64 && now >= o.until {
+		return nil
+	}
+	return o
+}
+
+// live returns the entries that have not ended.
+func (k keyOverrides) live(now int64) keyOverrides {
+	return keyOverrides{k.block.live(now), k.override.live(now)}
+}
+
+// policy returns the policy in force for a key, and the instant at which that ends by itself.
+func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
+	if p.Overrides.base != nil {
+		// A policy that came from a decision.
+		p = p.Overrides.base
+	}
+	whole, own := s.of(p.Name, ""), s.of(p.Name, key)
+	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
+		return p, math.MaxInt64, nil
+	}
+	at := now()
+	for _, o := range [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override} {
+		if o = o.live(at); o != nil {
+			p, err = o.policy(p)
+			return p, o.until, err
+		}
+	}
+	return p, math.MaxInt64, nil
+}
+
+// lastOf returns the one that ends last. Both may be nil.
+func lastOf(a, b *inForce) *inForce {
+	if a == nil || b != nil && b.until > a.until {
+		return b
+	}
+	return a
+}
+
+type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
+
+// overrideBuilder makes a snapshot from an earlier one and the entries after it.
+type overrideBuilder struct {
+	last OverrideEntry
+	// shards is from's until the first change, and owned are the parts that are not shared with from.
+	shards *overrideShards
+	owned  [len(overrideShards{})]bool
+	from   *overrideSnapshot
+}
+
+var noShards overrideShards
+
+// builder returns a builder on top of s, which may be nil.
+func (s *overrideSnapshot) builder() *overrideBuilder {
+	if s == nil {
+		return &overrideBuilder{shards: &noShards}
+	}
+	return &overrideBuilder{last: s.last, shards: s.shards, from: s}
+}
+
+// read reads the log from the last entry to its end. It can be called again after an error.
+func (b *overrideBuilder) read(ctx context.Context, since sinceFunc) error {
+	for {
+		entries, err := since(ctx, max(1, b.last.ID))
+		if err != nil {
+			return fmt.Errorf("read the overrides: %w", err)
+		}
+		full := len(entries) >= OverridePage
+		switch {
+		case b.last.ID == 0:
+		case len(entries) == 0, entries[0].ID == b.last.ID && entries[0] != b.last:
+			// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+			*b = overrideBuilder{shards: &noShards, from: b.from}
+			continue
+		case entries[0].ID == b.last.ID:
+			entries = entries[1:]
+		}
+		for _, e := range entries {
+			b.add(e)
+		}
+		if !full {
+			return nil
+		}
+	}
+}
+
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (b *overrideBuilder) add(e OverrideEntry) {
+	b.last = e
+	if e.What == OverrideGranted || e.What == OverrideTaken || e.What == OverrideReset {
+		return
+	}
+	at := overrideKey{e.Limit, e.Key}
+	shard := b.writable(at.shard())
+	k, o := shard.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if b.from != nil {
+		earlier := b.from.of(e.Limit, e.Key)
+		for _, known := range [...]*inForce{earlier.block, earlier.override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
+		}
+	}
+	switch e.What {
+	case OverrideNone:
+		k = keyOverrides{}
+	case OverrideUnblock:
+		k.block = nil
+	case OverrideBlock:
+		k.block = o
+	default:
+		k.override = o
+	}
+	shard.put(at, k)
+}
+
+// put keeps the overrides of a key, if it has any.
+func (s *overrideShard) put(at overrideKey, k keyOverrides) {
+	if k == (keyOverrides{}) {
+		delete(s.keys, at)
+		return
+	}
+	s.keys[at] = k
+	for _, o := range [...]*inForce{k.block, k.override} {
+		if o != nil {
+			s.ends = min(s.ends, o.until)
+		}
+	}
+}
+
+// writable returns a part that no snapshot has.
+func (b *overrideBuilder) writable(i int) *overrideShard {
+	if b.owned == [len(b.owned)]bool{} {
+		shards := *b.shards
+		b.shards = &shards
+	}
+	shard := &b.shards[i]
+	if !b.owned[i] {
+		b.owned[i] = true
+		if shard.keys = maps.Clone(shard.keys); shard.keys == nil {
+			*shard = overrideShard{map[overrideKey]keyOverrides{}, math.MaxInt64}
+		}
+	}
+	return shard
+}
+
+// drop removes what has ended.
+func (b *overrideBuilder) drop(now int64) {
+	for i := range b.shards {
+		if len(b.shards[i].keys) == 0 || b.shards[i].ends > now {
+			continue
+		}
+		shard := b.writable(i)
+		shard.ends = math.MaxInt64
+		for at, k := range shard.keys {
+			shard.put(at, k.live(now))
+		}
 	}
 }

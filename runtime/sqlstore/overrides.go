@@ -84,7 +84,11 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 	v.stop = stop
 	v.view = runtime.NewOverrideView(runtime.OverrideSource{
 		Since: s.OverridesSince, Now: s.present, Every: o.OverridesEvery,
-		Background: func(f func(context.Context)) { s.inBackground(func() { f(ctx) }) },
+		Background: func(f func(context.Context)) {
+			if !s.inBackground(func() { f(ctx) }) {
+				go f(ctx) // which Close has ended
+			}
+		},
 	})
 	return v
 }
