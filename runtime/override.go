@@ -30,6 +30,8 @@ var (
 	ErrUnknownOverride = errors.New("unknown override")
 	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is blocked.
 	ErrOverridesUnread = errors.New("the overrides have not been read yet")
+	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
+	ErrUnusedOverrides = errors.New("they have no effect")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
 )

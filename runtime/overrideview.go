@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -116,7 +117,8 @@ func (v *OverrideView) PolicyOf(p *Policy, key string) (*Policy, error) {
 }
 
 // Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
-// have. Entries of limits that are not among the policies may belong to another program: only their kind is checked. A number
+// have. Entries of limits that are not among the policies may belong to another program: only their kind is checked, and
+// [OverrideView.Unused] names them. A number
 // beyond the limit's bounds is no problem, because it is reduced to them. The policies may be nil.
 func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 	for _, e := range v.InForce() {
@@ -131,6 +133,52 @@ func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 		}
 	}
 	return all
+}
+
+// Unused returns nil, or an error that wraps [ErrUnusedOverrides] and names the limits with blocks or overrides in force that
+// are not among the policies, or have no overrides any more.
+func (v *OverrideView) Unused(policies []*Policy) error {
+	type unused struct{ blocks, overrides int }
+	byLimit := map[string]*unused{}
+	for _, e := range v.InForce() {
+		of := byLimit[e.Limit]
+		if of == nil {
+			of = new(unused)
+			byLimit[e.Limit] = of
+		}
+		if e.What == OverrideBlock {
+			of.blocks++
+		} else {
+			of.overrides++
+		}
+	}
+	var exists []string
+	for _, p := range policies {
+		if p.Overridable() {
+			delete(byLimit, p.Name)
+		} else if p != nil {
+			exists = append(exists, p.Name)
+		}
+	}
+	var all []error
+	for _, limit := range slices.Sorted(maps.Keys(byLimit)) {
+		of := byLimit[limit]
+		why, remedy := "is not among the policies", ", or call Forget of the store to end them"
+		if slices.Contains(exists, limit) {
+			why, remedy = "has no overrides any more", ""
+		}
+		all = append(all, fmt.Errorf("limit %q %s, but %s and %s of it are in force: %w; run the SQL that \"ratelimitgen diff\" prints for that edit%s",
+			limit, why, counted(of.blocks, "block"), counted(of.overrides, "override"), ErrUnusedOverrides, remedy))
+	}
+	return errors.Join(all...)
+}
+
+// counted is "1 block" or "2 blocks".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 // Sweepable is the function [Sweepable] for limits that may have overrides: a row that is full by the policies may not be
@@ -544,4 +592,78 @@ func (b *overrideBuilder) drop(now int64) {
 			shard.put(at, k.live(now))
 		}
 	}
+}
+
+// DefaultKeepOverrides is how long the log keeps entries that have ended or were replaced, unless the store has an option for
+// it: a year.
+const DefaultKeepOverrides = 365 * 24 * time.Hour
+
+// overrideClass is whether an entry is about blocks or about overrides. Of each, the newest entry of a key is in force.
+type overrideClass struct {
+	key   overrideKey
+	block bool
+}
+
+// classes returns the classes of an entry: both for one that ends whatever is in force, and neither for a record of an operation.
+func (e *OverrideEntry) classes() []overrideClass {
+	key := overrideKey{e.Limit, e.Key}
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+		return nil
+	case OverrideNone:
+		return []overrideClass{{key, true}, {key, false}}
+	}
+	return []overrideClass{{key, e.What == OverrideBlock || e.What == OverrideUnblock}}
+}
+
+// ObsoleteOverrides returns the IDs of entries that a store may delete from its log, because they ended, or were replaced,
+// before an instant. The log must have all entries in their order, up to the first one that was written since then. Nothing
+// that is in force changes, for processes that read the log later, and for those that have read a part of it:
+//
+//   - The newest entry stays, so that its ID is not used again.
+//   - The newest block of a key, and its newest override, stay as long as the log has older ones, which they have ended or
+//     replaced. So they are deleted by the sweep after the one that has deleted those.
+func ObsoleteOverrides(log []OverrideEntry, before time.Time) (ids []int64) {
+	type span struct{ first, last int }
+	spans := map[overrideClass]span{}
+	for i := range log {
+		if !log[i].At.Before(before) {
+			log = log[:i+1]
+			break
+		}
+		for _, class := range log[i].classes() {
+			of, ok := spans[class]
+			if !ok {
+				of.first = i
+			}
+			of.last = i
+			spans[class] = of
+		}
+	}
+	for i := range log[:max(0, len(log)-1)] {
+		obsolete, needed := log[i].Until.Before(before), false
+		for _, class := range log[i].classes() {
+			of := spans[class]
+			obsolete = obsolete || i < of.last
+			needed = needed || i == of.last && of.first < i
+		}
+		if obsolete && !needed {
+			ids = append(ids, log[i].ID)
+		}
+	}
+	return ids
+}
+
+// Endings returns the entries that end the blocks and overrides in force of a limit, for a store that forgets the limit.
+func (v *OverrideView) Endings(limit string) (all []OverrideEntry) {
+	now, ended := instant(v.now()), map[string]bool{}
+	for _, e := range v.InForce() {
+		if e.Limit == limit && !ended[e.Key] {
+			ended[e.Key] = true
+			all = append(all, OverrideEntry{
+				Limit: limit, Key: e.Key, What: OverrideNone, Until: now, At: now, Reason: "the limit was removed", Author: "Forget",
+			})
+		}
+	}
+	return all
 }

@@ -151,6 +151,10 @@ type Options struct {
 	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
 	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
 	OverridesEvery time.Duration
+	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
+	// those that are older. What is in force stays. The default is [runtime.DefaultKeepOverrides], a year; less than 0 keeps
+	// all, and Sweep then needs no privilege to delete them. If several programs share the table, the shortest time applies.
+	KeepOverrides time.Duration
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
 	// sets it. Without it, Migrate creates the table.
 	AutoCreate bool
