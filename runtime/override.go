@@ -10,7 +10,8 @@ import (
 )
 
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log that is never changed.
+// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, and those that
+// ended long ago are deleted by a sweep; see [ObsoleteOverrides].
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //

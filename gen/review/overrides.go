@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,21 +75,34 @@ const inForce = "AND o.what NOT IN ('unblock', 'none', 'granted', 'taken', 'rese
 // appendEntries is an INSERT of entries with the next ids. If an operator writes an entry at the same time, one of both fails, and
 // the ids have no gap for which a process would not look.
 const appendEntries = "INSERT INTO rate_limit_overrides SELECT (SELECT MAX(id) FROM rate_limit_overrides) + ROW_NUMBER() OVER (ORDER BY o.until_ns, o.id), " +
-	"%s, %s, o.what, o.plan, o.rate, o.capacity, o.max_reserved, o.most_rate, o.most_capacity, o.most_reserved, o.may_lift, %s, o.reason, o.author, o.at_ns " +
-	"FROM rate_limit_overrides o WHERE o.name = '%s' %s%s;"
+	"%s, %s, o.what, %s, o.rate, o.capacity, o.max_reserved, o.most_rate, o.most_capacity, o.most_reserved, o.may_lift, %s, o.reason, o.author, o.at_ns " +
+	"FROM rate_limit_overrides o WHERE %s %s%s;"
 
 func (j *judgement) copyStatement(p pair, on, key, condition string) {
 	j.statement(on+"once, before the first process of the new version starts, to keep blocks and overrides",
-		appendEntries, "'"+p.new.Policy.Name+"'", key, "o.until_ns", p.old.Policy.Name, condition, inForce)
+		appendEntries, "'"+p.new.Policy.Name+"'", key, "o.plan", "o.until_ns", nameIs(p.old), condition, inForce)
 }
 
 // endStatement replaces the entries in force by equal ones that have ended: processes would not notice a deletion.
 func (j *judgement) endStatement(p pair, on, what, condition string) {
-	j.statement(on+"after the old version has stopped, to end "+what, appendEntries, "o.name", "o.key", "1", p.old.Policy.Name, condition, inForce)
+	j.statement(on+"after the old version has stopped, to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(p.old), condition, inForce)
 }
 
+func nameIs(l *spec.Limit) string { return "o.name = '" + l.Policy.Name + "'" }
+
 func (j *judgement) listStatement(p pair, why, condition string) {
-	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE o.name = '%s' %s%s;", p.old.Policy.Name, condition, inForce)
+	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(p.old), condition, inForce)
+}
+
+// noteOverriddenPlans says what becomes of overrides that give keys a plan which was renamed. They are of all limits.
+func (s *Subject) noteOverriddenPlans(renamed map[string]string) {
+	var j judgement
+	j.note(Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
+	for _, is := range slices.Sorted(maps.Keys(renamed)) {
+		j.statement(betweenVersions+", to keep overrides that give the plan "+is, appendEntries,
+			"o.name", "o.key", "'"+is+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+renamed[is]+"' ", inForce)
+	}
+	s.Notes, s.SQL = inNoteOrder(append(s.Notes, j.notes...)), append(s.SQL, j.sql...)
 }
 
 // keyMove is how the parts of a key come from those of the old one.

@@ -155,7 +155,13 @@ func Of(old, new *spec.File) *Review {
 	r := &Review{Old: old.Name, New: new.Name}
 	renamed := spec.PlanRenames(old, new)
 	for _, changes := range bySubject(spec.Diff(old, new)) {
-		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
+		s := subjectOf(changes, renamed)
+		isRenamed := func(c spec.Change) bool { return c.ID == "plan-renamed" }
+		overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
+		if slices.ContainsFunc(changes, isRenamed) && slices.ContainsFunc(old.Limits, overridden) {
+			s.noteOverriddenPlans(renamed)
+		}
+		r.Subjects = append(r.Subjects, s)
 	}
 	if r.spellsOutUnbounded() {
 		r.Remark = formerlyUnbounded(old, new)

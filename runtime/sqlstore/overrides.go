@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -54,7 +55,9 @@ type overrides struct {
 	autoCreate                                                   bool
 	// keep is how long entries are kept that have ended or were replaced, less than 0 for good.
 	keep time.Duration
-	view *runtime.OverrideView
+	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
+	compactAfter atomic.Int64
+	view         *runtime.OverrideView
 	// stop ends the goroutine of the view.
 	stop context.CancelFunc
 }
@@ -312,7 +315,7 @@ const compactionPage = 10_000
 // compactOverrides deletes the entries of the log that [runtime.ObsoleteOverrides] returns.
 func (s *Store) compactOverrides(ctx context.Context) error {
 	v := s.overrides
-	if v.err != nil || v.keep < 0 {
+	if v.err != nil || v.keep < 0 || s.present() < v.compactAfter.Load() {
 		return nil
 	}
 	var before time.Time
@@ -356,6 +359,8 @@ func (s *Store) compactOverrides(ctx context.Context) error {
 			return err
 		}
 	}
+	// The entries in force are read each time, and can be many.
+	v.compactAfter.Store(before.UnixNano() + int64(v.keep) + int64(v.keep)/100)
 	return nil
 }
 

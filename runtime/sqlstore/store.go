@@ -46,8 +46,10 @@
 // Limits with overrides need a second table, see [OverridesTable], which Migrate creates if it gets their policies. It is
 // a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
 // of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
-// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived. Do
-// not delete the newest rows: a process that finds fewer rows than it has read reads all of them again.
+// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
+//
+// Sweep deletes rows that are no longer needed; see [Options.KeepOverrides]. Do not update rows, and do not delete the
+// newest ones: a process that finds fewer rows than it has read reads all of them again. To end entries, append others.
 //
 // # Durability
 //
@@ -152,7 +154,7 @@ type Options struct {
 	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
 	OverridesEvery time.Duration
 	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
-	// those that are older. What is in force stays. The default is [runtime.DefaultKeepOverrides], a year; less than 0 keeps
+	// those that are older, or a hundredth of that later. What is in force stays. The default is [runtime.DefaultKeepOverrides], a year; less than 0 keeps
 	// all, and Sweep then needs no privilege to delete them. If several programs share the table, the shortest time applies.
 	KeepOverrides time.Duration
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite

@@ -277,7 +277,7 @@ func (s *subject) obsoleteOverrides() {
 		// What ends another entry stays while a process may have read that one, and only that one.
 		{2, 4, 6, 8}, {2, 8},
 		// The newest one stays.
-		{2, 8},
+		{2, 8}, {2, 8},
 	} {
 		if _, err := sweeper.Sweep(s.ctx, overridable()); err != nil {
 			s.Fatalf("Sweep: %v", err)
@@ -290,9 +290,8 @@ func (s *subject) obsoleteOverrides() {
 		if err != nil || !slices.Equal(ids, want) {
 			s.broken("after a sweep there are the entries %v, %v, want %v", ids, err, want)
 		}
-		if len(want) == 2 {
-			s.clock.Add(2 * halfAYear)
-		}
+		// A store may look for them only now and then.
+		s.clock.Add(halfAYear)
 	}
 	if e := s.appended(log, s.entry("new", runtime.OverrideBlock)); e.ID != 9 {
 		s.broken("the ID of the entry after a sweep is %d, not 9", e.ID)

@@ -169,8 +169,35 @@ func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t
 			require.NotEqual(t, runtime.ModeBlock, p.inForce(key).Mode, "key %q", key)
 		}
 		require.NotEqual(t, runtime.ModeBlock, p.inForce([]string{"lifted"}).Mode)
-		require.NoError(t, p.store.Ready(t.Context(), &now.Limits[0].Policy))
+		require.NoError(t, p.store.Ready(t.Context(), p.policy()))
 	}
+}
+
+// Plans does the same for an override that gives a key a plan which is then renamed.
+func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqlstore.Store) {
+	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
+	_, err := db.Exec("DELETE FROM " + sqlstore.OverridesTable(table))
+	require.NoError(t, err)
+	old, problems := spec.Parse("limits.yaml", []byte(text))
+	require.Empty(t, problems)
+	now, problems := spec.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
+	require.Empty(t, problems)
+	was := process{t, old, open(t)}
+	_, err = was.limit([]string{"7"}).Override(t.Context(), runtime.Override{
+		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
+	})
+	require.NoError(t, err)
+	r := review.Of(old, now)
+	for _, s := range r.Subjects {
+		for _, q := range s.SQL {
+			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", sqlstore.OverridesTable(table)))
+			require.NoError(t, err)
+		}
+	}
+	is := process{t, now, open(t)}
+	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
+	require.EqualValues(t, 70, is.inForce([]string{"7"}).Rate)
+	require.NoError(t, is.store.Ready(t.Context(), is.policy()))
 }
 
 // file parses a limit with overrides.
@@ -193,11 +220,16 @@ type process struct {
 	store *sqlstore.Store
 }
 
+// policy returns that of the first plan, as generated code has it.
 func (p process) policy() *runtime.Policy {
-	if plans := p.file.Limits[0].Plans; len(plans) > 0 {
-		return &plans[0].Policy
+	limit, names, policies := p.file.Limits[0], runtime.PlanNames{""}, runtime.PlanPolicies{{}}
+	if len(limit.Plans) == 0 {
+		return &limit.Policy
 	}
-	return &p.file.Limits[0].Policy
+	for _, plan := range limit.Plans {
+		names, policies = append(names, plan.Plan), append(policies, plan.Policy)
+	}
+	return &policies.Overridable(names)[1]
 }
 
 func keyOf(parts []string) runtime.Key {

@@ -26,4 +26,5 @@ func TestSQLKeepsBlocksOnSQLite(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	reviewtest.Blocks(t, db, "SQLite", "rate_limits", open)
+	reviewtest.Plans(t, db, "rate_limits", open)
 }

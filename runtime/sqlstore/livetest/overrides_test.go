@@ -343,3 +343,52 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Equal(t, without, roundTrips(overridable()))
 	})
 }
+
+// A process that starts with a long log decides within its limits' timeouts: at first by their OnError, and after some seconds
+// by the overrides.
+func TestLongLogIsReadWhileCallsTimeOut(t *testing.T) {
+	sizes := []int{2_500}
+	if *long {
+		sizes = append(sizes, 20_000, 100_000)
+	}
+	onEach(t, func(t *testing.T, s server) {
+		for _, n := range sizes {
+			t.Run(fmt.Sprint(n), func(t *testing.T) { readLongLog(t, s, n) })
+		}
+	})
+}
+
+func readLongLog(t *testing.T, s server, n int) {
+	db, table := s.open(t), newTable()
+	p := overridable()
+	p.Timeout = 100 * time.Millisecond
+	require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), p))
+	for i := 0; i < n; {
+		var rows []string
+		for ; i < n && len(rows) < 500; i++ {
+			rows = append(rows, fmt.Sprintf("(%d, 'overridable', 'user%d', 'block', '', 0, 0, 0, 100, 100, 0, 1, %d, 'abuse', 'someone', %d)",
+				i+1, i, runtime.ForGood.UnixNano(), time.Now().UnixNano()))
+		}
+		_, err := db.Exec("INSERT INTO " + sqlstore.OverridesTable(table) + " VALUES " + strings.Join(rows, ", "))
+		require.NoError(t, err)
+	}
+	store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})
+	require.NoError(t, err)
+	defer store.Close()
+	limit := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint("user", n-1))))
+	var slowest time.Duration
+	failed, began := 0, time.Now()
+	for {
+		at := time.Now()
+		d, err := limit.Allow(t.Context())
+		slowest = max(slowest, time.Since(at))
+		if err == nil {
+			require.False(t, d.Allowed)
+			break
+		}
+		require.ErrorIs(t, err, runtime.ErrOverridesUnread)
+		require.Less(t, time.Since(began), time.Minute)
+		failed++
+	}
+	t.Logf("%d entries: %d calls failed, the slowest after %v; the first decision came after %v", n, failed, slowest, time.Since(began))
+}

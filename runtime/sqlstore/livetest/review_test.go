@@ -17,11 +17,13 @@ func TestSQLOfReviewsKeepsBlocks(t *testing.T) {
 			database = "MySQL and MariaDB"
 		}
 		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
-		reviewtest.Blocks(t, db, database, table, func(t *testing.T) *sqlstore.Store {
+		open := func(t *testing.T) *sqlstore.Store {
 			store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
 			require.NoError(t, err)
 			t.Cleanup(func() { store.Close() })
 			return store
-		})
+		}
+		reviewtest.Blocks(t, db, database, table, open)
+		reviewtest.Plans(t, db, table, open)
 	})
 }
