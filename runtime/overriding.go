@@ -14,7 +14,8 @@ type OverrideStore interface {
 	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
 	// processes only after all those before it.
 	AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error)
-	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage].
+	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage]. A sweep of the store
+	// may have deleted the ones that [ObsoleteOverrides] returns.
 	OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error)
 	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
 	OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error)
