@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -16,6 +17,9 @@ import (
 type MemStore struct {
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
+	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means [DefaultKeepOverrides], and
+	// less than 0 for good. Sweep deletes those that are older.
+	KeepOverrides time.Duration
 
 	mu   sync.Mutex
 	rows map[Row]State
@@ -49,7 +53,8 @@ func (m *MemStore) Len() int {
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns their
 // number. Rows of other policies are kept. If several policies have the same name, such as a limit before and after an
-// edit, a row is deleted only if all of them allow it: see [Sweepable]. The error is that of ctx, or [ErrInvalidPolicy];
+// edit, a row is deleted only if all of them allow it: see [Sweepable]. It also deletes old entries of the log of overrides;
+// see KeepOverrides. The error is that of ctx, or [ErrInvalidPolicy];
 // then nothing is deleted.
 func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) {
 	if err := ctx.Err(); err != nil {
@@ -75,6 +80,14 @@ func (m *MemStore) Sweep(ctx context.Context, policies ...*Policy) (int, error) 
 		if view.Sweepable(byName[row.Name], row, s, now) {
 			delete(m.rows, row)
 		}
+	}
+	keep := cmp.Or(m.KeepOverrides, DefaultKeepOverrides)
+	if keep > 0 {
+		obsolete := ObsoleteOverrides(m.log, instant(now-int64(keep)))
+		m.log = slices.DeleteFunc(m.log, func(e OverrideEntry) bool {
+			_, found := slices.BinarySearch(obsolete, e.ID)
+			return found
+		})
 	}
 	return before - len(m.rows), nil
 }
@@ -121,7 +134,10 @@ func (m *MemStore) AppendOverride(ctx context.Context, e OverrideEntry) (Overrid
 		return OverrideEntry{}, err
 	}
 	m.mu.Lock()
-	e.ID = int64(len(m.log)) + 1
+	e.ID = 1
+	if n := len(m.log); n > 0 {
+		e.ID = m.log[n-1].ID + 1
+	}
 	m.log = append(m.log, e)
 	m.mu.Unlock()
 	return e, m.OverrideView().Refresh(ctx)
@@ -134,7 +150,7 @@ func (m *MemStore) OverridesSince(ctx context.Context, id int64) ([]OverrideEntr
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	from := min(max(0, int(id)-1), len(m.log))
+	from, _ := slices.BinarySearchFunc(m.log, id, func(e OverrideEntry, id int64) int { return cmp.Compare(e.ID, id) })
 	return slices.Clone(m.log[from:min(from+OverridePage, len(m.log))]), nil
 }
 
@@ -163,8 +179,9 @@ func (m *MemStore) OverrideView() *OverrideView {
 	return m.view
 }
 
-// Forget deletes all rows of a limit that no longer exists, and returns how many. Its overrides stay in the log. If one of the policies, which are those
-// in use, has that name, the error is [ErrInUse], and nothing is deleted.
+// Forget deletes all rows of a limit that no longer exists, and returns how many. It also ends the limit's blocks and
+// overrides, whose entries stay in the log. If one of the policies, which are those in use, has that name, the error is
+// [ErrInUse], and nothing is deleted.
 func (m *MemStore) Forget(ctx context.Context, name string, policies ...*Policy) (deleted int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -173,14 +190,24 @@ func (m *MemStore) Forget(ctx context.Context, name string, policies ...*Policy)
 		return 0, err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	before := len(m.rows)
 	for row := range m.rows {
 		if row.Name == name {
 			delete(m.rows, row)
 		}
 	}
-	return before - len(m.rows), nil
+	deleted = before - len(m.rows)
+	m.mu.Unlock()
+	view := m.OverrideView()
+	if err := view.Refresh(ctx); err != nil {
+		return deleted, err
+	}
+	for _, e := range view.Endings(name) {
+		if _, err := m.AppendOverride(ctx, e); err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
 }
 
 // ErrTxConflict is the error of [MemTx.Commit] if a key that was used in the transaction has changed outside of it: nothing

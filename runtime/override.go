@@ -10,7 +10,8 @@ import (
 )
 
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
-// or block it. Each has an end, a reason and an author, and is an entry of a log that is never changed.
+// or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, and those that
+// ended long ago are deleted by a sweep; see [ObsoleteOverrides].
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -28,6 +29,10 @@ var (
 	ErrNoOverride = errors.New("no override is in force")
 	// ErrUnknownOverride: the override in force was written by another version, and this one does not understand it.
 	ErrUnknownOverride = errors.New("unknown override")
+	// ErrOverridesUnread: this process has not yet read the overrides, so that it does not know whether the key is blocked.
+	ErrOverridesUnread = errors.New("the overrides have not been read yet")
+	// ErrUnusedOverrides: blocks or overrides are in force for a limit that the program does not have.
+	ErrUnusedOverrides = errors.New("they have no effect")
 	// ErrNoOverrides: the store cannot keep overrides.
 	ErrNoOverrides = errors.New("the store does not support overrides")
 )

@@ -1,7 +1,9 @@
 package runtime_test
 
 import (
+	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -181,6 +183,63 @@ func TestWaiterPicksUpARaise(t *testing.T) {
 	})
 }
 
+// What is in force is the same, now and later, for processes that read the log after a sweep, and for those that have read a
+// part of it before.
+func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
+	what := []string{
+		runtime.OverrideBlock, runtime.OverrideBlock, runtime.OverrideUnblock, runtime.OverrideNumbers, runtime.OverrideNone, runtime.OverrideGranted, "of a later version",
+	}
+	start, deleted := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		var log []runtime.OverrideEntry
+		for i := range int64(30) {
+			// The clocks of the processes that write differ by up to a day.
+			at := start.Add(time.Duration(i)*24*time.Hour + time.Duration(random.Int64N(int64(24*time.Hour))))
+			e := entry(i+1, string('a'+rune(random.IntN(3))), what[random.IntN(len(what))], at)
+			e.At = at
+			if e.What == runtime.OverrideBlock || e.What == runtime.OverrideNumbers {
+				e.Until = at.Add(time.Duration(1+random.IntN(1000)) * time.Hour)
+			}
+			if random.IntN(4) == 0 {
+				e.Until = runtime.ForGood
+			}
+			log = append(log, e)
+		}
+		full, swept := log, log
+		for i := range 3 {
+			now := start.Add(time.Duration(10+15*i+random.IntN(15)) * 24 * time.Hour)
+			obsolete := runtime.ObsoleteOverrides(swept, now)
+			before := swept
+			swept = slices.DeleteFunc(slices.Clone(swept), func(e runtime.OverrideEntry) bool { return slices.Contains(obsolete, e.ID) })
+			deleted += len(obsolete)
+			require.Equal(t, full[len(full)-1], swept[len(swept)-1], "the newest entry stays")
+			half := full[random.IntN(len(full))].ID
+			torn := append(slices.DeleteFunc(slices.Clone(before), func(e runtime.OverrideEntry) bool { return e.ID > half }),
+				slices.DeleteFunc(slices.Clone(swept), func(e runtime.OverrideEntry) bool { return e.ID <= half })...)
+			for _, later := range []time.Duration{0, 24 * time.Hour, 100 * 24 * time.Hour} {
+				want := inForceOf(t, full, now.Add(later))
+				require.Equal(t, want, inForceOf(t, swept, now.Add(later)), "seed %d", seed)
+				require.Equal(t, want, inForceOf(t, torn, now.Add(later)), "seed %d, read in part before the sweep", seed)
+			}
+		}
+	}
+	require.Greater(t, deleted, 3000)
+}
+
+// inForceOf returns the IDs of the entries of a log in force at an instant.
+func inForceOf(t *testing.T, log []runtime.OverrideEntry, now time.Time) (ids []int64) {
+	view := runtime.NewOverrideView(runtime.OverrideSource{
+		Since: func(context.Context, int64) ([]runtime.OverrideEntry, error) { return log, nil },
+		Now:   func() int64 { return now.UnixNano() },
+	})
+	require.NoError(t, view.Refresh(t.Context()))
+	for _, e := range view.InForce() {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	o := newOverriding(t, overridable())
 	o.override(o.key("slow"), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood})
@@ -198,5 +257,7 @@ func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	require.NoError(t, err)
 	history, err := o.key("slow").Overrides(t.Context())
 	require.NoError(t, err)
-	require.Len(t, history, 1, "the log outlives the limit")
+	require.Len(t, history, 2, "the log outlives the limit")
+	require.Equal(t, runtime.OverrideNone, history[1].What)
+	require.Empty(t, o.store.OverrideView().InForce())
 }

@@ -3,7 +3,11 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -18,21 +22,43 @@ const DefaultOverridesEvery = 5 * time.Second
 // OverrideView is the overrides that a process holds in memory. A decision looks its key up there, and no request to the
 // store is added to it.
 //
-// The first request for a limit with overrides reads the log; until that has succeeded, such requests fail with the
-// store's error, subject to the limit's OnError. From then on a goroutine reads the new entries once per interval, until
-// the store is closed. So another process decides by an entry within the interval and the time of a read, and on a replica
+// The first request for a limit with overrides starts a goroutine that reads the log, and after that the new entries once per
+// interval, until the store is closed. Requests for such limits wait for the end of the first read, within their timeouts and
+// deadlines. If they cannot wait that long, or the read fails, they fail with [ErrOverridesUnread], subject to the limit's
+// OnError; the read goes on, and after an error it is tried again at most a second later, from the page that has failed.
+//
+// So another process decides by an entry within the interval and the time of a read, and on a replica
 // or a cluster's node when the entry has arrived there; the process that wrote it does so at once. A denial that another
 // process has cached is dropped together with the policy it was made by. An entry ends by the store's clock, whether or
-// not anything can be read then. If a read fails, the entries in force stay in force, and the next read is an interval
+// not anything can be read then. If a later read fails, the entries in force stay in force, and the next read is an interval
 // later.
+//
+// An entry in force takes about half a kilobyte, and one that has ended nothing. A change copies some kilobytes, so that
+// decisions need no lock.
 type OverrideView struct {
 	source OverrideSource
 	// snapshot is nil until the log has been read.
 	snapshot atomic.Pointer[overrideSnapshot]
-	// reading has one element while a goroutine reads.
+	// loaded is closed when the log has been read.
+	loaded chan struct{}
+	// reading has one element while a goroutine reads. It guards next.
 	reading chan struct{}
-	// repeating starts the goroutine that reads again.
-	repeating sync.Once
+	// next has the pages of a read that is not complete, or is nil.
+	next *overrideBuilder
+
+	// mu guards the rest, and the storing of snapshots.
+	mu sync.Mutex
+	// following is whether the goroutine that reads has been started, and stopped whether it has returned.
+	following, stopped bool
+	// attempt is the read for which first requests wait, and failed the error of the last one.
+	attempt *firstRead
+	failed  error
+}
+
+// firstRead is a read of the log by the goroutine of a view that has not been loaded.
+type firstRead struct {
+	done chan struct{}
+	err  error
 }
 
 // OverrideSource is what a store gives its [OverrideView].
@@ -43,8 +69,8 @@ type OverrideSource struct {
 	Now func() int64
 	// Every is the interval between two reads; 0 means [DefaultOverridesEvery].
 	Every time.Duration
-	// Background runs a function in a goroutine with a context that ends when the store is closed. If it is nil, nothing is
-	// read in the background: for a store whose entries are all written by this process.
+	// Background runs a function in a goroutine with a context that ends when the store is closed, and also if it is closed
+	// already. If it is nil, nothing is read in the background: for a store whose entries are all written by this process.
 	Background func(f func(ctx context.Context))
 }
 
@@ -53,7 +79,7 @@ func NewOverrideView(source OverrideSource) *OverrideView {
 	if source.Every <= 0 {
 		source.Every = DefaultOverridesEvery
 	}
-	return &OverrideView{source: source, reading: make(chan struct{}, 1)}
+	return &OverrideView{source: source, loaded: make(chan struct{}), reading: make(chan struct{}, 1)}
 }
 
 // InUse reports whether the log has been read, as it is for the first request to a limit with overrides.
@@ -66,10 +92,12 @@ func (v *OverrideView) InForce() (all []OverrideEntry) {
 		return nil
 	}
 	now := v.now()
-	for _, k := range s.keys {
-		for _, o := range []*inForce{k.block.live(now), k.override.live(now)} {
-			if o != nil {
-				all = append(all, o.entry)
+	for i := range s.shards {
+		for _, k := range s.shards[i].keys {
+			for _, o := range [...]*inForce{k.block.live(now), k.override.live(now)} {
+				if o != nil {
+					all = append(all, o.entry)
+				}
 			}
 		}
 	}
@@ -89,7 +117,8 @@ func (v *OverrideView) PolicyOf(p *Policy, key string) (*Policy, error) {
 }
 
 // Problems returns an error for each entry in force that this version does not understand, or whose plan the limits do not
-// have. Entries of limits that are not among the policies may belong to another program: only their kind is checked. A number
+// have. Entries of limits that are not among the policies may belong to another program: only their kind is checked, and
+// [OverrideView.Unused] names them. A number
 // beyond the limit's bounds is no problem, because it is reduced to them. The policies may be nil.
 func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 	for _, e := range v.InForce() {
@@ -106,6 +135,52 @@ func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 	return all
 }
 
+// Unused returns nil, or an error that wraps [ErrUnusedOverrides] and names the limits with blocks or overrides in force that
+// are not among the policies, or have no overrides any more.
+func (v *OverrideView) Unused(policies []*Policy) error {
+	type unused struct{ blocks, overrides int }
+	byLimit := map[string]*unused{}
+	for _, e := range v.InForce() {
+		of := byLimit[e.Limit]
+		if of == nil {
+			of = new(unused)
+			byLimit[e.Limit] = of
+		}
+		if e.What == OverrideBlock {
+			of.blocks++
+		} else {
+			of.overrides++
+		}
+	}
+	var exists []string
+	for _, p := range policies {
+		if p.Overridable() {
+			delete(byLimit, p.Name)
+		} else if p != nil {
+			exists = append(exists, p.Name)
+		}
+	}
+	var all []error
+	for _, limit := range slices.Sorted(maps.Keys(byLimit)) {
+		of := byLimit[limit]
+		why, remedy := "is not among the policies", ", or call Forget of the store to end them"
+		if slices.Contains(exists, limit) {
+			why, remedy = "has no overrides any more", ""
+		}
+		all = append(all, fmt.Errorf("limit %q %s, but %s and %s of it are in force: %w; run the SQL that \"ratelimitgen diff\" prints for that edit%s",
+			limit, why, counted(of.blocks, "block"), counted(of.overrides, "override"), ErrUnusedOverrides, remedy))
+	}
+	return errors.Join(all...)
+}
+
+// counted is "1 block" or "2 blocks".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}
+
 // Sweepable is the function [Sweepable] for limits that may have overrides: a row that is full by the policies may not be
 // by the numbers that its key has now.
 func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64) bool {
@@ -118,7 +193,7 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 			return false
 		}
 		for _, key := range []string{row.Key, ""} {
-			o := snapshot.keys[overrideKey{row.Name, key}].override
+			o := snapshot.of(row.Name, key).override
 			if o == nil {
 				continue
 			}
@@ -134,80 +209,124 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 
 func (v *OverrideView) now() int64 { return v.source.Now() }
 
-// load returns the overrides, and reads them if that has not been done. In a transaction of the caller, given as in, it
-// does so by itself: the transaction may have the only connection of the pool, for which another goroutine that reads
-// would wait.
-func (v *OverrideView) load(ctx context.Context, in OverrideStore) (*overrideSnapshot, error) {
+// load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller, given as
+// in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine that reads waits.
+func (v *OverrideView) load(ctx context.Context, in OverrideStore) (_ *overrideSnapshot, err error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
 	}
-	since := v.source.Since
-	if in != nil {
-		since = in.OverridesSince
-	} else {
-		if err := v.lock(ctx); err != nil {
-			return nil, err
+	switch follows := v.follow(); {
+	case in != nil:
+		b := v.snapshot.Load().builder()
+		if err = b.read(ctx, in.OverridesSince); err == nil {
+			v.publish(b)
 		}
-		defer v.unlock()
+	case follows:
+		err = v.awaitFirst(ctx)
+	default:
+		err = v.Refresh(ctx)
 	}
-	// Callers that have waited for the first read need no other one.
-	if !v.InUse() {
-		if err := v.update(ctx, since); err != nil {
-			return nil, err
-		}
+	if snapshot := v.snapshot.Load(); snapshot != nil {
+		return snapshot, nil
 	}
-	return v.snapshot.Load(), nil
+	return nil, fmt.Errorf("%w: %w", ErrOverridesUnread, err)
 }
 
-// Refresh reads the new entries of the log, and puts them in force.
-func (v *OverrideView) Refresh(ctx context.Context) error {
-	if err := v.lock(ctx); err != nil {
-		return err
+// awaitFirst waits for the attempt in flight to read the log for the first time. Between two attempts it returns the error of
+// the last one at once.
+func (v *OverrideView) awaitFirst(ctx context.Context) error {
+	v.mu.Lock()
+	attempt, failed := v.attempt, v.failed
+	v.mu.Unlock()
+	if attempt == nil {
+		return failed
 	}
-	defer v.unlock()
-	return v.update(ctx, v.source.Since)
-}
-
-func (v *OverrideView) lock(ctx context.Context) error {
 	select {
-	case v.reading <- struct{}{}:
+	case <-attempt.done:
+		return attempt.err
+	case <-v.loaded:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (v *OverrideView) unlock() { <-v.reading }
-
-// update reads the new entries, and starts the goroutine that does so again.
-func (v *OverrideView) update(ctx context.Context, since sinceFunc) error {
-	for {
-		before := v.snapshot.Load()
-		next, err := before.updated(ctx, since, v.now)
-		if err != nil {
-			return fmt.Errorf("read the overrides: %w", err)
-		}
-		if !v.snapshot.CompareAndSwap(before, next) {
-			// A transaction of a caller has read them for the first time.
-			continue
-		}
-		if before != nil && next != before {
-			close(before.changed)
-		}
-		v.repeating.Do(func() {
-			if v.source.Background != nil {
-				v.source.Background(v.repeat)
-			}
-		})
-		return nil
+// Refresh reads the new entries of the log, and puts them in force. If it fails, the pages that were read are kept for the
+// next Refresh.
+func (v *OverrideView) Refresh(ctx context.Context) error {
+	select {
+	case v.reading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	defer func() { <-v.reading }()
+	if v.next == nil {
+		v.next = v.snapshot.Load().builder()
+	}
+	if err := v.next.read(ctx, v.source.Since); err != nil {
+		return err
+	}
+	v.publish(v.next)
+	v.next = nil
+	v.follow()
+	return nil
 }
 
-// repeat reads once per interval until ctx ends.
-func (v *OverrideView) repeat(ctx context.Context) {
-	// The first time earlier, so that processes that were started together do not read together.
-	timer := time.NewTimer(rand.N(v.source.Every))
+// publish puts what was read in force.
+func (v *OverrideView) publish(b *overrideBuilder) {
+	b.drop(v.now())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.snapshot.Load()
+	switch {
+	case before == nil:
+		defer close(v.loaded)
+	case b.shards == before.shards && b.last == before.last:
+		return
+	default:
+		defer close(before.changed)
+	}
+	v.snapshot.Store(&overrideSnapshot{b.last, b.shards, make(chan struct{})})
+}
+
+// follow starts the goroutine that reads, and reports whether it runs.
+func (v *OverrideView) follow() bool {
+	if v.source.Background == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.following {
+		v.following, v.attempt = true, &firstRead{done: make(chan struct{})}
+		v.source.Background(v.run)
+	}
+	return !v.stopped
+}
+
+// The pauses after a first read that has failed: each is twice the one before.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// run reads the log until that has succeeded, and then once per interval until ctx ends.
+func (v *OverrideView) run(ctx context.Context) {
+	// Processes that were started together do not read together.
+	timer := time.NewTimer(0)
 	defer timer.Stop()
+	for pause := firstPause; !v.readFirst(ctx); pause = min(2*pause, maxPause) {
+		timer.Reset(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-v.loaded:
+		case <-ctx.Done():
+			v.mu.Lock()
+			v.stopped = true
+			v.mu.Unlock()
+			return
+		}
+	}
+	timer.Reset(rand.N(v.source.Every))
 	for {
 		select {
 		case <-timer.C:
@@ -219,4 +338,356 @@ func (v *OverrideView) repeat(ctx context.Context) {
 		_ = v.Refresh(ctx)
 		timer.Reset(v.source.Every - time.Since(begin))
 	}
+}
+
+// readFirst reads the log unless that has been done, and wakes the requests that wait for it.
+func (v *OverrideView) readFirst(ctx context.Context) bool {
+	v.mu.Lock()
+	if v.attempt == nil {
+		v.attempt = &firstRead{done: make(chan struct{})}
+	}
+	attempt := v.attempt
+	v.mu.Unlock()
+	if !v.InUse() {
+		attempt.err = v.Refresh(ctx)
+	}
+	v.mu.Lock()
+	v.attempt, v.failed = nil, attempt.err
+	v.mu.Unlock()
+	close(attempt.done)
+	return attempt.err == nil
+}
+
+// overrideSnapshot is the overrides as of one read. It is never changed.
+type overrideSnapshot struct {
+	// last is the newest entry that was read.
+	last   OverrideEntry
+	shards *overrideShards
+	// changed is closed when another snapshot replaces this one.
+	changed chan struct{}
+}
+
+// overrideShards is a map in parts, so that a change copies one of them: at 100,000 keys, 200 of these and the 8 kB of the
+// parts themselves.
+type overrideShards [512]overrideShard
+
+type overrideShard struct {
+	keys map[overrideKey]keyOverrides
+	// ends is when the first entry ends, or earlier.
+	ends int64
+}
+
+// overrideKey is a key of a limit, or the whole limit if key is empty.
+type overrideKey struct{ limit, key string }
+
+var shardSeed = maphash.MakeSeed()
+
+func (k overrideKey) shard() int {
+	return int(maphash.String(shardSeed, k.key) % uint64(len(overrideShards{})))
+}
+
+// of returns the overrides of a key, or with the key "" those of the whole limit.
+func (s *overrideSnapshot) of(limit, key string) keyOverrides {
+	at := overrideKey{limit, key}
+	return s.shards[at.shard()].keys[at]
+}
+
+// keyOverrides is the newest block and override of a key. Each may have ended.
+type keyOverrides struct{ block, override *inForce }
+
+// inForce is an entry, and the policies that it puts in force.
+type inForce struct {
+	entry OverrideEntry
+	until int64
+	// policies are made at their first use, and kept: a lease belongs to the address of its policy.
+	policies atomic.Pointer[[]effectivePolicy]
+}
+
+// effectivePolicy is the policy in force in place of base, until next is.
+type effectivePolicy struct {
+	base, next, effective *Policy
+	err                   error
+}
+
+// maxEffective is how many policies of an entry are kept, more than a limit has plans. Only a program that makes a policy
+// for each request has more.
+const maxEffective = 256
+
+// policy returns the policy that is in force in place of base, until next is.
+func (o *inForce) policy(base, next *Policy) (*Policy, error) {
+	var known []effectivePolicy
+	before := o.policies.Load()
+	if before != nil {
+		known = *before
+	}
+	outdated := -1
+	for i := range known {
+		switch {
+		case known[i].base != base:
+		case known[i].next == next:
+			return known[i].effective, known[i].err
+		default:
+			outdated = i
+		}
+	}
+	effective, err := o.entry.apply(base, next)
+	kept := slices.Clone(known)
+	if made := (effectivePolicy{base, next, effective, err}); outdated < 0 {
+		kept = append(kept, made)
+	} else {
+		kept[outdated] = made
+	}
+	if len(kept) <= maxEffective && !o.policies.CompareAndSwap(before, &kept) {
+		return o.policy(base, next)
+	}
+	return effective, err
+}
+
+// live returns o if it has not ended.
+func (o *inForce) live(now int64) *inForce {
+	if o == nil || o.until != math.MaxInt64 && now >= o.until {
+		return nil
+	}
+	return o
+}
+
+// live returns the entries that have not ended.
+func (k keyOverrides) live(now int64) keyOverrides {
+	return keyOverrides{k.block.live(now), k.override.live(now)}
+}
+
+// policy returns the policy in force for a key, and the instant at which that ends by itself.
+func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
+	if p.Overrides.base != nil {
+		// A policy that came from a decision.
+		p = p.Overrides.base
+	}
+	whole, own := s.of(p.Name, ""), s.of(p.Name, key)
+	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
+		return p, math.MaxInt64, nil
+	}
+	order := [...]*inForce{lastOf(whole.block, own.block), own.override, whole.override}
+	return firstOf(order[:], p, now())
+}
+
+// firstOf returns the policy that the first of some entries which has not ended puts in force in place of p, and when that
+// ends by itself. The policy has the ones that follow it: each is in force only after the entries before it have ended.
+func firstOf(order []*inForce, p *Policy, now int64) (_ *Policy, until int64, err error) {
+	for i, o := range order {
+		if o = o.live(now); o == nil {
+			continue
+		}
+		var next *Policy
+		if o.until != math.MaxInt64 {
+			if next, _, err = firstOf(order[i+1:], p, o.until); err != nil {
+				next = nil
+			}
+		}
+		p, err = o.policy(p, next)
+		return p, o.until, err
+	}
+	return p, math.MaxInt64, nil
+}
+
+// lastOf returns the one that ends last. Both may be nil.
+func lastOf(a, b *inForce) *inForce {
+	if a == nil || b != nil && b.until > a.until {
+		return b
+	}
+	return a
+}
+
+type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
+
+// overrideBuilder makes a snapshot from an earlier one and the entries after it.
+type overrideBuilder struct {
+	last OverrideEntry
+	// shards is from's until the first change, and owned are the parts that are not shared with from.
+	shards *overrideShards
+	owned  [len(overrideShards{})]bool
+	from   *overrideSnapshot
+}
+
+var noShards overrideShards
+
+// builder returns a builder on top of s, which may be nil.
+func (s *overrideSnapshot) builder() *overrideBuilder {
+	if s == nil {
+		return &overrideBuilder{shards: &noShards}
+	}
+	return &overrideBuilder{last: s.last, shards: s.shards, from: s}
+}
+
+// read reads the log from the last entry to its end. It can be called again after an error.
+func (b *overrideBuilder) read(ctx context.Context, since sinceFunc) error {
+	for {
+		entries, err := since(ctx, max(1, b.last.ID))
+		if err != nil {
+			return fmt.Errorf("read the overrides: %w", err)
+		}
+		full := len(entries) >= OverridePage
+		switch {
+		case b.last.ID == 0:
+		case len(entries) == 0, entries[0].ID == b.last.ID && entries[0] != b.last:
+			// The log has lost entries, as after a failover or a restored backup: it must be read from its beginning.
+			*b = overrideBuilder{shards: &noShards, from: b.from}
+			continue
+		case entries[0].ID == b.last.ID:
+			entries = entries[1:]
+		}
+		for _, e := range entries {
+			b.add(e)
+		}
+		if !full {
+			return nil
+		}
+	}
+}
+
+// add puts an entry in force. If the earlier snapshot has the entry, it keeps its policies.
+func (b *overrideBuilder) add(e OverrideEntry) {
+	b.last = e
+	if e.What == OverrideGranted || e.What == OverrideTaken || e.What == OverrideReset {
+		return
+	}
+	at := overrideKey{e.Limit, e.Key}
+	shard := b.writable(at.shard())
+	k, o := shard.keys[at], &inForce{entry: e, until: e.Until.UnixNano()}
+	if b.from != nil {
+		earlier := b.from.of(e.Limit, e.Key)
+		for _, known := range [...]*inForce{earlier.block, earlier.override} {
+			if known != nil && known.entry == e {
+				o = known
+			}
+		}
+	}
+	switch e.What {
+	case OverrideNone:
+		k = keyOverrides{}
+	case OverrideUnblock:
+		k.block = nil
+	case OverrideBlock:
+		k.block = o
+	default:
+		k.override = o
+	}
+	shard.put(at, k)
+}
+
+// put keeps the overrides of a key, if it has any.
+func (s *overrideShard) put(at overrideKey, k keyOverrides) {
+	if k == (keyOverrides{}) {
+		delete(s.keys, at)
+		return
+	}
+	s.keys[at] = k
+	for _, o := range [...]*inForce{k.block, k.override} {
+		if o != nil {
+			s.ends = min(s.ends, o.until)
+		}
+	}
+}
+
+// writable returns a part that no snapshot has.
+func (b *overrideBuilder) writable(i int) *overrideShard {
+	if b.owned == [len(b.owned)]bool{} {
+		shards := *b.shards
+		b.shards = &shards
+	}
+	shard := &b.shards[i]
+	if !b.owned[i] {
+		b.owned[i] = true
+		if shard.keys = maps.Clone(shard.keys); shard.keys == nil {
+			*shard = overrideShard{map[overrideKey]keyOverrides{}, math.MaxInt64}
+		}
+	}
+	return shard
+}
+
+// drop removes what has ended.
+func (b *overrideBuilder) drop(now int64) {
+	for i := range b.shards {
+		if len(b.shards[i].keys) == 0 || b.shards[i].ends > now {
+			continue
+		}
+		shard := b.writable(i)
+		shard.ends = math.MaxInt64
+		for at, k := range shard.keys {
+			shard.put(at, k.live(now))
+		}
+	}
+}
+
+// DefaultKeepOverrides is how long the log keeps entries that have ended or were replaced, unless the store has an option for
+// it: a year.
+const DefaultKeepOverrides = 365 * 24 * time.Hour
+
+// overrideClass is whether an entry is about blocks or about overrides. Of each, the newest entry of a key is in force.
+type overrideClass struct {
+	key   overrideKey
+	block bool
+}
+
+// classes returns the classes of an entry: both for one that ends whatever is in force, and neither for a record of an operation.
+func (e *OverrideEntry) classes() []overrideClass {
+	key := overrideKey{e.Limit, e.Key}
+	switch e.What {
+	case OverrideGranted, OverrideTaken, OverrideReset:
+		return nil
+	case OverrideNone:
+		return []overrideClass{{key, true}, {key, false}}
+	}
+	return []overrideClass{{key, e.What == OverrideBlock || e.What == OverrideUnblock}}
+}
+
+// ObsoleteOverrides returns the IDs of entries that a store may delete from its log, because they ended, or were replaced,
+// before an instant. The log must have all entries in their order, up to the first one that was written since then. Nothing
+// that is in force changes, for processes that read the log later, and for those that have read a part of it:
+//
+//   - The newest entry stays, so that its ID is not used again.
+//   - The newest block of a key, and its newest override, stay as long as the log has older ones, which they have ended or
+//     replaced. So they are deleted by the sweep after the one that has deleted those.
+func ObsoleteOverrides(log []OverrideEntry, before time.Time) (ids []int64) {
+	type span struct{ first, last int }
+	spans := map[overrideClass]span{}
+	for i := range log {
+		if !log[i].At.Before(before) {
+			log = log[:i+1]
+			break
+		}
+		for _, class := range log[i].classes() {
+			of, ok := spans[class]
+			if !ok {
+				of.first = i
+			}
+			of.last = i
+			spans[class] = of
+		}
+	}
+	for i := range log[:max(0, len(log)-1)] {
+		obsolete, needed := log[i].Until.Before(before), false
+		for _, class := range log[i].classes() {
+			of := spans[class]
+			obsolete = obsolete || i < of.last
+			needed = needed || i == of.last && of.first < i
+		}
+		if obsolete && !needed {
+			ids = append(ids, log[i].ID)
+		}
+	}
+	return ids
+}
+
+// Endings returns the entries that end the blocks and overrides in force of a limit, for a store that forgets the limit.
+func (v *OverrideView) Endings(limit string) (all []OverrideEntry) {
+	now, ended := instant(v.now()), map[string]bool{}
+	for _, e := range v.InForce() {
+		if e.Limit == limit && !ended[e.Key] {
+			ended[e.Key] = true
+			all = append(all, OverrideEntry{
+				Limit: limit, Key: e.Key, What: OverrideNone, Until: now, At: now, Reason: "the limit was removed", Author: "Forget",
+			})
+		}
+	}
+	return all
 }

@@ -368,7 +368,8 @@ func judgeOverrides(j *judgement, p pair, _ []spec.Change) {
 	case is.Rate == 0:
 		j.class(Loosened, Tightened, Breaking)
 		j.note(Calls, "%s no longer has the methods Override, Block, Unblock, EndOverride and Overrides: code that calls them no longer compiles.", p.new.GoName)
-		j.note(Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end.")
+		j.note(Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
+		j.endStatement(p, "", "them, if they are not to return", "")
 		return
 	}
 	if is.Rate > was.Rate || is.Capacity > was.Capacity || is.MaxReserved > was.MaxReserved || is.Unlimited && !was.Unlimited {

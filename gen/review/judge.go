@@ -116,6 +116,11 @@ func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
 	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)
+	if p.old.Overrides != nil {
+		j.note(Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
+			"If the limit was renamed, rename it in an edit of its own: diff then prints the SQL that keeps them.")
+		j.endStatement(p, "", "its blocks and overrides", "")
+	}
 }
 
 // betweenVersions is the only time to change rows that the old version would overwrite and the new one has to find.
@@ -133,6 +138,7 @@ func judgeRenamed(j *judgement, p pair, _ []spec.Change) {
 			"After it, "+exhaustedKey+" has up to %s.", words.Count(Carried(p.old, p.new), "token"))
 	}
 	j.statement("to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
+	judgeRenamedLog(j, p)
 }
 
 func judgeGoName(j *judgement, p pair, _ []spec.Change) {
@@ -169,6 +175,7 @@ func judgeKey(j *judgement, p pair, _ []spec.Change) {
 		why = "to delete the rows that are no longer read, "
 	}
 	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", p.new.Policy.Name)
+	judgeKeyLog(j, p)
 }
 
 // judgeKeyForms judges a key whose parts are passed as before, but stored in another form.

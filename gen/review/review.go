@@ -37,7 +37,8 @@
 //   - A limit with shards is treated as one row, except where a number is about the shards. It can grant fewer tokens,
 //     because each shard has a capacity of its own.
 //   - Whether a limit was renamed is a guess from its doc, key and rule, and the review says so.
-//   - The SQL statements use the table name rate_limits and syntax that all supported databases accept.
+//   - The SQL statements use the table names rate_limits and rate_limit_overrides, and syntax that all supported databases
+//     accept, or say which one they are for.
 //   - The text that a custom key type produces is unknown.
 package review
 
@@ -154,7 +155,13 @@ func Of(old, new *spec.File) *Review {
 	r := &Review{Old: old.Name, New: new.Name}
 	renamed := spec.PlanRenames(old, new)
 	for _, changes := range bySubject(spec.Diff(old, new)) {
-		r.Subjects = append(r.Subjects, subjectOf(changes, renamed))
+		s := subjectOf(changes, renamed)
+		isRenamed := func(c spec.Change) bool { return c.ID == "plan-renamed" }
+		overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
+		if slices.ContainsFunc(changes, isRenamed) && slices.ContainsFunc(old.Limits, overridden) {
+			s.noteOverriddenPlans(renamed)
+		}
+		r.Subjects = append(r.Subjects, s)
 	}
 	if r.spellsOutUnbounded() {
 		r.Remark = formerlyUnbounded(old, new)

@@ -164,12 +164,12 @@ func (c *call) help() error {
 	}
 	io.WriteString(c.out, `
 Commands that write need -reason TEXT and -author NAME. Block and override need their end: -for 24h,
--until 2027-01-31T00:00:00Z, or -for-good. With -whole in place of a key, a command is about all keys of
-the limit. Override takes -rate, -capacity, -max-reserved, -to-plan or -mode (unlimited, off or shadow).
--plan says by which plan to read a limit that depends on it, and -zone and -since which windows a key
-has in a calendar of its own. -stored KEY gives a key as top, show and who print it, in place of its
-parts: %XX is a byte, and % alone an empty part. A part that begins with a dash comes after --. Who
-searches all limits, or the one of -limit NAME.
+-until 2027-01-31 (the start of that day in UTC), -until 2027-01-31T09:00:00+01:00, or -for-good. With
+-whole in place of a key, a command is about all keys of the limit. Override takes -rate, -capacity,
+-max-reserved, -to-plan or -mode (unlimited, off or shadow). -plan says by which plan to read a limit
+that depends on it, and -zone and -since which windows a key has in a calendar of its own. -stored KEY
+gives a key as top, show and who print it, in place of its parts: %XX is a byte, and % alone an empty
+part. A part that begins with a dash comes after --. Who searches all limits, or the one of -limit NAME.
 
 Limits:
 `)

@@ -288,6 +288,8 @@ func TestOnSQLite(t *testing.T) {
 	assert.Contains(t, run("show password eve"), "1 of 3 left")
 	assert.Contains(t, run("log password eve"), "taken 2  alice  too many links")
 	assert.Contains(t, run("show sendMessage 42"), "in force for this key: block, until ")
+	assert.Contains(t, run("block sendMessage 43 -until 2199-01-01 -reason spam -author bob"), "until 2199-01-01 00:00:00Z")
+	assert.Contains(t, run("block sendMessage 43 -until 2199-01-01T09:00:00+01:00 -reason spam -author bob"), "until 2199-01-01 08:00:00Z")
 	assert.Regexp(t, `(?s)llmTokens .*password +- +eve +1 +3`, run("top"))
 	run("reset llmTokens acme m -reason 'it was us' -author bob")
 	assert.NotContains(t, run("top"), "llmTokens")

@@ -64,7 +64,7 @@ func (c *call) until() (time.Time, error) {
 	}
 	switch {
 	case given != 1 || f.given["for-good"] && !f.forGood:
-		return time.Time{}, usagef("say when it ends, by one of -for 24h, -until 2027-01-31T00:00:00Z and -for-good")
+		return time.Time{}, usagef("say when it ends, by one of -for 24h, -until 2027-01-31 (its start in UTC) and -for-good")
 	case f.forGood:
 		return runtime.ForGood, nil
 	case f.given["for"] && f.For <= 0:
@@ -72,9 +72,10 @@ func (c *call) until() (time.Time, error) {
 	case f.given["for"]:
 		return time.Time{}, nil
 	}
-	until, err := time.Parse(time.RFC3339, f.until)
-	if err != nil {
-		return until, usagef("-until must be an instant such as 2027-01-31T00:00:00Z, not %q", f.until)
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if until, err := time.Parse(form, f.until); err == nil {
+			return until, nil
+		}
 	}
-	return until, nil
+	return time.Time{}, usagef("-until must be a day such as 2027-01-31, which means its start in UTC, or an instant such as 2027-01-31T09:00:00+01:00, not %q", f.until)
 }

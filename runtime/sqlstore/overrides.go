@@ -1,12 +1,14 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -48,17 +50,22 @@ type overrides struct {
 	table string
 	// err is why there are none: the dialect lacks them, or the name of the table is too long.
 	err error
-	// create, describe, next, insert, insertNone, since and history are statements. insertNone inserts no row.
-	create, describe, next, insert, insertNone, since, history string
-	autoCreate                                                 bool
-	view                                                       *runtime.OverrideView
+	// create, describe, next, insert, insertNone, since, history and ends are statements, and remove is one without its last
+	// parenthesis. insertNone inserts no row.
+	create, describe, next, insert, insertNone, since, history, ends, remove string
+	autoCreate                                                               bool
+	// keep is how long entries are kept that have ended or were replaced, less than 0 for good.
+	keep time.Duration
+	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
+	compactAfter atomic.Int64
+	view         *runtime.OverrideView
 	// stop ends the goroutine of the view.
 	stop context.CancelFunc
 }
 
 // newOverrides prepares the statements. It must be called with the dialect as it is before [Dialect.forTable].
 func (s *Store) newOverrides(d Dialect, o Options) *overrides {
-	v := &overrides{table: OverridesTable(o.Table), autoCreate: o.AutoCreate}
+	v := &overrides{table: OverridesTable(o.Table), autoCreate: o.AutoCreate, keep: cmp.Or(o.KeepOverrides, runtime.DefaultKeepOverrides)}
 	if d.CreateOverrides == "" {
 		v.err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
 	}
@@ -74,6 +81,8 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
 		{&v.since, "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
 		{&v.history, "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
+		{&v.ends, "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
+		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
 	} {
 		filled, err := d.Text(text.text, v.table)
 		if err != nil && v.err == nil {
@@ -85,7 +94,11 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 	v.stop = stop
 	v.view = runtime.NewOverrideView(runtime.OverrideSource{
 		Since: s.OverridesSince, Now: s.present, Every: o.OverridesEvery,
-		Background: func(f func(context.Context)) { s.inBackground(func() { f(ctx) }) },
+		Background: func(f func(context.Context)) {
+			if !s.inBackground(func() { f(ctx) }) {
+				go f(ctx) // which Close has ended
+			}
+		},
 	})
 	return v
 }
@@ -262,6 +275,140 @@ func (s *Store) insertOverride(ctx context.Context, in runtime.Tx, e runtime.Ove
 	return id, err
 }
 
+// readLog returns a view of the whole log, which is nil if there is no table of overrides. Unlike the view of the store it
+// creates no table, and does not follow the log, so that programs without overrides can use it.
+func (s *Store) readLog(ctx context.Context) (*runtime.OverrideView, error) {
+	if s.overrides.err != nil {
+		return nil, nil
+	}
+	view := runtime.NewOverrideView(runtime.OverrideSource{Now: s.present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+		return maintain(ctx, s, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
+			x, err := s.prepare(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return s.queryOverrides(ctx, x, s.overrides.since, []any{id, runtime.OverridePage})
+		})
+	}})
+	err := view.Refresh(ctx)
+	if err != nil && hintFor(err) == missingTable {
+		return nil, nil
+	}
+	return view, err
+}
+
+// endOverrides ends what is in force of a limit that no longer exists.
+func (s *Store) endOverrides(ctx context.Context, limit string) error {
+	view, err := s.readLog(ctx)
+	if view == nil || err != nil {
+		return err
+	}
+	for _, e := range view.Endings(limit) {
+		if _, err := s.AppendOverride(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compactionPage is how many entries are read at once to find the obsolete ones.
+const compactionPage = 10_000
+
+// compactOverrides deletes the entries of the log that [runtime.ObsoleteOverrides] returns.
+func (s *Store) compactOverrides(ctx context.Context) error {
+	v := s.overrides
+	if v.err != nil || v.keep < 0 || s.present() < v.compactAfter.Load() {
+		return nil
+	}
+	var before time.Time
+	var log []runtime.OverrideEntry
+	for recent := false; !recent; {
+		page, err := maintain(ctx, s, func(ctx context.Context) (page []runtime.OverrideEntry, err error) {
+			x, err := s.prepare(ctx)
+			if err != nil {
+				return nil, err
+			}
+			now, err := s.now(ctx, s.db)
+			if err != nil {
+				return nil, err
+			}
+			before = time.Unix(0, now()-int64(v.keep))
+			after := int64(0)
+			if len(log) > 0 {
+				after = log[len(log)-1].ID
+			}
+			return page, retry(ctx, func() error {
+				return s.single(ctx, x, func(in session) (err error) {
+					page, err = scanEnds(ctx, textSession(in), v.ends, after)
+					return err
+				})
+			})
+		})
+		if err != nil {
+			return err
+		}
+		log = append(log, page...)
+		// Later entries are not old enough.
+		recent = len(page) < compactionPage || !page[len(page)-1].At.Before(before)
+	}
+	for ids := range slices.Chunk(runtime.ObsoleteOverrides(log, before), sweepPage) {
+		began := time.Now()
+		_, err := maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.deleteOverrides(ctx, ids) })
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	// The entries in force are read each time, and can be many.
+	v.compactAfter.Store(before.UnixNano() + int64(v.keep) + int64(v.keep)/100)
+	return nil
+}
+
+func scanEnds(ctx context.Context, in runtime.Tx, query string, after int64) (page []runtime.OverrideEntry, err error) {
+	rows, err := in.QueryContext(ctx, query, after, compactionPage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e runtime.OverrideEntry
+		var until, at int64
+		if err := rows.Scan(&e.ID, &e.Limit, &e.Key, &e.What, &until, &at); err != nil {
+			return nil, err
+		}
+		e.Until, e.At = time.Unix(0, until), time.Unix(0, at)
+		page = append(page, e)
+	}
+	return page, rows.Err()
+}
+
+func (s *Store) deleteOverrides(ctx context.Context, ids []int64) error {
+	x, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = strconv.FormatInt(id, 10)
+	}
+	// Numbers of our own, so that a list of any length needs no parameters.
+	remove := s.overrides.remove + strings.Join(texts, ", ") + ")"
+	err = s.withRoom(ctx, func() error {
+		return retry(ctx, func() error {
+			return s.single(ctx, x, func(in session) error {
+				_, err := textSession(in).ExecContext(ctx, remove)
+				return err
+			})
+		})
+	})
+	if err != nil && hintFor(err) == lackingPrivilege {
+		return &hintedError{s.fillInOverrides(keptOverrides), err}
+	}
+	return err
+}
+
 // createOverrides creates the table of overrides if it does not exist.
 func (s *Store) createOverrides(ctx context.Context) error {
 	if s.overrides.err != nil {
@@ -274,7 +421,7 @@ func (s *Store) createOverrides(ctx context.Context) error {
 }
 
 // checkOverrides compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
-// entries, and returns an error that names those that this program does not understand.
+// entries, and returns an error that names those that this program does not understand, or the limits that it does not have.
 func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) error {
 	// First, because that creates a missing table if the store may do so.
 	if err := s.overrides.view.Refresh(ctx); err != nil {
@@ -298,7 +445,10 @@ func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) 
 	if problems := s.overrides.view.Problems(policies); len(problems) > 0 {
 		return fmt.Errorf("end these overrides, or update the program: %w", errors.Join(problems...))
 	}
-	return nil
+	if len(policies) == 0 {
+		return nil
+	}
+	return s.overrides.view.Unused(policies)
 }
 
 // usesOverrides reports whether a limit with overrides is in use.
@@ -326,6 +476,8 @@ func (s *Store) fillInOverrides(hint string) string {
 
 const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, and to run Migrate " +
 	"also CREATE"
+const keptOverrides = `the database user may not delete the old entries of table {table}, so that it only grows: grant the ` +
+	`user DELETE on it, or set Options.KeepOverrides to -1`
 
 const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
 	`with the generated Policies, or run what "ratelimitgen sql {flags}" prints`

@@ -44,7 +44,7 @@ func (s *Store) connect(o Options) {
 // readTimeout and writeTimeout in the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose
 // connections have the socket option TCP_USER_TIMEOUT.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := s.usable(); err != nil {
+	if err := s.guarded(ctx); err != nil {
 		return nil, err
 	}
 	answers, err := s.firstStage(calls).Do(ctx, calls)
@@ -203,7 +203,7 @@ const grace = 50 * time.Millisecond
 
 // maintain runs a task of an operator, such as Migrate, under ctx's deadline or [Timeout].
 func maintain[T any](ctx context.Context, s *Store, task func(ctx context.Context) (T, error)) (T, error) {
-	if err := s.usable(); err != nil {
+	if err := s.guarded(ctx); err != nil {
 		var zero T
 		return zero, err
 	}

@@ -64,10 +64,15 @@ func (s *Store) createTable(ctx context.Context, create, describes string) error
 // written. It changes nothing. Call it when the program starts, so that a missing table or privilege is known before
 // the first request.
 //
-// If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides, checks the
-// right to add to it, and the error names the overrides in force that this program does not understand: pass the generated Policies. Overrides of limits
-// that are not among the policies are no error, because the limit may have been removed from limits.yaml or belong to
-// another program; nor are numbers that are larger than limits.yaml allows by now, which are reduced to that.
+// If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides and checks the
+// right to add to it, and the error names the overrides in force that this program does not understand: pass the generated
+// Policies. Numbers that are larger than limits.yaml allows by now are no error, because they are reduced to that.
+//
+// The last check is for blocks and overrides in force of limits that are not among the policies, or have no overrides any
+// more: they have no effect, as after the rename of a limit without the SQL that "ratelimitgen diff" prints. The error is
+// [runtime.ErrUnusedOverrides], and names each limit, their number and the remedy. Everything else is in order then, so a
+// program may log this error and start. If a limit was removed on purpose, [Store.Forget] ends them, before the deploy or
+// after it. If several programs share the table, pass the policies of all to Ready. Without any policies, this is not checked.
 //
 // The error names the problem, such as a column of another type, a missing privilege or a server that
 // is a replica, and the remedy. On a Galera cluster, it is also about nodes whose clocks differ, as far as 10,000
@@ -76,8 +81,15 @@ func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
 		return nil, s.withRoom(ctx, func() error { return retry(ctx, func() error { return s.checkSetup(ctx) }) })
 	})
-	if err != nil || !s.usesOverrides(policies) {
+	switch {
+	case err != nil || len(policies) == 0 && !s.usesOverrides(policies):
 		return err
+	case !s.usesOverrides(policies):
+		// A program without overrides needs no privilege to read the log.
+		if view, err := s.readLog(ctx); view != nil && err == nil {
+			return view.Unused(policies)
+		}
+		return nil
 	}
 	_, err = maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.checkOverrides(ctx, policies) })
 	return err

@@ -46,8 +46,10 @@
 // Limits with overrides need a second table, see [OverridesTable], which Migrate creates if it gets their policies. It is
 // a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
 // of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
-// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived. Do
-// not delete the newest rows: a process that finds fewer rows than it has read reads all of them again.
+// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
+//
+// Sweep deletes rows that are no longer needed; see [Options.KeepOverrides]. Do not update rows, and do not delete the
+// newest ones: a process that finds fewer rows than it has read reads all of them again. To end entries, append others.
 //
 // # Durability
 //
@@ -157,12 +159,19 @@ type Options struct {
 	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
 	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
 	OverridesEvery time.Duration
+	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
+	// those that are older, or a hundredth of that later. What is in force stays. The default is [runtime.DefaultKeepOverrides], a year; less than 0 keeps
+	// all, and Sweep then needs no privilege to delete them. If several programs share the table, the shortest time applies.
+	KeepOverrides time.Duration
 	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
 	// sets it. Without it, Migrate creates the table.
 	AutoCreate bool
 	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
 	// package sqlite.
 	Upserter Upserter
+	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
+	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
+	Guard func(ctx context.Context) error
 }
 
 // Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
@@ -193,6 +202,7 @@ type Store struct {
 	queries  queries
 	clock    func() time.Time
 	upserter Upserter
+	guard    func(ctx context.Context) error
 	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
 	byDriver upsertStrategy
 	// offsetNow is offset.now, for the same reason.
@@ -252,7 +262,7 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
+		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, guard: o.Guard, hints: newDenialHints(),
 	}
 	if dialect.Now != "" {
 		s.circuit = newCircuit(db)
@@ -272,6 +282,19 @@ func (s *Store) usable() error {
 		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
 	}
 	return nil
+}
+
+// guarded returns the error of a store that must not use its database: it has none, or its [Options.Guard] has found a
+// problem. Every operation starts with it, but those in a transaction of the caller.
+func (s *Store) guarded(ctx context.Context) error {
+	if err := s.usable(); err != nil || s.guard == nil {
+		return err
+	}
+	err := s.guard(ctx)
+	if err != nil && s.isClosed() {
+		return ErrClosed
+	}
+	return err
 }
 
 // enter counts a call, unless the store is closed. Each call that enters must end with s.open.Done.

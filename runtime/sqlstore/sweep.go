@@ -19,6 +19,10 @@ const sweepPage = 500
 // deadline, each page takes at most [Timeout].
 // Run it now and then, from any one process. Rows of other policies stay.
 //
+// Sweep also deletes the entries of the log of overrides that ended, or were replaced, longer ago than
+// [Options.KeepOverrides]; they are not in its result. If the database user lacks the privilege to delete them, the error
+// says so after everything else was swept.
+//
 // The policies must be those of every process that uses the table: the store does not know that another process
 // runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
 // lowers a rate, sweep with the policies of the new version, or of both: if several policies share a name, a row
@@ -47,6 +51,10 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 		if err != nil {
 			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, err)
 		}
+	}
+	// A program without overrides may lack their table, or privileges on it.
+	if err := s.compactOverrides(ctx); err != nil && s.usesOverrides(policies) {
+		return deleted, fmt.Errorf("sweep the log of overrides: %w", err)
 	}
 	return deleted, nil
 }
@@ -81,12 +89,16 @@ func (s sweeper) Sweep(ctx context.Context, policies ...*runtime.Policy) (delete
 // Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns
 // how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
 // error is [runtime.ErrInUse], and nothing is deleted. Rows are deleted page by page; if ctx has no deadline, each page
-// takes at most [Timeout]. Its overrides stay in their table, which is a log. Call it when no process has the limit any more: rows that are written meanwhile may stay.
+// takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log. Call it when
+// no process has the limit any more: rows that are written meanwhile may stay.
 func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
 	if err := runtime.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
 	deleted, err = s.eachPage(ctx, name, s.forgetPage)
+	if err == nil {
+		err = s.endOverrides(ctx, name)
+	}
 	if err != nil {
 		err = fmt.Errorf("forget limit %q: %w", name, err)
 	}

@@ -18,6 +18,7 @@ func overrides() []clause {
 		{"OverrideInForce", "every request is decided by the override in force, on the tokens used before", (*subject).overrideInForce},
 		{"OverrideOfADenyCache", "a cached denial ends with the policy it was made by", (*subject).overrideOfDenyCache},
 		{"OverrideOfALease", "leased tokens of a blocked key are not spent", (*subject).overrideOfLease},
+		{"ObsoleteOverrides", "a sweep deletes old entries of the log that are not in force, and no ID is used again", (*subject).obsoleteOverrides},
 	}
 }
 
@@ -245,4 +246,57 @@ func (s *subject) overrideOfLease() {
 	small.Capacity = 3 // of which a store without leases has used 3
 	s.inForce(log, small)
 	allow(false)
+}
+
+func (s *subject) obsoleteOverrides() {
+	log, ok := s.store.(runtime.OverrideStore)
+	sweeper, sweeps := s.store.(runtime.Sweeper)
+	if !ok || !sweeps {
+		return
+	}
+	forGood := func(e runtime.OverrideEntry) runtime.OverrideEntry {
+		e.Until = runtime.ForGood
+		return e
+	}
+	const halfAYear = 183 * 24 * time.Hour
+	for _, e := range []runtime.OverrideEntry{
+		s.entry("ends", runtime.OverrideBlock),
+		forGood(s.entry("stays", runtime.OverrideBlock)),
+		forGood(s.entry("unblocked", runtime.OverrideBlock)),
+		s.entry("unblocked", runtime.OverrideUnblock),
+		forGood(s.entry("", runtime.OverrideOff)),
+		s.entry("", runtime.OverrideNone),
+		s.entry("stays", runtime.OverrideGranted),
+	} {
+		s.appended(log, e)
+	}
+	s.clock.Add(halfAYear)
+	s.appended(log, s.entry("recent", runtime.OverrideBlock))
+	s.clock.Add(halfAYear)
+	for _, want := range [][]int64{
+		// What ends another entry stays while a process may have read that one, and only that one.
+		{2, 4, 6, 8}, {2, 8},
+		// The newest one stays.
+		{2, 8}, {2, 8},
+	} {
+		if _, err := sweeper.Sweep(s.ctx, overridable()); err != nil {
+			s.Fatalf("Sweep: %v", err)
+		}
+		entries, err := log.OverridesSince(s.ctx, 1)
+		var ids []int64
+		for _, e := range entries {
+			ids = append(ids, e.ID)
+		}
+		if err != nil || !slices.Equal(ids, want) {
+			s.broken("after a sweep there are the entries %v, %v, want %v", ids, err, want)
+		}
+		// A store may look for them only now and then.
+		s.clock.Add(halfAYear)
+	}
+	if e := s.appended(log, s.entry("new", runtime.OverrideBlock)); e.ID != 9 {
+		s.broken("the ID of the entry after a sweep is %d, not 9", e.ID)
+	}
+	if d, err := runtime.NewLimiter(s.store).Overridable(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
+		s.broken("a key that is blocked for good gets %v, %v", d, err)
+	}
 }

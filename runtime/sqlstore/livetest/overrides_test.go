@@ -215,10 +215,57 @@ func TestReadyChecksOverrides(t *testing.T) {
 			_, err := runtime.NewLimiter(store).Overridable(p, runtime.KeyOf(runtime.String(key))).EndOverride(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
 			require.NoError(t, err)
 		}
+		err = store.Ready(ctx, plain, p)
+		require.ErrorIs(t, err, runtime.ErrUnusedOverrides, "the last check")
+		require.ErrorContains(t, err, `limit "removed" is not among the policies, but 0 blocks and 1 override of it are in force`)
+		require.ErrorIs(t, store.Ready(ctx, plain), runtime.ErrUnusedOverrides, "it may have been the only limit with overrides")
+		require.NoError(t, store.Ready(ctx), "without policies, nothing is known about limits")
+		_, err = store.Forget(ctx, "removed", plain, p)
+		require.NoError(t, err)
 		require.NoError(t, store.Ready(ctx, plain, p))
 		_, err = db.Exec("ALTER TABLE " + sqlstore.OverridesTable(table) + " DROP COLUMN at_ns")
 		require.NoError(t, err)
 		require.Error(t, store.Ready(ctx, p))
+	})
+}
+
+// The app's user may lack the privilege to delete from the log, which is the history of what operators have done.
+func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		schema := s.schema(t, db)
+		table := schema + ".quotas"
+		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
+		grants := []string{"SELECT, INSERT, UPDATE, DELETE ON " + table, "SELECT, INSERT ON " + sqlstore.OverridesTable(table)}
+		if s.driver == "mysql" {
+			s = s.database(t, schema)
+		} else {
+			grants = append(grants, "USAGE ON SCHEMA "+schema)
+		}
+		user, now := s.user(t, db, grants...), time.Now()
+		storeThatKeeps := func(keep time.Duration) *sqlstore.Store {
+			store, err := sqlstore.New(user.open(t), user.dialect, sqlstore.Options{Table: table, Clock: func() time.Time { return now }, KeepOverrides: keep})
+			require.NoError(t, err)
+			t.Cleanup(func() { store.Close() })
+			return store
+		}
+		store := storeThatKeeps(time.Hour)
+		for range 2 {
+			_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
+				Limit: "overridable", Key: "a", What: runtime.OverrideBlock, Until: now.Add(time.Hour), At: now, Reason: "r", Author: "a",
+			})
+			require.NoError(t, err)
+		}
+		now = now.Add(3 * time.Hour)
+		_, err := store.Sweep(t.Context(), overridable())
+		failsWith(t, err, "may not delete the old entries of table")
+		require.ErrorContains(t, err, "grant the user DELETE on it, or set Options.KeepOverrides to -1")
+		plain := overridable()
+		plain.Overrides = runtime.OverrideBounds{}
+		_, err = storeThatKeeps(time.Hour).Sweep(t.Context(), plain)
+		require.NoError(t, err, "a program without overrides needs no privilege on their table")
+		_, err = storeThatKeeps(-1).Sweep(t.Context(), overridable())
+		require.NoError(t, err)
 	})
 }
 
@@ -295,4 +342,53 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, without, roundTrips(overridable()))
 	})
+}
+
+// A process that starts with a long log decides within its limits' timeouts: at first by their OnError, and after some seconds
+// by the overrides.
+func TestLongLogIsReadWhileCallsTimeOut(t *testing.T) {
+	sizes := []int{2_500}
+	if *long {
+		sizes = append(sizes, 20_000, 100_000)
+	}
+	onEach(t, func(t *testing.T, s server) {
+		for _, n := range sizes {
+			t.Run(fmt.Sprint(n), func(t *testing.T) { readLongLog(t, s, n) })
+		}
+	})
+}
+
+func readLongLog(t *testing.T, s server, n int) {
+	db, table := s.open(t), newTable()
+	p := overridable()
+	p.Timeout = 100 * time.Millisecond
+	require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), p))
+	for i := 0; i < n; {
+		var rows []string
+		for ; i < n && len(rows) < 500; i++ {
+			rows = append(rows, fmt.Sprintf("(%d, 'overridable', 'user%d', 'block', '', 0, 0, 0, 100, 100, 0, 1, %d, 'abuse', 'someone', %d)",
+				i+1, i, runtime.ForGood.UnixNano(), time.Now().UnixNano()))
+		}
+		_, err := db.Exec("INSERT INTO " + sqlstore.OverridesTable(table) + " VALUES " + strings.Join(rows, ", "))
+		require.NoError(t, err)
+	}
+	store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})
+	require.NoError(t, err)
+	defer store.Close()
+	limit := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint("user", n-1))))
+	var slowest time.Duration
+	failed, began := 0, time.Now()
+	for {
+		at := time.Now()
+		d, err := limit.Allow(t.Context())
+		slowest = max(slowest, time.Since(at))
+		if err == nil {
+			require.False(t, d.Allowed)
+			break
+		}
+		require.ErrorIs(t, err, runtime.ErrOverridesUnread)
+		require.Less(t, time.Since(began), time.Minute)
+		failed++
+	}
+	t.Logf("%d entries: %d calls failed, the slowest after %v; the first decision came after %v", n, failed, slowest, time.Since(began))
 }

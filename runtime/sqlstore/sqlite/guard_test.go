@@ -85,12 +85,41 @@ func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 			d, err := limit.Allow(t.Context())
 			require.ErrorContains(t, err, row.want)
 			require.False(t, d.Allowed)
+			for name, operation := range operations(s) {
+				require.ErrorContains(t, operation(t.Context()), row.want, name)
+			}
 			if row.undo != nil {
 				row.undo(t, path)
 				require.NoError(t, s.Ready(t.Context()))
 				require.NoError(t, limit.Require(t.Context()))
 			}
 		})
+	}
+}
+
+// operations are those of a store that use the file, besides Do and Ready.
+func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
+	limits := []*runtime.Policy{{
+		Name: "blockable", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1},
+	}}
+	limit := runtime.NewLimiter(s).Overridable(limits[0], runtime.Key{})
+	return map[string]func(ctx context.Context) error{
+		"Block": func(ctx context.Context) error {
+			_, err := limit.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
+			return err
+		},
+		"AppendOverride": func(ctx context.Context) error {
+			_, err := s.AppendOverride(ctx, runtime.OverrideEntry{
+				Limit: "blockable", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "r", Author: "a",
+			})
+			return err
+		},
+		"Overrides": func(ctx context.Context) error { _, err := limit.Overrides(ctx); return err },
+		"Allow":     func(ctx context.Context) error { _, err := limit.Allow(ctx); return err },
+		"Sweep":     func(ctx context.Context) error { _, err := s.Sweep(ctx, counted); return err },
+		"Forget":    func(ctx context.Context) error { _, err := s.Forget(ctx, "other", counted); return err },
+		"Rows":      func(ctx context.Context) error { _, _, err := s.Rows(ctx, runtime.Row{Name: "shared"}, 1); return err },
+		"Migrate":   func(ctx context.Context) error { return s.Migrate(ctx, limits...) },
 	}
 }
 

@@ -51,9 +51,8 @@ type Store struct {
 	db       *sql.DB
 	upserter *upserter
 	// guard is nil for a database in memory.
-	guard  *guard
-	log    logSize
-	closed atomic.Bool
+	guard *guard
+	log   logSize
 	// connections counts the connections that the pool has opened, one in most programs.
 	connections atomic.Int64
 }
@@ -118,7 +117,7 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 // prepare creates the table and checks it.
 func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
-	o.AutoCreate = true
+	o.AutoCreate, o.Guard = true, s.check
 	if s.Store, err = sqlstore.New(s.db, sqlstore.SQLite, o); err != nil {
 		return err
 	}
@@ -155,34 +154,26 @@ func create(path string) {
 	}
 }
 
-// Do implements [runtime.Store]. The error is that of ctx or of the database, or [sqlstore.ErrClosed], or says
-// that the file was deleted, replaced or linked while it was open.
-func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	checked, err := s.guard.check()
-	// A closed store returns ErrClosed, whatever has happened to its file.
-	if err != nil && !s.closed.Load() {
-		return nil, err
-	}
-	if checked {
-		// Only together with the check, so that most calls make no system call.
+// check is the [sqlstore.Options.Guard].
+func (s *Store) check(ctx context.Context) error {
+	compared, err := s.guard.check()
+	if compared && err == nil {
+		// Only together with the comparison, so that most calls make no system call.
 		s.log.fit(ctx, s.db)
 	}
-	return s.Store.Do(ctx, calls)
+	return err
 }
 
-// Ready is [sqlstore.Store.Ready], and also checks the file: see Do.
+// Ready is [sqlstore.Store.Ready], and compares the file at once, which other calls do every tenth of a second.
 func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 	if s.guard != nil {
-		if err := s.guard.compareNow(); err != nil && !s.closed.Load() {
-			return err
-		}
+		s.guard.due.Store(0)
 	}
 	return s.Store.Ready(ctx, policies...)
 }
 
 // Close closes the database. Its counts stay in the file.
 func (s *Store) Close() error {
-	s.closed.Store(true)
 	err := s.Store.Close()
 	if s.db == nil {
 		// A zero Store.

@@ -1,0 +1,262 @@
+// Package reviewtest runs the SQL of package review on any database.
+package reviewtest
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// edit is an edit of a limit.
+type edit struct {
+	name, old, new string
+	// blocked are keys that operators have blocked before it. Those that have no new key are listed by a statement.
+	blocked []moved
+	// unblocked are keys of the new version that must not be blocked.
+	unblocked [][]string
+}
+
+// moved is a key before and after an edit.
+type moved struct{ old, new []string }
+
+const hostile = `a\"|b'%` + "\n" + "é"
+
+var edits = []edit{
+	{
+		"rename", "send: {key: userID, ", "post: {key: userID, goName: Send, ",
+		[]moved{{[]string{"7"}, []string{"7"}}, {[]string{hostile}, []string{hostile}}},
+		[][]string{{"8"}},
+	},
+	{
+		"rename of a limit with plans", "send: {key: userID, period: 1h, capacity: {free: 10, pro: 20}, ", "post: {key: userID, goName: Send, period: 1h, capacity: {free: 10, pro: 20}, ",
+		[]moved{{[]string{"7"}, []string{"7"}}},
+		nil,
+	},
+	{
+		"order", "send: {key: {from: string, to: string}, ", "send: {key: {to: string, from: string}, ",
+		[]moved{
+			{[]string{"1", "2"}, []string{"2", "1"}}, {[]string{"2", "1"}, []string{"1", "2"}}, {[]string{"3", "4"}, []string{"4", "3"}},
+			{[]string{hostile, ""}, []string{"", hostile}}, {[]string{strings.Repeat("long", 100), "2"}, nil},
+		},
+		[][]string{{"3", "4"}, {hostile, ""}},
+	},
+	{
+		"order of three", "send: {key: {team: string, model: string, zone: string}, ", "send: {key: {zone: string, team: string, model: string}, ",
+		[]moved{{[]string{"t", "m", "z"}, []string{"z", "t", "m"}}, {[]string{"", hostile, "|"}, []string{"|", "", hostile}}},
+		[][]string{{"t", "m", "z"}},
+	},
+	{
+		"fewer parts", "send: {key: {team: string, model: string}, ", "send: {key: {team: string}, ",
+		[]moved{{[]string{"t", "m"}, []string{"t"}}, {[]string{"two", "m"}, []string{"two"}}, {[]string{"two", "n"}, []string{"two"}}},
+		[][]string{{"m"}},
+	},
+	{
+		"another part", "send: {key: {team: string}, ", "send: {key: {team: string, model: string}, ",
+		[]moved{{[]string{"t"}, nil}, {[]string{"u"}, nil}},
+		[][]string{{"t", "m"}},
+	},
+	{
+		"hashed", "send: {key: {email: string}, ", "send: {key: {email: hashed string}, ",
+		[]moved{{[]string{"a@example.com"}, nil}},
+		nil,
+	},
+	{"no key", "send: {key: {team: string}, ", "send: {", []moved{{[]string{"t"}, nil}}, [][]string{{}}},
+	{"first key", "send: {", "send: {key: {team: string}, ", nil, [][]string{{"t"}}},
+	{
+		"type", "send: {key: {userID: int64}, ", "send: {key: {userID: string}, ",
+		[]moved{{[]string{"7"}, []string{"7"}}},
+		[][]string{{"8"}},
+	},
+	{
+		"name of a part", "send: {key: {userID: string}, ", "send: {key: {accountID: string}, ",
+		[]moved{{[]string{"7"}, []string{"7"}}},
+		nil,
+	},
+}
+
+// Blocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a database: "SQLite", "Postgres" or
+// "MySQL and MariaDB". Before it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in
+// processes that have followed the log and in those that read it later. open returns a store of another process on the table,
+// whose overrides table exists.
+func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
+	for _, e := range edits {
+		t.Run(e.name, func(t *testing.T) { e.run(t, db, database, table, open) })
+	}
+}
+
+func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
+	_, err := db.Exec("DELETE FROM " + sqlstore.OverridesTable(table))
+	require.NoError(t, err)
+	old, now := e.file(t, e.old), e.file(t, e.new)
+	r := review.Of(old, now)
+	require.Len(t, r.Subjects, 1)
+	var lost []string
+	for _, k := range e.blocked {
+		if k.new == nil {
+			lost = append(lost, keyOf(k.old).String())
+		}
+	}
+	statements := func(when string, run func(text string)) {
+		for _, s := range r.Subjects[0].SQL {
+			why := strings.TrimPrefix(s.Why, "on "+database+", ")
+			if strings.HasPrefix(why, when) {
+				run(strings.ReplaceAll(s.Text, "rate_limit_overrides", sqlstore.OverridesTable(table)))
+			}
+		}
+	}
+	execute := func(text string) {
+		_, err := db.Exec(text)
+		require.NoError(t, err, text)
+	}
+	was, is := process{t, old, open(t)}, process{t, now, open(t)}
+	for i, key := range e.blocked {
+		was.block(key.old, time.Duration(i+1)*time.Hour)
+	}
+	was.block([]string{"lifted"}, time.Hour)
+	_, err = was.limit([]string{"lifted"}).Unblock(t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
+	require.NoError(t, err)
+	_, err = was.whole().Override(t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
+	require.NoError(t, err)
+	check := func(p process, key func(moved) []string) {
+		t.Helper()
+		require.NoError(t, p.store.OverrideView().Refresh(t.Context()))
+		for _, k := range e.blocked {
+			if parts := key(k); parts != nil {
+				require.Equal(t, runtime.ModeBlock, p.inForce(parts).Mode, "key %q", parts)
+			}
+		}
+		require.EqualValues(t, 77, p.inForce([]string{"another", "key", "altogether"}).Rate, "the override of the whole limit")
+	}
+	oldKey, newKey := func(k moved) []string { return k.old }, func(k moved) []string { return k.new }
+	check(was, oldKey)
+	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
+
+	statements("before the deploy, to list", func(text string) {
+		rows, err := db.Query(text)
+		require.NoError(t, err, text)
+		defer rows.Close()
+		var listed []string
+		for rows.Next() {
+			var key, what, reason string
+			var until int64
+			require.NoError(t, rows.Scan(&key, &what, &until, &reason))
+			listed = append(listed, key)
+		}
+		require.NoError(t, rows.Err())
+		require.ElementsMatch(t, lost, listed)
+		lost = nil
+	})
+	require.Empty(t, lost, "no statement has listed them")
+	statements("once, before", execute)
+	check(was, oldKey)
+	check(process{t, old, open(t)}, oldKey)
+	check(is, newKey)
+	check(process{t, now, open(t)}, newKey)
+
+	statements("after the old version has stopped, to end", execute)
+	for _, p := range []process{is, {t, now, open(t)}} {
+		check(p, newKey)
+		for _, key := range e.unblocked {
+			require.NotEqual(t, runtime.ModeBlock, p.inForce(key).Mode, "key %q", key)
+		}
+		require.NotEqual(t, runtime.ModeBlock, p.inForce([]string{"lifted"}).Mode)
+		require.NoError(t, p.store.Ready(t.Context(), p.policy()))
+	}
+}
+
+// Plans does the same for an override that gives a key a plan which is then renamed.
+func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqlstore.Store) {
+	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
+	_, err := db.Exec("DELETE FROM " + sqlstore.OverridesTable(table))
+	require.NoError(t, err)
+	old, problems := spec.Parse("limits.yaml", []byte(text))
+	require.Empty(t, problems)
+	now, problems := spec.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
+	require.Empty(t, problems)
+	was := process{t, old, open(t)}
+	_, err = was.limit([]string{"7"}).Override(t.Context(), runtime.Override{
+		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
+	})
+	require.NoError(t, err)
+	r := review.Of(old, now)
+	for _, s := range r.Subjects {
+		for _, q := range s.SQL {
+			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", sqlstore.OverridesTable(table)))
+			require.NoError(t, err)
+		}
+	}
+	is := process{t, now, open(t)}
+	require.NoError(t, is.store.OverrideView().Refresh(t.Context()))
+	require.EqualValues(t, 70, is.inForce([]string{"7"}).Rate)
+	require.NoError(t, is.store.Ready(t.Context(), is.policy()))
+}
+
+// file parses a limit with overrides.
+func (e *edit) file(t *testing.T, limit string) *spec.File {
+	t.Helper()
+	rate := "rate: 10, period: 1h"
+	plans := ""
+	if strings.Contains(limit, "free:") {
+		rate, plans = "rate: {free: 5, pro: 6}", "plans: [free, pro]\n"
+	}
+	file, problems := spec.Parse("limits.yaml", []byte("version: 1\n"+plans+"limits:\n  "+limit+"doc: bounds sending., kind: token bucket, "+rate+", overrides: {rate: 100, capacity: 100}}\n"))
+	require.Empty(t, problems, limit)
+	return file
+}
+
+// process is a process that runs one version of the limit.
+type process struct {
+	t     *testing.T
+	file  *spec.File
+	store *sqlstore.Store
+}
+
+// policy returns that of the first plan, as generated code has it.
+func (p process) policy() *runtime.Policy {
+	limit, names, policies := p.file.Limits[0], runtime.PlanNames{""}, runtime.PlanPolicies{{}}
+	if len(limit.Plans) == 0 {
+		return &limit.Policy
+	}
+	for _, plan := range limit.Plans {
+		names, policies = append(names, plan.Plan), append(policies, plan.Policy)
+	}
+	return &policies.Overridable(names)[1]
+}
+
+func keyOf(parts []string) runtime.Key {
+	all := make([]runtime.Part, len(parts))
+	for i, part := range parts {
+		all[i] = runtime.String(part)
+	}
+	return runtime.KeyOf(all...)
+}
+
+func (p process) limit(key []string) runtime.Overriding {
+	return runtime.NewLimiter(p.store).Overriding(p.policy(), keyOf(key))
+}
+
+func (p process) whole() runtime.Overriding {
+	return runtime.NewLimiter(p.store).WholeLimit(p.policy())
+}
+
+func (p process) block(key []string, length time.Duration) {
+	p.t.Helper()
+	_, err := p.limit(key).Block(p.t.Context(), runtime.Block{Until: time.Now().Add(length), Reason: fmt.Sprintf("%q", key), Author: "a"})
+	require.NoError(p.t, err)
+}
+
+func (p process) inForce(key []string) *runtime.Policy {
+	p.t.Helper()
+	policy, err := p.store.OverrideView().PolicyOf(p.policy(), keyOf(key).String())
+	require.NoError(p.t, err)
+	return policy
+}

@@ -1,0 +1,30 @@
+package reviewtest_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/review/reviewtest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+)
+
+func TestSQLKeepsBlocksOnSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	open := func(t *testing.T) *sqlstore.Store {
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		t.Cleanup(func() { store.Close() })
+		require.NoError(t, store.OverrideView().Refresh(t.Context()), "which creates the table")
+		return store.Store
+	}
+	open(t)
+	db, err := sql.Open("sqlite", "file:"+path)
+	require.NoError(t, err)
+	defer db.Close()
+	reviewtest.Blocks(t, db, "SQLite", "rate_limits", open)
+	reviewtest.Plans(t, db, "rate_limits", open)
+}

@@ -1,0 +1,29 @@
+package livetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/review/reviewtest"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+)
+
+// Whoever runs the SQL that "ratelimitgen diff" prints for a rename or an edit of a key keeps every block.
+func TestSQLOfReviewsKeepsBlocks(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		database, table, db := "Postgres", newTable(), s.open(t)
+		if s.driver == "mysql" {
+			database = "MySQL and MariaDB"
+		}
+		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
+		open := func(t *testing.T) *sqlstore.Store {
+			store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
+			require.NoError(t, err)
+			t.Cleanup(func() { store.Close() })
+			return store
+		}
+		reviewtest.Blocks(t, db, database, table, open)
+		reviewtest.Plans(t, db, table, open)
+	})
+}
