@@ -16,7 +16,16 @@ func (b backend) inline(ctx context.Context, calls []runtime.Call) (answers []ru
 		return nil, false, nil
 	}
 	defer s.open.Done()
+	sent, silent := s.circuit.trySend(s.db)
+	if silent != nil {
+		// The batch waits.
+		return nil, false, nil
+	}
 	answers, ok, err = s.decideInline(ctx, x, calls)
+	if ok || err != nil {
+		// Otherwise nothing may have been sent.
+		s.circuit.received(ctx, sent, err)
+	}
 	if err == nil || ctx.Err() == nil && (retryable(err) || outdated(err) || volumeFull(err)) {
 		// After these errors, which mean that nothing was done, the call is decided again.
 		return answers, ok && err == nil, nil

@@ -90,10 +90,15 @@ func (b backend) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	// The backend has the only gate: calls that the group has given up are still counted here.
 	defer s.open.Done()
 	answers := make([]runtime.Answer, len(calls))
-	err := s.decide(ctx, calls, answers)
+	sent, err := s.circuit.send(ctx, s.db)
+	if err != nil {
+		return answers, err
+	}
+	err = s.decide(ctx, calls, answers)
 	if err != nil {
 		err = s.recoverFrom(ctx, calls, answers, outdatedTries, err)
 	}
+	s.circuit.received(ctx, sent, err)
 	if s.madeRoom(ctx, err) {
 		// Calls answered before the volume was full are not decided a second time.
 		err = answerAt(unanswered(answers), calls, answers, func(rest []runtime.Call, answers []runtime.Answer) error {
@@ -193,7 +198,9 @@ func maintain[T any](ctx context.Context, s *Store, task func(ctx context.Contex
 		var zero T
 		return zero, err
 	}
-	value, err := bounded(ctx, task)
+	value, err := bounded(ctx, func(ctx context.Context) (T, error) {
+		return through(ctx, s.circuit, s.db, func() (T, error) { return task(ctx) })
+	})
 	return value, s.explain(ctx, err)
 }
 

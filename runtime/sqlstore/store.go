@@ -75,6 +75,12 @@
 // left; the next one uses another connection. [Store.Do] lists the drivers that close the connection then, and the
 // settings that the others need. Calls in a transaction of the caller have only the caller's context.
 //
+// While a database does not respond at all, its process does not open one connection after another: once a probe has had
+// no answer for a second, calls and [RunInTx] wait, each for its own time, until one of the probes that follow has, and
+// each probe opens at most one connection. They go on at most 4 seconds after the database responds again, or as soon as a
+// pooler before it does. Statements that are slow, have a short timeout or wait for a lock do not matter, because the
+// probe is a ping.
+//
 // The preparation at the first use continues after the context of the call that began it, so a timeout of a few round
 // trips is enough.
 //
@@ -181,6 +187,7 @@ type RowUpsert struct {
 // the table by many stores.
 type Store struct {
 	db       *sql.DB
+	circuit  *circuit
 	dialect  Dialect
 	table    string
 	queries  queries
@@ -246,6 +253,9 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, hints: newDenialHints(),
+	}
+	if dialect.Now != "" {
+		s.circuit = newCircuit(db)
 	}
 	s.overrides = s.newOverrides(general, o)
 	s.byDriver = s.upsertByDriver

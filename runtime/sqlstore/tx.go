@@ -138,7 +138,9 @@ func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 // inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
 // has not returned by then continues in the background.
 func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
-	t, err := await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	t, err := through(ctx, circuitOf(db), db, func() (*connTx, error) {
+		return await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	})
 	if err != nil {
 		return err
 	}

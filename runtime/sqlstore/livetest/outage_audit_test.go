@@ -41,6 +41,7 @@ type figures struct {
 	acknowledged, transacted  map[spot]int64
 	firstAnswers, outageNames []string
 	struck                    int
+	opened                    float64
 }
 
 // spot is a key of a limit.
@@ -49,7 +50,7 @@ type spot struct{ place, key int }
 // audit compares the records with the stored rows.
 func (r *outageRun) audit(name string) *figures {
 	f := &figures{name: name, longest: map[method]time.Duration{}, late: map[method]int64{}, messages: map[string]int{},
-		acknowledged: map[spot]int64{}, transacted: map[spot]int64{}, outageNames: r.names, struck: r.struck}
+		acknowledged: map[spot]int64{}, transacted: map[spot]int64{}, outageNames: r.names, struck: r.struck, opened: r.opened}
 	limits := outageLimits()
 	f.read(r.t, r.course.Log, limits, r.repaired)
 	balances := r.balances(f, limits)
@@ -76,6 +77,7 @@ func (r *outageRun) audit(name string) *figures {
 	assert.Empty(r.t, f.late, "calls that took longer than %v and %v; the longest: %v", outageTimeout, outageSlack, f.longest)
 	assert.LessOrEqual(r.t, f.closing, closeTimeout, "longest Close")
 	assert.LessOrEqual(r.t, f.back, outageResumes, "time without an answer after a fault was repaired")
+	assert.LessOrEqual(r.t, f.opened, 2.0*outageProcesses, "connections opened a second while packets are dropped for long")
 	assert.NotZero(r.t, f.denied, "no key was exhausted")
 	assert.NotZero(r.t, f.errors, "there were no faults")
 	r.t.Log("\n" + tableOf(f))
@@ -214,7 +216,7 @@ func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spot
 func tableOf(rows ...*figures) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "database\tfaults\tcalls\tadmitted\tdenied\terrors\ttokens\tstored\tover\tlost\trows off\tlongest call\tlongest tx\tlag\tlate\tClose\tback\t")
+	fmt.Fprintln(w, "database\tfaults\tcalls\tadmitted\tdenied\terrors\ttokens\tstored\tover\tlost\trows off\tlongest call\tlongest tx\tlag\tlate\tClose\tback\topened/s\t")
 	for _, f := range rows {
 		if f == nil {
 			continue
@@ -224,9 +226,9 @@ func tableOf(rows ...*figures) string {
 			late += n
 		}
 		call := max(f.longest[byAllow], f.longest[byAll], f.longest[byReserve])
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\t%d\t%v\t%v\t\n", f.name, f.struck, f.calls, f.admitted,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\t%d\t%v\t%v\t%.1f\t\n", f.name, f.struck, f.calls, f.admitted,
 			f.denied, f.errors, f.tokens, f.stored, f.over, f.lost, f.rows, rounded(call), rounded(f.longest[byTx]), rounded(f.lag), late,
-			rounded(f.closing), rounded(f.back))
+			rounded(f.closing), rounded(f.back), f.opened)
 	}
 	w.Flush()
 	return text.String()

@@ -45,6 +45,8 @@ type fault struct {
 	strike, repair func() error
 	// permanent: the server does not come back, and clients must use another.
 	permanent bool
+	// endures: it lasts for so long that no process opens more than a connection for each probe at its end.
+	endures bool
 	// client is the fate of one of the processes of the load.
 	client clientFault
 }
@@ -141,7 +143,9 @@ func (s *site) usual(i int, o outages) []fault {
 			strike: func() error { return s.signal(i, "STOP") }, repair: func() error { return s.signal(i, "CONT") }},
 	}
 	if o.long > 0 {
-		all = append(all, e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers))
+		long := e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers)
+		long.endures = true
+		all = append(all, long)
 	}
 	return all
 }

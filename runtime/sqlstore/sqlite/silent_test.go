@@ -30,8 +30,12 @@ type wire struct {
 	obeys bool
 	// healed is closed when silent connections respond again.
 	healed chan struct{}
+	db     *sql.DB
 
 	mu sync.Mutex
+	// mute means that all connections are silent, and new ones too. connects counts those that were tried.
+	mute     bool
+	connects int
 	// waited is how long steps have taken, together.
 	waited time.Duration
 	// silentAt is the step at which the next connection falls silent.
@@ -41,6 +45,9 @@ type wire struct {
 
 // Connect implements [driver.Connector].
 func (w *wire) Connect(ctx context.Context) (driver.Conn, error) {
+	w.mu.Lock()
+	w.connects++
+	w.mu.Unlock()
 	c := &wireConn{wire: w}
 	if err := c.step(ctx, "connect"); err != nil {
 		return nil, err
@@ -60,6 +67,9 @@ func (w *wire) Driver() driver.Driver { return w.driver }
 func (w *wire) breaks(step string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.mute {
+		return true
+	}
 	if w.silentAt != step {
 		return false
 	}
@@ -134,6 +144,9 @@ func (c *wireConn) Close() error {
 
 // IsValid implements [driver.Validator].
 func (c *wireConn) IsValid() bool { return !c.lost }
+
+// Ping implements [driver.Pinger].
+func (c *wireConn) Ping(ctx context.Context) error { return c.step(ctx, "ping") }
 
 // BeginTx implements [driver.ConnBeginTx].
 func (c *wireConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -231,6 +244,7 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	d := sqlstore.SQLite
 	d.Lanes, d.Now = 2, `SELECT 1`
 	db := sql.OpenDB(w)
+	w.db = db
 	store, err := sqlstore.New(db, d, sqlstore.Options{Batch: batch})
 	require.NoError(t, err)
 	require.NoError(t, store.Migrate(t.Context()))
@@ -337,6 +351,81 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 	}
 	close(w.healed)
 	synctest.Wait()
+}
+
+// While the database does not respond, one probe after the other connects to it, whatever calls and transactions do.
+func TestSilentDatabaseGetsOneConnectionAtATime(t *testing.T) {
+	for _, obeys := range []bool{true, false} {
+		for _, batch := range []int{0, 1} {
+			t.Run(fmt.Sprintf("obeys=%v batch=%d", obeys, batch), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { muteFor(t, time.Minute, obeys, batch) })
+			})
+		}
+	}
+}
+
+func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
+	w := &wire{obeys: obeys}
+	store := wired(t, w, batch)
+	require.NoError(t, store.Ready(t.Context()))
+	connects := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.connects
+	}
+	var mu sync.Mutex
+	var answered time.Time
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	load := func(timeout time.Duration, ask func(ctx context.Context, limit runtime.Limit) error) {
+		for i := range 10 {
+			p := *counted
+			p.Timeout = timeout
+			limit := runtime.NewLimiter(store).Limit(&p, runtime.KeyOf(runtime.Int(i)))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					within, cancel := context.WithTimeout(ctx, timeout)
+					start := time.Now()
+					err := ask(within, limit)
+					cancel()
+					assert.LessOrEqual(t, time.Since(start), timeout+100*time.Millisecond)
+					if err == nil {
+						mu.Lock()
+						answered = time.Now()
+						mu.Unlock()
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+	}
+	load(time.Second, func(ctx context.Context, l runtime.Limit) error { return l.Require(ctx) })
+	load(5*time.Millisecond, func(ctx context.Context, l runtime.Limit) error { return l.Require(ctx) })
+	load(time.Second, func(ctx context.Context, l runtime.Limit) error { _, err := l.Peek(ctx); return err })
+	load(time.Second, func(ctx context.Context, l runtime.Limit) error {
+		return sqlstore.RunInTx(ctx, w.db, func(*sql.Tx) error { return nil })
+	})
+	load(time.Second, func(ctx context.Context, l runtime.Limit) error { return store.Ready(ctx) })
+	time.Sleep(time.Second)
+	w.mu.Lock()
+	w.mute = true
+	w.mu.Unlock()
+	// By then, a probe has been without an answer for a second.
+	time.Sleep(2 * time.Second)
+	before := connects()
+	time.Sleep(silence)
+	assert.LessOrEqual(t, connects()-before, int(silence/(3*time.Second)), "connections during the silence")
+	w.mu.Lock()
+	w.mute = false
+	w.mu.Unlock()
+	close(w.healed)
+	time.Sleep(10 * time.Second)
+	mu.Lock()
+	assert.Less(t, time.Since(answered), time.Second, "service has resumed")
+	mu.Unlock()
+	stop()
+	all.Wait()
+	assert.NoError(t, store.Close())
 }
 
 // These are calls without a deadline, and Ready, Migrate and Sweep.

@@ -1,0 +1,203 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+	"weak"
+)
+
+// circuit keeps this process from opening one connection after another to a database that does not respond. A statement
+// that is given up closes its connection, so without it each call that times out would open another, and a pooler keeps
+// the dead ones for long.
+//
+// The timeouts of calls do not decide whether the database is silent, because they may be short, and their statements slow
+// or waiting for a lock. If there was no answer for [suspicious], a probe begins, and calls go on. If that has no answer for
+// [silent] either, and nothing else has, calls wait until something has: a probe, of which there is one at a time, or a call
+// that was sent before.
+//
+// The stores and transactions of a pool share a circuit. A nil circuit never waits: it is for a database in this process.
+type circuit struct {
+	mu sync.Mutex
+	// unanswered is when the first call since the last answer was sent, and suspected when the first probe since then
+	// began. They are zero if there was none.
+	unanswered, suspected time.Time
+	// probing means that a probe is in flight, or pauses. failures counts those without an answer.
+	probing  bool
+	failures int
+	// changed is closed after an answer, and when a probe has ended. It is nil if no call waits.
+	changed chan struct{}
+}
+
+const (
+	// suspicious is how long a call may be without an answer before a probe begins, and silent how long the probe may.
+	suspicious = 250 * time.Millisecond
+	silent     = time.Second
+	// probeTimeout includes the time after which TCP repeats a lost packet of a new connection.
+	probeTimeout = 2500 * time.Millisecond
+	// probePause is between two probes.
+	probePause = time.Second
+)
+
+// circuits are the circuits of databases that are servers, as long as these are in use.
+var circuits sync.Map // weak.Pointer[sql.DB] to *circuit
+
+// newCircuit returns the circuit of a pool.
+func newCircuit(db *sql.DB) *circuit {
+	key := weak.Make(db)
+	c, loaded := circuits.LoadOrStore(key, new(circuit))
+	if !loaded {
+		goruntime.AddCleanup(db, func(key weak.Pointer[sql.DB]) { circuits.Delete(key) }, key)
+	}
+	return c.(*circuit)
+}
+
+// circuitOf returns the circuit of a pool, or nil if no store has made one.
+func circuitOf(db *sql.DB) *circuit {
+	c, _ := circuits.Load(weak.Make(db))
+	found, _ := c.(*circuit)
+	return found
+}
+
+// through calls f when the database is not silent, and takes its result for an answer of the database or for none.
+func through[T any](ctx context.Context, c *circuit, db *sql.DB, f func() (T, error)) (value T, err error) {
+	sent, err := c.send(ctx, db)
+	if err != nil {
+		return value, err
+	}
+	value, err = f()
+	c.received(ctx, sent, err)
+	return value, err
+}
+
+// send waits until the database is not silent, and returns the time. The error is that of ctx.
+func (c *circuit) send(ctx context.Context, db *sql.DB) (sent time.Time, err error) {
+	for {
+		sent, changed := c.trySend(db)
+		if changed == nil {
+			return sent, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return sent, fmt.Errorf("the database has not answered for %v: %w", c.silence().Round(time.Second), ctx.Err())
+		}
+	}
+}
+
+// trySend returns the time, or what to wait for if the database is silent.
+func (c *circuit) trySend(db *sql.DB) (now time.Time, changed <-chan struct{}) {
+	if c == nil {
+		return now, nil
+	}
+	now = time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.unanswered.IsZero():
+		c.unanswered = now
+		return now, nil
+	case now.Sub(c.unanswered) < suspicious:
+		return now, nil
+	}
+	if c.suspected.IsZero() {
+		c.suspected = now
+	}
+	if !c.probing {
+		c.probing = true
+		go c.probe(db, c.failures)
+	}
+	if now.Sub(c.suspected) < silent {
+		return now, nil
+	}
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return now, c.changed
+}
+
+// received ends what send has begun, with its error.
+func (c *circuit) received(ctx context.Context, sent time.Time, err error) {
+	if c != nil && answers(ctx, sent, err) {
+		c.answered()
+	}
+}
+
+// answers reports whether the result of a statement shows that the database, or its host, responds. A driver may have a
+// timeout of its own, and hide it in another error.
+func answers(ctx context.Context, sent time.Time, err error) bool {
+	return err == nil || codeOf(err).text != "" || ctx.Err() == nil && time.Since(sent) < silent
+}
+
+func (c *circuit) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unanswered, c.suspected, c.failures = time.Time{}, time.Time{}, 0
+	c.changeLocked()
+}
+
+func (c *circuit) changeLocked() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// silence returns for how long the database has not answered.
+func (c *circuit) silence() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unanswered.IsZero() {
+		return 0
+	}
+	return time.Since(c.unanswered)
+}
+
+// probe pings the database, and pauses if there is no answer.
+func (c *circuit) probe(db *sql.DB, failures int) {
+	pings, timeout := 1, silent
+	if failures > 0 {
+		// Idle connections may be lost although the server can be reached. One ping more needs a new connection.
+		pings, timeout = 1+db.Stats().Idle, probeTimeout
+	}
+	if c.ping(db, pings, timeout) {
+		c.answered()
+	} else if failures > 0 {
+		time.Sleep(probePause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probing = false
+	if !c.unanswered.IsZero() {
+		c.failures++
+	}
+	c.changeLocked()
+}
+
+// ping reports whether one of so many pings was answered. Not all drivers return when their context ends.
+func (c *circuit) ping(db *sql.DB, pings int, timeout time.Duration) bool {
+	answered := make(chan bool, pings)
+	for range pings {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			sent := time.Now()
+			answered <- answers(ctx, sent, db.PingContext(ctx))
+		}()
+	}
+	late := time.After(timeout + grace)
+	for range pings {
+		select {
+		case ok := <-answered:
+			if ok {
+				return true
+			}
+		case <-late:
+			return false
+		}
+	}
+	return false
+}
