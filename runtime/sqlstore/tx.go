@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -144,19 +145,9 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	var open string
-	err = t.run(fn, &open)
-	_, err = await(ctx, func() (struct{}, error) {
-		defer t.abandon()
-		if err == nil && open != "" {
-			err = requireOpen(ctx, t.tx, open)
-		}
-		if err == nil {
-			err = commit(ctx, t.conn, t.tx)
-		}
-		return struct{}{}, err
-	}, nil)
-	return err
+	open, err := t.run(fn)
+	_, ended := await(ctx, func() (struct{}, error) { return struct{}{}, t.end(ctx, open, err) }, nil)
+	return ended
 }
 
 // connTx is a transaction on a connection of its own.
@@ -166,7 +157,8 @@ type connTx struct {
 }
 
 // run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
-func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
+func (t *connTx) run(fn func(tx *sql.Tx) error) (open string, err error) {
+	statement := new(atomic.Pointer[string])
 	returned := false
 	defer func() {
 		runInTxTransactions.Delete(t.tx)
@@ -175,10 +167,25 @@ func (t *connTx) run(fn func(tx *sql.Tx) error, open *string) (err error) {
 			t.abandon()
 		}
 	}()
-	runInTxTransactions.Store(t.tx, open)
+	runInTxTransactions.Store(t.tx, statement)
 	err = fn(t.tx)
 	returned = true
-	return err
+	if set := statement.Load(); set != nil {
+		open = *set
+	}
+	return open, err
+}
+
+// end commits the transaction, if err is nil and it is still open, and otherwise rolls it back.
+func (t *connTx) end(ctx context.Context, open string, err error) error {
+	defer t.abandon()
+	if err == nil && open != "" {
+		err = requireOpen(ctx, t.tx, open)
+	}
+	if err != nil {
+		return err
+	}
+	return commit(ctx, t.conn, t.tx)
 }
 
 // beginOn begins a transaction on a connection of a pool.
@@ -258,7 +265,7 @@ func (s *Store) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err err
 		return false, nil
 	}
 	if open, ok := inRunInTx(tx); ok {
-		*open = s.dialect.TxOpen
+		open.Store(&s.dialect.TxOpen)
 	}
 	return true, nil
 }
@@ -301,11 +308,11 @@ func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
 }
 
 // runInTxTransactions are the transactions of RunInTx, each with the statement that selects whether it is open, if a store
-// needs that to be checked before the commit.
-var runInTxTransactions sync.Map // *sql.Tx to *string
+// needs that to be checked before the commit. A call that has returned because its context ended may still set it.
+var runInTxTransactions sync.Map // *sql.Tx to *atomic.Pointer[string]
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
-func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
+func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
 	sqlTx, ok := tx.(*sql.Tx)
 	if !ok {
 		return nil, false
@@ -314,7 +321,7 @@ func inRunInTx(tx runtime.Tx) (open *string, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	return found.(*string), true
+	return found.(*atomic.Pointer[string]), true
 }
 
 // requireOpen returns an error if the session is not in a transaction.

@@ -489,3 +489,19 @@ func TestCloseReturnsInTimeOnASilentConnection(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// The connection responds to COMMIT after the context has ended, and the call returned.
+func TestRunInTxReturnsBeforeALateCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		wired(t, w, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		err := sqlstore.RunInTx(ctx, w.db, func(tx *sql.Tx) error {
+			w.roundTrip = 200 * time.Millisecond
+			return nil
+		})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+	})
+}
