@@ -163,14 +163,17 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 `,
 }
 
-// describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text.
+// describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
+// GROUP_CONCAT, which cuts its result at a length that is a setting of the session.
 const describeOnMySQL = `
 SELECT column_name, CASE WHEN collation_name IS NULL THEN CAST(column_type AS BINARY)
 	ELSE CONCAT(CAST(column_type AS BINARY), ' collate ', collation_name) END
 FROM information_schema.columns
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
 UNION ALL
-SELECT 'primary key', GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ', ')
+SELECT 'primary key', CONCAT_WS(', ', MAX(CASE seq_in_index WHEN 1 THEN column_name END),
+	MAX(CASE seq_in_index WHEN 2 THEN column_name END), MAX(CASE seq_in_index WHEN 3 THEN column_name END),
+	MAX(CASE seq_in_index WHEN 4 THEN column_name END))
 FROM information_schema.statistics
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND index_name = 'PRIMARY'
 GROUP BY index_name
@@ -195,12 +198,12 @@ engine: InnoDB
 // no triggers.
 const describeInsertIDOnMySQL = `
 UNION ALL
-SELECT 'auto_increment', COALESCE(GROUP_CONCAT(CASE WHEN extra = 'auto_increment' THEN column_name END), 'none')
+SELECT 'auto_increment', COALESCE(MIN(CASE WHEN extra = 'auto_increment' THEN column_name END), 'none')
 FROM information_schema.columns
 WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
 GROUP BY table_name
 UNION ALL
-SELECT 'triggers', COALESCE(GROUP_CONCAT(g.trigger_name), 'none')
+SELECT 'triggers', COALESCE(MIN(g.trigger_name), 'none')
 FROM information_schema.tables t LEFT JOIN information_schema.triggers g
 	ON g.event_object_schema = t.table_schema AND g.event_object_table = t.table_name AND g.event_manipulation <> 'DELETE'
 WHERE t.table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND t.table_name = '{name}'
@@ -357,6 +360,9 @@ var mysqlErrors = errorTable{
 	refused: []string{
 		"1048", "1062", "1264", "1265", "1292", "1366", "1369", "1406", "1451", "1452", "1644", "1690", "3819", "4025",
 	},
+	// ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_FIELD_ERROR, ER_UNKNOWN_TABLE, ER_NO_SUCH_TABLE and
+	// ER_UNKNOWN_SYSTEM_VARIABLE.
+	foreign: []string{"1064", "1305", "1054", "1109", "1146", "1193"},
 	hints: []errorHint{
 		// ER_NO_SUCH_TABLE.
 		{codes: []string{"1146"}, hint: missingTable},

@@ -212,6 +212,8 @@ var postgresErrors = errorTable{
 	// The classes data exception, integrity constraint violation, with check option violation, program limit exceeded,
 	// and the errors that triggers raise.
 	refused: []string{"22", "23", "44", "54", "P0"},
+	// syntax_error, undefined_function, undefined_object, undefined_column and undefined_table.
+	foreign: []string{"42601", "42883", "42704", "42703", "42P01"},
 	hints: []errorHint{
 		// undefined_table.
 		{codes: []string{"42P01"}, hint: missingTable},
@@ -220,6 +222,9 @@ var postgresErrors = errorTable{
 			"the table"},
 		// insufficient_privilege.
 		{codes: []string{"42501"}, hint: lackingPrivilege},
+		// in_failed_sql_transaction.
+		{codes: []string{"25P02"}, hint: "an earlier statement of the transaction has failed: roll it back, and run it again from " +
+			"its beginning"},
 		// read_only_sql_transaction.
 		{codes: []string{"25006"}, hint: readOnlyServer},
 		// feature_not_supported, a replica's error for a transaction that writes.

@@ -141,6 +141,8 @@ var sqliteErrors = errorTable{
 	retry: []string{"5", "6"},
 	// SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH.
 	refused: []string{"18", "19", "20"},
+	// SQLITE_ERROR.
+	foreign: []string{"1"},
 	hints: []errorHint{
 		// SQLITE_ERROR, for everything without a code of its own.
 		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: missingTable},

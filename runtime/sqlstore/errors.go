@@ -24,6 +24,8 @@ type errorTable struct {
 	// refused are the prefixes of codes for a statement that failed because of a value in it, such as a key that a
 	// constraint refuses; the same statement with other values may succeed.
 	refused []string
+	// foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
+	foreign []string
 	// hints are in the order in which they are tried.
 	hints []errorHint
 }
@@ -268,10 +270,18 @@ func (s *Store) fillIn(hint string) string {
 // hintFor returns the hint for an error without its placeholders filled in, or "".
 func hintFor(err error) string {
 	switch {
+	case err == nil:
+		return ""
 	case unreachable(err):
 		return unreachableServer
 	case changedResult(err):
 		return "" // the driver prepares the statement again
+	case errors.Is(err, sql.ErrTxDone):
+		return endedTx
+	case errors.Is(err, sql.ErrConnDone):
+		return closedConn
+	case strings.HasSuffix(err.Error(), databaseClosed):
+		return closedDatabase
 	}
 	c := codeOf(err)
 	// In order: the hint of a class of SQLSTATEs comes after those of its members.
@@ -281,6 +291,31 @@ func hintFor(err error) string {
 		}
 	}
 	return ""
+}
+
+// databaseClosed is the error of a closed [sql.DB], which package database/sql does not export.
+const databaseClosed = "sql: database is closed"
+
+// explainServer adds the hint for an error of a statement that is about the server and not about the table. Without it, a
+// system table that another database lacks would look like the missing table.
+func (s *Store) explainServer(err error) error {
+	if c := codeOf(err); c.in(c.table.foreign) {
+		return &hintedError{s.fillIn(wrongDialect), err}
+	}
+	return err
+}
+
+// explainWait adds a hint to the error of a call that had no answer in time, if it may have waited for its own caller.
+func (s *Store) explainWait(err error) error {
+	if pool := s.db.Stats(); s.upserter == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
+		return &hintedError{fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
+			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), err}
+	}
+	if age := oldestRunInTx(s.db); age >= time.Second {
+		return &hintedError{fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
+			"with WithTx(tx)", age.Round(100*time.Millisecond)), err}
+	}
+	return err
 }
 
 // matches reports whether an error contains one of the messages, if there are any.
@@ -301,6 +336,9 @@ const (
 	tooManyConnections = "the server accepts no more connections: limit those of each process with db.SetMaxOpenConns, or " +
 		"allow more in the server"
 	wrongDialect      = "the database rejects the SQL of dialect {dialect}: pass the database's own dialect to sqlstore.New"
+	endedTx           = "the transaction has ended: it was committed or rolled back, or its context has ended"
+	closedConn        = "the connection was closed, or returned to its pool"
+	closedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
 	unreachableServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
 		"server runs"
 )

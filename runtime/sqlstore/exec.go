@@ -122,7 +122,7 @@ func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
 		// The driver sends it once, but a node of a cluster may execute it twice.
 		err := s.db.QueryRowContext(ctx, s.dialect.RepeatsStatements).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, err
+			return nil, s.explainServer(err)
 		}
 		x.resends = err == nil
 	}

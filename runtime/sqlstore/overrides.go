@@ -48,10 +48,10 @@ type overrides struct {
 	table string
 	// err is why there are none: the dialect lacks them, or the name of the table is too long.
 	err error
-	// create, describe, next, insert, since and history are statements.
-	create, describe, next, insert, since, history string
-	autoCreate                                     bool
-	view                                           *runtime.OverrideView
+	// create, describe, next, insert, insertNone, since and history are statements. insertNone inserts no row.
+	create, describe, next, insert, insertNone, since, history string
+	autoCreate                                                 bool
+	view                                                       *runtime.OverrideView
 	// stop ends the goroutine of the view.
 	stop context.CancelFunc
 }
@@ -71,6 +71,7 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 		{&v.describe, d.Describe},
 		{&v.next, "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
 		{&v.insert, "INSERT INTO {table} (" + overrideColumns + ") VALUES (" + placeholders + ")"},
+		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
 		{&v.since, "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
 		{&v.history, "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
 	} {
@@ -266,14 +267,14 @@ func (s *Store) createOverrides(ctx context.Context) error {
 	if s.overrides.err != nil {
 		return s.overrides.err
 	}
-	if err := s.createTable(ctx, s.overrides.create); err != nil {
-		return fmt.Errorf("create table %q: %w", s.overrides.table, err)
+	if err := s.createTable(ctx, s.overrides.create, s.overrides.describe); err != nil {
+		return fmt.Errorf("create table %q: %w", s.overrides.table, s.explainOverrides(err))
 	}
 	return nil
 }
 
-// checkOverrides compares the table with the dialect's requirements, reads the new entries, and returns an error that names the
-// entries that this program does not understand.
+// checkOverrides compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
+// entries, and returns an error that names those that this program does not understand.
 func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) error {
 	// First, because that creates a missing table if the store may do so.
 	if err := s.overrides.view.Refresh(ctx); err != nil {
@@ -282,11 +283,17 @@ func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) 
 	if s.overrides.describe != "" {
 		found, err := describe(ctx, s.db, s.overrides.describe)
 		if err != nil {
-			return err
+			return s.explainOverrides(err)
 		}
 		if all := differences(s.dialect.OverridesParts, found); len(all) > 0 {
 			return &hintedError{s.fillInOverrides(wrongTable) + ": " + strings.Join(all, "; "), nil}
 		}
+	}
+	if err := retry(ctx, func() error {
+		_, err := s.db.ExecContext(ctx, s.overrides.insertNone)
+		return err
+	}); err != nil {
+		return s.explainOverrides(err)
 	}
 	if problems := s.overrides.view.Problems(policies); len(problems) > 0 {
 		return fmt.Errorf("end these overrides, or update the program: %w", errors.Join(problems...))
@@ -299,10 +306,16 @@ func (s *Store) usesOverrides(policies []*runtime.Policy) bool {
 	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || s.overrides.view.InUse()
 }
 
-// explainOverrides adds the hint for a missing table.
+// explainOverrides adds the hints that name the table.
 func (s *Store) explainOverrides(err error) error {
-	if err != nil && hintFor(err) == missingTable {
+	if err == nil || errors.As(err, new(*hintedError)) {
+		return err
+	}
+	switch hintFor(err) {
+	case missingTable:
 		return &hintedError{s.fillInOverrides(missingOverrides), err}
+	case lackingPrivilege:
+		return &hintedError{s.fillInOverrides(lackingOverrides), err}
 	}
 	return err
 }
@@ -310,6 +323,9 @@ func (s *Store) explainOverrides(err error) error {
 func (s *Store) fillInOverrides(hint string) string {
 	return s.fillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.overrides.table)))
 }
+
+const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, and to run Migrate " +
+	"also CREATE"
 
 const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
 	`with the generated Policies, or run what "ratelimitgen sql {flags}" prints`

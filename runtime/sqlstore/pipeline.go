@@ -47,14 +47,23 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	// Calls enter at the first stage that one of their limits uses: most limits have neither a lease nor a deny cache.
+	answers, err := s.firstStage(calls).Do(ctx, calls)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = s.explainWait(err)
+	}
+	return answers, err
+}
+
+// firstStage returns the first stage that one of the calls' limits uses.
+func (s *Store) firstStage(calls []runtime.Call) runtime.Store {
+	// Most limits have neither a lease nor a deny cache.
 	switch leased, cached := stagesOf(calls); {
 	case leased:
-		return s.leases.Do(ctx, calls)
+		return s.leases
 	case cached:
-		return s.denials.Do(ctx, calls)
+		return s.denials
 	}
-	return s.group.Do(ctx, calls)
+	return s.group
 }
 
 // stagesOf reports whether any of the calls is about a limit with a lease, or with a deny cache.

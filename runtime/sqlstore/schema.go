@@ -15,14 +15,15 @@ import (
 
 // Migrate creates the table if it does not exist. With policies, which should be the generated Policies, it also creates the
 // table of overrides. That is the log of package operate too, without which an operator can change no count, so that it is
-// created even if none of the policies has overrides. Several processes may do so at once.
+// created even if none of the policies has overrides. Several processes may do so at once. If the tables exist, Migrate
+// needs no right to create them.
 func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error {
 	_, err := maintain(ctx, s, func(ctx context.Context) (any, error) {
 		create, err := s.dialect.DDL(s.table)
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.createTable(ctx, create)
+		return nil, s.createTable(ctx, create, s.dialect.Describe)
 	})
 	if err != nil && s.usable() == nil {
 		return fmt.Errorf("create table %q: %w", s.table, err)
@@ -36,13 +37,19 @@ func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error 
 	return err
 }
 
-// createTable runs a CREATE TABLE IF NOT EXISTS.
-func (s *Store) createTable(ctx context.Context, create string) error {
+// createTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
+// have the right to create one.
+func (s *Store) createTable(ctx context.Context, create, describes string) error {
 	tries := 0
 	return retry(ctx, func() error {
 		// First, because an unsuitable database is easier to replace before it has the table.
 		if err := s.checkSession(ctx, s.db); err != nil {
 			return err
+		}
+		if describes != "" {
+			if found, err := describe(ctx, s.db, describes); err != nil || len(found) > 0 {
+				return err
+			}
 		}
 		_, err := s.db.ExecContext(ctx, create)
 		if tries++; tries < 10 && createdMeanwhile(err) {
@@ -57,8 +64,8 @@ func (s *Store) createTable(ctx context.Context, create string) error {
 // written. It changes nothing. Call it when the program starts, so that a missing table or privilege is known before
 // the first request.
 //
-// If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides, and the
-// error names the overrides in force that this program does not understand: pass the generated Policies. Overrides of limits
+// If one of the policies has overrides, or such a limit is in use, it also checks and reads the table of overrides, checks the
+// right to add to it, and the error names the overrides in force that this program does not understand: pass the generated Policies. Overrides of limits
 // that are not among the policies are no error, because the limit may have been removed from limits.yaml or belong to
 // another program; nor are numbers that are larger than limits.yaml allows by now, which are reduced to that.
 //
@@ -149,7 +156,7 @@ func (s *Store) checkSession(ctx context.Context, db querier) error {
 	}
 	found, err := describe(ctx, db, s.dialect.Session)
 	if err != nil {
-		return err
+		return s.explainServer(err)
 	}
 	all := differences(s.dialect.SessionNeeds, found)
 	if len(all) == 0 {

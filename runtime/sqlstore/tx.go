@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -145,7 +146,7 @@ func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	open, err := t.run(fn)
+	open, err := t.run(db, fn)
 	_, ended := await(ctx, func() (struct{}, error) { return struct{}{}, t.end(ctx, open, err) }, nil)
 	return ended
 }
@@ -157,8 +158,8 @@ type connTx struct {
 }
 
 // run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
-func (t *connTx) run(fn func(tx *sql.Tx) error) (open string, err error) {
-	statement := new(atomic.Pointer[string])
+func (t *connTx) run(db *sql.DB, fn func(tx *sql.Tx) error) (open string, err error) {
+	running := &runInTx{db: db, began: time.Now()}
 	returned := false
 	defer func() {
 		runInTxTransactions.Delete(t.tx)
@@ -167,10 +168,10 @@ func (t *connTx) run(fn func(tx *sql.Tx) error) (open string, err error) {
 			t.abandon()
 		}
 	}()
-	runInTxTransactions.Store(t.tx, statement)
+	runInTxTransactions.Store(t.tx, running)
 	err = fn(t.tx)
 	returned = true
-	if set := statement.Load(); set != nil {
+	if set := running.open.Load(); set != nil {
 		open = *set
 	}
 	return open, err
@@ -278,7 +279,7 @@ func (s *Store) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, erro
 		return abortsReported, nil
 	}
 	if err != nil {
-		return abortsUnknown, err
+		return abortsUnknown, s.explainServer(err)
 	}
 	prepares, err := s.prepares(ctx, tx)
 	if err == nil && prepares {
@@ -307,9 +308,27 @@ func (s *Store) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
 	return counts[1] > counts[0], nil
 }
 
-// runInTxTransactions are the transactions of RunInTx, each with the statement that selects whether it is open, if a store
-// needs that to be checked before the commit. A call that has returned because its context ended may still set it.
-var runInTxTransactions sync.Map // *sql.Tx to *atomic.Pointer[string]
+// runInTxTransactions are the transactions of RunInTx while their functions run.
+var runInTxTransactions sync.Map // *sql.Tx to *runInTx
+
+type runInTx struct {
+	db    *sql.DB
+	began time.Time
+	// open is the statement that selects whether the transaction is open, if a store needs that to be checked before the
+	// commit. A call that has returned because its context ended may still set it.
+	open atomic.Pointer[string]
+}
+
+// oldestRunInTx returns for how long the oldest transaction of RunInTx in a pool has been in flight, or 0.
+func oldestRunInTx(db *sql.DB) (age time.Duration) {
+	runInTxTransactions.Range(func(_, tx any) bool {
+		if running := tx.(*runInTx); running.db == db {
+			age = max(age, time.Since(running.began))
+		}
+		return true
+	})
+	return age
+}
 
 // inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
 func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
@@ -321,7 +340,7 @@ func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
 	if !ok {
 		return nil, false
 	}
-	return found.(*atomic.Pointer[string]), true
+	return &found.(*runInTx).open, true
 }
 
 // requireOpen returns an error if the session is not in a transaction.

@@ -98,9 +98,57 @@ func TestWrongUserIsExplained(t *testing.T) {
 
 func TestWrongDialectIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		wrong := map[string]sqlstore.Dialect{"postgres": sqlstore.MySQL, "mysql": sqlstore.Postgres}
-		s.dialect = wrong[s.protocol()]
-		s.refuses(t, "", "the database rejects the SQL of dialect "+s.dialect.Name)
+		wrong := map[string][]sqlstore.Dialect{
+			"postgres": {sqlstore.MySQL, sqlstore.MariaDB, sqlstore.SQLite}, "mysql": {sqlstore.Postgres, sqlstore.SQLite},
+		}[s.protocol()]
+		if s.dialect.Name == "mysql" {
+			wrong = append(wrong, sqlstore.MariaDB)
+		}
+		for _, s.dialect = range wrong {
+			t.Run(s.dialect.Name, func(t *testing.T) {
+				s.refuses(t, "", "the database rejects the SQL of dialect "+s.dialect.Name)
+			})
+		}
+	})
+}
+
+func TestAbortedTransactionIsExplained(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		if s.protocol() != "postgres" {
+			return
+		}
+		db := s.open(t)
+		limiter := runtime.NewLimiter(s.store(t, db, nil))
+		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+			_, err := tx.Exec("SELECT 1 / 0")
+			require.Error(t, err)
+			return limiter.WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+		})
+		failsWith(t, err, "an earlier statement of the transaction has failed: roll it back, and run it again")
+	})
+}
+
+// The call waits for a row that the transaction has locked, or for a connection.
+func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		for connections, says := range map[int]string{
+			1: "all 1 connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), or raise db.SetMaxOpenConns",
+			9: "if it waits for this call, make the call with WithTx(tx)",
+		} {
+			db := s.open(t)
+			store := s.store(t, db, nil)
+			require.NoError(t, store.Ready(t.Context()))
+			db.SetMaxOpenConns(connections)
+			p := once("limit", 10)
+			p.Timeout = 1200 * time.Millisecond
+			limiter := runtime.NewLimiter(store)
+			err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+				require.NoError(t, limiter.WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+				return limiter.Limit(p, runtime.Key{}).Require(t.Context())
+			})
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorContains(t, err, says)
+		}
 	})
 }
 
@@ -180,7 +228,9 @@ func TestMissingPrivilegeIsExplained(t *testing.T) {
 				store := user.visit(t, table)
 				failsWith(t, store.Ready(t.Context()), says)
 				if granted == "SELECT" {
-					failsWith(t, store.Migrate(t.Context()), "lacks a privilege")
+					require.NoError(t, store.Migrate(t.Context()), "nothing is to be done")
+					failsWith(t, store.Migrate(t.Context(), overridable()),
+						fmt.Sprintf("create table %q: the database user lacks a privilege", sqlstore.OverridesTable(table)))
 					failsWith(t, take(t.Context(), store), `limit "limit": the database user `+says)
 				}
 			})
@@ -189,6 +239,40 @@ func TestMissingPrivilegeIsExplained(t *testing.T) {
 		require.NoError(t, store.Ready(t.Context()))
 		require.NoError(t, take(t.Context(), store))
 		require.NoError(t, sweep(t.Context(), store))
+	})
+}
+
+// Ready fails before an operator has to block a key, and names the table that lacks the privilege.
+func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		db := s.open(t)
+		schema := s.schema(t, db)
+		table := schema + ".quotas"
+		overrides := sqlstore.OverridesTable(table)
+		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
+		use := []string{"USAGE ON SCHEMA " + schema}
+		if s.driver == "mysql" {
+			s, use = s.database(t, schema), nil
+		}
+		use = append(use, "SELECT, INSERT, UPDATE, DELETE ON "+table)
+		says := fmt.Sprintf("lacks a privilege: on table %q it needs SELECT and INSERT", overrides)
+		block := runtime.OverrideEntry{Limit: "overridable", What: runtime.OverrideBlock, Until: runtime.ForGood, Reason: "a test", Author: "a test"}
+		for _, granted := range []string{"SELECT", "INSERT", "UPDATE", "SELECT, INSERT"} {
+			t.Run(granted, func(t *testing.T) {
+				store := s.user(t, db, append(use, granted+" ON "+overrides)...).visit(t, table)
+				require.NoError(t, store.Ready(t.Context()))
+				ready := store.Ready(t.Context(), overridable())
+				_, blocked := store.AppendOverride(t.Context(), block)
+				if granted == "SELECT, INSERT" {
+					require.NoError(t, ready)
+					require.NoError(t, blocked)
+					require.NoError(t, store.Migrate(t.Context(), overridable()), "nothing is to be done")
+					return
+				}
+				failsWith(t, ready, says)
+				failsWith(t, blocked, says)
+			})
+		}
 	})
 }
 

@@ -34,6 +34,18 @@ func TestSessionSettingsThatLoseWritesAreRefused(t *testing.T) {
 	})
 }
 
+// The length to which MySQL cuts GROUP_CONCAT is a setting of the session.
+func TestShortGroupConcatHidesNoColumn(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		if s.protocol() != "mysql" {
+			return
+		}
+		db, table := s.open(t), newTable()
+		s.storeIn(t, db, table, nil)
+		require.NoError(t, s.with("group_concat_max_len=4").visit(t, table).Ready(t.Context()))
+	})
+}
+
 // Concurrent calls of Migrate succeed.
 func TestConcurrentMigratesSucceed(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {

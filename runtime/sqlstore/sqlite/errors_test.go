@@ -217,3 +217,64 @@ func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 		require.NoError(t, store.Close())
 	})
 }
+
+func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
+	db, store := app(t)
+	limiter := runtime.NewLimiter(store)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	err = limiter.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
+	assert.ErrorIs(t, err, sql.ErrTxDone)
+	assert.ErrorContains(t, err, `limit "counted": the transaction has ended: it was committed or rolled back, or its context has ended: sql: `)
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	err = limiter.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
+	assert.ErrorIs(t, err, sql.ErrConnDone)
+	assert.ErrorContains(t, err, `limit "counted": the connection was closed, or returned to its pool: sql: `)
+	for range 2 {
+		require.NoError(t, db.Close())
+		err = limiter.Limit(counted, runtime.Key{}).Require(t.Context())
+		assert.ErrorContains(t, err, `limit "counted": the *sql.DB was closed: close the store before it, and make no calls afterwards: sql: `)
+	}
+}
+
+func TestDialectOfAServerIsExplained(t *testing.T) {
+	db, _ := app(t)
+	for _, d := range sqlstore.Dialects() {
+		if d.Name == sqlstore.SQLite.Name {
+			continue
+		}
+		s, err := sqlstore.New(db, d, sqlstore.Options{})
+		require.NoError(t, err)
+		says := "the database rejects the SQL of dialect " + d.Name + ": pass the database's own dialect to sqlstore.New: "
+		assert.ErrorContains(t, s.Ready(t.Context()), says)
+		assert.ErrorContains(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()), says)
+	}
+}
+
+// The call waits for the connection of the transaction, or for its lock of the file.
+func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
+	for connections, says := range map[int]string{
+		1: "all 1 connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), or raise db.SetMaxOpenConns",
+		2: "a transaction of RunInTx has been in flight for 2s: if it waits for this call, make the call with WithTx(tx)",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			db, store := app(t)
+			db.SetMaxOpenConns(connections)
+			p := *counted
+			p.Timeout = 2 * time.Second
+			limiter := runtime.NewLimiter(store)
+			require.NoError(t, limiter.Limit(&p, runtime.Key{}).Require(t.Context()))
+			err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
+				require.NoError(t, limiter.WithTx(tx).Limit(&p, runtime.Key{}).Require(t.Context()))
+				return limiter.Limit(&p, runtime.Key{}).Require(t.Context())
+			})
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorContains(t, err, says)
+			require.NoError(t, store.Close())
+			require.NoError(t, db.Close())
+		})
+	}
+}
