@@ -86,14 +86,14 @@ primary key: id
 `,
 	Describe: `
 SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
-	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || c.collname ELSE '' END
+	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END
 FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
-WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = CAST(to_regclass('{table}') AS oid) AND a.attnum > 0 AND NOT a.attisdropped
 UNION ALL
-SELECT 'primary key', string_agg(a.attname, ', '
+SELECT 'primary key', string_agg(CAST(a.attname AS TEXT), ', '
 	ORDER BY array_position(string_to_array(CAST(i.indkey AS TEXT), ' '), CAST(a.attnum AS TEXT)))
 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-WHERE i.indrelid = to_regclass('{table}') AND i.indisprimary
+WHERE i.indrelid = CAST(to_regclass('{table}') AS oid) AND i.indisprimary
 GROUP BY i.indexrelid
 `,
 	Parts: `
@@ -133,12 +133,12 @@ FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integ
 `,
 	Read: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
-FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
 `,
 	ReadUnlocked: `
 SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
-FROM {rows} k JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
 `,
 	InsertPlaceholders: `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
@@ -151,34 +151,47 @@ WHERE ` + syncOnPostgres + `
 ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
 `,
 	Delete: `
-DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND ` + syncOnPostgres,
 	DeleteUnchanged: `
-DELETE FROM {table} r USING {rows} k WHERE r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
 `,
 	// A subquery is evaluated once and not for each row.
 	Take: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
-WHERE (SELECT ` + syncOnPostgres + `)` + takeOnPostgres + `
+WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
 RETURNING {key}, value, ts, true
 `,
 	TakeOne: `
 INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, 0)` + takeOnPostgres + `
-RETURNING value, ts, true
+RETURNING value, ts, ` + typedOnPostgres + `
 `,
 	CompareAndSwap: `
 UPDATE {table} SET value = :value, ts = :ts, prev = :prev
-WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
-	AND ` + syncOnPostgres,
+WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
+	AND value = :oldvalue AND ts = :oldts AND prev = :oldprev AND ` + syncOnPostgres,
 	Page: `
 SELECT {key}, shard, value, ts, prev FROM {table}
-WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
+WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
+	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
 `,
 	Now: `
-SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)
+SELECT CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS double precision) AS BIGINT)
 `,
 }
+
+// A role with CREATE on a schema of the search_path can define an operator, and Postgres prefers it to its own ones if it
+// matches the types of both operands better. So operands have types for which Postgres has an operator, or the operator
+// is qualified: names and keys may be of type character varying, which has none.
+
+// sameRowOnPostgres joins k, a source of rows, to the table r.
+const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard`
+
+// typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
+// the table was checked, and an error that only the driver reports would come after the commit.
+const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).ts) AS record) OPERATOR(pg_catalog.*=)
+	CAST(ROW(CAST(NULL AS double precision), CAST(NULL AS bigint)) AS record))`
 
 // syncOnPostgres is true, and as a side effect sets whether this transaction waits for the disk when it commits. A session
 // with remote_apply already waits for more than full durability needs, and keeps doing so. The casts are for drivers that
@@ -195,7 +208,8 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	value = ` + filledOnPostgres + ` + excluded.value,
 	ts    = GREATEST(r.ts, excluded.ts),
 	prev  = 0
-WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance >= 0`
+WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
+	>= CAST(0 AS double precision)`
 
 // filledOnPostgres is the filled of [runtime.Upsert].
 const filledOnPostgres = `(LEAST(0, r.value + (
@@ -225,6 +239,8 @@ var postgresErrors = errorTable{
 		// in_failed_sql_transaction.
 		{codes: []string{"25P02"}, hint: "an earlier statement of the transaction has failed: roll it back, and run it again from " +
 			"its beginning"},
+		// datatype_mismatch.
+		{codes: []string{"42804"}, hint: wrongTable},
 		// read_only_sql_transaction.
 		{codes: []string{"25006"}, hint: readOnlyServer},
 		// feature_not_supported, a replica's error for a transaction that writes.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,4 +302,103 @@ func beIdle(t *testing.T, db *sql.DB, connections int) {
 	for _, conn := range all {
 		require.NoError(t, conn.Close())
 	}
+}
+
+// A role with CREATE on a schema of the search_path can define an operator that matches the types of two operands better
+// than those of Postgres. Here such operators exist for all pairs of types, and fail.
+func TestPostgresOperatorsCannotBeReplaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s server) {
+		if s.protocol() != "postgres" {
+			return
+		}
+		db, schema := s.open(t), newTable()
+		_, err := db.Exec("CREATE SCHEMA " + schema)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := db.Exec("DROP SCHEMA " + schema + " CASCADE")
+			require.NoError(t, err)
+		})
+		_, err = db.Exec(strings.ReplaceAll(replacedOperators, "{schema}", schema))
+		require.NoError(t, err)
+		for name, change := range map[string]string{
+			"usual types":    "SELECT 1 FROM %s",
+			"accepted types": `ALTER TABLE %s ALTER name TYPE varchar(255), ALTER "key" TYPE varchar(255), ALTER shard TYPE bigint`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				table := newTable()
+				s.storeIn(t, db, table, nil)
+				_, err := db.Exec(fmt.Sprintf(change, table))
+				require.NoError(t, err)
+				takeEverything(t, s.with("search_path="+schema+",public").visit(t, table))
+			})
+		}
+	})
+}
+
+// replacedOperators defines the operators in a schema.
+const replacedOperators = `
+DO $do$
+DECLARE
+	types text[] := '{smallint,integer,bigint,real,double precision,numeric,text,varchar,name,oid,regclass}';
+	results text[] := '{boolean,double precision,text}';
+	operators text[] := '{<,<=,=,>=,>,<>,+,-,*,/,%,||}';
+	a text; b text; op text; result text;
+BEGIN
+	SET LOCAL search_path = {schema};
+	FOREACH a IN ARRAY types LOOP FOREACH b IN ARRAY types LOOP
+		FOREACH result IN ARRAY results LOOP
+			EXECUTE format($f$
+				CREATE FUNCTION replaced_%s(%s, %s) RETURNS %s LANGUAGE plpgsql AS
+				$b$ BEGIN RAISE EXCEPTION 'the operator is replaced'; END $b$
+			$f$, left(result, 1), a, b, result);
+		END LOOP;
+		FOREACH op IN ARRAY operators LOOP
+			EXECUTE format('CREATE OPERATOR %s (FUNCTION = replaced_%s, LEFTARG = %s, RIGHTARG = %s)', op,
+				CASE WHEN op = '||' THEN 't' WHEN op = ANY (operators[7:]) THEN 'd' ELSE 'b' END, a, b);
+		END LOOP;
+	END LOOP; END LOOP;
+END $do$`
+
+// takeEverything takes what limits of all kinds have, by all statements of a store.
+func takeEverything(t *testing.T, store *sqlstore.Store) {
+	t.Helper()
+	const capacity = 8
+	ctx := t.Context()
+	require.NoError(t, store.Ready(ctx))
+	limiter := runtime.NewLimiter(store)
+	policies := granting(capacity)
+	precise := once("precise", capacity)
+	precise.Kind, precise.Rate, precise.Precise = runtime.SlidingWindow, capacity, true
+	for _, p := range append(policies, precise) {
+		var admitted atomic.Int64
+		take := func(i int) {
+			for _, key := range []int{0, 1 + i} {
+				d, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(key))).Allow(ctx)
+				assert.NoError(t, err)
+				if d.Allowed && key == 0 {
+					admitted.Add(1)
+				}
+			}
+		}
+		var all sync.WaitGroup
+		for i := range 4 * capacity {
+			if i < 2*capacity {
+				take(i)
+			} else {
+				all.Go(func() { take(i) })
+			}
+		}
+		all.Wait()
+		assert.EqualValues(t, capacity, admitted.Load(), p.Name)
+		limit := limiter.Limit(p, runtime.KeyOf(runtime.Int(0)))
+		_, err := limit.Peek(ctx)
+		assert.NoError(t, err)
+		_, err = limiter.All(ctx, limit, limiter.Limit(policies[0], runtime.KeyOf(runtime.Int(1))))
+		assert.NoError(t, err)
+		assert.NoError(t, limit.Reset(ctx))
+	}
+	_, err := store.Sweep(ctx, policies...)
+	assert.NoError(t, err)
+	_, err = store.Forget(ctx, "precise")
+	assert.NoError(t, err)
 }

@@ -2,6 +2,7 @@ package livetest
 
 import (
 	"database/sql"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -166,4 +167,31 @@ func TestConcurrentReadysSucceed(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// A column is changed while the store is in use. Then nothing is taken.
+func TestColumnChangedInUseTakesNothing(t *testing.T) {
+	for _, parameter := range []string{"default_query_exec_mode=cache_statement", "default_query_exec_mode=exec"} {
+		for column, kind := range map[string]string{"value": "numeric", "ts": "numeric"} {
+			t.Run(column+" "+parameter, func(t *testing.T) {
+				s := servers[0].with(parameter)
+				require.Equal(t, "pgx", s.driver)
+				db, table := s.open(t), newTable()
+				store := s.storeIn(t, db, table, nil)
+				limit := func(key int) runtime.Limit {
+					return runtime.NewLimiter(store).Limit(once("limit", 10), runtime.KeyOf(runtime.Int(key)))
+				}
+				require.NoError(t, limit(0).Require(t.Context()))
+				_, err := db.Exec("ALTER TABLE " + table + " ALTER " + column + " TYPE " + kind)
+				require.NoError(t, err)
+				for range 2 {
+					failsWith(t, limit(0).Require(t.Context()), fmt.Sprintf("change table %q to what", table))
+					failsWith(t, limit(1).Require(t.Context()), fmt.Sprintf("change table %q to what", table))
+				}
+				var value float64
+				require.NoError(t, db.QueryRow("SELECT sum(value) FROM "+table).Scan(&value))
+				assert.EqualValues(t, -1, value)
+			})
+		}
+	}
 }
