@@ -18,6 +18,9 @@
 // replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it is
 // undone, or the file is opened again; tokens that a lease has taken before can still be spent.
 //
+// Only the owner of a new file may read and write it, its log and its index (mode 0600). An existing file keeps its mode,
+// which new logs get too.
+//
 // The log takes up to 8 MB on the volume, or an eighth of the free space there if that is less, and more as long as a
 // reader keeps a transaction open.
 package sqlite
@@ -28,10 +31,12 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"modernc.org/sqlite"
@@ -118,6 +123,7 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 		return err
 	}
 	if path != memory {
+		create(path)
 		// Before the first write, because the log's volume may be nearly full.
 		s.log.folder = filepath.Dir(path)
 		s.log.fit(ctx, s.db)
@@ -131,6 +137,22 @@ func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	// Ready has used the connection, so that the log and its index exist.
 	s.guard, err = newGuard(path, &s.connections, s.db.PingContext)
 	return err
+}
+
+var creating sync.Mutex
+
+// create creates a missing file so that only its owner may read the keys; SQLite would let all users read it, and gives the
+// log and its index the mode of the file. An error is left to SQLite, which says more. To close a file ends all locks of
+// this process on it, so no other Open may use the file by then.
+func create(path string) {
+	creating.Lock()
+	defer creating.Unlock()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+		file.Close()
+	}
 }
 
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [sqlstore.ErrClosed], or says

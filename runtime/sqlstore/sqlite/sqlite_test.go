@@ -162,3 +162,37 @@ func TestOpenAFileInUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-opened)
 }
+
+// A key may be an e-mail address.
+func TestNewFilesAreReadByTheirOwnerOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, folder string)
+		want    os.FileMode
+	}{
+		"new": {func(*testing.T, string) {}, 0o600},
+		"behind a symbolic link": {func(t *testing.T, folder string) {
+			require.NoError(t, os.Symlink(filepath.Join(folder, "target.db"), filepath.Join(folder, "limits.db")))
+		}, 0o600},
+		"existing": {func(t *testing.T, folder string) {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "limits.db"), nil, 0o640))
+			require.NoError(t, os.Chmod(filepath.Join(folder, "limits.db"), 0o640))
+		}, 0o640},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			c.prepare(t, folder)
+			s, err := sqlite.Open(filepath.Join(folder, "limits.db"))
+			require.NoError(t, err)
+			defer s.Close()
+			require.NoError(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()))
+			files, err := filepath.Glob(filepath.Join(folder, "*"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(files), 3, "the file, its log and the index of that")
+			for _, file := range files {
+				info, err := os.Stat(file)
+				require.NoError(t, err)
+				assert.Equal(t, c.want, info.Mode().Perm(), file)
+			}
+		})
+	}
+}
