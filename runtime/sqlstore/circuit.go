@@ -36,8 +36,9 @@ const (
 	// suspicious is how long a call may be without an answer before a probe begins, and silent how long the probe may.
 	suspicious = 250 * time.Millisecond
 	silent     = time.Second
-	// probeTimeout includes the time after which TCP repeats a lost packet of a new connection.
-	probeTimeout = 2500 * time.Millisecond
+	// probeTimeout includes the seconds after which TCP repeats the first packet of a connection, 1 and 3. A shorter one would
+	// queue up more dead clients in a pooler, which serves them first.
+	probeTimeout = 5 * time.Second
 	// probePause is between two probes.
 	probePause = time.Second
 )
@@ -146,11 +147,14 @@ func (c *circuit) changeLocked() {
 	}
 }
 
-// silence returns for how long the database has not answered.
+// silence returns for how long the database has not answered, or 0 if calls do not wait for it.
 func (c *circuit) silence() time.Duration {
+	if c == nil {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unanswered.IsZero() {
+	if c.suspected.IsZero() || time.Since(c.suspected) < silent {
 		return 0
 	}
 	return time.Since(c.unanswered)

@@ -311,7 +311,7 @@ func (s *Store) explainWait(err error) error {
 		return &hintedError{fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
 			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), err}
 	}
-	if age := oldestRunInTx(s.db); age >= time.Second {
+	if age := oldestRunInTx(s.db); age >= time.Second && s.circuit.silence() == 0 {
 		return &hintedError{fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
 			"with WithTx(tx)", age.Round(100*time.Millisecond)), err}
 	}

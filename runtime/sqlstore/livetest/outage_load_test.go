@@ -30,8 +30,10 @@ const (
 	outageSlack   = 100 * time.Millisecond
 	// closeTimeout is how long Close may take.
 	closeTimeout = 10 * time.Second
-	// outageResumes is how long it may take until calls are answered again after a fault.
-	outageResumes = 10 * time.Second
+	// outageResumes is after how long service counts as lost after a fault. On an idle machine it resumes within 10 s. Behind a
+	// pooler, a busy one takes longer: PgBouncer opens its connections to a restarted server one after the other, and gives
+	// the first ones to clients that are gone, which pgx takes up to 15 s to close.
+	outageResumes = time.Minute
 	// generation is how long the load uses a set of keys. One of them is hot: its tokens run out.
 	generation     = time.Second
 	outageKeys     = 9
@@ -257,12 +259,12 @@ func (r *recorder) watchTimers() {
 	}
 }
 
-// lagSinceLocked returns the largest lag since a time.
-func (r *recorder) lagSinceLocked(since time.Duration) (most time.Duration) {
+// lagSinceLocked returns the sum of the lags since a time: each step of a call may have waited for the processor.
+func (r *recorder) lagSinceLocked(since time.Duration) (sum time.Duration) {
 	for i := len(r.lags) - 1; i >= 0 && r.lags[i].at >= since; i-- {
-		most = max(most, r.lags[i].by)
+		sum += r.lags[i].by
 	}
-	return most
+	return sum
 }
 
 func newRecorder(c outageCourse) (*recorder, error) {
@@ -288,7 +290,7 @@ type entry struct {
 	outcome outcome
 	// at is when the call ended, since the start.
 	at, took time.Duration
-	// lag is by how much timers of the process fired late during the call.
+	// lag is by how much timers of the process fired late during the call, together.
 	lag   time.Duration
 	place int
 	key   int

@@ -45,8 +45,8 @@ type fault struct {
 	strike, repair func() error
 	// permanent: the server does not come back, and clients must use another.
 	permanent bool
-	// endures: it lasts for so long that no process opens more than a connection for each probe at its end.
-	endures bool
+	// silences is the endpoint that does not respond for so long that, in the end, processes connect to it for probes only.
+	silences *endpoint
 	// client is the fate of one of the processes of the load.
 	client clientFault
 }
@@ -144,7 +144,7 @@ func (s *site) usual(i int, o outages) []fault {
 	}
 	if o.long > 0 {
 		long := e.firewall("packets dropped for long", o.long, isClosed, "DROP", requests, answers)
-		long.endures = true
+		long.silences = &e
 		all = append(all, long)
 	}
 	return all
@@ -219,6 +219,29 @@ func (e endpoint) firewall(name string, lasts time.Duration, client clientFault,
 		}
 	}
 	return fault{name: name, lasts: lasts, client: client, strike: change("-I"), repair: change("-D")}
+}
+
+// countOpened counts the packets that open a connection to the endpoint from now on, until the function that it returns is
+// called. TCP repeats such a packet after 1 s, 3 s and 7 s.
+func (e endpoint) countOpened() (end func() (int, error), err error) {
+	rule := strings.Fields(fmt.Sprintf("INPUT -p tcp -d %s --dport %d --syn", e.host, e.port))
+	run := func(arguments ...string) (string, error) {
+		out, err := exec.Command("iptables", append([]string{"-w"}, arguments...)...).CombinedOutput()
+		return string(out), err
+	}
+	_, err = run(append([]string{"-I"}, rule...)...)
+	return func() (n int, err error) {
+		// The rule is the first one, and begins with its count.
+		text, err := run("-n", "-v", "-x", "-L", "INPUT", "1")
+		if err != nil {
+			return 0, err
+		}
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			return 0, fmt.Errorf("%w: %s", err, text)
+		}
+		_, err = run(append([]string{"-D"}, rule...)...)
+		return n, err
+	}, err
 }
 
 // signal sends a signal to all processes of a server.

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +126,7 @@ type outageRun struct {
 	processes []*outageProcess
 	// struck counts the faults. repaired is when faults were repaired, and names are the names of these.
 	struck int
-	// opened is the most connections that were opened per second in the last third of a fault.
+	// opened is how many connections clients tried to open per second at the end of a long silence.
 	opened   float64
 	repaired []time.Duration
 	names    []string
@@ -247,40 +246,23 @@ func (r *outageRun) run(f fault) {
 		}
 		r.startProcess()
 	}
-	time.Sleep(2*f.lasts/3 - time.Since(begin))
-	opened, since := openedConnections(r.t), time.Now()
-	time.Sleep(f.lasts - time.Since(begin))
-	if f.lasts > 0 {
-		rate := float64(openedConnections(r.t)-opened) / time.Since(since).Seconds()
-		r.t.Logf("%s: %.1f connections opened a second", f.name, rate)
-		if f.endures {
-			r.opened = max(r.opened, rate)
-		}
+	if f.silences != nil {
+		time.Sleep(2*f.lasts/3 - time.Since(begin))
+		count, err := f.silences.countOpened()
+		require.NoError(r.t, err)
+		since := time.Now()
+		time.Sleep(f.lasts - time.Since(begin))
+		opened, err := count()
+		require.NoError(r.t, err)
+		r.opened = float64(opened) / time.Since(since).Seconds()
 	}
+	time.Sleep(f.lasts - time.Since(begin))
 	if f.repair != nil {
 		require.NoError(r.t, f.repair(), f.name)
 	}
 	if f.repair != nil || f.permanent {
 		r.names, r.repaired = append(r.names, f.name), append(r.repaired, time.Since(r.course.Start))
 	}
-}
-
-// openedConnections returns how many TCP connections were begun in this network namespace, by clients and servers.
-func openedConnections(t *testing.T) (n int) {
-	text, err := os.ReadFile("/proc/self/net/snmp")
-	require.NoError(t, err)
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if i := slices.Index(names, "ActiveOpens"); i > 0 && fields[0] == "Tcp:" {
-			n, err = strconv.Atoi(fields[i])
-			require.NoError(t, err)
-			return n
-		}
-		names = fields
-	}
-	require.Fail(t, "no ActiveOpens")
-	return 0
 }
 
 // awaitAnswers waits until calls are answered again, or the time for that is over.

@@ -188,6 +188,8 @@ create_pgbouncer() {
 		default_pool_size = $([ "$2" = session ] && echo 150 || echo 20)
 		max_client_conn = 500
 		ignore_startup_parameters = extra_float_digits
+		# A client that is gone unnoticed keeps a connection to the server otherwise, and pgx is so for 15 s.
+		idle_transaction_timeout = 2
 		# After a failed login, all others fail for this many seconds, by default 15.
 		server_login_retry = 1
 		pidfile = $dir/pid
