@@ -238,29 +238,36 @@ type recorder struct {
 	file *os.File
 	// running has the calls that have not ended.
 	running map[*entry]bool
-	// lags are the timers that fired late, because the machine was busy.
-	lags []lag
+	// lags are the timers that fired late, because the machine was busy. ticked is when the last one fired.
+	lags   []lag
+	ticked time.Time
 }
 
 // lag is by how much a timer fired late, and when.
 type lag struct{ at, by time.Duration }
 
+// tick is how often a timer fires that shows by how much timers are late.
+const tick = 5 * time.Millisecond
+
 // watchTimers records how late timers fire: the timeout of a call may fire as late.
 func (r *recorder) watchTimers() {
-	const tick, noticed = 5 * time.Millisecond, 5 * time.Millisecond
 	for {
-		begin := time.Now()
+		r.mu.Lock()
+		r.ticked = time.Now()
+		r.mu.Unlock()
 		time.Sleep(tick)
-		if by := time.Since(begin) - tick; by > noticed {
-			r.mu.Lock()
+		r.mu.Lock()
+		if by := time.Since(r.ticked) - tick; by > tick {
 			r.lags = append(r.lags, lag{time.Since(r.start), by})
-			r.mu.Unlock()
 		}
+		r.mu.Unlock()
 	}
 }
 
 // lagSinceLocked returns the sum of the lags since a time: each step of a call may have waited for the processor.
 func (r *recorder) lagSinceLocked(since time.Duration) (sum time.Duration) {
+	// The timer that is due may not have fired yet.
+	sum = max(0, time.Since(r.ticked)-tick)
 	for i := len(r.lags) - 1; i >= 0 && r.lags[i].at >= since; i-- {
 		sum += r.lags[i].by
 	}
@@ -269,7 +276,7 @@ func (r *recorder) lagSinceLocked(since time.Duration) (sum time.Duration) {
 
 func newRecorder(c outageCourse) (*recorder, error) {
 	file, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	return &recorder{limits: outageLimits(), start: c.Start, file: file, running: map[*entry]bool{}}, err
+	return &recorder{limits: outageLimits(), start: c.Start, file: file, running: map[*entry]bool{}, ticked: time.Now()}, err
 }
 
 // outcome is the result of a call.
