@@ -131,6 +131,8 @@ func isNil(tx runtime.Tx) bool {
 // On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
 // otherwise runs fn again.
 //
+// While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
+//
 // The error is that of fn, of the commit, or of ctx. If fn returns an error, the transaction is rolled back. If ctx ends
 // during the commit, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
