@@ -80,7 +80,7 @@ func (r *outageRun) audit(name string) *figures {
 	assert.Empty(r.t, f.late, "calls that took longer than %v and %v; the longest: %v", outageTimeout, outageSlack, f.longest)
 	assert.LessOrEqual(r.t, f.closing, closeTimeout, "longest Close")
 	assert.LessOrEqual(r.t, f.back, outageResumes, "time without an answer after a fault was repaired")
-	assert.LessOrEqual(r.t, f.opened, 2.0*outageProcesses, "packets a second that open a connection at the end of a long silence")
+	assert.LessOrEqual(r.t, f.opened, 2.0*outageProcesses, "connections opened a second at the end of a long silence")
 	assert.NotZero(r.t, f.errors, "there were no faults")
 	r.t.Log("\n" + tableOf(f))
 	for _, text := range slices.Sorted(maps.Keys(f.messages)) {

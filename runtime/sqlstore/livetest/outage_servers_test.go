@@ -221,25 +221,20 @@ func (e endpoint) firewall(name string, lasts time.Duration, client clientFault,
 	return fault{name: name, lasts: lasts, client: client, strike: change("-I"), repair: change("-D")}
 }
 
-// countOpened counts the packets that open a connection to the endpoint from now on, until the function that it returns is
-// called. TCP repeats such a packet after 1 s, 3 s and 7 s.
-func (e endpoint) countOpened() (end func() (int, error), err error) {
-	rule := strings.Fields(fmt.Sprintf("INPUT -p tcp -d %s --dport %d --syn", e.host, e.port))
-	run := func(arguments ...string) (string, error) {
-		out, err := exec.Command("iptables", append([]string{"-w"}, arguments...)...).CombinedOutput()
+// countOpened counts the connections that clients try to open to the endpoint from now on. opened returns the count.
+func (e endpoint) countOpened() (opened func() (int, error), err error) {
+	run := func(command string) (string, error) {
+		out, err := exec.Command("iptables", strings.Fields("-w "+command)...).CombinedOutput()
 		return string(out), err
 	}
-	_, err = run(append([]string{"-I"}, rule...)...)
+	// TCP repeats the packet that opens a connection: only the first one from a port counts.
+	_, err = run(fmt.Sprintf("-I INPUT -p tcp -d %s --dport %d --syn -m hashlimit --hashlimit-name opened --hashlimit-mode srcport "+
+		"--hashlimit-upto 1/hour --hashlimit-burst 1 --hashlimit-htable-expire 3600000", e.host, e.port))
 	return func() (n int, err error) {
-		// The rule is the first one, and begins with its count.
-		text, err := run("-n", "-v", "-x", "-L", "INPUT", "1")
-		if err != nil {
-			return 0, err
+		text, err := run("-n -v -x -L INPUT 1")
+		if err == nil {
+			_, err = fmt.Sscan(text, &n)
 		}
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			return 0, fmt.Errorf("%w: %s", err, text)
-		}
-		_, err = run(append([]string{"-D"}, rule...)...)
 		return n, err
 	}, err
 }

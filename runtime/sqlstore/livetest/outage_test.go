@@ -232,7 +232,12 @@ func (r *outageRun) run(f fault) {
 	if f.strike != nil {
 		require.NoError(r.t, f.strike(), f.name)
 	}
-	begin := time.Now()
+	begin, opened := time.Now(), func() (int, error) { return 0, nil }
+	if f.silences != nil {
+		var err error
+		opened, err = f.silences.countOpened()
+		require.NoError(r.t, err)
+	}
 	time.Sleep(f.lasts / 3)
 	if f.client != goesOn {
 		oldest := r.processes[0]
@@ -246,17 +251,16 @@ func (r *outageRun) run(f fault) {
 		}
 		r.startProcess()
 	}
-	if f.silences != nil {
-		time.Sleep(2*f.lasts/3 - time.Since(begin))
-		count, err := f.silences.countOpened()
-		require.NoError(r.t, err)
-		since := time.Now()
-		time.Sleep(f.lasts - time.Since(begin))
-		opened, err := count()
-		require.NoError(r.t, err)
-		r.opened = float64(opened) / time.Since(since).Seconds()
-	}
+	time.Sleep(2*f.lasts/3 - time.Since(begin))
+	before, err := opened()
+	require.NoError(r.t, err)
+	since := time.Now()
 	time.Sleep(f.lasts - time.Since(begin))
+	after, err := opened()
+	require.NoError(r.t, err)
+	if f.silences != nil {
+		r.opened = float64(after-before) / time.Since(since).Seconds()
+	}
 	if f.repair != nil {
 		require.NoError(r.t, f.repair(), f.name)
 	}
