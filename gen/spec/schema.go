@@ -169,7 +169,7 @@ func numberSchema(least, most int64) object {
 
 // reservedSchema is the schema of a maxReserved.
 var reservedSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 0, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+	"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(runtime.MaxTokens), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
 	"defaultSnippets": []any{
 		object{"label": unboundedWord, "body": unboundedWord},
 		object{"label": "0", "body": 0},
