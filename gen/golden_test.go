@@ -148,20 +148,14 @@ func TestGeneratedCodeIsClean(t *testing.T) {
 		require.Empty(t, os.Getenv("CI"), "install staticcheck: CI must run all tests")
 		t.Skip("staticcheck is not installed")
 	}
-	out, err = tool(t, root(t), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
-	assert.NoError(t, err, out)
-	handwritten(t, packages)
-}
-
-// handwritten runs staticcheck on the code without its header, because it skips some checks for generated code.
-func handwritten(t *testing.T, packages []string) {
+	// Without its header, because staticcheck skips some checks for generated code.
 	files := map[string]string{}
 	for i, name := range goldens {
 		code := strings.Replace(string(golden(t, name)), "// Code generated", "// Code written", 1)
 		files[name+"/limits.go"] = code
 		packages[i] = "./" + name
 	}
-	out, err := tool(t, module(t, files), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
+	out, err = tool(t, module(t, files), "staticcheck", append([]string{"-checks", "all"}, packages...)...)
 	assert.NoError(t, err, out)
 }
 

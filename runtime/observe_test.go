@@ -201,7 +201,7 @@ func TestObservationHasTheDecision(t *testing.T) {
 	watch.take()
 	_, err = book.AllowUpTo(t.Context(), 1<<50)
 	o = one(err)
-	require.EqualValues(t, 1<<50, o.Count)
+	require.EqualValues(t, int64(1<<50), o.Count)
 	require.EqualValues(t, 40, o.Tokens())
 
 	_, err = limiter.All(t.Context(), limiter.Limit(bucket("send", 1), runtime.Key{}), book)

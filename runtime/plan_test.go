@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 	}
 	unlimitedFirst := runtime.PlanPolicies{{}, planPolicies[enterprise], planPolicies[free]}
 	for _, policies := range []runtime.PlanPolicies{planPolicies, open, unlimitedFirst} {
-		for _, plan := range []int{-1, 0, len(policies), 1 << 40} {
+		for _, plan := range []int{-1, 0, len(policies), math.MaxInt} {
 			limiter := runtime.NewLimiter(unreached{t})
 			key := runtime.KeyOf(runtime.String("k"))
 			l, only := limiter.Reservable(policies.For(plan, key)), limiter.ReserveOnly(policies.For(plan, key))

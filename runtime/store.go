@@ -216,9 +216,14 @@ type Sweeper interface {
 // SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval, so
 // that processes that were started together do not sweep together. It is for a goroutine of its own:
 //
-//	go runtime.SweepEvery(ctx, store, time.Hour, nil, limits.Policies()...)
+//	go runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
+//		if err != nil {
+//			slog.Error("sweep rate limits", "err", err)
+//		}
+//	}, limits.Policies()...)
 //
-// After each sweep, report, if it is not nil, gets the number of rows deleted and the error, upon which the loop goes on.
+// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that fails
+// is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed.
 // The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
 func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
 	if interval <= 0 {

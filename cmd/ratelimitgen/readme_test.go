@@ -96,12 +96,12 @@ func TestReadmeListsEveryDialect(t *testing.T) {
 	}
 }
 
-// Users who follow the README have the program as a tool of their module, and not in PATH.
+// Users who follow the README have the program as a tool of their module, or a clone, and not in PATH.
 func TestReadmeRunsCommandsByGoTool(t *testing.T) {
 	text, calls := strings.Join(strings.Fields(guides(t)), " "), 0
 	for _, name := range commandNames() {
 		call := "ratelimitgen " + name
-		assert.Equal(t, strings.Count(text, call), strings.Count(text, "go tool "+call), call)
+		assert.Equal(t, strings.Count(text, call), strings.Count(text, "go tool "+call)+strings.Count(text, "go run ./cmd/"+call), call)
 		calls += strings.Count(text, call)
 	}
 	assert.Greater(t, calls, 15)
@@ -134,7 +134,25 @@ func TestReadmeCommandsWork(t *testing.T) {
 		}
 		code, printed := c.run(command, []string{"sh", "-ec"}, nil)
 		assert.Equal(t, exitOK, code, "%s\n%s", command, printed)
+		if strings.Contains(command, " diff ") {
+			assertSample(t, "../../README.md", command, printed)
+			assertSample(t, "README.md", command, printed)
+		}
 	}
+}
+
+// assertSample fails if a page shows, below a command, another output than printed.
+func assertSample(t *testing.T, page, command, printed string) {
+	t.Helper()
+	text := read(t, page)
+	_, rest, ok := strings.Cut(text, "```\n"+command+"\n```\n\n```\n")
+	require.True(t, ok, "%s lacks the output of %s", page, command)
+	sample, after, _ := strings.Cut(rest, "```")
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(strings.TrimSuffix(text, sample+"```"+after)+printed+"```"+after), 0o644))
+		return
+	}
+	assert.Equal(t, printed, sample, "after an intended change, run go test ./cmd/ratelimitgen -run ReadmeCommands -update")
 }
 
 // The README shows some lines that explain prints for the example.

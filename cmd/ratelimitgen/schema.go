@@ -8,7 +8,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/gen/views"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -72,23 +71,17 @@ func dialectNames() (names []string) {
 func sqlCommand() command {
 	return command{
 		name:    "sql",
-		args:    "[LIMITS]",
-		summary: "print the CREATE TABLE statements, or views of the present",
+		summary: "print the CREATE TABLE statements",
 		help: `Use it to keep your own migrations. Store.Migrate runs the same statements, and Store.Ready reports a
 table that differs from them. Pass the name of the table to the store as well: sqlstore.Options{Table:
 TABLE}. The second table is needed if a limit has overrides, and by package operate, whose log it is. Its
 name is derived from TABLE.
-
-With -views, it prints CREATE VIEW statements for the limits in LIMITS (default limits.yaml) instead. The
-view TABLE_now has the tokens left, the capacity, and when it is full, of every key that has rows, as of
-now: the table itself is as of the last write. It is by the overrides in force, and names them.
 `,
 		prepare: func(flags *flag.FlagSet) action {
 			var a sqlArgs
 			names := dialectNames()
 			a.dialect.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
 			flags.StringVar(&a.table, "table", sqlstore.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+sqlstore.DefaultTable+")")
-			flags.BoolVar(&a.views, "views", false, "print views that compute the present state of every key")
 			return a.run
 		},
 	}
@@ -98,15 +91,11 @@ now: the table itself is as of the last write. It is by the overrides in force, 
 type sqlArgs struct {
 	dialect choice
 	table   string
-	views   bool
 }
 
 func (a *sqlArgs) run(s streams, args []string) error {
 	if a.table == "" {
 		return usagef("-table must name a table") // DDL would take "" for the default
-	}
-	if a.views {
-		return a.printViews(s, args)
 	}
 	if err := noArgs(args); err != nil {
 		return err
@@ -127,28 +116,4 @@ func (a *sqlArgs) run(s streams, args []string) error {
 func (a *sqlArgs) sqlDialect() sqlstore.Dialect {
 	i := slices.IndexFunc(sqlstore.Dialects(), func(d sqlstore.Dialect) bool { return d.Name == a.dialect.value })
 	return sqlstore.Dialects()[i]
-}
-
-// printViews prints the views of the limits in a file.
-func (a *sqlArgs) printViews(s streams, args []string) error {
-	path := "limits.yaml"
-	switch {
-	case len(args) > 1:
-		return usagef("takes one file of limits, not %d", len(args))
-	case len(args) == 1:
-		path = args[0]
-	}
-	file, diagnostics, err := readLimits(path)
-	if err != nil {
-		return err
-	}
-	if len(diagnostics) > 0 {
-		return errors.Join(diagnostics.WriteText(s.err, false), checkFailed{})
-	}
-	text, err := views.SQL(file, views.Options{Dialect: a.sqlDialect(), Table: a.table})
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	_, err = fmt.Fprintln(s.out, text)
-	return err
 }

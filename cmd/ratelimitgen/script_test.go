@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "update the output in the scripts")
+var update = flag.Bool("update", false, "update the output in the scripts and the READMEs")
 
 // TestMain turns the test binary into the program if it runs under the program's name, as in the scripts.
 func TestMain(m *testing.M) {
@@ -34,15 +34,27 @@ func TestScripts(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
+		script, err := filepath.Abs(path)
+		require.NoError(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(path)
+			text, err := os.ReadFile(script)
 			require.NoError(t, err)
 			session, files := splitScript(string(text))
 			dir := filepath.Join(t.TempDir(), "app")
-			got := replay(t, session, dir, writeFiles(t, dir, files))
+			bin := writeFiles(t, dir, files)
+			t.Chdir(dir)
+			path := bin + ":" + os.Getenv("PATH")
+			for _, variable := range os.Environ() {
+				name, _, _ := strings.Cut(variable, "=")
+				t.Setenv(name, "") // so that it is restored
+				require.NoError(t, os.Unsetenv(name))
+			}
+			t.Setenv("PATH", path)
+			t.Setenv("HOME", bin)
+			t.Setenv("TERM", "xterm")
+			got := replay(t, session)
 			if *update {
-				require.NoError(t, os.WriteFile(path, []byte(got+string(text)[len(session):]), 0o644))
+				require.NoError(t, os.WriteFile(script, []byte(got+string(text)[len(session):]), 0o644))
 				return
 			}
 			assert.Equal(t, session, got, "after an intended change, run go test ./cmd/ratelimitgen -run Scripts -update")
@@ -76,14 +88,14 @@ func writeFiles(t *testing.T, dir, files string) (bin string) {
 var printed = regexp.MustCompile(`^(1\||2\||exit )`)
 
 // replay runs the commands of a session, and returns it with their output.
-func replay(t *testing.T, session, dir, bin string) string {
+func replay(t *testing.T, session string) string {
 	t.Helper()
 	var got strings.Builder
 	for line := range strings.Lines(session) {
 		switch {
 		case strings.HasPrefix(line, "$ "):
 			got.WriteString(line)
-			got.WriteString(execute(t, dir, bin, line[2:]))
+			got.WriteString(execute(t, strings.TrimSuffix(line[2:], "\n")))
 		case !printed.MatchString(line):
 			got.WriteString(line)
 		}
@@ -91,20 +103,30 @@ func replay(t *testing.T, session, dir, bin string) string {
 	return got.String()
 }
 
-// execute runs one command, and returns its output in the form of a session.
-func execute(t *testing.T, dir, bin, line string) string {
+// plain matches a command line of words that the shell passes on as they are.
+var plain = regexp.MustCompile(`^ratelimitgen( [\w./:=,+@%-]+| '[^']*')*$`)
+
+// execute runs one command, and returns its output in the form of a session. A plain call of the program is made in this
+// process, because starting a shell and the program takes much longer than most commands.
+func execute(t *testing.T, line string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	command := exec.Command("sh", "-c", line)
-	command.Dir = dir
-	command.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "TERM=xterm"}
-	command.Stdout, command.Stderr = &stdout, &stderr
-	err := command.Run()
 	code := 0
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		code, err = exit.ExitCode(), nil
+	if plain.MatchString(line) {
+		var args []string
+		for _, word := range regexp.MustCompile(`'[^']*'|[^ ']+`).FindAllString(line, -1)[1:] {
+			args = append(args, strings.Trim(word, "'"))
+		}
+		code = run(args, &stdout, &stderr)
+	} else {
+		command := exec.Command("sh", "-c", line)
+		command.Stdout, command.Stderr = &stdout, &stderr
+		err := command.Run()
+		if exit := new(exec.ExitError); errors.As(err, &exit) {
+			code, err = exit.ExitCode(), nil
+		}
+		require.NoError(t, err)
 	}
-	require.NoError(t, err)
 	shown := marked("1|", stdout.String()) + marked("2|", stderr.String())
 	if code != 0 {
 		shown += fmt.Sprintf("exit %d\n", code)
@@ -118,65 +140,4 @@ func marked(mark, text string) string {
 		out.WriteString(strings.TrimRight(mark+" "+line, " \n") + "\n")
 	}
 	return out.String()
-}
-
-const modulePath = "github.com/ratelimitgen/ratelimitgen"
-
-// Another module has the tool in go.mod and the directive in a Go file.
-func TestGoGenerateInAnotherModule(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the tool")
-	}
-	dir := t.TempDir()
-	write := func(name, text string) {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	root, err := filepath.Abs("../..")
-	require.NoError(t, err)
-	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	require.NoError(t, err)
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	require.NoError(t, err)
-	write("go.sum", string(sums))
-	write("go.mod", strings.Replace(string(ours), "module "+modulePath, "module example.com/app", 1)+
-		"\ntool "+modulePath+"/cmd/ratelimitgen\n\nrequire "+modulePath+" v0.0.0\n\nreplace "+modulePath+" => "+root+"\n")
-	write("limits.yaml", starter)
-	write("quotas/quotas.go", "package quotas\n\n//go:generate go tool ratelimitgen generate ../limits.yaml\n")
-	write("main.go", `package main
-
-import (
-	"context"
-	"fmt"
-
-	"example.com/app/quotas"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-)
-
-func main() { fmt.Println(quotas.New(new(runtime.MemStore)).SendMessage(7).Allow(context.Background())) }
-`)
-
-	run := func(args ...string) (string, error) {
-		command := exec.Command("go", args...)
-		command.Dir = dir
-		command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
-		out, err := command.CombinedOutput()
-		return string(out), err
-	}
-	out, err := run("generate", "./...")
-	require.NoError(t, err, out)
-	assert.Empty(t, out)
-	out, err = run("run", ".")
-	require.NoError(t, err, out)
-	assert.Equal(t, "allowed, 19 left <nil>\n", out)
-	out, err = run("tool", "ratelimitgen", "generate", "-check", "-o", "quotas/limits.gen.go")
-	require.NoError(t, err, out)
-
-	write("limits.yaml", strings.Replace(starter, "rate: 10", "rate: 20", 1))
-	out, err = run("tool", "ratelimitgen", "generate", "-check", "-o", "quotas/limits.gen.go")
-	exit := new(exec.ExitError)
-	require.ErrorAs(t, err, &exit, out)
-	assert.Equal(t, exitFindings, exit.ExitCode())
-	assert.Contains(t, out, "quotas/limits.gen.go is out of date with limits.yaml; run: go tool ratelimitgen generate -o quotas/limits.gen.go limits.yaml")
 }

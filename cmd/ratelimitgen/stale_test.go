@@ -51,21 +51,27 @@ func TestPatchAppliesUnifiedDiff(t *testing.T) {
 		}
 		return append(lines, "end\n")
 	}
-	path := filepath.Join(t.TempDir(), "f")
-	for range 200 {
+	dir, diff := t.TempDir(), ""
+	var want []string
+	for i := range 200 {
 		old := make([]string, 60)
 		for i := range old {
 			old[i] = strconv.Itoa(random.IntN(100)) + "\n"
 		}
 		before, after := strings.Join(old, ""), strings.Join(edited(old), "")
-		require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
-		command := exec.Command(patch, "--silent", path)
-		command.Stdin = strings.NewReader(unified("f", before, after))
-		out, err := command.CombinedOutput()
-		require.NoError(t, err, "%s\n%s\n%s", out, before, after)
-		got, err := os.ReadFile(path)
+		name := strconv.Itoa(i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(before), 0o644))
+		diff += unified(name, before, after)
+		want = append(want, after)
+	}
+	command := exec.Command(patch, "--silent", "--strip=0", "--directory", dir)
+	command.Stdin = strings.NewReader(diff)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for i, text := range want {
+		got, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
 		require.NoError(t, err)
-		require.Equal(t, after, string(got))
+		require.Equal(t, text, string(got))
 	}
 }
 

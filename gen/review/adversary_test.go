@@ -18,6 +18,7 @@ import (
 type caller struct {
 	d        dice
 	versions []*runtime.Policy
+	rules    map[*runtime.Policy]runtime.Rule
 	rows     []runtime.State
 	blocks   []leasedBlock
 	uses     []use
@@ -30,14 +31,30 @@ func newCaller(d dice, versions ...*runtime.Policy) *caller {
 	for _, p := range versions {
 		shards = max(shards, p.Shards)
 	}
-	return &caller{d: d, versions: versions, rows: make([]runtime.State, shards)}
+	return &caller{d: d, versions: versions, rules: rulesOf(versions), rows: make([]runtime.State, shards)}
+}
+
+func rulesOf(policies []*runtime.Policy) map[*runtime.Policy]runtime.Rule {
+	rules := map[*runtime.Policy]runtime.Rule{}
+	for _, p := range policies {
+		rules[p] = p.Rule(keyOfCaller)
+	}
+	return rules
+}
+
+// rule returns the rule of a policy. Those of the versions are not derived again for each call.
+func (c *caller) rule(p *runtime.Policy) runtime.Rule {
+	if rule, ok := c.rules[p]; ok {
+		return rule
+	}
+	return p.Rule(keyOfCaller)
 }
 
 func (c *caller) do(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if p.Shards > 1 {
 		return p.StepShards(c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
-	rule := p.Rule(keyOfCaller)
+	rule := c.rule(p)
 	if p.Precise {
 		rows, d, err := rule.StepLog(c.rows, now, q)
 		c.rows = rows
@@ -88,7 +105,7 @@ func (c *caller) leaseBlock(p *runtime.Policy, now int64) bool {
 	if err != nil || !d.Allowed {
 		return false
 	}
-	rule := p.Rule(keyOfCaller)
+	rule := c.rule(p)
 	b := leasedBlock{left: p.Lease.Tokens, taken: now, end: now + int64(p.Lease.For)}
 	if end := rule.WindowEnd(now); end < math.MaxInt64 {
 		b.end = min(b.end, end-1)
@@ -149,7 +166,7 @@ func attackByReserving(d dice, p *runtime.Policy, edge, length int64) (found int
 		if len(c.uses) > 0 {
 			from = c.uses[0].at
 		}
-		again := &caller{d: d, rows: slices.Clone(c.rows), uses: slices.Clone(c.uses)}
+		again := &caller{d: d, rules: c.rules, rows: slices.Clone(c.rows), uses: slices.Clone(c.uses)}
 		for _, at := range instants(p, begin, from, length) {
 			c.takeMost(p, at, from+length)
 		}
@@ -181,16 +198,19 @@ func attackByOpening(d dice, p *runtime.Policy, edge, length int64) int64 {
 // attackByLeasing leases blocks for as long as a lease lasts, and spends all of them at once.
 func attackByLeasing(d dice, p *runtime.Policy, edge, length int64) int64 {
 	c := newCaller(d, p)
-	used := edge + int64(p.Lease.For)
+	used, leased := edge+int64(p.Lease.For), int64(0)
 	for now := edge; now <= used; {
-		if !c.leaseBlock(p, now) {
-			d, _ := c.do(p, now, runtime.Request{Op: runtime.Check, Count: p.Lease.Tokens})
+		d, err := c.do(p, now, runtime.Request{Count: p.Lease.Tokens})
+		if err != nil {
+			break // the block can never be taken
+		}
+		if d.Allowed {
+			leased += p.Lease.Tokens
+		} else {
 			now += max(1, int64(d.RetryAfter))
 		}
 	}
-	for _, b := range c.blocks {
-		c.uses = append(c.uses, use{used, b.left})
-	}
+	c.uses = append(c.uses, use{used, leased})
 	for _, at := range instants(p, edge, used, length) {
 		c.takeMost(p, at, used+length)
 	}

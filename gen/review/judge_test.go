@@ -356,7 +356,7 @@ func TestModesAreJudgedAsReplayed(t *testing.T) {
 		}{{old.Mode, was, s.Numbers[0].Old}, {new.Mode, is, s.Numbers[0].New}} {
 			require.Equal(t, "at once", s.Numbers[0].Name)
 			if side.passed == int64(n) {
-				require.EqualValues(t, math.MaxInt64, *side.bound, "%v", side.mode)
+				require.EqualValues(t, int64(math.MaxInt64), *side.bound, "%v", side.mode)
 			} else if side.mode == runtime.ModeBlock {
 				require.Zero(t, *side.bound)
 				require.Zero(t, side.passed)

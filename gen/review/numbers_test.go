@@ -21,7 +21,7 @@ import (
 func TestNumbersAreReachedAndNotExceeded(t *testing.T) {
 	d := roll(11)
 	y := &tally{map[string]int{}, map[string]int{}}
-	for range pairs() {
+	for range fewPairs() {
 		old := d.bounded()
 		new := d.edited(old)
 		s := subjectOfPair(limitOf(old, true), limitOf(new, true))

@@ -14,7 +14,7 @@ import (
 )
 
 // long makes the random tests try more pairs of limits.
-var long = flag.Bool("long", false, "try 2,500 pairs of limits instead of 100")
+var long = flag.Bool("long", false, "try 2,500 pairs of limits instead of 50 or 100")
 
 // pairs returns how many pairs of limits a test tries.
 func pairs() int {
@@ -22,6 +22,14 @@ func pairs() int {
 		return 2500
 	}
 	return 100
+}
+
+// fewPairs returns how many pairs a test tries that replays many requests for each.
+func fewPairs() int {
+	if *long {
+		return pairs()
+	}
+	return 50
 }
 
 // dice makes random policies and traces, the same ones for the same seed.

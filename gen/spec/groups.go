@@ -156,7 +156,7 @@ var groupFields = []field[Group, Group]{
 			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
 		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
 		example:   "{sendMessage: {n: messages}}",
-		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
+		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
 		read:      (*parser).takes,
 		change:    groupTakesChanged,
 		effective: func(g *Group) string { return effectiveMembers(g.Takes) },

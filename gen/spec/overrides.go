@@ -45,7 +45,7 @@ var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
 }
 
 var mostRateSchema = object{
-	"type": []string{"integer", "string"}, "minimum": 1, "maximum": runtime.MaxTokens, "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unlimited + ")$",
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unlimited + ")$",
 	"defaultSnippets": []any{object{"label": unlimited, "body": unlimited}},
 }
 

@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"flag"
 	"math"
 	"slices"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
+
+var long = flag.Bool("long", false, "search all limits with leases, not every seventh")
 
 // search finds the worst interval by brute force: callers take any number of tokens, or reserve them, or take blocks of a
 // lease and spend them later or give them back, at each of some instants. Reserved tokens are used when they are due.
@@ -203,25 +206,32 @@ func TestWithinOfUnboundedReservationsHasNoBound(t *testing.T) {
 	assert.Equal(t, int64(0), Within(Unreserved(&p), time.Hour))
 }
 
-// leases returns the policy with each lease that it can have.
-func leases(p runtime.Policy, times ...time.Duration) (leased []runtime.Policy) {
-	for tokens := int64(1); tokens <= p.Capacity; tokens++ {
-		for _, lasts := range times {
-			p.Lease = runtime.Lease{Tokens: tokens, For: lasts}
-			if p.Validate() == nil {
-				leased = append(leased, p)
+// leased returns small policies with each lease that they can have, or without -long every seventh of them: seven divides
+// none of the numbers of kinds, starts, rates, capacities and leases, so that all of them occur.
+func leased(period time.Duration, times func(*runtime.Policy) []time.Duration) (policies []runtime.Policy) {
+	for _, p := range smallPolicies(period, 2, 0, 2) {
+		for tokens := int64(1); tokens <= p.Capacity; tokens++ {
+			for _, lasts := range times(&p) {
+				p.Lease = runtime.Lease{Tokens: tokens, For: lasts}
+				if p.Validate() == nil {
+					policies = append(policies, p)
+				}
 			}
 		}
 	}
-	return leased
+	if !*long {
+		for i := range (len(policies) + 6) / 7 {
+			policies[i] = policies[7*i]
+		}
+		policies = policies[:(len(policies)+6)/7]
+	}
+	return policies
 }
 
 func TestWithinWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
-	for _, unleased := range smallPolicies(shortPeriod, 2, 0, 2) {
-		for _, p := range leases(unleased, 1, 4) {
-			for _, length := range []time.Duration{0, 3, shortPeriod} {
-				assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
-			}
+	for _, p := range leased(shortPeriod, func(*runtime.Policy) []time.Duration { return []time.Duration{1, 4} }) {
+		for _, length := range []time.Duration{0, 3, shortPeriod} {
+			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 		}
 	}
 }
@@ -239,9 +249,7 @@ func TestWithinAPeriodIsReachedAndNeverExceeded(t *testing.T) {
 }
 
 func TestWithinAPeriodWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
-	for _, unleased := range smallPolicies(longPeriod, 2, 0, 2) {
-		for _, p := range leases(unleased, longTick(&unleased), longPeriod) {
-			assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
-		}
+	for _, p := range leased(longPeriod, func(p *runtime.Policy) []time.Duration { return []time.Duration{longTick(p), longPeriod} }) {
+		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 	}
 }
