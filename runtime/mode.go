@@ -152,7 +152,7 @@ func (c Call) withoutStore(now int64) (Answer, bool) {
 
 // unlimited is the rule of ModeUnlimited, for the rows that other plans have left.
 func unlimited(p *Policy) Rule {
-	r := Rule{Kind: p.Kind, Rate: MaxTokens, Capacity: MaxTokens, Period: 1}
+	r := Rule{Kind: p.Kind, Rate: MaxTokens, Capacity: MaxTokens, Period: 1, unlimited: true}
 	if p.Precise {
 		r.Precise, r.Rate, r.Capacity = true, MaxPreciseRate, MaxPreciseRate
 	}

@@ -79,6 +79,8 @@ type Rule struct {
 	calendar calendarWindows
 	// Precise is the policy's.
 	Precise bool
+	// unlimited is the rule of ModeUnlimited.
+	unlimited bool
 	// spare is by how many bits the totals of a shard begin smaller, so that their sum is exact.
 	spare uint
 	// next is the rule that applies from the instant ends on, when an override has ended, or nil. It has the mode of its

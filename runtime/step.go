@@ -145,7 +145,10 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		d.took(s, now, q.Count)
 		return s, d, nil
 	case Reset:
-		if s.Exists {
+		switch {
+		case r.unlimited:
+			s = State{} // the windows of the other plans are not known
+		case s.Exists:
 			s = r.Kind.algorithm().reset(r, s, now)
 		}
 	default:

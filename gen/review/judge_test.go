@@ -123,6 +123,10 @@ func fieldValues(limit *spec.Limit) map[string]any {
 	add = func(name string, value reflect.Value) {
 		for i := range value.NumField() {
 			field, inner := value.Type().Field(i), value.Field(i)
+			if field.Anonymous {
+				add(name, inner)
+				continue
+			}
 			if !field.IsExported() {
 				continue // which the runtime sets
 			}

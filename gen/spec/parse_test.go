@@ -271,7 +271,6 @@ func edited(src []byte, edits uint64, values map[string][]string) []byte {
 		}
 		at := matches[d.IntN(len(matches))]
 		begin, value, end := at[0], at[4], at[1]
-		name := string(src[at[2]:at[3]])
 		switch d.IntN(3) {
 		case 0:
 			if bytes.HasPrefix(src[end:], []byte(", ")) {
@@ -279,7 +278,7 @@ func edited(src []byte, edits uint64, values map[string][]string) []byte {
 			}
 			src = slices.Concat(src[:begin], src[end:])
 		case 1:
-			if others := values[name]; len(others) > 0 {
+			if others := values[string(src[at[2]:at[3]])]; len(others) > 0 {
 				src = slices.Concat(src[:value], []byte(others[d.IntN(len(others))]), src[end:])
 			}
 		default:

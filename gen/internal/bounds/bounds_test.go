@@ -98,6 +98,7 @@ func (s search) explore(next map[position]int64, at position, used int64, now, f
 		if err != nil || !d.Allowed {
 			break
 		}
+		after = s.withoutTotal(after)
 		more := used
 		if due := now + d.Delay; first <= due && due <= first+s.length {
 			more += count
@@ -117,6 +118,7 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 	instant := s.instant(now)
 	after, d, err := s.rule.Step(at.state, instant, runtime.Request{Count: s.lease.Tokens})
 	if free := slices.Index(at.lent[:], block{}); err == nil && d.Allowed && free >= 0 {
+		after = s.withoutTotal(after)
 		taken := position{after, at.lent}
 		end := time.Duration(s.rule.WindowEnd(instant) - s.instant(0))
 		taken.lent[free] = block{s.lease.Tokens, now, min(now+s.lease.For, end-1)}
@@ -134,12 +136,31 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 	}
 }
 
-// refund gives back the rest of a block.
+// withoutTotal returns a state without the total of a linear kind, so that the positions of different histories are the same.
+func (s search) withoutTotal(state runtime.State) runtime.State {
+	if s.rule.Kind.Linear() {
+		state.Prev = 0
+	}
+	return state
+}
+
+// refund gives back the rest of a block, for a token bucket less what has accrued since it was taken: no store gives back
+// more.
 func (s search) refund(next map[position]int64, at position, i int, used int64, now, first time.Duration) {
 	b := at.lent[i]
 	at = at.without(i, b.left)
-	request := runtime.Request{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
-	at.state, _, _ = s.rule.Step(at.state, s.instant(now), request)
+	rest := float64(b.left)
+	switch s.rule.Kind {
+	case runtime.SlidingWindow:
+		request := runtime.Request{Op: runtime.Refund, Count: b.left, TakenAt: s.instant(b.taken)}
+		at.state, _, _ = s.rule.Step(at.state, s.instant(now), request)
+		rest = 0
+	case runtime.TokenBucket:
+		rest = max(0, rest-s.rule.Rate*float64(now-b.taken)/float64(s.rule.Period))
+	}
+	if s.rule.Kind.Linear() {
+		at.state.Value = min(0, at.state.Value+rest)
+	}
 	s.explore(next, at, used, now, first)
 }
 

@@ -209,7 +209,7 @@ func (w *World) judge(q request, d runtime.Decision, err error, now int64, state
 	}
 	w.logf("%v %s %s plan %d n %d reserve %v in %s: %s %v", q.op, p.Name, q.k.of, q.plan, q.n, q.reserve, where, describe(d), err)
 	t := q.l.at(q.k, q.plan, now)
-	if want := q.refused(t); want != nil || err != nil {
+	if want := q.refused(now); want != nil || err != nil {
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			w.failf("the error is %v, want %v", err, want)
 		}
@@ -218,12 +218,17 @@ func (w *World) judge(q request, d runtime.Decision, err error, now int64, state
 	w.count(q, d, t, now, q.n)
 }
 
-// refused returns the error of a request that can never pass.
-func (q request) refused(t terms) error {
-	if t.mode == runtime.ModeEnforce && q.n > q.most(t) {
-		return runtime.ErrExceedsCapacity
+// refused returns the error of a request that can never pass. One that passes when an override has ended is denied.
+func (q request) refused(now int64) error {
+	if t := q.l.at(q.k, q.plan, now); t.mode != runtime.ModeEnforce || q.n <= q.most(t) {
+		return nil
 	}
-	return nil
+	for _, end := range q.l.ends(q.k, now) {
+		if t := q.l.at(q.k, q.plan, end); t.lifted() || t.mode == runtime.ModeShadow || t.mode == runtime.ModeEnforce && q.n <= q.most(t) {
+			return nil
+		}
+	}
+	return runtime.ErrExceedsCapacity
 }
 
 // count judges a decision by the terms in force, and counts what it took of n tokens.
@@ -236,7 +241,7 @@ func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
 	}
 	switch {
 	case q.n == 0:
-		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 || d.Delay != 0 {
+		if !d.Allowed || !d.TakenAt.IsZero() || d.RetryAfter != 0 || d.Jitter != 0 && d.BlockedFor == 0 || d.Delay != 0 {
 			w.failf("a request for no tokens: %+v", d)
 		}
 		return
@@ -245,7 +250,7 @@ func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
 		return
 	case t.mode == runtime.ModeBlock && decides:
 		mode(false)
-		w.blocked(q, d, now, t)
+		w.blocked(q, d, now)
 		return
 	case q.op == runtime.Charge:
 		if !d.Allowed || d.Taken != q.n {
@@ -368,16 +373,17 @@ func (w *World) denied(q request, d runtime.Decision, now int64) {
 	}
 }
 
-// blocked judges the denial of a blocked key.
-func (w *World) blocked(q request, d runtime.Decision, now int64, t terms) {
-	if t.blockedUntil == 0 {
-		if d.RetryAfter != runtime.Never {
-			w.failf("blocked for good: %+v", d)
+// blocked judges the denial of a blocked key: it lasts until the first instant at which nothing blocks the key any more.
+func (w *World) blocked(q request, d runtime.Decision, now int64) {
+	until := int64(math.MaxInt64)
+	for _, end := range q.l.ends(q.k, now) {
+		if end < until && q.l.at(q.k, q.plan, end).mode != runtime.ModeBlock {
+			until = end
 		}
-		return
 	}
-	if d.RetryAfter < time.Duration(t.blockedUntil-now) {
-		w.failf("blocked until %d: %+v", t.blockedUntil, d)
+	if want := time.Duration(until - now); until < math.MaxInt64 && d.RetryAfter != want && (d.RetryAfter != runtime.Never || q.passes(until)) ||
+		until == math.MaxInt64 && d.RetryAfter != runtime.Never {
+		w.failf("blocked for %v: %s", want, describe(d))
 	}
 }
 
@@ -434,18 +440,28 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 			w.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, now)
 		}
 	default:
-		if was-after > close {
-			if math.Abs(after-ideal) <= close && clean {
-				given = new(big.Rat).Sub(before, t.k.history.missing(now, in, true))
-			}
-			t.k.history = append(t.k.history, &event{now: now, tokens: given.Neg(given), used: new(big.Rat), by: in})
+		began := in.windows.kind != bucket && t.k.history.windowEnd(t.k.history[len(t.k.history)-1].now, in) <= now
+		if after <= close && was > close || (after <= close || began) && !t.l.constant() {
+			// The key is full now, or a window has begun, in which other terms count: that does not tell how much was given back as
+			// of the last request.
+			w.ended = true
+			return
 		}
+		if was-after <= close {
+			return
+		}
+		if math.Abs(after-ideal) <= close && clean {
+			given = new(big.Rat).Sub(before, t.k.history.missing(now, in, true))
+		}
+		// As of the last request: nothing has come back between, and no window has begun.
+		last := t.k.history[len(t.k.history)-1]
+		t.k.history = append(t.k.history, &event{now: last.now, tokens: given.Neg(given), used: new(big.Rat), by: last.by})
 	}
 }
 
 // compare compares what a key has with the model.
 func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, when string) {
-	if w.err != nil || l.traits["lease"] == "yes" {
+	if w.err != nil || w.ended || l.traits["lease"] == "yes" {
 		return
 	}
 	now := w.clock.now()
@@ -520,8 +536,10 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 		case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
 		case t.mode == runtime.ModeBlock:
 			can, must = false, false
-		case q.n > q.most(t):
+		case q.refused(now) != nil:
 			refused = true
+		case q.n > q.most(t):
+			can, must = false, false
 		default:
 			f, _ := q.margin(now, t).Float64()
 			if q.l.loose() && !q.l.constant() {

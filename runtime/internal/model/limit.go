@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -31,8 +32,6 @@ type key struct {
 	windows windows
 	history history
 	own     overrides
-	// local means that this process has decided for the key while the store failed.
-	local bool
 	// leased are the uses of tokens that may have been leased.
 	leased []use
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
@@ -343,7 +342,7 @@ func (e *entry) apply(l *limit, k *key, plan int) terms {
 // ends returns the instants after one at which what is in force for a key changes by itself.
 func (l *limit) ends(k *key, now int64) (all []int64) {
 	for _, e := range []*entry{k.own.block, k.own.override, l.whole.block, l.whole.override} {
-		if e.live(now) {
+		if e.live(now) && e.until < math.MaxInt64 {
 			all = append(all, e.until)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMemStoreAgreesWithModel(t *testing.T) {
-	model.Agree(t, "", 20_000, func(_ *testing.T, clock *model.Clock) model.Env {
+	model.Agree(t, "", 5_000, func(_ *testing.T, clock *model.Clock) model.Env {
 		store := &runtime.MemStore{Clock: clock.Now}
 		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return store.Begin(), nil }}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ func (w *World) putInForce(l *limit, k *key, plan int, want, where string) {
 // operate puts an override or a block in force, or ends one. It returns false if there was nothing to do.
 func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool, what string) bool {
 	now := w.clock.Now()
+	w.dropEnded()
 	p, own := l.of(plan), &k.own
 	o := w.limiter.Overriding(p, k.of)
 	if wholeLimit {
@@ -69,7 +71,6 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 		if !own.block.live(w.clock.now()) && !own.override.live(w.clock.now()) {
 			want = runtime.ErrNoOverride
 		}
-		// What has ended is in force again if the clock goes back.
 		if _, err = o.EndOverride(context.Background(), end); err == nil {
 			*own = overrides{}
 		}
@@ -79,6 +80,25 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 		w.failf("%s: the error is %v, want %v", verb, err, want)
 	}
 	return true
+}
+
+// dropEnded forgets what has ended, as a store does when it reads its log: it is not in force again if the clock goes back.
+func (w *World) dropEnded() {
+	now := w.clock.now()
+	drop := func(o *overrides) {
+		if !o.block.live(now) {
+			o.block = nil
+		}
+		if !o.override.live(now) {
+			o.override = nil
+		}
+	}
+	for _, l := range w.limits {
+		drop(&l.whole)
+		for _, k := range l.keys {
+			drop(&k.own)
+		}
+	}
 }
 
 // fillOverride chooses what an override gives.
@@ -188,7 +208,13 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		if err != nil {
 			w.failf("reset: %v", err)
 		}
+		kept := q.k.history
 		q.k.history, q.k.leased = nil, nil
+		if at := kept.latest(); q.k.windows.kind == sliding && len(at) > 0 && !q.l.at(q.k, q.plan, now).unlimited {
+			// The later window stays the current one if the clock has gone back.
+			q.k.history = history{{now: at[len(at)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
+		}
+		w.earliest = now
 		w.open = slices.DeleteFunc(w.open, func(t *taken) bool { return t.k == q.k })
 	case "refund", "settle", "cancel":
 		return w.giveBack(ctx, limiter, verb, q, state, where)
@@ -206,6 +232,7 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		if _, err := w.env.Sweep(ctx, w.policies()...); err != nil {
 			w.failf("sweep: %v", err)
 		}
+		w.dropEnded()
 		w.forgetSwept()
 	}
 	return true
@@ -392,6 +419,9 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		if err == nil && in.counts() && used != t.n && t.event != nil && verb != "refund" {
 			w.failf("settled with a store that %s", state)
 		}
+		if err == nil {
+			w.open = slices.Delete(w.open, i, i+1)
+		}
 		return true
 	}
 	w.open = slices.Delete(w.open, i, i+1)
@@ -493,19 +523,15 @@ func (w *World) wait(limiter *runtime.Limiter, verb string, q request) bool {
 	now := w.clock.now()
 	t := q.l.at(q.k, q.plan, now)
 	q.op, q.reserve = runtime.Take, p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0
-	ends := slices.ContainsFunc(q.l.ends(q.k, now), func(end int64) bool { return end < math.MaxInt64 })
-	if ends || t.mode == runtime.ModeEnforce && q.reserve && !q.l.loose() && !q.passes(now) && q.n <= q.most(t) {
+	if len(q.l.ends(q.k, now)) > 0 || t.mode == runtime.ModeEnforce && q.reserve && !q.l.loose() && !q.passes(now) && q.n <= q.most(t) {
 		// When it will have reserved cannot be seen.
 		return false
 	}
-	ctx, cancel := context.Background(), func() {}
-	bound := time.Duration(0)
+	bound := 3000 * time.Hour
 	if w.r.IntN(2) == 0 {
 		bound = time.Duration(1 + w.r.Int64N(2*int64(q.l.counted().Period)))
-	} else {
-		bound = 3000 * time.Hour
 	}
-	ctx, cancel = context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	limit := limiter.Limit(p, q.k.of)
 	var err error

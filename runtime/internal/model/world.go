@@ -63,9 +63,12 @@ type World struct {
 	// tx is the number of the transaction that is open, 0 if there is none, and transactions how many there were.
 	tx, transactions int
 	// latest is the latest time that the clock has shown before it went back.
-	latest int64
-	trace  []string
-	err    error
+	// earliest is how far it may go back: a key that was reset keeps the window of that time.
+	latest, earliest int64
+	trace            []string
+	err              error
+	// ended means that the model does not know any more what a key has.
+	ended bool
 }
 
 // breakable is a store that fails, or does not answer.
@@ -140,7 +143,7 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs Pairs, wan
 
 // run sends requests, of which some have the wanted values, and returns the first difference from the model.
 func (w *World) run(steps int, want map[string]string) error {
-	for i := 0; i < steps && w.err == nil; i++ {
+	for i := 0; i < steps && w.err == nil && !w.ended; i++ {
 		wanted := map[string]string{}
 		if i%3 > 0 {
 			wanted = want
@@ -194,7 +197,7 @@ func (w *World) pass(want map[string]string) {
 		}
 		// An hour is how long a store keeps what has ended for such a clock.
 		w.latest = max(w.latest, w.clock.now())
-		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-w.latest+int64(50*time.Minute)))))
+		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-max(w.earliest, w.latest-int64(50*time.Minute))))))
 	case w.r.IntN(3) == 0:
 	case w.r.IntN(12) == 0:
 		time.Sleep(time.Duration(w.r.Int64N(min(3*period, int64(100*24*time.Hour)))))
@@ -257,7 +260,7 @@ func (w *World) transaction(want map[string]string, commit bool) {
 
 // step sends one request.
 func (w *World) step(limiter *runtime.Limiter, want map[string]string, where string) {
-	if w.err != nil {
+	if w.err != nil || w.ended {
 		return
 	}
 	l := w.limits[0]
