@@ -339,7 +339,7 @@ var policyPartnerQuota = runtime.Policy{
 //
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
-// Worst case: 100,000 in each calendar month, and 200,000 in any 27 days.
+// Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
 func (l *Limits) MonthlyReports(partner string) runtime.Limit {
 	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
 }
@@ -348,7 +348,7 @@ var policyMonthlyReports = runtime.Policy{
 	Name:     "monthlyReports",
 	Kind:     runtime.FixedWindow,
 	Rate:     100_000,
-	Period:   2629746 * time.Second,
+	Period:   runtime.Calendar{Unit: runtime.Month}.Period(),
 	Capacity: 100_000,
 	Calendar: runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin", From: runtime.Date{Year: 1970, Month: time.January, Day: 15}},
 }
