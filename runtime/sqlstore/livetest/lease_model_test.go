@@ -81,6 +81,9 @@ func (l *leased) state(all ...machine) string {
 
 // number returns the bit of a machine.
 func (l *leased) number(m machine) int {
+	if l.policy.Kind.Linear() {
+		m.row.Prev = 0 // the total, which never returns to what it was
+	}
 	i, ok := l.numbers[m]
 	if !ok {
 		i = len(l.machines)
