@@ -296,9 +296,6 @@ func (l *limit) at(k *key, plan int, now int64) terms {
 	}
 	switch {
 	case block.live(now):
-		if block.Until != runtime.ForGood && base.mode != runtime.ModeBlock {
-			base.blockedUntil = block.until
-		}
 		base.mode = runtime.ModeBlock
 		return base
 	case k.own.override.live(now):

@@ -20,8 +20,8 @@ import (
 type terms struct {
 	mode                     runtime.Mode
 	rate, capacity, reserved int64
-	// period is in nanoseconds. blockedUntil is the end of an operator's block, 0 if it has none.
-	period, blockedUntil int64
+	// period is in nanoseconds.
+	period int64
 	// unlimited is a plan without numbers, also if it is blocked.
 	unlimited bool
 	windows   windows
