@@ -88,13 +88,17 @@ func (b *Batch) collectRows() {
 	b.rows = slices.Compact(b.rows)
 }
 
-// shards returns the shards of its key that a request needs: two chosen at random, or all of them if two cannot decide.
+// shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens to, or
+// all of them if those do not suffice.
 func (b *Batch) shards(q *Request) []int {
 	n := max(1, q.Policy.Shards)
-	if 0 < q.Shard && q.Shard <= n {
+	if b.allShards[wholeKey(q)] {
+		return shardNumbers[:n]
+	}
+	if q.ofShard() {
 		return shardNumbers[q.Shard-1 : q.Shard]
 	}
-	if n > 2 && q.decides() && !b.allShards[wholeKey(q)] {
+	if n > 2 && q.decides() {
 		// All requests of the batch for one key get the same two, so that a batch locks few rows.
 		first, second := twoOf(n, hash(q.Policy.Name, q.Key)^b.seed)
 		return []int{first, second}
@@ -446,10 +450,6 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 		b.set(i, next)
 		return d, true, err
 	}
-	if 0 < q.Shard && q.Shard <= q.Policy.Shards {
-		d, err := b.stepShard(whole, q, now)
-		return d, true, err
-	}
 	numbers := b.shards(q)
 	s := b.read(whole, q, numbers)
 	if d, ok, err = s.step(whole, q.Policy.Shards, now, q); !ok {
@@ -463,16 +463,6 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 		d.shard = numbers[d.shard-1] + 1
 	}
 	return d, true, err
-}
-
-// stepShard executes the Refund of tokens that were taken from one shard.
-func (b *Batch) stepShard(whole *Rule, q *Request, now int64) (Decision, error) {
-	i, part := b.find(q, q.Shard-1), whole.Shard(q.Shard-1, q.Policy.Shards)
-	next, d, err := part.Step(b.states[i], now, *q)
-	b.set(i, next)
-	d.Value *= whole.Capacity / part.Capacity // an estimate
-	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
-	return d, err
 }
 
 // read returns a copy of the shards of a request's key with the given numbers.

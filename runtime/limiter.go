@@ -181,8 +181,8 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
 //   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
 //     remember a grant, nor precise ones a Reset at the very instant of the take: tokens of others may be returned then.)
-//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, or an hour later; the
-//     tokens of reservations, and of several limits together, can.
+//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
+//     ever reset; the tokens of reservations, of several limits together and of leases can.
 //
 // A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does one of a
 // decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again. The decision has

@@ -55,6 +55,9 @@ func twoOf(n int, random uint64) (first, second int) {
 
 // step executes a request on shards of a key that has n. It returns false, and changes nothing, if it needs all of them.
 func (s shards) step(whole *Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
+	if q.ofShard() {
+		return s.refundOne(whole, n, now, q)
+	}
 	if len(s.states) == 2 && q.decides() && s.canDecide(whole, n) {
 		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
@@ -110,6 +113,42 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
 	d.FullAfter = s.fullAfter(whole, now)
 	return d, true
+}
+
+// ofShard reports whether it returns tokens to one shard. A sliding window forgets no use that could be refunded, so that
+// the tokens can return to all of them.
+func (q *Request) ofShard() bool {
+	return 0 < q.Shard && q.Shard <= q.Policy.Shards && q.Policy.Kind.Linear()
+}
+
+// refundOne returns tokens to the shard that they were taken from. If the shards have given each other tokens since, it may
+// lack fewer by now than all of them: then all get them back. It returns false, and changes nothing, if it needs all shards.
+func (s shards) refundOne(whole *Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
+	i := min(q.Shard, len(s.states)) - 1
+	r, had := &s.rules[i], s.states[i]
+	next, d, err := r.Step(had, now, *q)
+	if err != nil {
+		return d, true, err
+	}
+	returned := next.Value - had.Value
+	mayLackFewer := returned < float64(q.Count) && r.returnable(State{Value: -float64(q.Count), TS: had.TS}, q, math.Inf(1)) > returned
+	if _, known := r.takenSince(had, now, q); known && mayLackFewer {
+		if len(s.states) < n {
+			return Decision{}, false, nil
+		}
+		sum := s.holders(whole).merge(s.latest())
+		if all := whole.returnable(sum, q, math.Inf(1)); all > returned {
+			sum.Value += all
+			s.spread(whole, sum, now, true)
+			d = whole.balance(sum, now)
+			d.FullAfter = s.fullAfter(whole, now)
+			return d, true, nil
+		}
+	}
+	s.states[i] = next
+	d.Value *= whole.Capacity / r.Capacity // an estimate
+	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
+	return d, true, nil
 }
 
 // stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.

@@ -60,8 +60,8 @@ type Request struct {
 	Total float64
 	// Shard counts from 1, if the tokens of a Refund were taken from one shard; otherwise it is 0.
 	Shard int
-	// Leased says that the tokens of a Refund are a part of those that a lease has taken. Of a token bucket, at least those
-	// that have not accrued since at the policy's rate are then given back.
+	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has taken. Of a
+	// token bucket, at least those that have not accrued since at the policy's rate are then given back.
 	Leased bool
 	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
 	Zone *time.Location

@@ -93,27 +93,11 @@ func (d *Decision) took(s State, now, count int64) {
 // The tokens are returned as of the last write and not as of now, so that what has accrued since then is counted once: a
 // refund writes no accrual, and begins no window.
 func (r *Rule) refundLinear(s State, now int64, q Request) State {
-	n, missing, total, most := float64(q.Count), -s.Value, s.total(), 0.0
-	since := total - q.Total
-	switch {
-	case total == 0:
+	since, ok := r.takenSince(s, now, &q)
+	if !ok {
 		return s
-	case q.Total == 0:
-		if total >= resetTotal || now-q.TakenAt >= int64(sweepAfter) {
-			return s // The row may have been reset, or deleted by a sweep and made again.
-		}
-	case since < 0 || since >= max(1<<24, r.Capacity):
-		return s // The row was reset, or deleted and made again.
-	default:
-		most = missing - since
 	}
-	switch {
-	case s.TS <= q.TakenAt:
-		most = n
-	case q.Leased && r.Kind == TokenBucket:
-		most = max(most, n-r.accrued(q.TakenAt, s.TS))
-	}
-	n = min(n, most, missing)
+	n := r.returnable(s, &q, since)
 	if !(n > 0) {
 		return s
 	}
@@ -123,4 +107,28 @@ func (r *Rule) refundLinear(s State, now int64, q Request) State {
 		s.Prev += float64(math.Floor(n) * totalUnit)
 	}
 	return s
+}
+
+// takenSince returns how many tokens were taken after the request that q refunds; infinity if that is unknown. It returns
+// false if the row may have been reset since, or deleted and made again.
+func (r *Rule) takenSince(s State, now int64, q *Request) (since float64, ok bool) {
+	total := s.total()
+	if q.Total == 0 {
+		return math.Inf(1), total != 0 && total < resetTotal && now-q.TakenAt < int64(sweepAfter)
+	}
+	since = total - q.Total
+	return since, total != 0 && since >= 0 && since < max(1<<24, r.Capacity)
+}
+
+// returnable returns how many of the tokens that q refunds the row can get back.
+func (r *Rule) returnable(s State, q *Request, since float64) float64 {
+	n, missing := float64(q.Count), -s.Value
+	most := missing - since
+	switch {
+	case s.TS <= q.TakenAt:
+		most = n
+	case q.Leased && r.Kind == TokenBucket:
+		most = max(most, n-r.accrued(q.TakenAt, s.TS))
+	}
+	return min(n, most, missing)
 }

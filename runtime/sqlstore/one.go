@@ -38,7 +38,7 @@ func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.C
 	if err != nil {
 		return nil, false, err
 	}
-	if t := newOneTake(calls, now()); t != nil && !(t.all[0].Reserve && s.dialect.TakeInsertID != "") {
+	if t := newOneTake(calls, now()); t != nil && !s.dialect.losesTotal(t.all[0]) {
 		if ok, err = s.takeOne(ctx, x, t); ok || err != nil {
 			return t.answers[:], ok, err
 		}

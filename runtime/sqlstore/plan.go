@@ -28,7 +28,7 @@ func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runt
 	if err != nil {
 		return err
 	}
-	p := newPlan(calls, now(), s.dialect.TakeInsertID == "")
+	p := newPlan(calls, now(), &s.dialect)
 	if upsert := s.upsertStrategyOf(p); upsert != nil {
 		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
 			part := p.part(from)
@@ -149,8 +149,8 @@ type request struct {
 	alone bool
 }
 
-// newPlan returns the plan of calls at the instant now. If reserve is false, no statement takes reserved tokens.
-func newPlan(calls []runtime.Call, now int64, reserve bool) *plan {
+// newPlan returns the plan of calls at the instant now.
+func newPlan(calls []runtime.Call, now int64, on *Dialect) *plan {
 	requests := requestsByRow(calls)
 	n := countRows(requests)
 	p := &plan{calls: calls, now: now, rows: make([]RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
@@ -161,7 +161,7 @@ func newPlan(calls []runtime.Call, now int64, reserve bool) *plan {
 		p.requests = append(p.requests, rowRequests{policy: of[0].Policy, all: of})
 		r := &p.requests[len(p.rows)]
 		upsert, ok := r.upsert(now)
-		if !ok || of[0].Reserve && !reserve {
+		if !ok || on.losesTotal(of[0]) {
 			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
@@ -198,6 +198,10 @@ func (p byDebt) Less(i, j int) bool {
 	byName := strings.Compare(a.Row.Name, b.Row.Name)
 	return cmp.Or(byName, cmp.Compare(a.Upsert.Debt, b.Upsert.Debt), strings.Compare(a.Row.Key, b.Row.Key)) < 0
 }
+
+// losesTotal reports whether statements that take do not return the total of the row, without which tokens that were taken
+// in advance could often not be refunded.
+func (d *Dialect) losesTotal(q request) bool { return d.TakeInsertID != "" && (q.Reserve || q.Leased) }
 
 // requestsByRow returns the requests of calls in the order of their rows, and for each row in the order of the calls.
 func requestsByRow(calls []runtime.Call) []request {

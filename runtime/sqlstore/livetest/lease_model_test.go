@@ -24,6 +24,9 @@ const leaseHosts = 2
 type machine struct {
 	row  runtime.State
 	left [leaseHosts]int64
+	// void: the key was reset, or got tokens that belong to no request, since a host took its block. Its rest can be spent, but
+	// is not refunded.
+	void [leaseHosts]bool
 	// closed: the hosts have refunded their blocks, and take no more.
 	closed bool
 }
@@ -114,12 +117,11 @@ func (l *leased) reach(from int) []int {
 
 // moves returns the machines after a host has, without a call, refunded its block or taken the next one.
 func (l *leased) moves(m machine, host int) (next []machine) {
-	back := m
-	back.row, back.left[host] = l.give(m.row, m.left[host]), 0
+	back := l.give(m, host)
 	next = append(next, back)
 	if taken, d, err := l.rule.Step(back.row, l.now, runtime.Request{Count: l.policy.Lease.Tokens}); err == nil && d.Allowed && !m.closed {
 		block := back
-		block.row, block.left[host] = taken, l.policy.Lease.Tokens
+		block.row, block.left[host], block.void[host] = taken, l.policy.Lease.Tokens, false
 		next = append(next, block)
 	}
 	if l.lossy {
@@ -134,19 +136,25 @@ func (l *leased) moves(m machine, host int) (next []machine) {
 	return next
 }
 
-// give returns a row after a refund.
-func (l *leased) give(row runtime.State, n int64) runtime.State {
-	if n > 0 {
-		row, _, _ = l.rule.Step(row, l.now, runtime.Request{Op: runtime.Refund, Count: n})
+// give returns a machine after a host has refunded its block.
+func (l *leased) give(m machine, host int) machine {
+	if n := m.left[host]; n > 0 && !m.void[host] {
+		m.row, _, _ = l.rule.Step(m.row, l.now, runtime.Request{Op: runtime.Refund, Count: n})
 	}
-	return row
+	m.left[host], m.void[host] = 0, false
+	return m
+}
+
+// voids reports whether no block that was taken before the request can be refunded.
+func (l *leased) voids(q runtime.Request) bool {
+	return q.Op == runtime.Reset || q.Op == runtime.Refund && l.policy.Kind.Linear()
 }
 
 // answer returns the machines that a machine can become by a call with this result.
 func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 	if in.close {
-		for host, left := range m.left {
-			m.row, m.left[host] = l.give(m.row, left), 0
+		for host := range leaseHosts {
+			m = l.give(m, host)
 		}
 		m.closed = true
 		return []machine{m}
@@ -156,10 +164,13 @@ func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 	}
 	after := m
 	row, d, err := l.rule.Step(m.row, l.now, in.Request)
-	if err == nil && got.agrees(l.policy, in.Request, d) {
+	if err == nil && got.shows(l.policy, in.Request, d) {
 		after.row = row
 		if in.Op == runtime.Reset {
 			after.left[in.host] = 0
+		}
+		for host, left := range after.left {
+			after.void[host] = left > 0 && (m.void[host] || l.voids(in.Request))
 		}
 		next = append(next, after)
 	}
@@ -167,7 +178,7 @@ func (l *leased) answer(m machine, in hostRequest, got reply) (next []machine) {
 		// The model does not have the time at which the block was taken, nor when its window ends.
 		spent := runtime.Decision{Allowed: true, Taken: in.Count, Remaining: left, Value: float64(left), TakenAt: got.decision.TakenAt,
 			ResetAfter: got.decision.ResetAfter}
-		if got.agrees(l.policy, in.Request, spent) {
+		if got.shows(l.policy, in.Request, spent) {
 			m.left[in.host] = left
 			next = append(next, m)
 		}

@@ -34,7 +34,7 @@ func (s *Store) renew(ctx context.Context, q runtime.Request) *transfer {
 		k.transfer = &transfer{done: make(chan struct{})}
 		s.transfers.Add(1)
 		// Not the key of q, which may be a substring of a whole HTTP request.
-		q = runtime.Request{Count: q.Policy.Lease.Tokens, Zone: q.Zone, Anniversary: q.Anniversary}
+		q = runtime.Request{Count: q.Policy.Lease.Tokens, Leased: true, Zone: q.Zone, Anniversary: q.Anniversary}
 		go s.takeBlock(context.WithoutCancel(ctx), k, k.transfer, q)
 	}
 	return k.transfer
