@@ -177,6 +177,25 @@ func TestShardedPeekResetRefundUseAllShards(t *testing.T) {
 	require.Equal(t, 10.0, decide(t, store, p, peek()).Value)
 }
 
+// The shards share what is left when one of them cannot decide. A request that took from one of them is then refunded in full.
+func TestRefundAfterShardsHaveShared(t *testing.T) {
+	at := time.Unix(0, 0).UTC()
+	for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.SlidingWindow} {
+		p := sharded(runtime.Policy{Kind: kind, Rate: 40, Period: time.Minute, Capacity: 40}, 4)
+		store := clocked(&at)
+		require.True(t, decide(t, store, p, runtime.Request{Count: 40}).Allowed)
+		decide(t, store, p, runtime.Request{Op: runtime.Reset})
+
+		of := decide(t, store, p, runtime.Request{Count: 9})
+		require.True(t, of.Allowed)
+		require.True(t, decide(t, store, p, runtime.Request{Count: 25}).Allowed, "of all shards, which share the 6 that are left")
+		refund := of.RefundRequest(9)
+		refund.Policy = p
+		require.True(t, decide(t, store, p, refund).Allowed)
+		require.Equal(t, 15.0, decide(t, store, p, runtime.Request{Op: runtime.Peek}).Value, kind)
+	}
+}
+
 // Remaining is estimated from the two shards that were read.
 func TestShardedRemainingIsNearTheTruth(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000, Shards: 10}
