@@ -104,7 +104,7 @@ func (g group) memberCall(m spec.Member) *jen.Statement {
 	})
 }
 
-// groupDoc returns the text of a method's doc comment: the doc of the author, and the rule of each limit.
+// groupDoc returns the text of a method's doc comment: the doc of the author, and the rule and the worst case of each limit.
 func groupDoc(g *spec.Group) string {
 	var rule strings.Builder
 	rule.WriteString("All limits must allow a request: if one denies it, no token is taken from any of them.\n")
@@ -116,7 +116,7 @@ func groupDoc(g *spec.Group) string {
 	}
 	for i, sentence := range g.Words() {
 		l := g.Members()[i].Limit
-		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(l.Words(), "\n    "))
+		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(append(l.Words(), l.WorstCase()), "\n    "))
 	}
 	return withDoc(g.GoName, g.Doc, g.GoName+" takes tokens of several limits at once.", rule.String())
 }

@@ -465,13 +465,16 @@ var policiesAPICalls = runtime.PlanPolicies{
 //     Fixed window: 1,000 per minute.
 //     Each key's windows begin at a fixed offset derived from the key.
 //     If the store fails, each process decides by the same rule from its own memory.
+//     Worst case: 2,000 in any minute.
 //   - It takes as many tokens of llmTokens per team and model as the argument tokens.
 //     Token bucket: 40,000 per minute, at most 40,000 at once.
 //     Callers may reserve at most 80,000 tokens ahead.
 //     Each count is split into 10 shards.
+//     Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.
 //   - It checks partnerAPI, which must have a token and gives none up.
 //     Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
 //     Windows begin at 00:00 UTC.
+//     Worst case: 12,500 in any day.
 func (l *Limits) Complete(team string, model string) CompleteGroup {
 	return CompleteGroup{func(tokens int64) runtime.Group {
 		return l.limiter().Group(
@@ -562,9 +565,11 @@ type CompleteReservations struct {
 //     pro: Token bucket: 600 per minute, at most 1,000 at once.
 //     enterprise: Unlimited: every request is allowed, and none is counted.
 //     Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
+//     Worst case: free: 160 in any minute; pro: 1,600 in any minute; enterprise: no bound.
 //   - It takes 1 token of partnerAPI.
 //     Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
 //     Windows begin at 00:00 UTC.
+//     Worst case: 12,500 in any day.
 func (l *Limits) PartnerCall(org uint64, plan Plan) PartnerCallGroup {
 	return PartnerCallGroup{func() runtime.Group {
 		return l.limiter().Group(

@@ -178,12 +178,15 @@ var policyCrawl = runtime.Policy{
 //   - It takes 1 token of llmRequests per team and model.
 //     Fixed window: 10 per minute.
 //     Windows begin at 00:00 UTC, and every minute.
+//     Worst case: 20 in any minute.
 //   - It takes as many tokens of llmTokens per team and model as the argument tokens.
 //     Token bucket: 1,000 per minute, at most 1,000 at once.
 //     Callers may reserve at most 2,000 tokens ahead.
+//     Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.
 //   - It checks suspended per team, which must have a token and gives none up.
 //     Fixed window: 1 per hour.
 //     Windows begin at 00:00 UTC, and every hour.
+//     Worst case: 2 in any hour.
 func (ll *Limits) Complete(team string, model string) CompleteGroup {
 	return CompleteGroup{func(tokens int64) runtime.Group {
 		return ll.limiter().Group(
@@ -270,9 +273,11 @@ type CompleteReservations struct {
 //   - It takes 5 tokens of llmRequests per team and model.
 //     Fixed window: 10 per minute.
 //     Windows begin at 00:00 UTC, and every minute.
+//     Worst case: 20 in any minute.
 //   - It takes as many tokens of crawl as the argument pages.
 //     Token bucket: 2 per second, by reservation only.
 //     Callers may reserve at most 10 tokens ahead.
+//     Worst case: 12 in any second, counting reserved tokens when their delay has passed.
 func (ll *Limits) Bulk(team string, model string) BulkGroup {
 	return BulkGroup{func(pages int64) runtime.Group {
 		return ll.limiter().Group(
@@ -322,9 +327,11 @@ type BulkReservations struct {
 //   - It takes 1 token of shared.
 //     Sliding window: about 100 in any minute.
 //     Windows begin at a fixed offset derived from the limit's name.
+//     Worst case: 200 in any minute.
 //   - It takes 1 token of llmRequests per team and model.
 //     Fixed window: 10 per minute.
 //     Windows begin at 00:00 UTC, and every minute.
+//     Worst case: 20 in any minute.
 //
 // Deprecated: use Complete.
 func (ll *Limits) Everything(team string, model string) EverythingGroup {
@@ -388,12 +395,15 @@ func newEverythingDecisions(ds Decisions) EverythingDecisions {
 //   - It takes 1 token of llmRequests per runtime and l.
 //     Fixed window: 10 per minute.
 //     Windows begin at 00:00 UTC, and every minute.
+//     Worst case: 20 in any minute.
 //   - It takes as many tokens of llmTokens per context and err as the argument ctx.
 //     Token bucket: 1,000 per minute, at most 1,000 at once.
 //     Callers may reserve at most 2,000 tokens ahead.
+//     Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.
 //   - It takes as many tokens of shared as the argument g.
 //     Sliding window: about 100 in any minute.
 //     Windows begin at a fixed offset derived from the limit's name.
+//     Worst case: 200 in any minute.
 func (ll *Limits) Hidden(runtimeKey string, l string, context string, err string) HiddenGroup {
 	return HiddenGroup{func(ctxCount int64, gCount int64) runtime.Group {
 		return ll.limiter().Group(

@@ -310,8 +310,10 @@ var policyPlain = runtime.Policy{
 //     Token bucket: 10 per minute, at most 20 at once.
 //     Callers may reserve at most 5 tokens ahead.
 //     Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
+//     Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
 //   - It takes 1 token of plain per user.
 //     Token bucket: 10 per minute, at most 10 at once.
+//     Worst case: 20 in any minute.
 func (l *Limits) Publish(user int64) PublishGroup {
 	return PublishGroup{func() runtime.Group {
 		return l.limiter().Group(

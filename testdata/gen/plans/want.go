@@ -365,9 +365,11 @@ var policiesRenewed = runtime.PlanPolicies{
 //     Enterprise: Unlimited: every request is allowed, and none is counted.
 //     Each count is split into 2 shards.
 //     If the store fails, requests are allowed and not counted.
+//     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 240 in any 10 seconds, counting reserved tokens when their delay has passed; Enterprise: no bound.
 //   - It takes 1 token of signUp per name.
 //     Fixed window: 100 per hour.
 //     Each key's windows begin at a fixed offset derived from the key.
+//     Worst case: 200 in any hour.
 //   - It checks search, which must have a token and gives none up.
 //     free: Sliding window: about 5 in any minute.
 //     pro-yearly: Unlimited: every request is allowed, and none is counted.
@@ -375,6 +377,7 @@ var policiesRenewed = runtime.PlanPolicies{
 //     Windows begin at a fixed offset derived from the limit's name.
 //     A process takes blocks of 5 tokens, and spends each from its memory within 200ms.
 //     A block ends with its window, so no window allows more because of it.
+//     Worst case: free: 10 in any minute; pro-yearly: no bound; Enterprise: no bound.
 func (l *Limits) Export(org int64, name string, plan Plan) ExportGroup {
 	return ExportGroup{func(calls int64) runtime.Group {
 		return l.limiter().Group(
@@ -465,6 +468,7 @@ type ExportReservations struct {
 //   - It takes 1 token of signUp per name.
 //     Fixed window: 100 per hour.
 //     Each key's windows begin at a fixed offset derived from the key.
+//     Worst case: 200 in any hour.
 //   - It checks renewed per org, which must have a token and gives none up.
 //     free: Fixed window: 3 per month.
 //     pro-yearly: Fixed window: 30 per month.
@@ -472,6 +476,7 @@ type ExportReservations struct {
 //     Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in each key's own time zone.
 //     In a shorter month, a window begins on the last day.
 //     If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
+//     Worst case: free: 3 in each calendar month, and 6 in any 27 days; pro-yearly: 30 in each calendar month, and 60 in any 27 days; Enterprise: no bound.
 func (l *Limits) Renew(name string, org int64, anniversary time.Time, zone *time.Location, plan Plan) RenewGroup {
 	return RenewGroup{func() runtime.Group {
 		return l.limiter().Group(
@@ -537,12 +542,14 @@ func newRenewDecisions(ds Decisions) RenewDecisions {
 //     pro-yearly: Token bucket: 6 per minute, by reservation only.
 //     Enterprise: Token bucket: 6 per minute, by reservation only.
 //     Callers may reserve at most 6 tokens ahead.
+//     Worst case: free: 7 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 12 in any minute, counting reserved tokens when their delay has passed; Enterprise: 12 in any minute, counting reserved tokens when their delay has passed.
 //   - It takes 1 token of apiCalls per org.
 //     free: Token bucket: 10 per minute, at most 20 at once. Callers may reserve at most 5 tokens ahead.
 //     pro-yearly: Token bucket: 60 per 10 seconds, at most 120 at once. Callers may reserve at most 60 tokens ahead.
 //     Enterprise: Unlimited: every request is allowed, and none is counted.
 //     Each count is split into 2 shards.
 //     If the store fails, requests are allowed and not counted.
+//     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 240 in any 10 seconds, counting reserved tokens when their delay has passed; Enterprise: no bound.
 func (l *Limits) ExportAll(org int64, plan Plan) ExportAllGroup {
 	return ExportAllGroup{func(files int64) runtime.Group {
 		return l.limiter().Group(
@@ -592,6 +599,7 @@ type ExportAllReservations struct {
 //   - It takes 1 token of signUp per plan.
 //     Fixed window: 100 per hour.
 //     Each key's windows begin at a fixed offset derived from the key.
+//     Worst case: 200 in any hour.
 func (l *Limits) Register(plan string) RegisterGroup {
 	return RegisterGroup{func() runtime.Group {
 		return l.limiter().Group(
