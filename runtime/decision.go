@@ -111,9 +111,9 @@ func (d *Decision) reopen() {
 	}
 }
 
-// enter enters a decision that has taken tokens in a ledger, unless it is in one.
+// enter enters a decision in a ledger, unless it is in one.
 func (d *Decision) enter(l *Ledger, place int) {
-	if d.ledger == nil && !d.TakenAt.IsZero() {
+	if d.ledger == nil {
 		d.ledger, d.place = l, int64(place)
 	}
 }

@@ -267,7 +267,9 @@ func (h Handle) do(ctx context.Context, q Request) (Decision, error) {
 		return Decision{}, err
 	}
 	d := answer.Decisions[0]
-	d.enter(&one.ledger, 0)
+	if !d.TakenAt.IsZero() {
+		d.enter(&one.ledger, 0)
+	}
 	return d, nil
 }
 

@@ -54,6 +54,26 @@ func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 	require.False(t, ok, "reservations are settled by At")
 }
 
+// A store that has failed has counted nothing. What was used is charged once when it is back, however often it is settled.
+func TestSettlementOfAFailedStoreChargesOnce(t *testing.T) {
+	store := &faulty{MemStore: &runtime.MemStore{}}
+	p := &runtime.Policy{Name: "open", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 10, OnError: runtime.FailOpen}
+	limiter := runtime.NewLimiter(store)
+	limit := limiter.Limit(p, runtime.Key{})
+	store.err = errDown
+	ds, err := limiter.All(t.Context(), limit.N(5))
+	require.NoError(t, err)
+	store.err = nil
+	for _, want := range []error{nil, runtime.ErrNotReserved} {
+		r, ok := ds.Settlement(0)
+		require.True(t, ok)
+		require.ErrorIs(t, r.Settle(t.Context(), 3), want)
+	}
+	b, err := limit.Peek(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, b.Remaining)
+}
+
 // The tokens left of a lease are not those of the key, which lacked 900.
 func TestSettlementOfLeasedTokens(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -62,10 +61,6 @@ type request struct {
 	decisions runtime.Decisions
 	// outer is that of the route around this one.
 	outer *request
-
-	mu sync.Mutex
-	// settlements are those that were begun, by item: a second one of the same tokens would correct the count twice.
-	settlements map[int]*runtime.Reservation
 }
 
 func withRequest(ctx context.Context, ds runtime.Decisions) context.Context {
@@ -95,26 +90,16 @@ func (t *request) settle(ctx context.Context, name string, used int64) error {
 }
 
 // settlement returns the only settlement of a limit.
-func (t *request) settlement(name string) (*runtime.Reservation, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	found := -1
+func (t *request) settlement(name string) (found *runtime.Reservation, err error) {
 	for i := range t.decisions.Each {
-		if _, ok := t.decisions.Settlement(i); !ok || t.decisions.Each[i].Limit != name {
+		r, ok := t.decisions.Settlement(i)
+		if !ok || t.decisions.Each[i].Limit != name {
 			continue
 		}
-		if found >= 0 {
+		if found != nil {
 			return nil, fmt.Errorf("%w %q only: it has taken from several of its keys", ErrNotTaken, name)
 		}
-		found = i
+		found = r
 	}
-	r := t.settlements[found]
-	if r == nil {
-		r, _ = t.decisions.Settlement(found)
-		if t.settlements == nil {
-			t.settlements = map[int]*runtime.Reservation{}
-		}
-		t.settlements[found] = r
-	}
-	return r, nil
+	return found, nil
 }
