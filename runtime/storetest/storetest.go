@@ -199,3 +199,19 @@ func kinds() []*runtime.Policy {
 	}
 	return all
 }
+
+// Same reports whether a store's decision is the one that is wanted. It may have a copy of the policy, and no total: without
+// that, some refunds return less. See [runtime.Request.Total].
+func Same(got, want runtime.Decision) bool {
+	total := got.RefundRequest(0).Total
+	return Shown(got) == Shown(want) && (total == 0 || total == want.RefundRequest(0).Total)
+}
+
+// Shown returns a decision as a caller sees it: without its policy, which may be a copy, and what only a refund needs.
+func Shown(d runtime.Decision) runtime.Decision {
+	return runtime.Decision{
+		Limit: d.Limit, Allowed: d.Allowed, Taken: d.Taken, TakenAt: d.TakenAt, RetryAfter: d.RetryAfter, Delay: d.Delay,
+		Jitter: d.Jitter, BlockedFor: d.BlockedFor, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, Shadowed: d.Shadowed,
+		ResetAfter: d.ResetAfter, FailedOpen: d.FailedOpen, FailedLocal: d.FailedLocal,
+	}
+}

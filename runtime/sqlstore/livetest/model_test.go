@@ -14,7 +14,7 @@ import (
 // Every server decides as the model does, which is compared with SQLite and the store in memory in package model.
 func TestServersAgreeWithModel(t *testing.T) {
 	onEach(t, agreeWithModel)
-	t.Run("galera", func(t *testing.T) { agreeWithModel(t, galeraServers(t)[0]) })
+	t.Run("galera", func(t *testing.T) { agreeWithModel(t, galeraServers(t)[0].with("interpolateParams=true")) })
 }
 
 func agreeWithModel(t *testing.T, s server) {
