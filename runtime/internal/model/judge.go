@@ -457,16 +457,24 @@ func (w *World) denied(q request, d runtime.Decision, now int64) {
 
 // blocked judges the denial of a blocked key: it lasts until the first instant at which nothing blocks the key any more.
 func (w *World) blocked(q request, d runtime.Decision, now int64) {
+	want, until := q.blockedFor(now)
+	if d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter != runtime.Never || q.passes(until)) {
+		w.failf("blocked for %v: %s, and %v in BlockedFor", want, describe(d), d.BlockedFor)
+	}
+}
+
+// blockedFor returns how long a key stays blocked, and until when.
+func (q request) blockedFor(now int64) (time.Duration, int64) {
 	until := int64(math.MaxInt64)
 	for _, end := range q.l.ends(q.k, now) {
 		if end < until && q.l.at(q.k, q.plan, end).mode != runtime.ModeBlock {
 			until = end
 		}
 	}
-	if want := time.Duration(until - now); until < math.MaxInt64 && d.RetryAfter != want && (d.RetryAfter != runtime.Never || q.passes(until)) ||
-		until == math.MaxInt64 && d.RetryAfter != runtime.Never {
-		w.failf("blocked for %v: %s", want, describe(d))
+	if until == math.MaxInt64 {
+		return runtime.Never, until
 	}
+	return time.Duration(until - now), until
 }
 
 // take counts tokens that a request has taken.
@@ -601,8 +609,8 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 		w.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, time.Duration(reset))
 	}
 	if t.mode == runtime.ModeBlock {
-		if b.Remaining != 0 || b.BlockedFor == 0 {
-			w.failf("%s: a blocked key: %+v", when, b)
+		if want, _ := q.blockedFor(now); b.Remaining != 0 || b.BlockedFor != want {
+			w.failf("%s: a blocked key: %+v, want %v", when, b, want)
 		}
 	}
 	if !merged && (b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t)) {
