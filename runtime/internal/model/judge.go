@@ -536,6 +536,8 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 			w.unsure = w.unsure || used != t.n
 			return
 		}
+		// A log has forgotten the instant of a take without tokens, unless it is the only one.
+		w.unsure = w.unsure || used == 0
 		t.event.tokens = whole(used)
 		if now, _ := t.k.history.missing(now, in, false).Float64(); math.Abs(now-after) > close {
 			w.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, now)

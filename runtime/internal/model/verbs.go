@@ -381,7 +381,13 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limiter, verb, q) {
 		return true
 	}
+	earlier := w.r.IntN(2) == 0 // of an earlier life of the key, if there is one
 	find := func() int {
+		if i := slices.IndexFunc(w.open, func(t *taken) bool {
+			return earlier && t.l == q.l && t.life != t.k.life && t.event != nil && (t.tx == w.tx || w.tx == 0) && (verb == "refund" || t.reservation != nil)
+		}); i >= 0 {
+			return i
+		}
 		return slices.IndexFunc(w.open, func(t *taken) bool {
 			// A reservation of the store cannot be settled in a transaction.
 			return t.l == q.l && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil && (t.tx == w.tx || w.tx == 0))
@@ -403,6 +409,10 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		return false
 	}
 	t := w.open[i]
+	if t.life != t.k.life && state == "answers" {
+		// So that there is something that could be given back wrongly.
+		w.perform(limiter, "charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, state, where)
+	}
 	now := w.clock.now()
 	if t.l.traits["shards"] != "1" && t.l.traits["lease"] != "yes" && state == "answers" {
 		// What a first request of this step has taken is gone.
