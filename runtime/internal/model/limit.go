@@ -90,6 +90,10 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	for _, field := range limitFields {
 		traits[field] = choose(r, want, field)
 	}
+	// Most of what can be wrong shows in a limit that is enforced.
+	if _, ok := want["mode"]; !ok && r.IntN(2) == 0 {
+		traits["mode"] = "enforce"
+	}
 	// Everything else would be shed at random, until hardly a limit is left.
 	if _, ok := want["kind"]; !ok {
 		switch {
