@@ -458,7 +458,7 @@ func (w *World) denied(q request, d runtime.Decision, now int64) {
 // blocked judges the denial of a blocked key: it lasts until the first instant at which nothing blocks the key any more.
 func (w *World) blocked(q request, d runtime.Decision, now int64) {
 	want, until := q.blockedFor(now)
-	if d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter != runtime.Never || q.passes(until)) {
+	if d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter < want || q.passes(until)) {
 		w.failf("blocked for %v: %s, and %v in BlockedFor", want, describe(d), d.BlockedFor)
 	}
 }
