@@ -14,7 +14,6 @@ import (
 )
 
 // request is a request for one key.
-// request is a request for one key.
 type request struct {
 	l       *limit
 	k       *key
@@ -77,6 +76,12 @@ func noise(t terms, missing *big.Rat) float64 {
 	return 1e-13 * (1 + float64(t.capacity) + math.Abs(m))
 }
 
+// surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings are more
+// than what it may lack.
+func (q request) surplus(t terms) float64 {
+	return max(0, noise(t, new(big.Rat))-min(1e-6, float64(t.rate)*1000/float64(t.period))/2)
+}
+
 // lenience returns how many tokens a request may lack and still pass: a millionth, and what comes back in a microsecond.
 func (q request) lenience(now int64, t terms) float64 {
 	missing := q.k.history.missing(now, t, false)
@@ -131,24 +136,63 @@ func (q request) mayPass(at int64) bool {
 	return q.passes(at) || t.mode == runtime.ModeEnforce && q.n <= q.most(t) && f >= -q.lenience(at, t)
 }
 
+// outOfDebt reports whether the tokens that a reservation has taken can be used at a later instant: nothing is missing from the
+// capacity of 0 and more that counts then, or the limit lets everything pass.
+func (q request) outOfDebt(at int64) bool {
+	t := q.l.at(q.k, q.plan, at)
+	return t.lifted() || t.mode == runtime.ModeShadow || q.tokens(at, t).Sign() >= 0
+}
+
+func (q request) nearlyOutOfDebt(at int64) bool {
+	if q.outOfDebt(at) {
+		return true
+	}
+	t := q.l.at(q.k, q.plan, at)
+	f, _ := q.tokens(at, t).Float64()
+	return f >= -q.lenience(at, t)
+}
+
+// full reports whether the key has its whole capacity at a later instant.
+func (q request) full(at int64) bool {
+	t := q.l.at(q.k, q.plan, at)
+	return t.lifted() || q.k.history.missing(at, t, false).Sign() == 0
+}
+
+func (q request) nearlyFull(at int64) bool {
+	if q.full(at) {
+		return true
+	}
+	t := q.l.at(q.k, q.plan, at)
+	f, _ := q.k.history.missing(at, t, false).Float64()
+	return f <= q.lenience(at, t)
+}
+
 // first checks that an instant is the first one at which something holds: it does then, it does not a microsecond
 // earlier, and it does not when an override ends before.
-func (w *World) first(what string, q request, now int64, wait time.Duration, holds, nearly func(at int64) bool) {
+func (w *World) first(what string, requests []request, now int64, wait time.Duration, holds, nearly func(at int64) bool) {
 	at := now + int64(wait)
 	if at < now {
 		w.failf("%s: %v is not a wait", what, wait)
 		return
 	}
-	t := q.l.at(q.k, q.plan, now)
 	if !nearly(at) {
 		w.failf("%s %v is too early", what, wait)
 		return
 	}
-	early := at - 1000 - int64(math.Ceil(noise(t, q.k.history.missing(now, t, false))*float64(t.period)/float64(max(1, t.rate)))) - 2
+	early, ends := at, []int64(nil)
+	for _, q := range requests {
+		ends = append(ends, q.l.ends(q.k, now)...)
+		for _, t := range []terms{q.l.at(q.k, q.plan, now), q.l.at(q.k, q.plan, at)} {
+			if t.unlimited {
+				continue
+			}
+			early = min(early, at-1000-int64(math.Ceil(noise(t, q.k.history.missing(now, t, false))*float64(t.period)/float64(max(1, t.rate))))-2)
+		}
+	}
 	if early >= now && holds(early) {
 		w.failf("%s %v is too late: it holds %v before", what, wait, time.Duration(at-early))
 	}
-	for _, end := range q.l.ends(q.k, now) {
+	for _, end := range ends {
 		if end <= early && holds(end) {
 			w.failf("%s %v is too late: it holds when an override ends after %v", what, wait, time.Duration(end-now))
 		}
@@ -194,6 +238,14 @@ func (w *World) judgeFailure(q request, d runtime.Decision, err error, state str
 		}
 	case d.FailedLocal == nil && q.n > 0:
 		w.failf("not decided locally: %+v", d)
+	case d.Allowed && q.n > 0 && q.k.reported && q.l.constant() && !q.l.loose():
+		// No more than what the store has last reported to this process, which has made all requests.
+		if q.op == runtime.TakeUpTo {
+			q.n = max(1, d.Taken)
+		}
+		if now := w.clock.now(); !q.mayPass(now) {
+			w.failf("%d tokens were taken locally, and the store had %s less before", q.n, q.margin(now, t).FloatString(9))
+		}
 	}
 	if !d.TakenAt.IsZero() && q.l.traits["lease"] != "yes" {
 		w.failf("tokens were taken from a store that %s: %+v", state, d)
@@ -216,6 +268,10 @@ func (w *World) judge(q request, d runtime.Decision, err error, now int64, state
 		return
 	}
 	w.count(q, d, t, now, q.n)
+	if d.Taken != -1 {
+		w.left(q, d, t, now)
+		w.jitter(q, d, now)
+	}
 }
 
 // refused returns the error of a request that can never pass. One that passes when an override has ended is denied.
@@ -270,12 +326,47 @@ func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
 	w.decided(q, d, t, now)
 }
 
+// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by what they had just before,
+// and by what one row would have, as if only what was used had been taken. While the shards still lack what was taken by other
+// terms, one of them may have more than all together.
+func (q request) ofShards(now int64, t terms) float64 {
+	have := math.MaxFloat64
+	if q.l.constant() {
+		settled, _ := q.k.history.missing(now, t, true).Float64()
+		have = float64(t.capacity) - settled
+	}
+	if q.looked(t) && !slices.ContainsFunc(q.k.history, func(e *event) bool { return !e.by.same(t) }) {
+		have = min(have, q.k.just)
+	}
+	if q.reserve {
+		have += float64(t.reserved)
+	}
+	return have - float64(q.n) + 1e-6
+}
+
+// shardsHave reports whether a request clearly passes by what the shards had just before: if one has too few, all decide.
+func (q request) shardsHave(t terms) bool {
+	have := q.k.just
+	if q.reserve {
+		have += float64(t.reserved)
+	}
+	return q.looked(t) && have-float64(q.n) >= 1e-6
+}
+
+// looked reports whether it is known what the shards of the key had just before the request.
+func (q request) looked(t terms) bool {
+	return q.l.loose() && q.l.traits["lease"] == "no" && t.counts() && !math.IsNaN(q.k.just) && t.same(q.k.justBy)
+}
+
 // decided judges the decision of a limit that counts.
 func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
-	asked := q
+	asked, upTo := q, int64(0)
 	if q.op == runtime.TakeUpTo {
 		// As many as there are, and at least one.
 		tokens, _ := q.tokens(now, t).Float64()
+		if q.looked(t) {
+			tokens = q.k.just
+		}
 		least, most := math.Floor(tokens-noise(t, new(big.Rat))), math.Floor(tokens+q.lenience(now, t))
 		taken := d.Taken
 		if d.Shadowed {
@@ -284,13 +375,14 @@ func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
 		if q.l.traits["shards"] == "1" && d.Allowed && (float64(taken) < min(least, float64(q.n)) || float64(taken) > most && taken > 0) {
 			w.failf("%d tokens were taken of %v", taken, tokens)
 		}
+		upTo = q.n
 		q.n = max(1, min(taken, q.n))
 		asked.n = 1
 	}
 	m := q.margin(now, t)
 	f, _ := m.Float64()
 	exceeds := q.n > q.most(t)
-	can, must := f >= -q.lenience(now, t) && !exceeds, f >= noise(t, new(big.Rat)) && !exceeds
+	can, must := f >= -q.lenience(now, t) && !exceeds, f >= q.surplus(t) && !exceeds
 	enforced := d.Allowed
 	if t.mode == runtime.ModeShadow {
 		if !d.Allowed || d.Delay != 0 || d.RetryAfter != 0 || d.Jitter != 0 {
@@ -308,18 +400,12 @@ func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
 			w.failf("in shadow mode, and would pass %v: %+v", enforced, d)
 		}
 	}
-	switch {
-	case q.l.loose() && (q.op == runtime.TakeUpTo || !q.l.constant()):
-		can, must = true, enforced
-	case q.l.loose():
-		// No more than a limit without shards, as if only what was used had been taken.
-		tokens := new(big.Rat).Sub(whole(t.capacity), q.k.history.missing(now, t, true))
-		have, _ := tokens.Float64()
-		need := float64(q.n)
-		if q.reserve {
-			need -= float64(t.reserved)
+	if q.l.loose() {
+		can = q.ofShards(now, t) >= 0 || q.op == runtime.TakeUpTo && !q.looked(t)
+		must = enforced || d.Taken != -1 && q.shardsHave(t) && !exceeds
+		if least := math.Floor(min(q.k.just-1e-6, float64(upTo))); q.op == runtime.TakeUpTo && q.looked(t) && d.Allowed && !d.Shadowed && float64(d.Taken) < least {
+			w.failf("%d tokens were taken of %v", d.Taken, q.k.just)
 		}
-		can, must = have-need >= -1e-6-noise(t, new(big.Rat)), enforced
 	}
 	if enforced && !can || !enforced && must {
 		w.failf("allowed %v by %s, and it has %s more than needed (missing %s)", enforced, q.l.of(q.plan).Name, m.FloatString(9), q.k.history.missing(now, t, false).FloatString(9))
@@ -339,12 +425,7 @@ func (w *World) decided(q request, d runtime.Decision, t terms, now int64) {
 	}
 	w.take(q, d, t, now, q.n)
 	if q.reserve && t.mode == runtime.ModeEnforce && q.l.traits["shards"] == "1" {
-		due := request{l: q.l, k: q.k, plan: q.plan}
-		enough := func(at int64) bool { return due.tokens(at, t).Sign() >= 0 }
-		w.first("the delay", due, now, d.Delay, enough, func(at int64) bool {
-			f, _ := due.tokens(at, t).Float64()
-			return f >= -due.lenience(at, t)
-		})
+		w.first("the delay", []request{{l: q.l, k: q.k, plan: q.plan}}, now, d.Delay, q.outOfDebt, q.nearlyOutOfDebt)
 	}
 	if !q.reserve && d.Delay != 0 || d.RetryAfter != 0 || d.Jitter < 0 || d.Jitter > q.l.counted().Jitter || d.Jitter > 0 && d.Delay == 0 {
 		w.failf("waits of an allowance: %+v", d)
@@ -355,6 +436,7 @@ func (l *limit) traitIs(field, value string) bool { return l.traits[field] == va
 
 // denied judges a denial.
 func (w *World) denied(q request, d runtime.Decision, now int64) {
+	q.k.denied = &q
 	switch {
 	case d.Taken != 0 || !d.TakenAt.IsZero() || d.RetryAfter <= 0:
 		w.failf("a denial: %+v", d)
@@ -369,22 +451,30 @@ func (w *World) denied(q request, d runtime.Decision, now int64) {
 			}
 		}
 	default:
-		w.first("the retry after", q, now, d.RetryAfter, q.passes, q.mayPass)
+		w.first("the retry after", []request{q}, now, d.RetryAfter, q.passes, q.mayPass)
 	}
 }
 
 // blocked judges the denial of a blocked key: it lasts until the first instant at which nothing blocks the key any more.
 func (w *World) blocked(q request, d runtime.Decision, now int64) {
+	want, until := q.blockedFor(now)
+	if d.BlockedFor != want || d.RetryAfter != want && (d.RetryAfter < want || q.passes(until)) {
+		w.failf("blocked for %v: %s, and %v in BlockedFor", want, describe(d), d.BlockedFor)
+	}
+}
+
+// blockedFor returns how long a key stays blocked, and until when.
+func (q request) blockedFor(now int64) (time.Duration, int64) {
 	until := int64(math.MaxInt64)
 	for _, end := range q.l.ends(q.k, now) {
 		if end < until && q.l.at(q.k, q.plan, end).mode != runtime.ModeBlock {
 			until = end
 		}
 	}
-	if want := time.Duration(until - now); until < math.MaxInt64 && d.RetryAfter != want && (d.RetryAfter != runtime.Never || q.passes(until)) ||
-		until == math.MaxInt64 && d.RetryAfter != runtime.Never {
-		w.failf("blocked for %v: %s", want, describe(d))
+	if until == math.MaxInt64 {
+		return runtime.Never, until
 	}
+	return time.Duration(until - now), until
 }
 
 // take counts tokens that a request has taken.
@@ -395,7 +485,7 @@ func (w *World) take(q request, d runtime.Decision, t terms, now, n int64) {
 	e := &event{now: now, tokens: whole(n), used: whole(n), by: t}
 	q.k.history = append(q.k.history, e)
 	if d.Taken != -1 && q.n == n {
-		w.open = append(w.open, &taken{request: q, d: d, event: e, tx: w.tx})
+		w.open = append(w.open, &taken{request: q, d: d, event: e, tx: w.tx, life: q.k.life})
 	}
 }
 
@@ -406,6 +496,8 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 		w.failf("peek: %v", err)
 		return
 	}
+	first := t.k.history.latest()[slices.Index(t.k.history, t.event)]
+	still := !t.l.back && t.event.by.rate == in.rate && t.event.by.period == in.period && in.accruesNothing(first, now)
 	last := t.k.history[len(t.k.history)-1] == t.event
 	clean := t.k.history.missing(now, in, true).Cmp(t.k.history.missing(now, in, false)) == 0
 	before := t.k.history.missing(now, in, false)
@@ -418,7 +510,14 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 		w.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
 	}
 	if t.l.loose() {
+		had := float64(t.k.justBy.capacity) - t.k.just
+		if still && !t.together && t.looked(in) && math.Abs(had-after-float64(t.n-used)) > close {
+			w.failf("%v tokens were given back, although no token has come back since %d of %d were used", had-after, used, t.n)
+		}
 		return
+	}
+	if still && math.Abs(was-after-float64(t.n-used)) > close {
+		w.failf("%v tokens were given back, although no token has come back since %d of %d were used", was-after, used, t.n)
 	}
 	if last && clean && math.Abs(after-ideal) > close {
 		w.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
@@ -433,8 +532,12 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 	switch in.windows.kind {
 	case sliding, precise:
 		if math.Abs(after-was) <= close {
+			// Whether it was given back shows only if the clock goes back.
+			w.unsure = w.unsure || used != t.n
 			return
 		}
+		// A log has forgotten the instant of a take without tokens, unless it is the only one.
+		w.unsure = w.unsure || used == 0
 		t.event.tokens = whole(used)
 		if now, _ := t.k.history.missing(now, in, false).Float64(); math.Abs(now-after) > close {
 			w.failf("%v are missing after a settlement, neither %v as before nor %v", after, was, now)
@@ -483,6 +586,7 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 		}
 		return
 	}
+	k.reported = limiter == w.limiter
 	q := request{l: l, k: k, plan: plan, op: runtime.Peek}
 	tokens, _ := q.tokens(now, t).Float64()
 	close := 1e-6 + noise(t, k.history.missing(now, t, false))
@@ -491,6 +595,7 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 		if l.constant() && b.Value > float64(t.capacity)-settled+close {
 			w.failf("%s: shards have %v tokens, and one row would have %v", when, b.Value, float64(t.capacity)-settled)
 		}
+		w.conserved(when, l, k, t, now, b.Value)
 		return
 	}
 	merged := t.windows.kind == precise && int64(len(k.history)) >= t.rate && tokens < 0
@@ -498,23 +603,125 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 		w.failf("%s: Peek has %v, want %v: %+v\nterms %+v\nhistory %v", when, b.Value, tokens, b, t, k.history)
 		return
 	}
+	if t.mode != runtime.ModeBlock && !merged {
+		w.remaining(when, q, now, t, b.Remaining)
+	}
 	end := k.history.windowEnd(now, t)
 	if reset := max(0, end-now); end != 0 && int64(b.ResetAfter) != reset || end == 0 && b.ResetAfter != 0 {
 		w.failf("%s: the window ends after %v, want %v", when, b.ResetAfter, time.Duration(reset))
 	}
 	if t.mode == runtime.ModeBlock {
-		if b.Remaining != 0 || b.BlockedFor == 0 {
-			w.failf("%s: a blocked key: %+v", when, b)
+		if want, _ := q.blockedFor(now); b.Remaining != 0 || b.BlockedFor != want {
+			w.failf("%s: a blocked key: %+v, want %v", when, b, want)
 		}
 	}
-	if len(l.ends(k, now)) == 0 && !merged {
-		if b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t) {
-			full := func(at int64) bool { return k.history.missing(at, t, false).Sign() == 0 }
-			w.first("full after", q, now, b.FullAfter, full, func(at int64) bool {
-				f, _ := k.history.missing(at, t, false).Float64()
-				return f <= q.lenience(at, t)
-			})
+	if !merged && (b.FullAfter > 0 || tokens < float64(t.capacity)-q.lenience(now, t)) {
+		w.first("full after", []request{q}, now, b.FullAfter, q.full, q.nearlyFull)
+	}
+}
+
+// conserved judges what the shards of a key have together, by what they had after the last request: they have lost no
+// tokens, and while none can have come back, they have not gained any.
+func (w *World) conserved(when string, l *limit, k *key, t terms, now int64, value float64) {
+	this := &seen{at: now, value: value, by: t, taken: new(big.Rat), used: new(big.Rat)}
+	for _, e := range k.history {
+		this.taken.Add(this.taken, e.tokens)
+		this.used.Add(this.used, e.used)
+	}
+	last := k.seen
+	k.seen = this
+	if last == nil || last.by.rate != t.rate || last.by.period != t.period || l.back {
+		return
+	}
+	had, has := float64(last.by.capacity)-last.value, float64(t.capacity)-value
+	taken, _ := new(big.Rat).Sub(this.taken, last.taken).Float64()
+	used, _ := new(big.Rat).Sub(this.used, last.used).Float64()
+	if has > had+taken+1e-6 {
+		w.failf("%s: shards lack %v tokens, and lacked %v before %v were taken", when, has, had, taken)
+	}
+	// A refund to all shards shares what they lacked at the last write, so that more of it has come back since.
+	if used == taken && t.accruesNothing(last.at, now) && has < had+used-1e-6 {
+		w.failf("%s: shards lack %v tokens, and lacked %v before %v were used, when none had come back", when, has, had, used)
+	}
+	if l.constant() && t.windows.kind != sliding {
+		// A shard that lacks tokens gets at least its share of the rate, rounded down.
+		n := int64(l.counted().Shards)
+		back, _ := share(now-last.at, t.rate/n, t.period).Float64()
+		if t.windows.kind != bucket {
+			back = float64((t.windows.number(now, t.period) - t.windows.number(last.at, t.period)) * (t.rate / n))
 		}
+		if has > max(0, had-back)+taken+1e-6 {
+			w.failf("%s: shards lack %v tokens, and lacked %v before %v were taken, and %v have come back at least", when, has, had, taken, back)
+		}
+	}
+}
+
+// accruesNothing reports whether no tokens can come back between two instants.
+func (t terms) accruesNothing(from, to int64) bool {
+	switch t.windows.kind {
+	case bucket, sliding:
+		return to <= from
+	case firstUse, precise:
+		return false
+	}
+	return t.windows.number(to, t.period) <= t.windows.number(from, t.period)
+}
+
+// remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
+func (w *World) remaining(when string, q request, now int64, t terms, n int64) {
+	tokens, _ := q.tokens(now, t).Float64()
+	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
+	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
+		w.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)
+	}
+}
+
+// left judges what a decision says is left after the request.
+func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
+	if w.err != nil || !t.counts() || q.l.loose() || t.unlimited {
+		return
+	}
+	tokens, _ := q.tokens(now, t).Float64()
+	close := 1e-6 + noise(t, q.k.history.missing(now, t, false))
+	switch {
+	case t.windows.kind == precise && int64(len(q.k.history)) >= t.rate && tokens < 0:
+	case d.Value > tokens+close || d.Value < tokens-close && (d.Allowed || q.l.traits["denyCache"] == "no"):
+		// A denial that is repeated from memory has what was left before.
+		w.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
+	case d.Allowed || q.l.traits["denyCache"] == "no":
+		w.remaining("a decision", q, now, t, d.Remaining)
+	}
+}
+
+// due is a key of a limit and the instant at which its tokens are due.
+type due struct {
+	k  *key
+	at int64
+}
+
+// jitter judges the jitter of an answer: those that have to wait have one, the same for the same instant.
+func (w *World) jitter(q request, d runtime.Decision, now int64) {
+	most, wait := q.l.counted().Jitter, max(d.RetryAfter, d.BlockedFor)
+	if d.Allowed {
+		wait = max(d.Delay, d.BlockedFor)
+	}
+	t := q.l.at(q.k, q.plan, now)
+	switch {
+	case d.Jitter < 0 || d.Jitter > most || wait == 0 && d.Jitter != 0:
+		w.failf("the jitter is %v, at most %v is right, for a wait of %v", d.Jitter, most, wait)
+	case wait == 0 || wait == runtime.Never || t.unlimited:
+	case most >= time.Second && d.Jitter == 0:
+		// It is one of at least a thousand million.
+		w.failf("there is no jitter for a wait of %v", wait)
+	default:
+		of := due{q.k, now + int64(wait)}
+		if before, ok := w.jitters[of]; ok && before != d.Jitter {
+			w.failf("the jitter is %v, and was %v for the same instant", d.Jitter, before)
+		}
+		if w.jitters == nil {
+			w.jitters = map[due]time.Duration{}
+		}
+		w.jitters[of] = d.Jitter
 	}
 }
 
@@ -523,6 +730,7 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 	can, must, refused := true, true, false
 	leased := false
 	sums := map[*key]int64{}
+	summed := make([]request, len(requests))
 	for i := range requests {
 		q := requests[i]
 		t := q.l.at(q.k, q.plan, now)
@@ -532,6 +740,7 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 			sums[q.k] += q.n
 			q.n = sums[q.k]
 		}
+		summed[i] = q
 		switch {
 		case q.n == 0 || t.lifted() || t.mode == runtime.ModeShadow:
 		case t.mode == runtime.ModeBlock:
@@ -542,19 +751,12 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 			can, must = false, false
 		default:
 			f, _ := q.margin(now, t).Float64()
-			if q.l.loose() && !q.l.constant() {
-				must = false
+			if q.l.loose() {
+				f, must = q.ofShards(now, t), must && q.shardsHave(t)
+				can = can && (f >= 0 || q.l.traits["lease"] == "yes")
 				continue
 			}
-			if q.l.loose() {
-				settled, _ := q.k.history.missing(now, t, true).Float64()
-				f = float64(t.capacity) - settled - float64(q.n) + 1e-6
-				if q.reserve {
-					f += float64(t.reserved)
-				}
-				must = false
-			}
-			can, must = can && (f >= -q.lenience(now, t) || q.l.traits["lease"] == "yes"), must && f >= noise(t, new(big.Rat))
+			can, must = can && (f >= -q.lenience(now, t) || q.l.traits["lease"] == "yes"), must && f >= q.surplus(t)
 		}
 	}
 	if state != "answers" {
@@ -582,7 +784,7 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 		return
 	}
 	if ds.Allowed && !can || !ds.Allowed && must {
-		w.failf("allowed %v, want %v", ds.Allowed, can)
+		w.failf("together allowed %v, want %v", ds.Allowed, can)
 		return
 	}
 	for i, d := range ds.Each {
@@ -594,6 +796,13 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 		if !ds.Allowed && !d.TakenAt.IsZero() {
 			w.failf("a denied call has taken: %+v", d)
 		}
+		w.jitter(q, d, now)
+		if !ds.Allowed || verb == "group check" {
+			w.left(q, d, t, now)
+		}
+	}
+	if !ds.Allowed {
+		w.deniedTogether(summed, ds, now)
 	}
 	if !ds.Allowed || verb == "group check" {
 		return
@@ -610,13 +819,50 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 		}
 		before := len(w.open)
 		w.take(q, d, t, now, q.n)
+		if sums[q.k] == q.n {
+			w.left(q, d, t, now)
+		}
 		if len(w.open) == before {
 			continue
 		}
+		w.open[len(w.open)-1].together = sums[q.k] > q.n
 		if rs != nil {
 			w.open[len(w.open)-1].reservation = rs.At(i)
 		} else if s, ok := ds.Settlement(i); ok {
 			w.open[len(w.open)-1].reservation = s
+		}
+	}
+}
+
+// deniedTogether judges when a denied call of several requests passes: when all of them do.
+func (w *World) deniedTogether(requests []request, ds runtime.Decisions, now int64) {
+	longest := time.Duration(0)
+	for _, d := range ds.Each {
+		longest = max(longest, d.RetryAfter)
+	}
+	if ds.RetryAfter != longest || longest <= 0 {
+		w.failf("the retry after %v, and the longest is %v", ds.RetryAfter, longest)
+	}
+	for _, q := range requests {
+		// What a key has that is not decided by its count now is not known.
+		if q.l.loose() || !q.l.at(q.k, q.plan, now).counts() {
+			return
+		}
+	}
+	all := func(passes func(request, int64) bool) func(at int64) bool {
+		return func(at int64) bool {
+			return !slices.ContainsFunc(requests, func(q request) bool { return !passes(q, at) })
+		}
+	}
+	if longest < runtime.Never {
+		w.first("the retry after together", requests, now, longest, all(request.passes), all(request.mayPass))
+		return
+	}
+	for _, q := range requests {
+		for _, end := range q.l.ends(q.k, now) {
+			if all(request.passes)(end) {
+				w.failf("no retry together is said to pass, but one does after %v", time.Duration(end-now))
+			}
 		}
 	}
 }

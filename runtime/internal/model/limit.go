@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -34,8 +35,27 @@ type key struct {
 	own     overrides
 	// leased are the uses of tokens that may have been leased.
 	leased []use
+	// life is the number of its life: what was taken in another one cannot be given back.
+	life int
+	// denied is the last request that was denied, which callers repeat.
+	denied *request
+	// seen is what a key of a limit with shards had after the last request.
+	seen *seen
+	// just is what a key of a limit with shards has before a request.
+	just   float64
+	justBy terms
+	// reported means that the process has learned what the key has after its last request.
+	reported bool
 	// returned means that tokens were given back of which the stored numbers do not say exactly how many.
 	returned bool
+}
+
+// seen is what a key of a limit with shards had at an instant, and how many tokens it had been asked for and used by then.
+type seen struct {
+	at          int64
+	value       float64
+	by          terms
+	taken, used *big.Rat
 }
 
 // use is tokens that were used at an instant.
@@ -69,6 +89,10 @@ func newLimit(r *rand.Rand, name string, want map[string]string) (*limit, bool) 
 	traits := map[string]string{}
 	for _, field := range limitFields {
 		traits[field] = choose(r, want, field)
+	}
+	// Most of what can be wrong shows in a limit that is enforced.
+	if _, ok := want["mode"]; !ok && r.IntN(2) == 0 {
+		traits["mode"] = "enforce"
 	}
 	// Everything else would be shed at random, until hardly a limit is left.
 	if _, ok := want["kind"]; !ok {

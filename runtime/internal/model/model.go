@@ -10,6 +10,7 @@ package model
 import (
 	"fmt"
 	"math/big"
+	"reflect"
 	"slices"
 	"time"
 
@@ -25,6 +26,12 @@ type terms struct {
 	// unlimited is a plan without numbers, also if it is blocked.
 	unlimited bool
 	windows   windows
+}
+
+// same reports whether the terms are the same for one key, whose windows stay.
+func (t terms) same(o terms) bool {
+	t.windows, o.windows = windows{}, windows{}
+	return reflect.DeepEqual(t, o)
 }
 
 // windows are where the windows of a key are.

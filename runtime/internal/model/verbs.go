@@ -13,7 +13,6 @@ import (
 )
 
 // putInForce has an operator act, so that a wanted override is in force for the next request.
-// putInForce has an operator act, so that a wanted override is in force for the next request.
 func (w *World) putInForce(l *limit, k *key, plan int, want, where string) {
 	if want == "" || where != "store" || l.traits["overrides"] == "no" || l.inForce(k, plan, w.clock.now()) == want {
 		return
@@ -36,7 +35,6 @@ func (w *World) putInForce(l *limit, k *key, plan int, want, where string) {
 // operate puts an override or a block in force, or ends one. It returns false if there was nothing to do.
 func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool, what string) bool {
 	now := w.clock.Now()
-	w.dropEnded()
 	p, own := l.of(plan), &k.own
 	o := w.limiter.Overriding(p, k.of)
 	if wholeLimit {
@@ -75,6 +73,7 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 			*own = overrides{}
 		}
 	}
+	w.dropEnded()
 	w.logf("%s %q of %s %v, whole limit %v, until %v: %+v: %v", verb, k.of, p.Name, plan, wholeLimit, until, e.Override, err)
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
 		w.failf("%s: the error is %v, want %v", verb, err, want)
@@ -215,7 +214,7 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 			q.k.history = history{{now: at[len(at)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
 		}
 		w.earliest = now
-		w.open = slices.DeleteFunc(w.open, func(t *taken) bool { return t.k == q.k })
+		w.begin(q.k)
 	case "refund", "settle", "cancel":
 		return w.giveBack(ctx, limiter, verb, q, state, where)
 	case "all", "group check", "group reserve":
@@ -264,10 +263,16 @@ func (w *World) forgetSwept() {
 			}
 			if full {
 				k.history = nil
-				w.open = slices.DeleteFunc(w.open, func(t *taken) bool { return t.k == k })
+				w.begin(k)
 			}
 		}
 	}
+}
+
+// begin begins another life of a key.
+func (w *World) begin(k *key) {
+	w.lives++
+	k.life, k.seen, k.reported = w.lives, nil, false
 }
 
 // policies returns the policies of all plans.
@@ -366,14 +371,23 @@ func (w *World) reserve(ctx context.Context, limiter *runtime.Limiter, q request
 		w.open[len(w.open)-1].reservation = r
 	case q.n > 0 && state == "answers":
 		// Denied, or allowed without being counted.
-		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx})
+		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life})
 	}
 	return true
 }
 
 // giveBack settles a reservation, or refunds a decision.
 func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb string, q request, state, where string) bool {
+	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limiter, verb, q) {
+		return true
+	}
+	earlier := w.r.IntN(2) == 0 // of an earlier life of the key, if there is one
 	find := func() int {
+		if i := slices.IndexFunc(w.open, func(t *taken) bool {
+			return earlier && t.l == q.l && t.life != t.k.life && t.event != nil && (t.tx == w.tx || w.tx == 0) && (verb == "refund" || t.reservation != nil)
+		}); i >= 0 {
+			return i
+		}
 		return slices.IndexFunc(w.open, func(t *taken) bool {
 			// A reservation of the store cannot be settled in a transaction.
 			return t.l == q.l && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil && (t.tx == w.tx || w.tx == 0))
@@ -395,16 +409,32 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		return false
 	}
 	t := w.open[i]
+	if t.life != t.k.life && state == "answers" {
+		// So that there is something that could be given back wrongly.
+		w.perform(limiter, "charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, state, where)
+	}
 	now := w.clock.now()
+	if t.l.traits["shards"] != "1" && t.l.traits["lease"] != "yes" && state == "answers" {
+		// What a first request of this step has taken is gone.
+		t.k.just = math.NaN()
+		w.lookAt(limiter, t.l, t.k, t.plan)
+	}
 	in := t.l.at(t.k, t.plan, now)
 	if in.unlimited && in.mode == runtime.ModeBlock {
 		return false
+	}
+	if t.k.windows.kind == precise && t.life != t.k.life && slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano()) {
+		return false // tokens that were taken again at this very instant would be given back
 	}
 	used := t.n
 	var err error
 	switch verb {
 	case "refund":
 		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
+		if t.op == runtime.TakeUpTo && t.d.Shadowed {
+			// Its decision has all that may be used, which is more than it has taken.
+			n = min(n, t.n)
+		}
 		_, err = limiter.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, n)
 		used = t.n - min(n, t.n)
 	case "cancel":
@@ -435,10 +465,17 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		w.failf("%s: %v", verb, err)
 		return true
 	}
+	if used != t.n || verb != "refund" {
+		// A refund of no tokens is none.
+		w.closed = append(w.closed, t)
+	}
 	w.Settled++
 	if t.l.traits["lease"] == "yes" {
 		t.k.returned = true
 		return true
+	}
+	if t.life != t.k.life && used <= t.n {
+		return true // nothing is given back
 	}
 	if t.event == nil || in.lifted() || t.reservation != nil && !t.event.by.counts() {
 		return true
@@ -448,6 +485,32 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		return true
 	}
 	w.givenBack(limiter, t, now, in, used)
+	return true
+}
+
+// twice tries again to give back what was given back. It returns false if there is nothing.
+func (w *World) twice(ctx context.Context, limiter *runtime.Limiter, verb string, q request) bool {
+	i := slices.IndexFunc(w.closed, func(t *taken) bool {
+		return t.l == q.l && t.tx == 0 && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)
+	})
+	if i < 0 {
+		return false
+	}
+	t := w.closed[i]
+	var err, want error
+	switch verb {
+	case "refund":
+		_, err = limiter.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, t.n)
+	case "cancel":
+		err, want = t.reservation.Cancel(ctx), runtime.ErrNotReserved
+	default:
+		err, want = t.reservation.Settle(ctx, w.r.Int64N(t.n+3)), runtime.ErrNotReserved
+	}
+	w.logf("%s again of %d by %s %s: %v", verb, t.n, t.l.of(t.plan).Name, t.k.of, err)
+	if !errors.Is(err, want) {
+		w.failf("%s a second time: the error is %v, want %v", verb, err, want)
+	}
+	w.compare(limiter, t.l, t.k, t.plan, "after a second "+verb)
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Backend is a store that worlds can use.
 // Backend is a store that worlds can use.
 type Backend interface {
 	runtime.OverrideStore
@@ -58,8 +58,9 @@ type World struct {
 	store   *breakable
 	limiter *runtime.Limiter
 	limits  []*limit
-	open    []*taken
-	back    bool
+	// open can be given back, and closed was.
+	open, closed []*taken
+	back         bool
 	// tx is the number of the transaction that is open, 0 if there is none, and transactions how many there were.
 	tx, transactions int
 	// latest is the latest time that the clock has shown before it went back.
@@ -67,8 +68,12 @@ type World struct {
 	latest, earliest int64
 	trace            []string
 	err              error
-	// ended means that the model does not know any more what a key has.
-	ended bool
+	// ended means that the model does not know any more what a key has, and unsure that it will not if the clock goes back.
+	ended, unsure bool
+	// lives numbers the lives of keys, which begin with a reset or a sweep.
+	lives int
+	// jitters are those of tokens that are due at an instant.
+	jitters map[due]time.Duration
 }
 
 // breakable is a store that fails, or does not answer.
@@ -106,6 +111,10 @@ type taken struct {
 	event       *event
 	// tx is the number of the transaction that has taken them, 0 for none.
 	tx int
+	// life is the one of the key in which they were taken.
+	life int
+	// together means that the call has taken from the key by several requests: of those, shards may return less.
+	together bool
 }
 
 // newWorld returns a world with limits and requests that have the wanted values of fields. It is nil if random numbers were not
@@ -191,7 +200,7 @@ func (w *World) pass(want map[string]string) {
 	w.back = false
 	switch {
 	case choose(w.r, want, "clock") == "back" && (want["clock"] != "" || w.r.IntN(4) == 0):
-		w.back = true
+		w.back, w.ended = true, w.ended || w.unsure
 		for _, l := range w.limits {
 			l.back = true
 		}
@@ -217,11 +226,11 @@ func (w *World) transaction(want map[string]string, commit bool) {
 		at  *event
 		was event
 	}
-	before, leased := map[*key]history{}, map[*key][]use{}
+	before, leased, lives := map[*key]history{}, map[*key][]use{}, map[*key]int{}
 	var events []saved
 	for _, l := range w.limits {
 		for _, k := range l.keys {
-			before[k], leased[k] = slices.Clone(k.history), k.leased
+			before[k], leased[k], lives[k] = slices.Clone(k.history), k.leased, k.life
 			for _, e := range k.history {
 				events = append(events, saved{e, *e})
 			}
@@ -249,13 +258,30 @@ func (w *World) transaction(want map[string]string, commit bool) {
 		return
 	}
 	for k, h := range before {
-		k.history, k.leased = h, leased[k]
+		k.history, k.leased, k.life, k.seen, k.reported = h, leased[k], lives[k], nil, false
 	}
 	for _, s := range events {
 		*s.at = s.was
 	}
 	// What was given back in the transaction is not tried again.
 	w.open = slices.DeleteFunc(open, func(t *taken) bool { return !slices.Contains(w.open, t) })
+}
+
+// lookAt sees what a key of a limit with shards has before a request.
+func (w *World) lookAt(limiter *runtime.Limiter, l *limit, k *key, plan int) {
+	if l.names == nil {
+		plan = 0
+	} else if plan == 0 {
+		plan = 1
+	}
+	if !l.at(k, plan, w.clock.now()).counts() {
+		return
+	}
+	b, err := limiter.Limit(l.of(plan), k.of).Peek(context.Background())
+	if err != nil {
+		w.failf("peek: %v", err)
+	}
+	k.just, k.justBy = b.Value, l.at(k, plan, w.clock.now())
 }
 
 // step sends one request.
@@ -290,6 +316,10 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 			plan = max(1, slices.Index(l.names, v))
 		}
 	}
+	again := k.denied != nil && w.r.IntN(3) == 0
+	if _, wanted := want["plan"]; again && !wanted {
+		plan = k.denied.plan
+	}
 	tags["plan"] = "none"
 	if plan > 0 {
 		tags["plan"] = l.names[plan]
@@ -307,8 +337,22 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 			}
 		}
 	}
+	for _, l := range w.limits {
+		if state != "answers" || l.traits["lease"] == "yes" || l.traits["shards"] == "1" {
+			continue
+		}
+		for _, k := range l.keys {
+			k.just = math.NaN()
+			if verb != "edit" && w.err == nil {
+				w.lookAt(limiter, l, k, plan)
+			}
+		}
+	}
 	w.store.state = state
 	q := request{l: l, k: k, plan: plan, n: oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))}
+	if again {
+		q.n = k.denied.n
+	}
 	before := len(w.trace)
 	done := w.perform(limiter, verb, q, state, where)
 	w.store.state = "answers"
