@@ -61,6 +61,8 @@ type Decision struct {
 	// refunded.
 	FailedLocal error
 
+	// free is how many of Taken were not taken, because the policy's Mode is ModeShadow.
+	free int64
 	// total is that of the row after the tokens were taken; 0 if that is unknown.
 	total float64
 	// shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
@@ -127,10 +129,11 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 	}
 }
 
-// RefundRequest returns the [Refund] of n tokens that were taken by the request with the decision d, at most those that it
+// RefundRequest returns the [Refund] of n tokens that the request with the decision d was allowed to use, at most those that it
 // has taken. The caller sets Policy and Key.
 func (d *Decision) RefundRequest(n int64) Request {
-	return Request{Op: Refund, Count: min(n, d.Taken), TakenAt: d.TakenAt.UnixNano(), Total: d.total, Shard: d.shard, Leased: d.leased}
+	n = min(n, d.Taken)
+	return Request{Op: Refund, Count: n - min(d.free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: d.total, Shard: d.shard, Leased: d.leased}
 }
 
 // uncounted reports whether the store has not counted the tokens of an allowed request.

@@ -169,7 +169,7 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 	return h.RefundN(ctx, d, 1)
 }
 
-// RefundN returns n tokens that were taken by the request with the decision d, and not used; at most all that it took. The
+// RefundN returns n tokens of those that the request with the decision d could use, and did not; at most all that it took. The
 // key is then as if they had not been taken at that moment: what it would have lost since because it would have been full
 // is not returned. A window that begins at first use stays open even if all of its tokens are returned.
 //

@@ -88,7 +88,7 @@ func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
 	}
 	if op == TakeUpTo && d.Taken < count {
-		d.Shadowed, d.Taken = true, count
+		d.Shadowed, d.free, d.Taken = true, count-d.Taken, count
 	}
 	return d
 }

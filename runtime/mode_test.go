@@ -166,6 +166,21 @@ func TestInvalidCountIsAnErrorInEveryMode(t *testing.T) {
 	}
 }
 
+// In shadow mode, AllowUpTo lets more tokens be used than there are. What was not used of those comes first: it was not taken.
+func TestRefundOfMoreThanShadowModeHasTaken(t *testing.T) {
+	for _, row := range []struct{ unused, left int64 }{{0, 0}, {3, 0}, {4, 0}, {6, 2}, {9, 5}, {20, 5}} {
+		shadow := bucket("shadow", 5)
+		shadow.Mode = runtime.ModeShadow
+		limit := runtime.NewLimiter(still()).Limit(shadow, runtime.Key{})
+		d, err := limit.AllowUpTo(t.Context(), 9)
+		require.NoError(t, err)
+		require.EqualValues(t, 9, d.Taken)
+		after, err := limit.RefundN(t.Context(), d, row.unused)
+		require.NoError(t, err)
+		require.Equal(t, row.left, after.Remaining, "%d unused", row.unused)
+	}
+}
+
 // A shadow limit takes exactly what an enforced one takes, and is Shadowed exactly when that denies, delays, or refuses
 // a count beyond the capacity.
 func TestShadowTakesWhatEnforcingTakes(t *testing.T) {

@@ -431,12 +431,9 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	switch verb {
 	case "refund":
 		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
-		if t.op == runtime.TakeUpTo && t.d.Shadowed {
-			// Its decision has all that may be used, which is more than it has taken.
-			n = min(n, t.n)
-		}
 		_, err = limiter.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, n)
-		used = t.n - min(n, t.n)
+		// In shadow mode, more may be used than was taken.
+		used = min(t.n, t.d.Taken-min(n, t.d.Taken))
 	case "cancel":
 		used = 0
 		err = t.reservation.Cancel(ctx)
