@@ -38,7 +38,8 @@ func module(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// goTool runs the go command without a network, and returns its output.
+// goTool runs the go command without a network, and returns its output. Without the paths of temporary directories in
+// packages, the build cache has them for the next run.
 func goTool(t testing.TB, dir string, args ...string) (string, error) {
 	t.Helper()
 	return tool(t, dir, "go", args...)
@@ -48,7 +49,7 @@ func tool(t testing.TB, dir, name string, args ...string) (string, error) {
 	t.Helper()
 	command := exec.Command(name, args...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+	command.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOFLAGS=-trimpath")
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

@@ -199,7 +199,7 @@ func TestSettlingIsAsIfOnlyUsedHadBeenTaken(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v, %v, precise %v, shards %d", kind.Kind, kind.Start, kind.Precise, kind.Shards), func(t *testing.T) {
 			var tally settleTally
-			for seed := range uint64(400) {
+			for seed := range uint64(150) {
 				w := &settleWorld{T: t, dice: roll(seed), now: epoch, tally: &tally}
 				w.limiter = runtime.NewLimiter(clocked(&w.now))
 				plan := kind

@@ -97,30 +97,6 @@ func TestShardedKeyGrantsAllTokensAtOnce(t *testing.T) {
 	}
 }
 
-func TestShardedIntervalGrantsNoMoreThanItsBound(t *testing.T) {
-	d := roll(33)
-	for range randomSteps() / traceSteps / 4 {
-		p := d.policyOf(t, pick[int64](d, 10, 97, 1000), runtime.TokenBucket, runtime.SlidingWindow)
-		p.Shards = 1 + d.IntN(5)
-		if p.MaxReserved > 0 {
-			p.MaxReserved = max(p.MaxReserved, int64(p.Shards))
-		}
-		require.NoError(t, p.Validate())
-		now := epoch
-		store, grants := clocked(&now), []grant(nil)
-		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
-			q := d.take(p)
-			q.Op = runtime.Take
-			decision := decide(t, store, &p, q)
-			if decision.Allowed {
-				grants = append(grants, grant{now.UnixNano(), float64(q.Count)})
-			}
-			now = now.Add(max(0, d.jump(p), time.Duration(d.patience(decision.RetryAfter))))
-		}
-		requireBound(t, p, grants)
-	}
-}
-
 func TestShardedRetryAtRetryAfterPasses(t *testing.T) {
 	d := roll(34)
 	for range randomSteps() / traceSteps / 4 {

@@ -103,8 +103,8 @@ func replay(t *testing.T, session string) string {
 	return got.String()
 }
 
-// plain matches a command line of words that the shell passes on as they are.
-var plain = regexp.MustCompile(`^ratelimitgen( [\w./:=,+@%-]+| '[^']*')*$`)
+// plain matches a command line of words that the shell passes on as they are, or that have only quotes around them.
+var plain = regexp.MustCompile(`^ratelimitgen( [\w./:=,+@%-]+| '[^']*'| "[^"$\x60\\]*")*( >/dev/null)?$`)
 
 // execute runs one command, and returns its output in the form of a session. A plain call of the program is made in this
 // process, because starting a shell and the program takes much longer than most commands.
@@ -114,10 +114,17 @@ func execute(t *testing.T, line string) string {
 	code := 0
 	if plain.MatchString(line) {
 		var args []string
-		for _, word := range regexp.MustCompile(`'[^']*'|[^ ']+`).FindAllString(line, -1)[1:] {
-			args = append(args, strings.Trim(word, "'"))
+		words, silent := strings.CutSuffix(line, " >/dev/null")
+		for _, word := range regexp.MustCompile(`'[^']*'|"[^"]*"|[^ '"]+`).FindAllString(words, -1)[1:] {
+			if word[0] == '\'' || word[0] == '"' {
+				word = word[1 : len(word)-1]
+			}
+			args = append(args, word)
 		}
 		code = run(args, &stdout, &stderr)
+		if silent {
+			stdout.Reset()
+		}
 	} else {
 		command := exec.Command("sh", "-c", line)
 		command.Stdout, command.Stderr = &stdout, &stderr

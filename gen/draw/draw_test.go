@@ -156,7 +156,7 @@ func randomPolicy(r *rand.Rand) runtime.Policy {
 // Any valid limit, and any two, have pictures, with at most so many requests.
 func TestAnyLimitHasPictures(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 400 {
+	for range 150 {
 		policies := []runtime.Policy{randomPolicy(r), randomPolicy(r)}[:1+r.IntN(2)]
 		for _, p := range policies {
 			require.NoError(t, p.Validate(), "%+v", p)

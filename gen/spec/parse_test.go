@@ -127,13 +127,13 @@ func TestFileAboveMaxSizeIsRefused(t *testing.T) {
 
 // However many errors a file has, some are described and the others counted.
 func TestDescribedErrorsAreBounded(t *testing.T) {
-	names := make([]string, 20_000)
+	names := make([]string, 5000)
 	for i := range names {
 		names[i] = fmt.Sprintf("p%d", i)
 	}
 	many := func(format string) string {
 		var out strings.Builder
-		for i := range 20_000 {
+		for i := range 5000 {
 			fmt.Fprintf(&out, format, i)
 		}
 		return out.String()
@@ -142,10 +142,10 @@ func TestDescribedErrorsAreBounded(t *testing.T) {
 		src    string
 		errors int
 	}{
-		"unknown fields":    {valid + many("x%d: 1\n"), 20_000},
-		"unknown limits":    {manyLimits(2000) + "groups:\n" + many("  g%d: {takes: [limitt]}\n"), 20_000},
-		"unknown zones":     {"version: 1\nlimits:\n" + many("  l%d: {kind: fixed window, rate: 1, period: day, zone: Berlinn}\n"), 20_000},
-		"groups and limits": {"version: 1\nlimits:\n" + many("  l%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n" + many("  l%d: {takes: [l1]}\n"), 20_000},
+		"unknown fields":    {valid + many("x%d: 1\n"), 5000},
+		"unknown limits":    {manyLimits(2000) + "groups:\n" + many("  g%d: {takes: [limitt]}\n"), 5000},
+		"unknown zones":     {"version: 1\nlimits:\n" + many("  l%d: {kind: fixed window, rate: 1, period: day, zone: Berlinn}\n"), 5000},
+		"groups and limits": {"version: 1\nlimits:\n" + many("  l%d: {kind: token bucket, rate: 1, period: 1s}\n") + "groups:\n" + many("  l%d: {takes: [l1]}\n"), 5000},
 		"plans":             {"version: 1\nplans: [" + strings.Join(names, ", ") + "]\nlimits: {l: {kind: token bucket, rate: 1, period: 1s}}\n", 1},
 	} {
 		_, ds := Parse("limits.yaml", []byte(test.src))
@@ -155,7 +155,7 @@ func TestDescribedErrorsAreBounded(t *testing.T) {
 		require.NoError(t, ds.WriteText(&out, false))
 		assert.Less(t, out.Len(), 100_000, what)
 		if more := test.errors - len(ds); more > 0 {
-			assert.Contains(t, out.String(), "20,000 errors in limits.yaml, 19,900 of them not shown\n", what)
+			assert.Contains(t, out.String(), "5,000 errors in limits.yaml, 4,900 of them not shown\n", what)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestRandomLimitsWithoutDiagnosticsAreValid(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	d := rand.New(rand.NewPCG(seed, 1))
 	accepted := 0
-	for range 20_000 {
+	for range 8000 {
 		src := randomLimit(d)
 		file, ds := Parse("limits.yaml", []byte(src))
 		if len(ds) > 0 {
@@ -379,5 +379,5 @@ func TestRandomLimitsWithoutDiagnosticsAreValid(t *testing.T) {
 			require.NoError(t, limit.Policy.Validate(), "seed %d:\n%s", seed, src)
 		}
 	}
-	require.Greater(t, accepted, 200)
+	require.Greater(t, accepted, 80)
 }

@@ -151,7 +151,7 @@ func mostInWindows(t *testing.T, all, touch runtime.Rule) int64 {
 func TestRefusedPlansWouldGrantTokensAgain(t *testing.T) {
 	d := rand.New(rand.NewPCG(3, 1))
 	refused, accepted := 0, 0
-	for range 3000 {
+	for range 1500 {
 		text := fixedPlans(d, 2)
 		plans, ok := parsePlans(t, text)
 		alone, flipped := make([]int64, 2), int64(0)
@@ -176,15 +176,15 @@ func TestRefusedPlansWouldGrantTokensAgain(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs refused, %d accepted", refused, accepted)
-	require.Greater(t, refused, 300)
-	require.Greater(t, accepted, 1000)
+	require.Greater(t, refused, 150)
+	require.Greater(t, accepted, 500)
 }
 
 // Whatever passes while a key changes among its plans at random passes if it always has the one that includes the others.
 func TestChangesOfPlansGrantWhatTheLargestGrants(t *testing.T) {
 	d := rand.New(rand.NewPCG(4, 1))
 	tried, full := 0, 0
-	for tried < 300 {
+	for tried < 150 {
 		file, ds := Parse("limits.yaml", []byte(fixedPlans(d, 2+d.IntN(3))))
 		if len(ds) > 0 {
 			continue
@@ -225,5 +225,5 @@ func TestChangesOfPlansGrantWhatTheLargestGrants(t *testing.T) {
 		}
 	}
 	t.Logf("%d takes came near the bound", full)
-	require.Greater(t, full, 3000)
+	require.Greater(t, full, 1500)
 }

@@ -90,7 +90,8 @@ func TestQuickStart(t *testing.T) {
 	run := func(dir string, args ...string) string {
 		command := exec.Command("go", args...)
 		command.Dir = dir
-		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off")
+		// Without the path of the temporary directory in packages, the build cache has them for the next run.
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off")
 		out, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)

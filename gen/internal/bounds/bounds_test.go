@@ -12,7 +12,19 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-var long = flag.Bool("long", false, "search all limits with leases, not every seventh")
+var long = flag.Bool("long", false, "search all limits and calendars, not every seventh")
+
+// sample returns every seventh of some cases or, with -long, all of them. Seven divides none of the numbers of kinds, starts,
+// rates, capacities, reservations, leases, zones and units whose combinations the cases are, so that all of them occur.
+func sample[T any](all []T) (some []T) {
+	if *long {
+		return all
+	}
+	for i := 0; i < len(all); i += 7 {
+		some = append(some, all[i])
+	}
+	return some
+}
 
 // search finds the worst interval by brute force: callers take any number of tokens, or reserve them, or take blocks of a
 // lease and spend them later or give them back, at each of some instants. Reserved tokens are used when they are due.
@@ -214,7 +226,7 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 const shortPeriod = 6
 
 func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
-	for _, p := range smallPolicies(shortPeriod, 3, 0, 1, 2) {
+	for _, p := range sample(smallPolicies(shortPeriod, 3, 0, 1, 2)) {
 		for _, length := range []time.Duration{0, 3, shortPeriod, shortPeriod + 1} {
 			assert.Equal(t, searchWithin(&p, 1, length), Within(&p, length), "%d of %+v", length, p)
 		}
@@ -227,8 +239,7 @@ func TestWithinOfUnboundedReservationsHasNoBound(t *testing.T) {
 	assert.Equal(t, int64(0), Within(Unreserved(&p), time.Hour))
 }
 
-// leased returns small policies with each lease that they can have, or without -long every seventh of them: seven divides
-// none of the numbers of kinds, starts, rates, capacities and leases, so that all of them occur.
+// leased returns a sample of small policies with each lease that they can have.
 func leased(period time.Duration, times func(*runtime.Policy) []time.Duration) (policies []runtime.Policy) {
 	for _, p := range smallPolicies(period, 2, 0, 2) {
 		for tokens := int64(1); tokens <= p.Capacity; tokens++ {
@@ -240,13 +251,7 @@ func leased(period time.Duration, times func(*runtime.Policy) []time.Duration) (
 			}
 		}
 	}
-	if !*long {
-		for i := range (len(policies) + 6) / 7 {
-			policies[i] = policies[7*i]
-		}
-		policies = policies[:(len(policies)+6)/7]
-	}
-	return policies
+	return sample(policies)
 }
 
 func TestWithinWithLeasesIsReachedAndNeverExceeded(t *testing.T) {
@@ -264,7 +269,7 @@ const longPeriod = 30 * time.Second
 func longTick(p *runtime.Policy) time.Duration { return p.Period / time.Duration(max(2, p.Rate)) }
 
 func TestWithinAPeriodIsReachedAndNeverExceeded(t *testing.T) {
-	for _, p := range smallPolicies(longPeriod, 5, 0, 1, 2) {
+	for _, p := range sample(smallPolicies(longPeriod, 5, 0, 1, 2)) {
 		assert.Equal(t, searchWithin(&p, longTick(&p), p.Period), Within(&p, p.Period), "%+v", p)
 	}
 }

@@ -18,7 +18,7 @@ func calendarPolicy(c runtime.Calendar) *runtime.Policy {
 	return &runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: c.Period(), Calendar: c}
 }
 
-// calendars are the calendars of the tests: zones that change their clocks by an hour, by half of one and by three, that
+// calendars are a sample of the calendars of the tests: zones that change their clocks by an hour, by half of one and by three, that
 // have skipped a day, and that do not change them.
 func calendars() (list []runtime.Calendar) {
 	for _, zone := range []string{
@@ -37,7 +37,7 @@ func calendars() (list []runtime.Calendar) {
 			runtime.Calendar{Unit: runtime.Year, Zone: zone, Count: 3, From: runtime.Date{Year: 2024, Month: time.February, Day: 29}},
 		)
 	}
-	return list
+	return sample(list)
 }
 
 // bruteStarts returns the starts of all windows from 2000 to 2262, as the runtime has them.
@@ -87,7 +87,11 @@ func TestStartsOfAnniversariesAreThoseOfTheRuntime(t *testing.T) {
 			series[fmt.Sprint(starts)] = true
 		}
 		rule := calendarPolicy(c).Rule("")
-		for from := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC); from.Year() < 2026; from = from.AddDate(0, 0, 7) {
+		var days []time.Time
+		for day := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2026; day = day.AddDate(0, 0, 8) {
+			days = append(days, day)
+		}
+		for _, from := range sample(days) {
 			own := rule.For(runtime.Request{Policy: calendarPolicy(c), Anniversary: runtime.DateOf(from), Zone: time.UTC})
 			require.True(t, series[fmt.Sprint(bruteStarts(own))], "%+v since %v", c, from)
 		}

@@ -71,9 +71,11 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	require.NoError(t, store.Close())
 	for decides() != "true 50" {
 		require.Less(t, time.Since(begin), runtime.DefaultOverridesEvery+time.Second)
+		time.Sleep(5 * time.Millisecond)
 	}
 	for decides() != "true 10" {
 		require.Less(t, time.Since(ends), time.Second)
+		time.Sleep(5 * time.Millisecond)
 	}
 	require.False(t, time.Now().Before(ends))
 }
