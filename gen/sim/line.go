@@ -49,7 +49,7 @@ type field struct {
 	answer bool
 }
 
-// fields are in the order in which JSONL and CSV write them: the request, the answer, and the answer of the old side
+// fields are in the order in which JSONL writes them: the request, the answer, and the answer of the old side
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
@@ -334,14 +334,6 @@ func appendString(out []byte, text string) []byte {
 		panic("sim: " + err.Error()) // a string always has JSON
 	}
 	return append(out, quoted...)
-}
-
-// instantText is the time of the line as it was in the trace.
-func (l *Line) instantText() string {
-	if l.raw == nil {
-		return time.Unix(0, l.At).UTC().Format(time.RFC3339Nano)
-	}
-	return strings.Trim(string(l.raw[fieldAt]), `"`)
 }
 
 // The instants that a trace can have. Beyond them, the nanoseconds of a limit's period could overflow.
