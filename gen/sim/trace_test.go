@@ -29,7 +29,7 @@ func TestInvalidLineIsAFaultAndSkipped(t *testing.T) {
 		{`{"at":1000,"limit":"bucket","key":"a","count":21}`, `2: bucket: count exceeds capacity: 21 is more than the capacity, 20`},
 		{`{"at":1000,"limit":"bucket","key":"a","count":51,"reserve":true}`, `2: bucket: count exceeds capacity: 51 is more than 50, the most that can be reserved`},
 		{`{"at":1000,"limit":"eighths","key":"1","count":41}`, `2: eighths: count exceeds capacity: 41 is more than the capacity, 40`},
-		{`{"at":1000`, `2:11: expected a comma or }, found the end of the line`},
+		{`{"at":1000`, `2:11: the line ends before its JSON object does`},
 		{strings.Repeat("x", 3<<20), `2: the line is longer than 1 MiB`},
 		{"\x1f\x8b\x08\x00\xff", `2:1: a line must be a JSON object, not gzip data (decompress it first)`},
 	} {
