@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"strings"
 	"time"
-	"unsafe"
 )
 
 // Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.
@@ -195,10 +194,10 @@ func (o *Observation) KeyHash(seed maphash.Seed) uint64 { return maphash.String(
 // Err returns the error of the call or, if the limit's OnError let it pass, that of the store; nil without an error. It may
 // contain the key, if a database or a MarshalText has put it there: print Message in its place.
 func (o *Observation) Err() error {
-	if o.err.at == nil {
+	if o.err == nil {
 		return nil
 	}
-	return *(*error)(o.err.at)
+	return o.err()
 }
 
 // Message returns the text of Err without the key, or "" if there is no error.
@@ -219,20 +218,22 @@ func Fingerprint(secret []byte, key string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
-// hiddenKey is the text of a key as an address: no printing by reflection shows the text.
-type hiddenKey struct {
-	data unsafe.Pointer
-	size int
+// hiddenKey returns the text of a key. It is a function because printing by reflection shows only its address.
+type hiddenKey func() string
+
+func hide(key string) hiddenKey { return func() string { return key } }
+
+func (k hiddenKey) text() string {
+	if k == nil {
+		return ""
+	}
+	return k()
 }
 
-func hide(key string) hiddenKey { return hiddenKey{unsafe.Pointer(unsafe.StringData(key)), len(key)} }
+// hiddenError returns an error. It is a function because the errors that the error wraps may contain the key.
+type hiddenError func() error
 
-func (k hiddenKey) text() string { return unsafe.String((*byte)(k.data), k.size) }
-
-// hiddenError is an error as an address, because the errors that it wraps may contain the key.
-type hiddenError struct{ at unsafe.Pointer }
-
-func hideError(err error) hiddenError { return hiddenError{unsafe.Pointer(&err)} }
+func hideError(err error) hiddenError { return func() error { return err } }
 
 // withoutKey returns a text in which a key is replaced. A key of a few bytes is replaced only where it is a word, because it
 // occurs in others by chance.

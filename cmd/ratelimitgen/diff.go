@@ -274,7 +274,7 @@ func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, err
 		return nil, nil, err
 	}
 	r := review.Of(before.File, after.File)
-	r.Remark = strings.TrimSpace(remark + " " + r.Remark)
+	r.Remark = remark
 	return r, after.text, nil
 }
 

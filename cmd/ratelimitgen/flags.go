@@ -90,7 +90,7 @@ func alternatives(words []string) string {
 // formats are the values of -format, which mean the same in every command that has them.
 var formats = map[string]string{
 	"text": "text", "markdown": "markdown (for a comment)", "json": "json", "github": "github (annotations in a workflow)",
-	"jsonl": "jsonl (an object per line)", "csv": "csv",
+	"jsonl": "jsonl (an object per line)",
 }
 
 func (c *choice) declareFormat(flags *flag.FlagSet, values ...string) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -14,16 +13,10 @@ import (
 func schemaCommand() command {
 	return command{
 		name:    "schema",
-		args:    "[LIMITS]",
 		summary: "print the JSON Schema of limits.yaml, or of the output of diff",
-		help: `The strict schema is that of limits.yaml without the keywords that only editors use.
-
-Editors with YAML support read the path of the schema from a comment at the top of limits.yaml:
+		help: `Editors with YAML support read the path of the schema from a comment at the top of limits.yaml:
 
   # yaml-language-server: $schema=./limits.schema.json
-
-With a file LIMITS, the schema has the names of its plans, so that editors complete them. Print it again
-when the plans change.
 `,
 		prepare: prepareSchema,
 	}
@@ -31,29 +24,13 @@ when the plans change.
 
 func prepareSchema(flags *flag.FlagSet) action {
 	var of choice
-	of.declare(flags, "of", "print the schema of `SUBJECT`: limits (limits.yaml, for editors), strict (for validators) or diff (diff -format json)", "limits", "strict", "diff")
+	of.declare(flags, "of", "print the schema of `SUBJECT`: limits (limits.yaml) or diff (diff -format json)", "limits", "diff")
 	return func(s streams, args []string) error {
-		file := new(spec.File)
-		switch {
-		case len(args) > 1:
-			return usagef("takes one file of limits, not %d", len(args))
-		case len(args) == 1 && of.value == "diff":
-			return usagef("-of diff takes no file")
-		case len(args) == 1:
-			var diagnostics spec.Diagnostics
-			var err error
-			if file, diagnostics, err = readLimits(args[0]); err != nil {
-				return err
-			}
-			if len(diagnostics) > 0 {
-				return errors.Join(diagnostics.WriteText(s.err, false), checkFailed{})
-			}
+		if err := noArgs(args); err != nil {
+			return err
 		}
-		schema := spec.SchemaFor(file)
-		switch of.value {
-		case "strict":
-			schema = spec.StrictSchemaFor(file)
-		case "diff":
+		schema := spec.Schema()
+		if of.value == "diff" {
 			schema = review.Schema()
 		}
 		_, err := s.data.Write(schema)

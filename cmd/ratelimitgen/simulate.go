@@ -64,17 +64,16 @@ limit of it depends on the plan, the line needs the plan, which is that of all i
 
 -format jsonl prints each line with its decision: allowed, retryAfterMs (of a denial, or the delay
 of a reservation; omitted if 0), remaining and value (the tokens left, rounded down and exact), and
-shadowed (omitted unless only shadow mode has allowed it at once), and taken (of allowUpTo). csv has
-the same columns. The output of jsonl can be replayed as a trace. Markdown contains no keys, because they may be personal
-data. The simulation does not include lease and denyCache, which depend on the processes; the output
-says so for limits that have them.
+shadowed (omitted unless only shadow mode has allowed it at once), and taken (of allowUpTo). The output
+can be replayed as a trace. The simulation does not include lease and denyCache, which depend on the
+processes; the output says so for limits that have them.
 
 -against prints for each limit how many requests, and which keys, would get another decision than
 with OLD:
 
   ratelimitgen simulate -trace yesterday.jsonl -against origin/main:limits.yaml
 
-With -format jsonl or csv, each line also has the decision with OLD, as oldAllowed and so on. These
+With -format jsonl, each line also has the decision with OLD, as oldAllowed and so on. These
 fields are missing if OLD does not have the limit. If the count exceeds the capacity in OLD, there is
 only oldAllowed, which is false. This prints the lines that change:
 
@@ -142,7 +141,7 @@ func prepareSimulate(flags *flag.FlagSet) action {
 	flags.StringVar(&a.limit, "limit", "", "ignore all limits but `NAME`, and use it for lines without a limit")
 	flags.StringVar(&a.plan, "plan", "", "use the plan `NAME` for lines without a plan")
 	declareAgainst(flags, &a.against)
-	a.format.declareFormat(flags, "text", "markdown", "jsonl", "csv")
+	a.format.declareFormat(flags, "text", "jsonl")
 	flags.BoolVar(&a.keepGoing, "keep-going", false, "skip lines that cannot be replayed, and list the first of them")
 	a.color.declareColor(flags)
 	return a.run
@@ -332,21 +331,14 @@ func (a *simulateArgs) replay(s streams, trace *sim.Trace, limits, old []sim.Lim
 		return a.compare(s, trace, sim.NewComparison(old, limits), faults)
 	}
 	replay := sim.NewReplay(limits)
-	switch a.format.value {
-	case "jsonl":
+	if a.format.value == "jsonl" {
 		return replayEach(trace, replay, sim.NewJSONL(s.json).Write, faults)
-	case "csv":
-		csv := sim.NewCSV(s.out)
-		return errors.Join(replayEach(trace, replay, csv.Write, faults), csv.Flush())
 	}
 	report := sim.NewReport(replay)
 	if err := replayEach(trace, replay, report.Write, faults); err != nil {
 		return err
 	}
 	report.LeftOut = trace.LeftOut
-	if a.format.value == "markdown" {
-		return report.WriteMarkdown(s.out)
-	}
 	return report.WriteText(s.out, a.color.color(s.out))
 }
 
@@ -363,20 +355,13 @@ func replayEach(trace *sim.Trace, replay *sim.Replay, write func(*sim.Line, sim.
 
 // compare prints how the decisions on the trace differ between the old limits and the new ones.
 func (a *simulateArgs) compare(s streams, trace *sim.Trace, c *sim.Comparison, faults *faults) error {
-	switch a.format.value {
-	case "jsonl":
+	if a.format.value == "jsonl" {
 		return compareEach(trace, c, sim.NewJSONL(s.json).WriteBoth, faults)
-	case "csv":
-		csv := sim.NewComparisonCSV(s.out)
-		return errors.Join(compareEach(trace, c, csv.WriteBoth, faults), csv.Flush())
 	}
 	if err := trace.Replay(c.Decide, faults.add); err != nil {
 		return err
 	}
 	c.LeftOut = trace.LeftOut
-	if a.format.value == "markdown" {
-		return c.WriteMarkdown(s.out)
-	}
 	return c.WriteText(s.out, a.color.color(s.out))
 }
 

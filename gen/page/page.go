@@ -128,7 +128,7 @@ func (p *Page) view() *pageView {
 	if p.Old != nil {
 		v.Against = printable.Line(p.Old.Name)
 		r := review.Of(p.Old, p.File)
-		v.Remark = strings.TrimSpace(p.Remark + " " + r.Remark)
+		v.Remark = p.Remark
 		v.Changes = changes(r)
 	}
 	for i := range limits {

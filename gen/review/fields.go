@@ -103,7 +103,7 @@ func judgeCapacity(j *judgement, p pair, changes []spec.Change) {
 	noteVerbs(j, p)
 }
 
-func judgeMaxReserved(j *judgement, p pair, changes []spec.Change) {
+func judgeMaxReserved(j *judgement, p pair, _ []spec.Change) {
 	was, is := p.old.Policy.MaxReserved, p.new.Policy.MaxReserved
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) { policy.MaxReserved = is }))
 	// More reservations are looser even if they let no more tokens through in any interval.
@@ -118,9 +118,6 @@ func judgeMaxReserved(j *judgement, p pair, changes []spec.Change) {
 		j.note(Deploy, "Reservations made before the deploy stay valid.")
 	case is < was:
 		j.note(Deploy, "Reservations made before the deploy stay valid. A key can reserve again when fewer than %s are reserved ahead.", words.Count(is, "token"))
-	}
-	if is == runtime.Unbounded && !changes[0].Old.Given {
-		j.note(Rule, "If the old file was written when leaving out maxReserved meant unbounded, nothing changes.")
 	}
 	noteVerbs(j, p)
 }

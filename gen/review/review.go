@@ -48,9 +48,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Review is what an edit of a limits.yaml means.
@@ -163,46 +161,7 @@ func Of(old, new *spec.File) *Review {
 		}
 		r.Subjects = append(r.Subjects, s)
 	}
-	if r.spellsOutUnbounded() {
-		r.Remark = formerlyUnbounded(old, new)
-	}
 	return r
-}
-
-// spellsOutUnbounded reports whether the edit writes a maxReserved of unbounded where none was given. That is what an
-// upgrade from a version of ratelimitgen looks like for which leaving it out meant unbounded; the file itself does not
-// show which version it was written for.
-func (r *Review) spellsOutUnbounded() bool {
-	for _, s := range r.Subjects {
-		for _, f := range s.Findings {
-			for _, c := range f.Changes {
-				if c.ID == "max-reserved-changed" && !c.Old.Given && c.New.Limit.Policy.MaxReserved == runtime.Unbounded {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// formerlyUnbounded names the limits that leave maxReserved out in both files, and had no bound before such an upgrade.
-func formerlyUnbounded(old, new *spec.File) string {
-	leavesOut := func(l *spec.Limit) bool {
-		_, given := l.Given["maxReserved"]
-		return !given && l.Policy.Kind.Linear()
-	}
-	var names []string
-	for _, l := range new.Limits {
-		same := func(o *spec.Limit) bool { return o.Policy.Name == l.Policy.Name && leavesOut(o) }
-		if leavesOut(l) && slices.ContainsFunc(old.Limits, same) {
-			names = append(names, words.Clip(l.Policy.Name, longestValue))
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "If the old file was written when leaving out maxReserved meant unbounded, these limits could be reserved without a bound, and now cannot be: " +
-		firstNames(names, 12) + "."
 }
 
 // bySubject splits changes by limit and group. They are sorted so already.

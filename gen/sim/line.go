@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ type field struct {
 	answer bool
 }
 
-// fields are in the order in which JSONL and CSV write them: the request, the answer, and the answer of the old side
+// fields are in the order in which JSONL writes them: the request, the answer, and the answer of the old side
 // of a comparison.
 var fields = [...]field{
 	{name: "at"}, {name: "limit"}, {name: "key"}, {name: "count"}, {name: "reserve"}, {name: "plan"},
@@ -87,20 +88,33 @@ func (l *Line) parse(text []byte) error {
 	}
 	*raw = [len(fields)][]byte{}
 	*l = Line{Number: l.Number, Key: l.Key[:0], keyTypes: l.keyTypes[:0], Count: 1, raw: raw}
-	s := scanner{text: text}
-	if !s.take('{') {
-		return s.faultf(s.at, "a line must be a JSON object, not %s", s.found())
+	object, err := objectOf(text)
+	if err != nil {
+		return err
 	}
-	if !s.take('}') {
-		if err := l.parseFields(&s); err != nil {
-			return err
+	// misspelt has, for each field of a request, the fault of an unknown field that looks like a typo of it.
+	var misspelt [fieldReserve + 1]error
+	err = object.each(func(name string, at int, v jsonValue) error {
+		i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == name })
+		switch {
+		case i < 0:
+			for i, f := range fields[:len(misspelt)] {
+				if misspelt[i] == nil && isTypo(name, f.name) {
+					misspelt[i] = columnFault(text, at, "unknown field \"%s\" (did you mean %s?)", clip(name, 40), f.name)
+				}
+			}
+			return nil
+		case l.raw[i] != nil:
+			return columnFault(text, at, "%s is given twice", name)
 		}
-	}
-	if s.next(); s.at < len(text) {
-		return s.faultf(s.at, "a line must have one JSON object; after it there is %s", s.found())
+		l.raw[i] = v.text
+		return l.parseValue(v, i)
+	})
+	if err != nil {
+		return err
 	}
 	// A misspelt field is only a fault if the right one is absent: a log may have both count and Count.
-	for i, fault := range s.misspelt {
+	for i, fault := range misspelt {
 		if fault != nil && l.raw[i] == nil {
 			return fault
 		}
@@ -111,74 +125,42 @@ func (l *Line) parse(text []byte) error {
 	return nil
 }
 
-// parseFields reads up to the closing brace.
-func (l *Line) parseFields(s *scanner) error {
-	return s.members(func() error { return l.parseField(s) })
-}
-
-func (l *Line) parseField(s *scanner) error {
-	s.next()
-	start := s.at
-	name, err := s.str("the name of a field")
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(fields[:], func(f field) bool { return f.name == string(name) })
-	switch {
-	case i < 0:
-		return s.skipUnknown(string(name), start)
-	case l.raw[i] != nil:
-		return s.faultf(start, "%s is given twice", name)
-	case !s.take(':'):
-		return s.faultf(s.at, "expected a colon after %s, found %s", name, s.found())
-	}
-	s.next() // so that raw has no white space around the value
-	start = s.at
-	if err := l.parseValue(s, i); err != nil {
-		return err
-	}
-	l.raw[i] = s.text[start:s.at]
-	return nil
-}
-
 // parseValue reads the value of field i.
-func (l *Line) parseValue(s *scanner, i int) (err error) {
+func (l *Line) parseValue(v jsonValue, i int) (err error) {
 	name := fields[i].name
 	switch i {
 	case fieldAt:
-		l.At, err = s.instant()
+		l.At, err = v.instant()
 	case fieldLimit:
-		var text []byte
-		text, err = s.str(name)
-		l.Limit, l.hasLimit = string(text), true
+		l.Limit, err = v.str(name)
+		l.hasLimit = true
 	case fieldKey:
-		err = l.parseKey(s)
+		err = l.parseKey(v)
 	case fieldCount:
-		l.Count, err = s.integer(name)
+		l.Count, err = v.integer(name)
 	case fieldReserve:
-		l.Reserve, err = s.boolean(name)
+		l.Reserve, err = v.boolean(name)
 	case fieldPlan:
-		l.Plan, err = s.plan()
+		l.Plan, err = v.plan()
 	case fieldZone:
-		var text []byte
-		text, err = s.str(name)
-		l.Zone = string(text)
+		l.Zone, err = v.str(name)
 	case fieldAnniversary:
-		l.Anniversary, err = s.date(name)
+		l.Anniversary, err = v.date(name)
 	case fieldVerb:
-		start := s.at
-		var text []byte
-		if text, err = s.str(name); err != nil {
+		var text string
+		if text, err = v.str(name); err != nil {
 			return err
 		}
 		var ok bool
-		if l.Op, ok = opOf(text); !ok {
-			err = s.faultf(start, "verb must be %s", verbList)
+		if l.Op, ok = opOf([]byte(text)); !ok {
+			err = v.faultf("verb must be %s", verbList)
 		}
 	case fieldAllowed, fieldShadowed, fieldOldAllowed, fieldOldShadowed:
-		_, err = s.boolean(name)
+		_, err = v.boolean(name)
 	default:
-		err = s.number(name)
+		if !v.isNumber() {
+			err = v.faultf("%s must be a number, not %s", name, v.found())
+		}
 	}
 	return err
 }
@@ -200,18 +182,31 @@ func opOf(verb []byte) (runtime.Op, bool) {
 	return 0, false
 }
 
-// date reads a day such as "2024-01-31", or the day of an RFC 3339 time in the time's own zone.
-func (s *scanner) date(name string) (runtime.Date, error) {
-	s.next()
-	start := s.at
-	text, err := s.str(name)
+// date returns a day such as "2024-01-31", or the day of an RFC 3339 time in the time's own zone.
+func (v jsonValue) date(name string) (runtime.Date, error) {
+	text, err := v.str(name)
 	if err != nil {
 		return runtime.Date{}, err
 	}
-	if day, ok := dateOf(text); ok {
+	if day, ok := dateOf([]byte(text)); ok {
 		return day, nil
 	}
-	return runtime.Date{}, s.faultf(start, "%s must be a day such as \"2024-01-31\", or an RFC 3339 time", name)
+	return runtime.Date{}, v.faultf("%s must be a day such as \"2024-01-31\", or an RFC 3339 time", name)
+}
+
+// integer returns a whole number, the value of the field name.
+func (v jsonValue) integer(name string) (int64, error) {
+	switch {
+	case !v.isNumber():
+		return 0, v.faultf("%s must be a whole number, not %s", name, v.found())
+	case bytes.ContainsAny(v.text, ".eE"):
+		return 0, v.faultf("%s must be a whole number in plain digits, such as 100", name)
+	}
+	n, err := strconv.ParseInt(string(v.text), 10, 64)
+	if err != nil {
+		return 0, v.faultf("%s is too large", name)
+	}
+	return n, nil
 }
 
 // jsonType is the JSON type of a part of a key.
@@ -224,47 +219,29 @@ const (
 )
 
 // parseKey reads one part, or a list of parts.
-func (l *Line) parseKey(s *scanner) error {
-	if s.next() != '[' {
-		return l.parsePart(s, "key", "key must be a string, a number, true or false, or a list of them")
+func (l *Line) parseKey(v jsonValue) error {
+	if v.text[0] != '[' {
+		return l.parsePart(v, "key", "key must be a string, a number, true or false, or a list of them")
 	}
-	s.at++
-	if s.take(']') {
-		return nil
-	}
-	for {
-		if err := l.parsePart(s, "a part of the key", "a part of the key must be a string, a number, true or false"); err != nil {
-			return err
-		}
-		switch {
-		case s.take(','):
-		case s.take(']'):
-			return nil
-		default:
-			return s.faultf(s.at, "expected a comma or ], found %s", s.found())
-		}
-	}
+	return v.each(func(_ string, _ int, part jsonValue) error {
+		return l.parsePart(part, "a part of the key", "a part of the key must be a string, a number, true or false")
+	})
 }
 
 // parsePart reads a part of the key as text.
-func (l *Line) parsePart(s *scanner, name, must string) (err error) {
-	c := s.next()
-	start, typ := s.at, jsonString
-	var text []byte
+func (l *Line) parsePart(v jsonValue, name, must string) (err error) {
+	text, typ := string(v.text), jsonString
 	switch {
-	case c == '"':
-		text, err = s.str(name)
-	case c == '-', isDigit(c): // kept as digits, because a float64 would round large integers
-		typ, err = jsonNumber, s.number(name)
-		text = s.text[start:s.at]
-	case c == 't', c == 'f':
+	case v.text[0] == '"':
+		text, err = v.str(name)
+	case v.isNumber(): // kept as digits, because a float64 would round large integers
+		typ = jsonNumber
+	case v.isBoolean():
 		typ = jsonBool
-		_, err = s.boolean(name)
-		text = s.text[start:s.at]
 	default:
-		return s.faultf(start, "%s, not %s", must, s.found())
+		return v.faultf("%s, not %s", must, v.found())
 	}
-	l.Key, l.keyTypes = append(l.Key, string(text)), append(l.keyTypes, typ)
+	l.Key, l.keyTypes = append(l.Key, text), append(l.keyTypes, typ)
 	return err
 }
 
@@ -336,14 +313,6 @@ func appendString(out []byte, text string) []byte {
 	return append(out, quoted...)
 }
 
-// instantText is the time of the line as it was in the trace.
-func (l *Line) instantText() string {
-	if l.raw == nil {
-		return time.Unix(0, l.At).UTC().Format(time.RFC3339Nano)
-	}
-	return strings.Trim(string(l.raw[fieldAt]), `"`)
-}
-
 // The instants that a trace can have. Beyond them, the nanoseconds of a limit's period could overflow.
 var (
 	firstInstant = time.Unix(0, 0)
@@ -354,69 +323,51 @@ var (
 // which are below it until the year 2286; milliseconds are above it from April 1970 on.
 const secondsBelow = 10_000_000_000
 
-// instant reads the value of at, in nanoseconds since 1970 UTC.
-func (s *scanner) instant() (int64, error) {
-	if s.next() == '"' {
-		return s.rfc3339()
-	}
-	start := s.at
-	if c := s.next(); c != '-' && !isDigit(c) {
-		return 0, s.faultf(start, "at must be an RFC 3339 time such as \"2030-01-02T15:04:05Z\", or Unix milliseconds, not %s", s.found())
-	}
-	return s.unixTime(start)
-}
-
-func (s *scanner) unixTime(start int) (int64, error) {
-	// Digit by digit, because a float64 of the present time has no exact nanoseconds.
-	const plain = "at must be a number in plain digits, such as 1893596645000"
-	if s.digits() == start {
-		return 0, s.faultf(start, plain)
-	}
-	whole, err := strconv.ParseInt(string(s.text[start:s.at]), 10, 64)
-	if err != nil {
-		return 0, s.faultf(start, "at is too large")
-	}
-	unit, fraction := int64(time.Millisecond), ""
-	if s.at < len(s.text) && s.text[s.at] == '.' {
-		from := s.at + 1
-		for s.at++; s.at < len(s.text) && isDigit(s.text[s.at]); s.at++ {
-		}
-		if fraction = string(s.text[from:s.at]); fraction == "" {
-			return 0, s.faultf(start, plain)
-		}
-		if whole < secondsBelow {
-			unit = int64(time.Second)
-		}
-	}
+// instant returns the value of at, in nanoseconds since 1970 UTC.
+func (v jsonValue) instant() (int64, error) {
 	switch {
-	case s.fractional():
-		return 0, s.faultf(start, plain)
+	case v.text[0] == '"':
+		return v.rfc3339()
+	case !v.isNumber():
+		return 0, v.faultf("at must be an RFC 3339 time such as \"2030-01-02T15:04:05Z\", or Unix milliseconds, not %s", v.found())
+	case bytes.ContainsAny(v.text, "eE"):
+		return 0, v.faultf("at must be a number in plain digits, such as 1893596645000")
+	}
+	// Digit by digit, because a float64 of the present time has no exact nanoseconds.
+	digits, fraction, fractional := strings.Cut(string(v.text), ".")
+	whole, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, v.faultf("at is too large")
+	}
+	unit := int64(time.Millisecond)
+	if fractional && whole < secondsBelow {
+		unit = int64(time.Second)
+	}
 	// The sign of -0.5 is lost in whole.
-	case whole < 0, s.text[start] == '-' && fraction != "", whole > lastInstant.UnixNano()/unit:
-		return 0, s.faultf(start, "at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
+	if whole < 0 || digits[0] == '-' && fractional || whole > lastInstant.UnixNano()/unit {
+		return 0, v.faultf("at must be in the years 1970 to 2199, in Unix milliseconds, or in Unix seconds with a fraction")
 	}
 	nanoseconds := whole * unit
 	for _, digit := range []byte(strings.TrimRight(fraction, "0")) { // some logs pad the fraction beyond nanoseconds
 		if unit /= 10; unit == 0 {
-			return 0, s.faultf(start, "at is more precise than a nanosecond")
+			return 0, v.faultf("at is more precise than a nanosecond")
 		}
 		nanoseconds += unit * int64(digit-'0')
 	}
 	return nanoseconds, nil
 }
 
-func (s *scanner) rfc3339() (int64, error) {
-	start := s.at
-	text, err := s.str("at")
+func (v jsonValue) rfc3339() (int64, error) {
+	text, err := v.str("at")
 	if err != nil {
 		return 0, err
 	}
 	var t time.Time
-	switch err := t.UnmarshalText(text); {
-	case err != nil || !strictRFC3339(text):
-		return 0, s.faultf(start, "at is not an RFC 3339 time such as \"2030-01-02T15:04:05Z\"")
+	switch err := t.UnmarshalText([]byte(text)); {
+	case err != nil || !strictRFC3339([]byte(text)):
+		return 0, v.faultf("at is not an RFC 3339 time such as \"2030-01-02T15:04:05Z\"")
 	case t.Before(firstInstant) || t.After(lastInstant):
-		return 0, s.faultf(start, "at must be in the years 1970 to 2199")
+		return 0, v.faultf("at must be in the years 1970 to 2199")
 	}
 	return t.UnixNano(), nil
 }

@@ -1,10 +1,7 @@
 package sim
 
 import (
-	"cmp"
-	"encoding/csv"
 	"io"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -98,59 +95,6 @@ func appendValue(out []byte, value float64) []byte {
 	return strconv.AppendFloat(out, value, 'f', -1, 64)
 }
 
-// CSV writes each line with its decision as a row, with the columns of [JSONL]. A key is written as a store encodes
-// it, its parts joined with "|". A text that a spreadsheet could take for a formula is prefixed with '.
-type CSV struct {
-	w *csv.Writer
-}
-
-// NewCSV returns a CSV that writes to w, beginning with the names of the columns.
-func NewCSV(w io.Writer) *CSV { return newCSV(w, fields[:fieldOldAllowed]) }
-
-// NewComparisonCSV is [NewCSV] with the columns of both sides.
-func NewComparisonCSV(w io.Writer) *CSV { return newCSV(w, fields[:]) }
-
-func newCSV(w io.Writer, columns []field) *CSV {
-	c := &CSV{csv.NewWriter(w)}
-	names := make([]string, len(columns))
-	for i, f := range columns {
-		names[i] = f.name
-	}
-	c.w.Write(names) // Flush returns its error
-	return c
-}
-
-// Write writes a line with its decision. The error is that of the writer.
-func (c *CSV) Write(l *Line, a Answer) error {
-	return c.w.Write(append(requestRow(l, a.Key), SideAnswer{a, true, true}.row(l.Op)...))
-}
-
-// WriteBoth writes a line with its decisions on both sides of a [Comparison], as [JSONL.WriteBoth] does.
-func (c *CSV) WriteBoth(l *Line, old, new SideAnswer) error {
-	row := append(requestRow(l, cmp.Or(new.Key, old.Key)), new.row(l.Op)...)
-	return c.w.Write(append(row, old.row(l.Op)...))
-}
-
-// Flush writes the buffered rows, and returns the first error of the writer.
-func (c *CSV) Flush() error {
-	c.w.Flush()
-	return c.w.Error()
-}
-
-func requestRow(l *Line, key string) []string {
-	return []string{
-		escapeFormula(l.instantText()), // as in the trace, but a cell needs no quotes
-		escapeFormula(l.Limit),
-		escapeFormula(key),
-		strconv.FormatInt(l.Count, 10),
-		strconv.FormatBool(l.Reserve),
-		escapeFormula(l.Plan),
-		escapeFormula(l.Zone),
-		dateOrEmpty(l.Anniversary),
-		verbOf(l.Op),
-	}
-}
-
 // verbOf returns the verb of a request, "" for allow, which is the default.
 func verbOf(op runtime.Op) string {
 	for _, v := range verbs {
@@ -159,48 +103,4 @@ func verbOf(op runtime.Op) string {
 		}
 	}
 	return ""
-}
-
-func dateOrEmpty(d runtime.Date) string {
-	if (d == runtime.Date{}) {
-		return ""
-	}
-	return d.String()
-}
-
-// row returns the columns of an answer, which are empty where JSONL omits the field.
-func (a SideAnswer) row(op runtime.Op) []string {
-	switch {
-	case !a.Answered:
-		return []string{"", "", "", "", "", ""}
-	case !a.Fits:
-		return []string{"false", "", "", "", "", ""}
-	}
-	retryAfter := ""
-	if w := wait(a.Decision); w > 0 {
-		retryAfter = string(appendMs(nil, w))
-	}
-	shadowed := ""
-	if a.Shadowed {
-		shadowed = "true"
-	}
-	taken := ""
-	if op == runtime.TakeUpTo {
-		taken = strconv.FormatInt(a.Taken, 10)
-	}
-	return []string{strconv.FormatBool(a.Allowed), retryAfter, strconv.FormatInt(a.Remaining, 10), string(appendValue(nil, a.Value)), shadowed, taken}
-}
-
-// formulaForm matches the texts that a spreadsheet may calculate, and wholeForm the numbers among them, which are safe.
-var (
-	formulaForm = regexp.MustCompile(`^\s*[=+\-@＝＋－＠]`)
-	wholeForm   = regexp.MustCompile(`^[-+]?[0-9]+$`)
-)
-
-// escapeFormula keeps a key that somebody chose from running as a formula in the spreadsheet of the reader.
-func escapeFormula(text string) string {
-	if formulaForm.MatchString(text) && !wholeForm.MatchString(text) {
-		return "'" + text
-	}
-	return text
 }

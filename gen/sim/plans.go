@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"bytes"
-
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -99,12 +97,11 @@ func (s *limitState) planRows(indent string, shadow bool) (rows [][]string) {
 	return rows
 }
 
-// plan reads the value of the field plan. A value of another type is that of a log, which only matters if the limit has
+// plan returns the value of the field plan. A value of another type is that of a log, which only matters if the limit has
 // plans.
-func (s *scanner) plan() (string, error) {
-	if s.next() != '"' {
-		return "", s.skip("plan")
+func (v jsonValue) plan() (string, error) {
+	if v.text[0] != '"' {
+		return "", nil
 	}
-	text, err := s.str("plan")
-	return string(bytes.Clone(text)), err
+	return v.str("plan")
 }

@@ -92,16 +92,6 @@ func TestReportHasARowForEachPlan(t *testing.T) {
 			"calls          4        3       1  25.0%        0     2        6s\n"+
 			"  free         2        1       1  50.0%        0     1        6s\n"+
 			"  max          2        2       0     0%        0     2        0s\n")
-	report := NewReport(NewReplay([]Limit{limitWithPlans()}))
-	require.NoError(t, traceOf(lines...).Replay(func(l *Line) error {
-		a, err := report.replay.Decide(l)
-		require.NoError(t, err)
-		return report.Write(l, a)
-	}, func(f *Fault) error { return f }))
-	var out strings.Builder
-	require.NoError(t, report.WriteMarkdown(&out))
-	assert.Contains(t, out.String(), "| `calls` | 4 |")
-	assert.Contains(t, out.String(), "| `calls` free | 2 |")
 }
 
 func TestComparisonOfPlans(t *testing.T) {
@@ -114,7 +104,6 @@ func TestComparisonOfPlans(t *testing.T) {
 		require.NoError(t, traceOf(lines...).Replay(c.Decide, func(f *Fault) error { faults = append(faults, f.Error()); return nil }))
 		var out strings.Builder
 		require.NoError(t, c.WriteText(&out, false))
-		require.NoError(t, c.WriteMarkdown(io.Discard))
 		return strings.Join(strings.Fields(out.String()), " "), faults
 	}
 	out, faults := compare(old, new,

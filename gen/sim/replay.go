@@ -5,7 +5,7 @@
 //
 // A [Trace] reads a [Line] per request, from JSON Lines or from the logs of programs and servers (see [Format] and
 // [Mapping]). A [Replay] holds the state of every key of some limits, and decides each line at
-// the line's own instant. A [Report] summarizes the decisions for people; [JSONL] and [CSV] write each of them. A
+// the line's own instant. A [Report] summarizes the decisions for people; [JSONL] writes each of them. A
 // [Comparison] decides each line by the limits of two files. A [Traffic] generates a trace.
 //
 // # Guarantees

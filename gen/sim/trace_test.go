@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"io"
 	"strings"
@@ -31,7 +29,7 @@ func TestInvalidLineIsAFaultAndSkipped(t *testing.T) {
 		{`{"at":1000,"limit":"bucket","key":"a","count":21}`, `2: bucket: count exceeds capacity: 21 is more than the capacity, 20`},
 		{`{"at":1000,"limit":"bucket","key":"a","count":51,"reserve":true}`, `2: bucket: count exceeds capacity: 51 is more than 50, the most that can be reserved`},
 		{`{"at":1000,"limit":"eighths","key":"1","count":41}`, `2: eighths: count exceeds capacity: 41 is more than the capacity, 40`},
-		{`{"at":1000`, `2:11: expected a comma or }, found the end of the line`},
+		{`{"at":1000`, `2:11: the line ends before its JSON object does`},
 		{strings.Repeat("x", 3<<20), `2: the line is longer than 1 MiB`},
 		{"\x1f\x8b\x08\x00\xff", `2:1: a line must be a JSON object, not gzip data (decompress it first)`},
 	} {
@@ -82,39 +80,4 @@ func TestDefaultNamesTheLimitAndOnlySkipsOthers(t *testing.T) {
 	assert.Equal(t, `{"at":1000,"key":"a","allowed":true,"remaining":19,"value":19}
 {"at":1000,"limit":"bucket","key":"a","allowed":true,"remaining":18,"value":18}
 `, out)
-}
-
-func TestCSVRows(t *testing.T) {
-	var buffer bytes.Buffer
-	replay, table := NewReplay(limitsForTest()), NewCSV(&buffer)
-	err := traceOf(
-		`{"at":"1970-01-01T00:00:00Z","limit":"bucket","key":"=cmd|' /C calc'!A0","count":20}`,
-		`{"at":1,"limit":"bucket","key":"=cmd|' /C calc'!A0"}`,
-		`{"at":1,"limit":"window","key":["-7","a,\"b\"\nc"],"reserve":true}`,
-		`{"at":1,"limit":"shared","count":30}`,
-	).Replay(func(l *Line) error {
-		a, err := replay.Decide(l)
-		require.NoError(t, err)
-		return table.Write(l, a)
-	}, func(f *Fault) error { return f })
-	require.NoError(t, err)
-	require.NoError(t, table.Flush())
-	assert.Equal(t, `at,limit,key,count,reserve,plan,zone,anniversary,verb,allowed,retryAfterMs,remaining,value,shadowed,taken
-1970-01-01T00:00:00Z,bucket,'=cmd%7C' /C calc'!A0,20,false,,,,,true,,0,0,,
-1,bucket,'=cmd%7C' /C calc'!A0,1,false,,,,,false,5999,0,0.000166666666665094,,
-1,window,"'-7|a,""b""%0Ac",1,true,,,,,true,,14,14,,
-1,shared,,30,false,,,,,true,,0,0,,
-`, buffer.String())
-	rows, err := csv.NewReader(&buffer).ReadAll()
-	require.NoError(t, err)
-	assert.Len(t, rows, 5)
-}
-
-func TestFormulasAreEscaped(t *testing.T) {
-	for text, want := range map[string]string{
-		"=1+1": "'=1+1", "+1+1": "'+1+1", "-1+1": "'-1+1", "@SUM(A1)": "'@SUM(A1)", " =1": "' =1", "＝1": "'＝1",
-		"-42": "-42", "+42": "+42", "42": "42", "alice": "alice", "a=b": "a=b", "": "",
-	} {
-		assert.Equal(t, want, escapeFormula(text))
-	}
 }

@@ -19,10 +19,6 @@ type object = map[string]any
 // but not every one of [Rules].
 func Schema() []byte { return encodeSchema(fileSchema()) }
 
-// StrictSchema is [Schema] for validators that refuse extensions of the standard, as ajv does: without keywords for
-// editors only, and with anyOf instead of several types of a value.
-func StrictSchema() []byte { return encodeSchema(strict(fileSchema()).(object)) }
-
 func fileSchema() object {
 	schema := mapSchema(fileFields)
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -178,58 +174,6 @@ var reservedSchema = object{
 
 func kindNames() []string { return texts(runtime.Kinds()) }
 
-var (
-	// editorKeywords are extensions that only editors support.
-	editorKeywords = []string{"markdownDescription", "defaultSnippets", "patternErrorMessage", "errorMessage"}
-	// keywordsOf are the keywords that apply to values of one type only.
-	keywordsOf = map[string][]string{
-		"integer": {"minimum", "maximum"},
-		"string":  {"pattern"},
-		"array":   {"minItems", "uniqueItems", "items"},
-		"object":  {"minProperties", "maxProperties", "properties", "propertyNames", "additionalProperties", "required"},
-	}
-)
-
-// strict returns a part of a schema for [StrictSchema].
-func strict(part any) any {
-	switch part := part.(type) {
-	case []any:
-		list := make([]any, len(part))
-		for i, one := range part {
-			list[i] = strict(one)
-		}
-		return list
-	case object:
-		clean := object{}
-		for name, value := range part {
-			if !slices.Contains(editorKeywords, name) {
-				clean[name] = strict(value)
-			}
-		}
-		if types, ok := clean["type"].([]string); ok {
-			clean["anyOf"] = alternatives(clean, types)
-			delete(clean, "type")
-		}
-		return clean
-	}
-	return part
-}
-
-// alternatives moves the keywords of a schema with several types into one schema for each type.
-func alternatives(schema object, types []string) (list []any) {
-	for _, t := range types {
-		one := object{"type": t}
-		for _, name := range keywordsOf[t] {
-			if value, ok := schema[name]; ok {
-				one[name] = value
-				delete(schema, name)
-			}
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
 // Field describes a field of limits.yaml in plain text.
 type Field struct {
 	Name string
@@ -299,7 +243,7 @@ var plansSchema = object{
 }
 
 // orByPlan is a schema of either a value, or a map with one for each plan. The names of the plans are those of the file,
-// which a schema cannot refer to; see [SchemaFor].
+// which a schema cannot refer to.
 func orByPlan(value object, unlimitedToo bool) object {
 	one := maps.Clone(value)
 	switch {
@@ -324,44 +268,4 @@ func orByPlan(value object, unlimitedToo bool) object {
 	both["propertyNames"] = object{"pattern": planPattern, "maxLength": longestPlan}
 	both["additionalProperties"] = one
 	return both
-}
-
-// SchemaFor is [Schema] for editors of one file: it knows the names of the file's plans, which a schema cannot refer to.
-func SchemaFor(f *File) []byte { return encodeSchema(fileSchemaFor(f)) }
-
-// StrictSchemaFor is [StrictSchema] for one file.
-func StrictSchemaFor(f *File) []byte { return encodeSchema(strict(fileSchemaFor(f)).(object)) }
-
-func fileSchemaFor(f *File) object {
-	schema := fileSchema()
-	if len(f.Plans) == 0 {
-		return schema
-	}
-	names := make([]string, len(f.Plans))
-	for i, plan := range f.Plans {
-		names[i] = plan.Name
-	}
-	fields := schema["definitions"].(object)["limit"].(object)["properties"].(object)
-	for _, field := range limitFields {
-		if field.byPlan {
-			nameEveryPlan(fields[field.name].(object), names, field.name == "rate")
-		}
-	}
-	return schema
-}
-
-// nameEveryPlan replaces the map with any names in a schema by one with the plans. The other fields may leave out plans
-// with an unlimited rate.
-func nameEveryPlan(schema object, names []string, required bool) {
-	properties := object{}
-	for _, name := range names {
-		one := maps.Clone(schema["additionalProperties"].(object))
-		one["title"] = name
-		properties[name] = one
-	}
-	delete(schema, "propertyNames")
-	schema["properties"], schema["additionalProperties"] = properties, false
-	if required {
-		schema["required"] = names
-	}
 }

@@ -48,7 +48,7 @@ func TestCostIsFittedThroughTheMedians(t *testing.T) {
 	require.Nil(t, newCost(metersOf(&instance{})).CPU)
 }
 
-// The costs of SQLite need no server. They are read as the tests of package capacity do.
+// The costs of SQLite need no server.
 func TestCostsArePublishedAsJSON(t *testing.T) {
 	r := report{NotRun: map[string]string{}}
 	p := plan{turns: 2, pace: pace{leadIn: time.Millisecond, length: 5 * time.Millisecond}}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -29,9 +28,6 @@ type Counters struct {
 	// limits is replaced as a whole, so that an observation takes no lock.
 	limits atomic.Pointer[map[string]*counts]
 	mu     sync.Mutex
-	// slots has the limits whose policies were the first in their slot, because a look into a map takes longer than all the
-	// rest of an observation.
-	slots [128]atomic.Pointer[counts]
 	// durations has a histogram for each operation, in the order of names.
 	durations map[runtime.Op]*histogram
 }
@@ -85,7 +81,7 @@ func newCounts(limit string) *counts {
 
 // Decided implements [runtime.Observer].
 func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
-	n := c.of(&o)
+	n := c.of(o.Limit)
 	n.outcomes[o.Outcome].add(o.Tokens())
 	if o.Near() {
 		n.near.Add(1)
@@ -99,23 +95,8 @@ func (c *Counters) Decided(ctx context.Context, o runtime.Observation) {
 	}
 }
 
-// of returns the counts of the limit of an observation.
-func (c *Counters) of(o *runtime.Observation) *counts {
-	// The address of the policy is a hash that needs no calculation. The slot may be that of another limit.
-	slot := &c.slots[uintptr(unsafe.Pointer(o.Policy))/32%uintptr(len(c.slots))]
-	n := slot.Load()
-	if n != nil && n.limit == o.Limit {
-		return n
-	}
-	found := c.lookUp(o.Limit)
-	if n == nil {
-		slot.Store(found)
-	}
-	return found
-}
-
-// lookUp returns the counts of a limit, which it adds if necessary.
-func (c *Counters) lookUp(limit string) *counts {
+// of returns the counts of a limit, which it adds if necessary.
+func (c *Counters) of(limit string) *counts {
 	if n := (*c.limits.Load())[limit]; n != nil {
 		return n
 	}

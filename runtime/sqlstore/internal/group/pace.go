@@ -71,16 +71,14 @@ func (p *pace) rest() time.Duration {
 	return min(time.Duration(p.took/8), maxRest)
 }
 
-// enough returns how many calls that wait are worth another flight.
-func (p *pace) enough(flights, calls int) int { return Enough(p.shortest(), flights, calls) }
-
 // patience is how long calls wait for a flight that has one of their keys.
 func (p *pace) patience() time.Duration { return min(max(linger, 4*p.shortest()), maxPatience) }
 
-// Enough returns how many calls that wait are worth another flight, if flights take this long or longer and this number
-// of flights, with this number of calls, are under way.
-func Enough(shortest time.Duration, flights, calls int) int {
+// enough returns how many calls that wait are worth another flight, if this number of flights, with this number of calls,
+// are under way.
+func (p *pace) enough(flights, calls int) int {
 	worth := min(max(few, calls/2), most)
+	shortest := p.shortest()
 	if shortest <= cheap {
 		return worth
 	}

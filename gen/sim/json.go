@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsonValue is a value in the JSON of a line.
+type jsonValue struct {
+	// text is the JSON of the value, and at its place in the line.
+	text, line []byte
+	at         int
+}
+
+// objectOf returns the object of a line, which must have nothing else.
+func objectOf(line []byte) (jsonValue, error) {
+	text := bytes.TrimLeft(line, " \t\r\n")
+	v := jsonValue{text, line, len(line) - len(text)}
+	if len(text) == 0 || text[0] != '{' {
+		return v, v.faultf("a line must be a JSON object, not %s", v.found())
+	}
+	for i := v.at; !utf8.Valid(line[i:]); {
+		r, size := utf8.DecodeRune(line[i:])
+		if r == utf8.RuneError && size == 1 {
+			return v, columnFault(line, i, "the line is not valid UTF-8")
+		}
+		i += size
+	}
+	if json.Valid(text) {
+		return v, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	var first json.RawMessage
+	err := d.Decode(&first)
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case ok: // without its text, which quotes a character of what may be a key
+		at := v.at + int(syntax.Offset) - 1
+		if name, ok := invalidMember(text); ok {
+			return v, columnFault(line, at, "the value of \"%s\" is not valid JSON", clip(name, 40))
+		}
+		return v, columnFault(line, at, "the line is not valid JSON from here on")
+	case err != nil:
+		return v, columnFault(line, len(line), "the line ends before its JSON object does")
+	}
+	rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n")
+	after := jsonValue{rest, line, len(line) - len(rest)}
+	return v, after.faultf("a line must have one JSON object; after it there is %s", after.found())
+}
+
+// invalidMember returns the name of the member of an object whose value is not valid.
+func invalidMember(text []byte) (string, bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, err := d.Token()
+	for err == nil {
+		var token json.Token
+		token, err = d.Token()
+		name, ok := token.(string)
+		if !ok {
+			break
+		}
+		if d.Decode(new(json.RawMessage)) != nil {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// faultf returns a fault at the value, whose column counts runes.
+func (v jsonValue) faultf(format string, args ...any) error {
+	return columnFault(v.line, v.at, format, args...)
+}
+
+// each calls read with the members of an object or the elements of a list, which have no name. at is the place of the
+// name.
+func (v jsonValue) each(read func(name string, at int, member jsonValue) error) error {
+	d := json.NewDecoder(bytes.NewReader(v.text))
+	open, err := d.Token()
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	for d.More() {
+		name, at := "", int(d.InputOffset())
+		if open == json.Delim('{') {
+			at += bytes.IndexByte(v.text[at:], '"')
+			token, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name = token.(string)
+		}
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		end := int(d.InputOffset())
+		begin := end - len(raw)
+		if err := read(name, v.at+at, jsonValue{v.text[begin:end], v.line, v.at + begin}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// found describes the value for a fault, without quoting it: it may be a key.
+func (v jsonValue) found() string {
+	if len(v.text) == 0 {
+		return "the end of the line"
+	}
+	switch c := v.text[0]; {
+	case c == '"':
+		return "a string"
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "a list"
+	case c == '-', isDigit(c):
+		return "a number"
+	case bytes.HasPrefix(v.text, []byte("null")):
+		return "null"
+	case 'a' <= c|0x20 && c|0x20 <= 'z':
+		return "an unquoted word"
+	case bytes.HasPrefix(v.text, []byte("\uFEFF")):
+		return "a byte order mark (remove it)"
+	case bytes.HasPrefix(v.text, []byte("\x1f\x8b")):
+		return "gzip data (decompress it first)"
+	case c == ',', c == ':', c == '}', c == ']', c == '\'':
+		return string(c)
+	}
+	return "an unexpected character"
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isNumber and isBoolean report the type of the value.
+func (v jsonValue) isNumber() bool  { return v.text[0] == '-' || isDigit(v.text[0]) }
+func (v jsonValue) isBoolean() bool { return v.text[0] == 't' || v.text[0] == 'f' }
+
+// boolean returns the value of the field name, true or false.
+func (v jsonValue) boolean(name string) (bool, error) {
+	if !v.isBoolean() {
+		return false, v.faultf("%s must be true or false, not %s", name, v.found())
+	}
+	return v.text[0] == 't', nil
+}
+
+// halfPair matches an escape, with a group for half of a surrogate pair.
+var halfPair = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
+
+// str returns the text of a string, the value of the field name. Half of a surrogate pair is a fault, because encoding/json
+// replaces it with U+FFFD, and different keys would become one.
+func (v jsonValue) str(name string) (text string, err error) {
+	switch {
+	case v.text[0] != '"':
+		return "", v.faultf("%s must be a string, not %s", name, v.found())
+	case bytes.IndexByte(v.text, '\\') < 0:
+		return string(v.text[1 : len(v.text)-1]), nil
+	}
+	if err := json.Unmarshal(v.text, &text); err != nil {
+		return "", err
+	}
+	if strings.Contains(text, "\uFFFD") {
+		for _, escape := range halfPair.FindAllSubmatchIndex(v.text, -1) {
+			if escape[2] >= 0 {
+				return "", columnFault(v.line, v.at+escape[0], "%s contains an invalid escape sequence", name)
+			}
+		}
+	}
+	return text, nil
+}
+
+// isTypo reports whether a name differs from a field in case only, or by one letter that is missing, added, wrong or
+// swapped with the next.
+func isTypo(name, field string) bool {
+	name = strings.ToLower(name)
+	// One letter turns at or key into many other words, such as "as": short names may only differ in case.
+	if name == field || len(field) < len("limit") || name == "" || name[0] != field[0] {
+		return name == field
+	}
+	n := 0
+	for n < min(len(name), len(field)) && name[n] == field[n] {
+		n++
+	}
+	a, b := name[n:], field[n:]
+	switch len(a) - len(b) {
+	case -1: // a letter is missing
+		return a == b[1:]
+	case 1: // a letter is added
+		return a[1:] == b
+	case 0: // a letter is wrong, or two are swapped
+		return a[1:] == b[1:] || len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
+	}
+	return false
+}
