@@ -364,10 +364,11 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	b.rule = q.rule()
 	whole := &b.rule
 	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
+	count := q.Count
 	if err := whole.refuse(&q); err != nil {
+		q.Count = min(q.Count, maxSum) + taken
 		return b.refused(whole, q, err, now)
 	}
-	count := q.Count
 	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
 	// never pass, and only so are RetryAfter and Delay those of the sum.
 	if taken > 0 {

@@ -179,6 +179,7 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 //     as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed window, that
 //     loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is returned. If a
 //     faster policy applied meanwhile, that can be more than the key has lost.)
+//   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
 //   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
 //     remember a grant, nor precise ones a Reset at the very instant of the take: tokens of others may be returned then.)

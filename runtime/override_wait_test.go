@@ -74,6 +74,19 @@ func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 	}
 }
 
+// The counts of one key add up: together they can be more than the limit has after the override, in any order.
+func TestCountsThatNeverFitTogetherAreAnError(t *testing.T) {
+	o := newOverriding(t, overridable())
+	o.override(o.key("a"), runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)})
+	for _, counts := range [][2]int64{{1, 10}, {10, 1}} {
+		_, err := o.limiter.All(t.Context(), o.key("a").N(counts[0]), o.key("a").N(counts[1]))
+		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "%d", counts)
+	}
+	ds, err := o.limiter.All(t.Context(), o.key("a").N(1), o.key("a").N(9))
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Second, ds.RetryAfter, "they fit after the override")
+}
+
 // Whatever overrides end, a request passes at RetryAfter and not before, a reservation is out of debt after its Delay and
 // not before, and a key is full after FullAfter and not before.
 func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {

@@ -34,6 +34,11 @@ func (t terms) same(o terms) bool {
 	return reflect.DeepEqual(t, o)
 }
 
+// sameNumbers reports whether the terms have the same numbers, whatever the mode is.
+func (t terms) sameNumbers(o terms) bool {
+	return t.rate == o.rate && t.period == o.period && t.capacity == o.capacity && t.reserved == o.reserved
+}
+
 // windows are where the windows of a key are.
 type windows struct {
 	kind kind

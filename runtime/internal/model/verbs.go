@@ -233,6 +233,7 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		}
 		w.dropEnded()
 		w.forgetSwept()
+		w.sweeps++
 	}
 	return true
 }
@@ -371,7 +372,7 @@ func (w *World) reserve(ctx context.Context, limiter *runtime.Limiter, q request
 		w.open[len(w.open)-1].reservation = r
 	case q.n > 0 && state == "answers":
 		// Denied, or allowed without being counted.
-		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life})
+		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life, sweeps: w.sweeps})
 	}
 	return true
 }
@@ -649,7 +650,8 @@ func (w *World) wait(limiter *runtime.Limiter, verb string, q request) bool {
 		if !errors.Is(err, context.DeadlineExceeded) || slept > 0 {
 			w.failf("the wait: %v after %v", err, slept)
 		}
-		if q.usable(now, now+int64(bound)-1_000_000, t) {
+		last := now + int64(bound) - 1_000_000
+		if t.reserved == 0 && q.margin(last, t).Sign() >= 0 || t.reserved > 0 && q.usable(now, last, t) {
 			w.failf("the wait has failed although tokens can be used within %v", bound)
 		}
 	case q.reserve:

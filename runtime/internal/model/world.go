@@ -72,6 +72,8 @@ type World struct {
 	ended, unsure bool
 	// lives numbers the lives of keys, which begin with a reset or a sweep.
 	lives int
+	// sweeps counts the sweeps.
+	sweeps int
 	// jitters are those of tokens that are due at an instant.
 	jitters map[due]time.Duration
 }
@@ -113,6 +115,9 @@ type taken struct {
 	tx int
 	// life is the one of the key in which they were taken.
 	life int
+	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
+	// what was taken since.
+	sweeps int
 	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
 }
