@@ -77,12 +77,12 @@ func noise(t terms, missing *big.Rat) float64 {
 }
 
 // surplus returns how many tokens more than needed a request must have to be sure to pass: none, unless the roundings are more
-// than what it may lack.
+// than it may lack.
 func (q request) surplus(t terms) float64 {
 	return max(0, noise(t, new(big.Rat))-min(1e-6, float64(t.rate)*1000/float64(t.period))/2)
 }
 
-// lenience returns how many tokens a request may lack and still pass: a millionth, and what comes back in a microsecond.
+// lenience returns how many tokens a request may lack and still pass: a millionth, and the tokens that come back in a microsecond.
 func (q request) lenience(now int64, t terms) float64 {
 	missing := q.k.history.missing(now, t, false)
 	m, _ := missing.Float64()
@@ -113,7 +113,7 @@ func (t terms) counts() bool { return t.mode == runtime.ModeEnforce || t.mode ==
 
 func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == runtime.ModeUnlimited }
 
-// passes reports whether the request would clearly pass at a later instant, if nobody else made one.
+// passes reports whether the request would clearly pass at a later instant, if no other request came first.
 func (q request) passes(at int64) bool {
 	t := q.l.at(q.k, q.plan, at)
 	switch {
@@ -252,7 +252,7 @@ func (w *World) judgeFailure(q request, d runtime.Decision, err error, state str
 	}
 }
 
-// judge judges the answer to a request for one key, and counts what it took.
+// judge judges the answer to a request for one key, and counts the tokens that it took.
 func (w *World) judge(q request, d runtime.Decision, err error, now int64, state, where string) {
 	p := q.l.of(q.plan)
 	if state != "answers" {
@@ -287,7 +287,7 @@ func (q request) refused(now int64) error {
 	return runtime.ErrExceedsCapacity
 }
 
-// count judges a decision by the terms in force, and counts what it took of n tokens.
+// count judges a decision by the terms in force, and counts how many of n tokens it took.
 func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
 	decides := q.op == runtime.Take || q.op == runtime.Check || q.op == runtime.TakeUpTo
 	mode := func(allowed bool) {
@@ -326,8 +326,8 @@ func (w *World) count(q request, d runtime.Decision, t terms, now, n int64) {
 	w.decided(q, d, t, now)
 }
 
-// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by what they had just before,
-// and by what one row would have, as if only what was used had been taken. While the shards still lack what was taken by other
+// ofShards returns by how many tokens and a millionth a request for a limit with shards may pass: by the tokens that they had just before,
+// and by those that one row would have, as if only the used tokens had been taken. While the shards still lack tokens taken by other
 // terms, one of them may have more than all together.
 func (q request) ofShards(now int64, t terms) float64 {
 	have := math.MaxFloat64
@@ -620,7 +620,7 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 	}
 }
 
-// conserved judges what the shards of a key have together, by what they had after the last request: they have lost no
+// conserved judges the tokens that the shards of a key have together, by those after the last request: they have lost no
 // tokens, and while none can have come back, they have not gained any.
 func (w *World) conserved(when string, l *limit, k *key, t terms, now int64, value float64) {
 	this := &seen{at: now, value: value, by: t, taken: new(big.Rat), used: new(big.Rat)}
@@ -639,7 +639,7 @@ func (w *World) conserved(when string, l *limit, k *key, t terms, now int64, val
 	if has > had+taken+1e-6 {
 		w.failf("%s: shards lack %v tokens, and lacked %v before %v were taken", when, has, had, taken)
 	}
-	// A refund to all shards shares what they lacked at the last write, so that more of it has come back since.
+	// A refund to all shards shares the tokens that they lacked at the last write, so that more have come back since.
 	if used == taken && t.accruesNothing(last.at, now) && has < had+used-1e-6 {
 		w.failf("%s: shards lack %v tokens, and lacked %v before %v were used, when none had come back", when, has, had, used)
 	}
@@ -686,7 +686,7 @@ func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
 	switch {
 	case t.windows.kind == precise && int64(len(q.k.history)) >= t.rate && tokens < 0:
 	case d.Value > tokens+close || d.Value < tokens-close && (d.Allowed || q.l.traits["denyCache"] == "no"):
-		// A denial that is repeated from memory has what was left before.
+		// A denial that is repeated from memory has the tokens left before.
 		w.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
 	case d.Allowed || q.l.traits["denyCache"] == "no":
 		w.remaining("a decision", q, now, t, d.Remaining)

@@ -35,7 +35,7 @@ type key struct {
 	own     overrides
 	// leased are the uses of tokens that may have been leased.
 	leased []use
-	// life is the number of its life: what was taken in another one cannot be given back.
+	// life is the number of its life: tokens that were taken in another one cannot be given back.
 	life int
 	// denied is the last request that was denied, which callers repeat.
 	denied *request
@@ -360,7 +360,7 @@ func (e *entry) apply(l *limit, k *key, plan int) terms {
 	return t
 }
 
-// ends returns the instants after one at which what is in force for a key changes by itself.
+// ends returns the instants after one at which the terms in force for a key change by themselves.
 func (l *limit) ends(k *key, now int64) (all []int64) {
 	for _, e := range []*entry{k.own.block, k.own.override, l.whole.block, l.whole.override} {
 		if e.live(now) && e.until < math.MaxInt64 {
@@ -371,7 +371,7 @@ func (l *limit) ends(k *key, now int64) (all []int64) {
 	return all
 }
 
-// inForce names what is in force for a key, for the table of pairs.
+// inForce names the entry in force for a key, for the table of pairs.
 func (l *limit) inForce(k *key, plan int, now int64) string {
 	name := func(e *entry) string {
 		switch {

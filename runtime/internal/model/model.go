@@ -65,7 +65,7 @@ type event struct {
 	// now is the store's clock at the request.
 	now int64
 	// tokens were taken from the key; they are negative if they were given back, for kinds that do not keep apart whose tokens
-	// were given back. used replaces them in a history in which requests had taken only what they used.
+	// were given back. used replaces them in a history in which requests had taken only the tokens that they used.
 	tokens, used *big.Rat
 	by           terms
 }
@@ -74,7 +74,7 @@ type event struct {
 type history []*event
 
 // missing returns the tokens that a key lacks of a full one at an instant, by the terms then in force. If settled, it returns
-// what would be missing if each request had taken only what it has used.
+// what would be missing if each request had taken only the tokens that it has used.
 func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	count := func(e *event) *big.Rat {
 		if settled {
@@ -96,7 +96,7 @@ func (h history) missing(now int64, by terms, settled bool) *big.Rat {
 	return h.inLog(now, by, count)
 }
 
-// inBucket: the requests are a queue that is served at the rate. What is missing is the longest backlog: the tokens of the
+// inBucket: the requests are a queue that is served at the rate. The longest backlog is missing: the tokens of the
 // last requests, however many of them, less those that have come since the first of these. Time that the clock shows a
 // second time does not count.
 func (h history) inBucket(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
@@ -128,8 +128,8 @@ func (h history) latest() []int64 {
 	return at
 }
 
-// inWindows: each window begins with rate tokens more, up to the capacity. What was taken beyond the capacity and
-// the reservations is forgotten when a window ends.
+// inWindows: each window begins with rate tokens more, up to the capacity. The tokens taken beyond the capacity and
+// the reservations are forgotten when a window ends.
 func (h history) inWindows(now int64, by terms, count func(*event) *big.Rat) *big.Rat {
 	missing, number := new(big.Rat), int64(0)
 	enter := func(now int64, by terms) {
@@ -238,7 +238,7 @@ func (h history) inLog(now int64, by terms, count func(*event) *big.Rat) *big.Ra
 	return sum
 }
 
-// windowEnd returns the end of the window that is open at an instant, 0 if there is none.
+// windowEnd returns the end of the window that is open at an instant, 0 without one.
 func (h history) windowEnd(now int64, by terms) int64 {
 	switch by.windows.kind {
 	case bucket, precise:
@@ -265,7 +265,7 @@ func positive(r *big.Rat) *big.Rat {
 	return r
 }
 
-// atMost returns what is missing at the end of a window: no more than can be taken and reserved.
+// atMost returns how many tokens are missing at the end of a window: no more than can be taken and reserved.
 func atMost(missing *big.Rat, by terms) *big.Rat {
 	if most := whole(by.capacity + by.reserved); by.reserved < runtime.Unbounded && missing.Cmp(most) > 0 {
 		return most

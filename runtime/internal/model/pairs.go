@@ -163,7 +163,7 @@ func (p Pairs) String() string {
 			b.WriteByte('\n')
 		}
 	}
-	// Each pair stands in two rows.
+	// Each pair is in two rows.
 	fmt.Fprintf(&b, "%d of %d pairs that can occur were reached\n", reached/2, can/2)
 	return b.String()
 }

@@ -81,7 +81,7 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 	return true
 }
 
-// dropEnded forgets what has ended, as a store does when it reads its log: it is not in force again if the clock goes back.
+// dropEnded forgets entries that have ended, as a store does when it reads its log: they are not in force again if the clock goes back.
 func (w *World) dropEnded() {
 	now := w.clock.now()
 	drop := func(o *overrides) {
@@ -382,7 +382,7 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limiter, verb, q) {
 		return true
 	}
-	earlier := w.r.IntN(2) == 0 // of an earlier life of the key, if there is one
+	earlier := w.r.IntN(2) == 0 // from an earlier life of the key, if it had one
 	find := func() int {
 		if i := slices.IndexFunc(w.open, func(t *taken) bool {
 			return earlier && t.l == q.l && t.life != t.k.life && t.event != nil && (t.tx == w.tx || w.tx == 0) && (verb == "refund" || t.reservation != nil)
@@ -424,7 +424,9 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	if in.unlimited && in.mode == runtime.ModeBlock {
 		return false
 	}
-	if t.k.windows.kind == precise && t.life != t.k.life && slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano()) {
+	// A reset by a plan without numbers deletes the row, and the next one counts from the same number if it is made at once.
+	countsAgain := t.k.windows.kind == precise || len(t.l.policies) > 1
+	if countsAgain && t.life != t.k.life && slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano()) {
 		return false // tokens that were taken again at this very instant would be given back
 	}
 	used := t.n
@@ -486,7 +488,7 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	return true
 }
 
-// twice tries again to give back what was given back. It returns false if there is nothing.
+// twice tries again to give back tokens that were given back. It returns false without any.
 func (w *World) twice(ctx context.Context, limiter *runtime.Limiter, verb string, q request) bool {
 	i := slices.IndexFunc(w.closed, func(t *taken) bool {
 		return t.l == q.l && t.tx == 0 && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)

@@ -61,7 +61,7 @@ type World struct {
 	// open can be given back, and closed was.
 	open, closed []*taken
 	back         bool
-	// tx is the number of the transaction that is open, 0 if there is none, and transactions how many there were.
+	// tx is the number of the transaction that is open, 0 without one, and transactions how many there were.
 	tx, transactions int
 	// latest is the latest time that the clock has shown before it went back.
 	// earliest is how far it may go back: a key that was reset keeps the window of that time.
@@ -116,7 +116,7 @@ type taken struct {
 	// life is the one of the key in which they were taken.
 	life int
 	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
-	// what was taken since.
+	// how many were taken since.
 	sweeps int
 	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
@@ -209,7 +209,7 @@ func (w *World) pass(want map[string]string) {
 		for _, l := range w.limits {
 			l.back = true
 		}
-		// An hour is how long a store keeps what has ended for such a clock.
+		// An hour is how long a store keeps ended entries for such a clock.
 		w.latest = max(w.latest, w.clock.now())
 		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-max(w.earliest, w.latest-int64(50*time.Minute))))))
 	case w.r.IntN(3) == 0:
@@ -268,7 +268,7 @@ func (w *World) transaction(want map[string]string, commit bool) {
 	for _, s := range events {
 		*s.at = s.was
 	}
-	// What was given back in the transaction is not tried again.
+	// Tokens that were given back in the transaction are not tried again.
 	w.open = slices.DeleteFunc(open, func(t *taken) bool { return !slices.Contains(w.open, t) })
 }
 
