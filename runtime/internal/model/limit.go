@@ -22,7 +22,9 @@ type limit struct {
 	keys     []*key
 	// whole are the overrides of the whole limit.
 	whole        overrides
-	edited, back bool
+	// edits counts the edits of its numbers.
+	edits int
+	back  bool
 }
 
 // key is a key of a limit.
@@ -399,7 +401,7 @@ func (l *limit) counted() *runtime.Policy { return l.of(min(1, len(l.policies)-1
 // constant reports whether neither the numbers of the limit have changed nor the clock has gone back: each row of a limit with
 // shards gets tokens back by the numbers and by the time of the next request for it.
 func (l *limit) constant() bool {
-	return !l.edited && l.names == nil && l.traits["overrides"] == "no" && !l.back
+	return l.edits == 0 && l.names == nil && l.traits["overrides"] == "no" && !l.back
 }
 
 // loose reports whether the model only bounds the decisions of the limit.

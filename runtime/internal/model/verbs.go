@@ -318,7 +318,8 @@ func (w *World) edit(l *limit) {
 	if l.names != nil {
 		next.Overridable(l.names)
 	}
-	l.policies, l.edited = next, true
+	l.policies = next
+	l.edits++
 	w.logf("edit %+v", l.policies)
 }
 
@@ -372,7 +373,7 @@ func (w *World) reserve(ctx context.Context, limiter *runtime.Limiter, q request
 		w.open[len(w.open)-1].reservation = r
 	case q.n > 0 && state == "answers":
 		// Denied, or allowed without being counted.
-		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life, sweeps: w.sweeps})
+		w.open = append(w.open, &taken{request: q, d: d, reservation: r, tx: w.tx, life: q.k.life, sweeps: w.sweeps, edits: q.l.edits})
 	}
 	return true
 }
@@ -441,7 +442,9 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		used = 0
 		err = t.reservation.Cancel(ctx)
 	case "settle":
-		used = w.r.Int64N(t.n + 3)
+		if used = w.r.Int64N(t.n + 3); t.edits != t.l.edits {
+			used = min(used, t.n)
+		}
 		err = t.reservation.Settle(ctx, used)
 	}
 	w.logf("%s %s %s: %d used of %d, taken at %v: %v", verb, t.l.of(t.plan).Name, t.k.of, used, t.n, t.d.TakenAt.UTC(), err)

@@ -118,6 +118,8 @@ type taken struct {
 	// sweeps is how many sweeps there were before. One may delete shards that are full, so that others do not know any more
 	// how many were taken since.
 	sweeps int
+	// edits is how many edits of the limit there were before: a reservation charges by the numbers by which it was made.
+	edits int
 	// together means that the call has taken from the key by several requests: of those, shards may return less.
 	together bool
 }
@@ -308,7 +310,7 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 	tags := maps.Clone(l.traits)
 	tags["verb"], tags["in"], tags["store"] = verb, where, state
 	tags["edited"], tags["clock"] = "no", "forward"
-	if l.edited {
+	if l.edits > 0 {
 		tags["edited"] = "yes"
 	}
 	if w.back {
