@@ -21,7 +21,7 @@ type limit struct {
 	policies runtime.PlanPolicies
 	keys     []*key
 	// whole are the overrides of the whole limit.
-	whole        overrides
+	whole overrides
 	// edits counts the edits of its numbers.
 	edits int
 	back  bool
