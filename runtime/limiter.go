@@ -182,7 +182,8 @@ func (h Handle) Refund(ctx context.Context, d Decision) (Decision, error) {
 //   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
 //   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
 //   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
-//     remember a grant, nor precise ones a Reset at the very instant of the take: tokens of others may be returned then.)
+//     remember a grant, nor a Reset by a plan without numbers, nor precise ones a Reset at the very instant of the take: tokens
+//     of others may be returned then.)
 //   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
 //     ever reset; the tokens of reservations, of several limits together and of leases can.
 //

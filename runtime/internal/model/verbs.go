@@ -425,10 +425,13 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	if in.unlimited && in.mode == runtime.ModeBlock {
 		return false
 	}
-	// A reset by a plan without numbers deletes the row, and the next one counts from the same number if it is made at once.
-	countsAgain := t.k.windows.kind == precise || len(t.l.policies) > 1
-	if countsAgain && t.life != t.k.life && slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano()) {
-		return false // tokens that were taken again at this very instant would be given back
+	if t.life != t.k.life {
+		// A reset by a plan without numbers deletes the row. The next one of a sliding window does not say when it was made, and
+		// others do not if they are made at once. Then tokens of others would be given back, as a log does at one instant.
+		deleted, atOnce := len(t.l.policies) > 1, slices.Contains(t.k.history.latest(), t.d.TakenAt.UnixNano())
+		if deleted && t.k.windows.kind == sliding || (deleted || t.k.windows.kind == precise) && atOnce {
+			return false
+		}
 	}
 	used := t.n
 	var err error
