@@ -121,8 +121,9 @@ func (q *Request) ofShard() bool {
 	return 0 < q.Shard && q.Shard <= q.Policy.Shards && q.Policy.Kind.Linear()
 }
 
-// refundOne returns tokens to the shard that they were taken from. If the shards have given each other tokens since, it may
-// lack fewer by now than all of them: then all get them back. It returns false, and changes nothing, if it needs all shards.
+// refundOne returns tokens to the shard that they were taken from. All shards get them if they have given each other tokens
+// since, so that this one may lack fewer by now than all of them, and if one has a debt: see stepFuller. It returns false,
+// and changes nothing, if it needs all shards.
 func (s shards) refundOne(whole *Rule, n int, now int64, q *Request) (d Decision, ok bool, err error) {
 	i := min(q.Shard, len(s.states)) - 1
 	r, had := &s.rules[i], s.states[i]
@@ -132,13 +133,21 @@ func (s shards) refundOne(whole *Rule, n int, now int64, q *Request) (d Decision
 	}
 	returned := next.Value - had.Value
 	mayLackFewer := returned < float64(q.Count) && r.returnable(State{Value: -float64(q.Count), TS: had.TS}, q, math.Inf(1)) > returned
-	if _, known := r.takenSince(had, now, q); known && mayLackFewer {
+	if _, known := r.takenSince(had, now, q); !known {
+		mayLackFewer = false
+	}
+	// No shard has tokens while another one has a debt.
+	if mayBeDebt := returned > 0 && r.tokens(had) < 1; mayLackFewer || mayBeDebt {
 		if len(s.states) < n {
 			return Decision{}, false, nil
 		}
-		sum := s.holders(whole).merge(s.latest())
-		if all := whole.returnable(sum, q, math.Inf(1)); all > returned {
-			sum.Value += all
+		latest, all := s.latest(), returned
+		sum := s.holders(whole).merge(latest)
+		if mayLackFewer {
+			all = max(all, whole.returnable(sum, q, math.Inf(1)))
+		}
+		if all > returned || s.anyDebt(latest) {
+			sum.Value = min(0, sum.Value+all)
 			s.spread(whole, sum, now, true)
 			d = whole.balance(sum, now)
 			d.FullAfter = s.fullAfter(whole, now)
@@ -149,6 +158,16 @@ func (s shards) refundOne(whole *Rule, n int, now int64, q *Request) (d Decision
 	d.Value *= whole.Capacity / r.Capacity // an estimate
 	d.Remaining = wholeTokens(d.Value, allowance(whole.Rate, whole.Period))
 	return d, true, nil
+}
+
+// anyDebt reports whether one of the shards has a debt, but for a rounding.
+func (s shards) anyDebt(now int64) bool {
+	for i := range s.states {
+		if s.tokens(i, now) < -1e-6 {
+			return true
+		}
+	}
+	return false
 }
 
 // stepAll executes a request on all shards of a key: on their sum, which is then spread over them evenly.

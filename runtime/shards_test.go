@@ -172,6 +172,24 @@ func TestRefundAfterShardsHaveShared(t *testing.T) {
 	}
 }
 
+// Tokens that return to one shard pay the debts of all: otherwise it would allow requests ahead of them.
+func TestRefundToAShardPaysTheDebtOfAll(t *testing.T) {
+	for range 50 { // which shards are used is random
+		at := time.Unix(0, 0).UTC()
+		p := sharded(runtime.Policy{Kind: runtime.FixedWindow, Rate: 13, Period: time.Hour, Capacity: 9, MaxReserved: 9}, 5)
+		store := clocked(&at)
+		decide(t, store, p, runtime.Request{Op: runtime.Charge, Count: 9})
+		decide(t, store, p, runtime.Request{Op: runtime.Reset})
+		of := decide(t, store, p, runtime.Request{Count: 2})
+		decide(t, store, p, runtime.Request{Op: runtime.Charge, Count: 9})
+		refund := of.RefundRequest(2)
+		refund.Policy = p
+		decide(t, store, p, refund)
+		require.Equal(t, 0.0, decide(t, store, p, runtime.Request{Op: runtime.Peek}).Value)
+		require.False(t, decide(t, store, p, runtime.Request{Op: runtime.TakeUpTo, Count: 1}).Allowed)
+	}
+}
+
 // Remaining is estimated from the two shards that were read.
 func TestShardedRemainingIsNearTheTruth(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000, Shards: 10}
