@@ -43,6 +43,8 @@ type Batch struct {
 	writtenAt map[Row]int
 	// regrown means that all rows must be read again.
 	regrown bool
+	// unsharded means that each key has one row, whatever its policy says.
+	unsharded bool
 }
 
 // undoEntry is the state of a row before a change.
@@ -91,7 +93,10 @@ func (b *Batch) collectRows() {
 // shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens to, or
 // all of them if those do not suffice.
 func (b *Batch) shards(q *Request) []int {
-	n := max(1, q.Policy.Shards)
+	n := b.shardsOf(q.Policy)
+	if n == 1 {
+		return shardNumbers[:1]
+	}
 	if b.allShards[wholeKey(q)] {
 		return shardNumbers[:n]
 	}
@@ -104,6 +109,14 @@ func (b *Batch) shards(q *Request) []int {
 		return []int{first, second}
 	}
 	return shardNumbers[:n]
+}
+
+// shardsOf returns how many rows a key with the policy has.
+func (b *Batch) shardsOf(p *Policy) int {
+	if b.unsharded {
+		return 1
+	}
+	return max(1, p.Shards)
 }
 
 // useAllShards makes the batch read all shards of a request's key.
@@ -390,7 +403,7 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 	if !q.decides() || !errors.Is(err, ErrExceedsCapacity) || q.Policy.Mode != ModeShadow && !q.fitsLater() {
 		return Decision{}, true, err
 	}
-	if q.Policy.Shards > 2 && !b.allShards[wholeKey(&q)] {
+	if b.shardsOf(q.Policy) > 2 && !b.allShards[wholeKey(&q)] {
 		b.useAllShards(&q)
 		return Decision{}, false, nil
 	}
@@ -445,7 +458,7 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 		}
 		return d, ok, nil
 	}
-	if q.Policy.Shards <= 1 {
+	if b.shardsOf(q.Policy) == 1 {
 		i := b.find(q, 0)
 		next, d, err := whole.Step(b.states[i], now, *q)
 		b.set(i, next)

@@ -167,11 +167,13 @@ func (m *localMemory) learn(q *Request, d *Decision, decided int64) {
 	}
 }
 
-// decide executes a call without shards at the instant now, in nanoseconds since 1970 UTC.
+// decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
+// database.
 func (m *localMemory) decide(c Call, now int64) Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := NewBatch([]Call{c})
+	b := &Batch{calls: []Call{c}, unsharded: true}
+	b.collectRows()
 	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
 	}
 	for _, change := range b.Changes() {
@@ -225,12 +227,6 @@ func (l *Limiter) decideWithout(c Call, err error) Answer {
 		// Those that need no store decide too: a blocked limit must not take tokens of the others.
 		if q.usesRows() && (q.Policy.OnError != FailLocal || q.Policy.Mode == ModeShadow) {
 			continue
-		}
-		if q.Policy.Shards > 1 {
-			// The memory has one row for a key: shards share the writes of a database.
-			whole := *q.Policy
-			whole.Shards = 0
-			q.Policy = &whole
 		}
 		local.Requests, at = append(local.Requests, q), append(at, i)
 	}
