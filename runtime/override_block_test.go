@@ -104,6 +104,27 @@ func TestEndOfABlockWhileTheStoreFails(t *testing.T) {
 	}
 }
 
+// Memory has one row for a key with shards, also for the policy that follows an override.
+func TestEndOfAnOverrideOfShardsWhileTheStoreFails(t *testing.T) {
+	p := overridable()
+	p.OnError, p.Shards = runtime.FailLocal, 2
+	o := newOverriding(t, p)
+	o.now = time.Now() // the counts in memory are by this clock
+	store := &faulty{MemStore: o.store}
+	o.limiter = runtime.NewLimiter(store)
+	o.override(o.key("a"), runtime.Override{Capacity: 2, Until: o.now.Add(time.Minute)})
+	store.err = errors.New("down")
+	var d runtime.Decision
+	for range 3 {
+		var err error
+		d, err = o.key("a").Allow(t.Context())
+		require.NoError(t, err)
+	}
+	require.False(t, d.Allowed)
+	require.Error(t, d.FailedLocal)
+	require.Positive(t, d.RetryAfter)
+}
+
 // Clients of a block come back as spread out as those of a denial.
 func TestJitterAfterABlock(t *testing.T) {
 	p := overridable()
