@@ -132,10 +132,8 @@ func (s shards) refundOne(whole *Rule, n int, now int64, q *Request) (d Decision
 		return d, true, err
 	}
 	returned := next.Value - had.Value
-	mayLackFewer := returned < float64(q.Count) && r.returnable(State{Value: -float64(q.Count), TS: had.TS}, q, math.Inf(1)) > returned
-	if _, known := r.takenSince(had, now, q); !known {
-		mayLackFewer = false
-	}
+	_, known := r.takenSince(had, now, q)
+	mayLackFewer := known && r.returnable(State{Value: -float64(q.Count), TS: had.TS}, q, math.Inf(1)) > returned
 	// No shard has tokens while another one has a debt.
 	if mayBeDebt := returned > 0 && r.tokens(had) < 1; mayLackFewer || mayBeDebt {
 		if len(s.states) < n {

@@ -74,7 +74,7 @@ type World struct {
 	lives int
 	// sweeps counts the sweeps.
 	sweeps int
-	// jitters are those of tokens that are due at an instant.
+	// jitters has the jitter of tokens by the instant at which they are due.
 	jitters map[due]time.Duration
 }
 
