@@ -45,17 +45,15 @@ func (s *site) meterOf(ctx context.Context, of server) (splitMeter, error) {
 		return nil, fmt.Errorf("the server runs elsewhere: %w", err)
 	}
 	return func() split {
-		now := split{own: ownTime()}
-		pids := []int{pid}
+		busy := busyTime
 		if children {
-			pids = append(pids, childrenOf(pid)...)
+			busy = familyTime
 		}
-		for _, pid := range pids {
-			// A process that has ended has no time.
-			busy, _ := busyTime(pid)
-			now.server += busy
+		now, err := busy(pid)
+		if err != nil {
+			logf("no CPU time: %v", err)
 		}
-		return now
+		return split{ownTime(), now}
 	}, nil
 }
 
@@ -131,31 +129,60 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
+// busyTime returns the user and system time of a process.
+func busyTime(pid int) (time.Duration, error) {
+	stat, err := statOf(pid)
+	return stat.busy, err
+}
+
+// familyTime returns the user and system time of a process and of its children, also of those that have ended.
+func familyTime(pid int) (time.Duration, error) {
+	stat, err := statOf(pid)
+	for err == nil {
+		busy := stat.busy + stat.ended
+		for _, child := range childrenOf(pid) {
+			// The time of one that has just ended is with its parent.
+			now, _ := busyTime(child)
+			busy += now
+		}
+		before := stat.ended
+		stat, err = statOf(pid)
+		if stat.ended == before {
+			return busy, err
+		}
+	}
+	return 0, err
+}
+
 // tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// busyTime returns the user and system time of a process.
-func busyTime(pid int) (time.Duration, error) {
+// procStat is the processor time in /proc/PID/stat: of the process, and of those of its children that have ended.
+type procStat struct{ busy, ended time.Duration }
+
+func statOf(pid int) (procStat, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return procStat{}, err
 	}
 	return parseStat(string(text))
 }
 
-// parseStat returns the sum of utime and stime in /proc/PID/stat.
-func parseStat(text string) (time.Duration, error) {
+func parseStat(text string) (procStat, error) {
 	// The name of the process, in parentheses, may have spaces and parentheses, so the fields are counted after it.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
-		return 0, errors.New("/proc/PID/stat has too few fields")
+	if len(fields) < 15 {
+		return procStat{}, errors.New("/proc/PID/stat has too few fields")
 	}
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
+	var times [4]time.Duration // utime, stime, cutime, cstime
+	for i := range times {
+		ticks, err := strconv.Atoi(fields[11+i])
+		if err != nil {
+			return procStat{}, err
+		}
+		times[i] = time.Duration(ticks) * tick
 	}
-	kernel, err := strconv.Atoi(fields[12])
-	return time.Duration(user+kernel) * tick, err
+	return procStat{busy: times[0] + times[1], ended: times[2] + times[3]}, nil
 }
 
 // alone returns the meter of an instance with one connection, on a server that others may use. The server must run on this

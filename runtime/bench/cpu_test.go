@@ -46,11 +46,31 @@ func TestChildrenOfThisProcess(t *testing.T) {
 	require.NotContains(t, childrenOf(os.Getpid()), os.Getpid())
 }
 
+func TestProcessorTimeOfAChildThatHasEndedCounts(t *testing.T) {
+	pid := os.Getpid()
+	before, err := familyTime(pid)
+	require.NoError(t, err)
+	child := exec.Command("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; read line")
+	input, err := child.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	var running time.Duration
+	require.Eventually(t, func() bool {
+		running, err = busyTime(child.Process.Pid)
+		return err == nil && running >= 2*tick
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, input.Close())
+	child.Wait()
+	after, err := familyTime(pid)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, after-before, running)
+}
+
 func TestProcessorTimeIsReadFromProcStat(t *testing.T) {
 	busy, err := parseStat("2208 (a (name) of) S 1 2208 2208 0 -1 4194560 9 0 0 0 120 34 5 6 20 0 1 0 99 0 0\n")
 	require.NoError(t, err)
-	require.Equal(t, 1540*time.Millisecond, busy)
-	for _, text := range []string{"", "1 (sh) S 1 2 3", "1 (sh) S 1 2208 2208 0 -1 4194560 9 0 0 0 many 34 5"} {
+	require.Equal(t, procStat{busy: 1540 * time.Millisecond, ended: 110 * time.Millisecond}, busy)
+	for _, text := range []string{"", "1 (sh) S 1 2 3", "1 (sh) S 1 2208 2208 0 -1 4194560 9 0 0 0 many 34 5 6"} {
 		_, err := parseStat(text)
 		require.Error(t, err, text)
 	}
