@@ -52,7 +52,7 @@ func objectOf(line []byte) (jsonValue, error) {
 	return v, after.faultf("a line must have one JSON object; after it there is %s", after.found())
 }
 
-// invalidMember returns the name of the member of an object whose value is not valid.
+// invalidMember returns the name of the first member of an object that has an invalid value.
 func invalidMember(text []byte) (string, bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	_, err := d.Token()
@@ -70,7 +70,7 @@ func invalidMember(text []byte) (string, bool) {
 	return "", false
 }
 
-// faultf returns a fault at the value, whose column counts runes.
+// faultf returns a fault at the value. Its column counts runes.
 func (v jsonValue) faultf(format string, args ...any) error {
 	return columnFault(v.line, v.at, format, args...)
 }

@@ -97,8 +97,8 @@ func (s *limitState) planRows(indent string, shadow bool) (rows [][]string) {
 	return rows
 }
 
-// plan returns the value of the field plan. A value of another type is that of a log, which only matters if the limit has
-// plans.
+// plan returns the value of the field plan. It returns "" for a value of another type: logs may use that name for
+// something else, and a limit with plans reports that the plan is missing.
 func (v jsonValue) plan() (string, error) {
 	if v.text[0] != '"' {
 		return "", nil

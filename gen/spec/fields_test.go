@@ -102,7 +102,7 @@ func givenInGood(t *testing.T, field string) bool {
 	return false
 }
 
-// wrongInBad returns the fields at whose value a bad file has a diagnostic.
+// wrongInBad returns the fields with a wrong value in some bad file.
 func wrongInBad(t *testing.T) map[string]bool {
 	wrong := map[string]bool{}
 	for name, src := range corpus(t, "bad") {

@@ -14,8 +14,9 @@ import (
 
 var long = flag.Bool("long", false, "search all limits and calendars, not every seventh")
 
-// sample returns every seventh of some cases or, with -long, all of them. Seven divides none of the numbers of kinds, starts,
-// rates, capacities, reservations, leases, zones and units whose combinations the cases are, so that all of them occur.
+// sample returns every seventh of some cases or, with -long, all of them. The cases combine some
+// kinds, starts, rates, capacities, reservations, leases, zones and units. Seven divides none of the counts of these, so
+// that each occurs.
 func sample[T any](all []T) (some []T) {
 	if *long {
 		return all

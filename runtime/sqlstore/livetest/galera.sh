@@ -56,7 +56,8 @@ start_node() {
 
 # await_node N: wait until node N has caught up with the others.
 await_node() {
-	for _ in $(seq 300); do
+	# A state transfer takes seconds, and on a machine that builds meanwhile over a minute.
+	for _ in $(seq 900); do
 		case $(sql "$1" "SHOW STATUS LIKE 'wsrep_local_state_comment'" 2>/dev/null || true) in
 		*Synced*) return ;;
 		esac

@@ -85,7 +85,7 @@ func (l *leased) state(all ...machine) string {
 // number returns the bit of a machine.
 func (l *leased) number(m machine) int {
 	if l.policy.Kind.Linear() {
-		m.row.Prev = 0 // the total, which never returns to what it was
+		m.row.Prev = 0 // the total: it only grows, so with it no state would occur twice
 	}
 	i, ok := l.numbers[m]
 	if !ok {

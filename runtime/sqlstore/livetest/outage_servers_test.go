@@ -1,9 +1,7 @@
 package livetest
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,13 +152,7 @@ func (s *site) usual(i int, o outages) []fault {
 func (s *site) crashes(o outages) (all []fault) {
 	crash := func(name string, of *own, i int) {
 		all = append(all, fault{name: name + " killed", lasts: o.short / 4, client: isKilled,
-			strike: func() error {
-				err := s.signal(i, "KILL")
-				if of == s.pooler && errors.Is(err, fs.ErrNotExist) {
-					return nil // PgBouncer 1.18 may have ended by itself: "FATAL bad client state: 0"
-				}
-				return err
-			}, repair: func() error { return of.run("again") }})
+			strike: func() error { return s.signal(i, "KILL") }, repair: func() error { return of.run("again") }})
 	}
 	crash("server", s.own, len(s.pids)-1)
 	if s.pooler != nil {

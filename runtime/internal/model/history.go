@@ -28,7 +28,7 @@ type terms struct {
 	windows   windows
 }
 
-// same reports whether the terms are the same for one key, whose windows stay.
+// same reports whether the terms are the same, but for the windows: those of a key do not change.
 func (t terms) same(o terms) bool {
 	t.windows, o.windows = windows{}, windows{}
 	return reflect.DeepEqual(t, o)
