@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -98,6 +99,8 @@ type wireConn struct {
 	bareConn
 	wire         *wire
 	silent, lost bool
+	// tx is the context of the transaction, if there is one.
+	tx context.Context
 }
 
 // step takes a round trip, or blocks on a silent connection.
@@ -116,9 +119,10 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 	if c.silent {
 		answer = nil
 	}
-	ended := ctx.Done()
 	if !c.wire.obeys {
-		ended = nil
+		// During a step database/sql holds a lock of the transaction, for which the end of the transaction waits, and fake time
+		// stands still while it does.
+		ctx = cmp.Or(c.tx, context.Background())
 	}
 	select {
 	case <-answer:
@@ -126,7 +130,7 @@ func (c *wireConn) step(ctx context.Context, name string) error {
 		defer c.wire.mu.Unlock()
 		c.wire.waited += c.wire.roundTrip
 	case <-c.wire.healed:
-	case <-ended:
+	case <-ctx.Done():
 		c.lost = true
 		return ctx.Err()
 	}
@@ -154,7 +158,11 @@ func (c *wireConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 		return nil, err
 	}
 	tx, err := c.bareConn.BeginTx(ctx, driver.TxOptions{ReadOnly: o.ReadOnly})
-	return wireTx{tx, c}, err
+	if err != nil {
+		return nil, err
+	}
+	c.tx = ctx
+	return wireTx{tx, c}, nil
 }
 
 // PrepareContext implements [driver.ConnPrepareContext].
@@ -220,6 +228,7 @@ type wireTx struct {
 
 // Commit implements [driver.Tx]. It commits before the response is lost. As with many drivers, it has no context.
 func (t wireTx) Commit() error {
+	t.conn.tx = nil
 	if err := t.Tx.Commit(); err != nil {
 		return err
 	}
@@ -228,6 +237,7 @@ func (t wireTx) Commit() error {
 
 // Rollback implements [driver.Tx].
 func (t wireTx) Rollback() error {
+	t.conn.tx = nil
 	if err := t.conn.step(context.Background(), "rollback"); err != nil {
 		return err
 	}
