@@ -36,9 +36,9 @@ type Dialect struct {
 	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
 	// the database's default.
 	Isolation sql.IsolationLevel
-	// Lanes is how many transactions of one process are useful at once, if enough calls wait: 1, or 0, for a database that
-	// has one writer at a time.
-	Lanes int
+	// OneWriter means that the database runs in this process and has one writer at a time, so that a statement cannot be
+	// interrupted while it waits for the disk, and another one could not go around it.
+	OneWriter bool
 
 	// Create creates the table if it does not exist. Required.
 	Create string
@@ -95,8 +95,8 @@ type Dialect struct {
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.
 	Take string
-	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. If it is
-	// empty, Take is used for them too.
+	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. It goes
+	// with Taken. If it is empty, Take is used for them too.
 	TakeKeys string
 	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts, prev and 1 if it has written the row. If
 	// it is empty, Take is used for one row too.
@@ -162,7 +162,7 @@ var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write
 // together are pairs of fields of which the first has no meaning without the second.
 var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
 	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
-	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Take"}, {"TakeOne", "Take"},
+	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
 	{"Taken", "Take"}, {"Taken", "TakeInsertID"}}
 
 // validate returns an error that names a field that is missing.

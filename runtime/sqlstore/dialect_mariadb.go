@@ -28,27 +28,13 @@ ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(pr
 `
 	d.Delete += "WHERE @@in_transaction\n"
 	// RETURNING serves any number of rows.
-	d.TakeInsertID, d.Taken = "", ""
+	d.TakeInsertID, d.Taken, d.TakeKeys = "", "", ""
 	d.Take = `
 INSERT INTO {table} (name, {key}, shard, value, ts, prev)
 SELECT :name, k, 0 * (@ratelimitgen_taken := 1), v, t, :fresh + v * :unit
 FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
 ` + mariadbTake + `
 RETURNING {key}, value, ts, prev, @ratelimitgen_taken
-`
-	// Each column of a JSON_TABLE costs a tenth of the statement.
-	d.TakeKeys = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-SELECT :name, k, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev
-FROM JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
-` + mariadbTake + `
-RETURNING {key}, value, ts, prev, @ratelimitgen_taken
-`
-	d.TakeOne = `
-INSERT INTO {table} (name, {key}, shard, value, ts, prev)
-VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev)
-` + mariadbTake + `
-RETURNING value, ts, prev, @ratelimitgen_taken
 `
 	return d
 }

@@ -23,7 +23,6 @@ var mysqlDialect = Dialect{
 	Name:  "mysql",
 	Quote: "`",
 	// As on Postgres.
-	Lanes:     2,
 	Prepare:   true,
 	Isolation: sql.LevelReadCommitted,
 	Create: `

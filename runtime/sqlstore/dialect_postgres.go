@@ -29,7 +29,6 @@ var postgresDialect = Dialect{
 	Numbered: true,
 	Quote:    `"`,
 	// A third one would be faster far away, but costs a sixth more for each decision near by.
-	Lanes:     2,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (

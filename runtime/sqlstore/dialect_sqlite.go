@@ -10,10 +10,10 @@ import (
 var SQLite = sqliteDialect
 
 var sqliteDialect = Dialect{
-	Name:    "sqlite",
-	Quote:   `"`,
-	Lanes:   1,
-	Prepare: true,
+	Name:      "sqlite",
+	Quote:     `"`,
+	OneWriter: true,
+	Prepare:   true,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (
 	name  TEXT    NOT NULL,

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -46,13 +45,6 @@ func (s *Store) decideInline(ctx context.Context, x *executor, calls []runtime.C
 	answers = make([]runtime.Answer, 1)
 	ok, err = s.compareAndSwap(ctx, x, calls, answers)
 	return answers, ok, err
-}
-
-// honorsContext reports whether a driver's statements return soon after their context has ended. COMMIT need not: see
-// [Store.Do].
-func honorsContext(db *sql.DB) bool {
-	driver := driverType(db)
-	return driver == mysqlDriver || driver == pgxDriver
 }
 
 // oneTake is a single take from one row, as [plan] is for several calls: it needs no lists, and one allocation.

@@ -19,12 +19,8 @@ var (
 
 // connect builds the stages of a call: leases -> deny cache -> group commit -> backend.
 func (s *Store) connect(o Options) {
-	lanes := s.dialect.Lanes
-	// A database with one writer is better off with the group's queue than with its own lock.
-	if o.Batch == 1 && lanes != 1 {
-		lanes = group.NoLanes
-	}
-	s.group = group.New(backend{s}, group.Options{Lanes: lanes, Batch: o.Batch, Inline: backend{s}.inline})
+	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
+	s.group = group.New(backend{s}, group.Options{OneWriter: s.dialect.OneWriter, Batch: o.Batch, Inline: backend{s}.inline})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 }
@@ -32,17 +28,17 @@ func (s *Store) connect(o Options) {
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
 //
 // Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not respond. A call that finds the
-// store idle runs in the goroutine of its caller, if the driver is pgx or go-sql-driver, or an Upserter runs in this
-// process. It then returns within 50 ms of the end of ctx, after which these drivers close the connection, or with the
-// decision, if its statement has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a
-// caller whose context has no deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do
-// not. Other drivers may ignore a context, so their statements run in another
-// goroutine. The statement's
-// context then ends, upon which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of
-// go-sql-driver, and anything of lib/pq, continues until the operating system gives the connection up, which takes up to 16
-// minutes if packets are dropped, and counts against [sql.DB.SetMaxOpenConns] for that long. For go-sql-driver, set
-// readTimeout and writeTimeout in the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose
-// connections have the socket option TCP_USER_TIMEOUT.
+// store idle runs in the goroutine of its caller, if the driver is pgx, or an Upserter runs in this process. With pgx, it
+// then returns within 50 ms of the end of ctx, after which pgx closes the connection, or with the decision, if its statement
+// has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a caller whose context has no
+// deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do not.
+//
+// Other statements run in another goroutine, because a driver may ignore a context. The statement's context then ends, upon
+// which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of go-sql-driver, and anything
+// of lib/pq, continues until the operating system gives the connection up, which takes up to 16 minutes if packets are
+// dropped, and counts against [sql.DB.SetMaxOpenConns] for that long. For go-sql-driver, set readTimeout and writeTimeout in
+// the data source name to a few seconds; for lib/pq, give its Connector a Dialer whose connections have the socket option
+// TCP_USER_TIMEOUT.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if err := s.guarded(ctx); err != nil {
 		return nil, err

@@ -104,8 +104,6 @@ func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStr
 		return nil
 	case s.dialect.Taken != "":
 		return s.upsertThenSelect
-	case s.dialect.TakeKeys != "":
-		return upsertKeysReturning
 	case s.dialect.Take != "":
 		return upsertReturning
 	}

@@ -26,41 +26,42 @@ func (x *executor) takeRaw(ctx context.Context, v *values, after *runtime.State)
 	}
 	defer conn.Close()
 	q := &x.queries[takeOne][oneRow]
-	v.named = v.named[:0]
-	for i, arg := range v.args(q) {
-		v.named = append(v.named, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	named := make([]driver.NamedValue, len(q.params))
+	for i, p := range q.params {
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: v.arg(p)}
 	}
 	err = conn.Raw(func(on any) error {
-		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.sql, v.named)
+		rows, err := on.(driver.QueryerContext).QueryContext(ctx, q.sql, named)
 		// A driver returns ErrBadConn only for a statement that it has not sent.
 		sent = !errors.Is(err, driver.ErrBadConn)
 		if err != nil {
 			return err
 		}
 		// Close returns the error of the rows again.
-		return cmp.Or(v.readTaken(rows, after), rows.Close())
+		return cmp.Or(readTaken(rows, after), rows.Close())
 	})
 	return sent, err
 }
 
 // readTaken reads the row, if there is one. After an error, after has no meaning.
-func (v *values) readTaken(rows driver.Rows, after *runtime.State) error {
-	switch err := rows.Next(v.row[:]); {
+func readTaken(rows driver.Rows, after *runtime.State) error {
+	var row [4]driver.Value
+	switch err := rows.Next(row[:]); {
 	case err == io.EOF:
 		return nil
 	case err != nil:
 		return err
 	}
-	value, okValue := v.row[0].(float64)
-	ts, okTS := v.row[1].(int64)
-	prev, okPrev := v.row[2].(float64)
-	taken, okTaken := v.row[3].(bool)
+	value, okValue := row[0].(float64)
+	ts, okTS := row[1].(int64)
+	prev, okPrev := row[2].(float64)
+	taken, okTaken := row[3].(bool)
 	if !okValue || !okTS || !okPrev || !okTaken {
-		return fmt.Errorf("the driver has returned a %T, a %T, a %T and a %T for a row", v.row[0], v.row[1], v.row[2], v.row[3])
+		return fmt.Errorf("the driver has returned a %T, a %T, a %T and a %T for a row", row[0], row[1], row[2], row[3])
 	}
 	*after = runtime.State{Value: value, TS: ts, Prev: prev, Exists: taken}
 	// The statement has ended when there are no more rows, and its error, if it has one, comes instead of them.
-	if err := rows.Next(v.row[:]); err != io.EOF {
+	if err := rows.Next(row[:]); err != io.EOF {
 		return err
 	}
 	return nil

@@ -17,8 +17,7 @@ import (
 //	upsertByDriver    1 (SQLite)   15 µs of processor time; RETURNING costs half as much again in SQLite, and 64 callers are
 //	                               a third faster than with a statement per row
 //	upsertReturning,
-//	upsertOneReturning,
-//	upsertKeysReturning 1          Postgres and MariaDB: 0.85 of the bare upsert, and with 64 callers a tenth and a
+//	upsertOneReturning 1           Postgres and MariaDB: 0.85 of the bare upsert, and with 64 callers a tenth and a
 //	                               twentieth of the cost of SELECT FOR UPDATE, a transaction of four statements
 //	upsertInsertID    1 (MySQL)    0.87 of MySQL's bare upsert; MySQL has no RETURNING
 //	upsertThenSelect  2 (MySQL)    several rows of a limit: 512 cost a fifth more than their bare upsert; the locked
@@ -39,31 +38,8 @@ func (s *Store) upsertByDriver(ctx context.Context, _ session, t part) error {
 
 // upsertReturning runs the dialect's Take, which selects the rows that it has written.
 func upsertReturning(ctx context.Context, in session, t part) error {
-	return t.takeReturning(ctx, in, takeRows)
-}
-
-// upsertKeysReturning runs the dialect's TakeKeys.
-func upsertKeysReturning(ctx context.Context, in session, t part) error {
-	return t.takeReturning(ctx, in, t.statement())
-}
-
-// statement returns takeKeys for several rows whose upserts are the same, and takeRows otherwise.
-func (t part) statement() statement {
-	for i := range t.rows {
-		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
-			return takeRows
-		}
-	}
-	if len(t.rows) == 1 {
-		return takeRows
-	}
-	return takeKeys
-}
-
-// takeReturning runs a statement that selects the rows that it has written.
-func (t part) takeReturning(ctx context.Context, in session, by statement) error {
 	arity, v := t.bind()
-	rows, err := in.query(ctx, by, arity, v)
+	rows, err := in.query(ctx, takeRows, arity, v)
 	if err != nil {
 		return err
 	}
@@ -86,9 +62,7 @@ func (t part) takeReturning(ctx context.Context, in session, by statement) error
 
 // upsertOneReturning runs the dialect's TakeOne.
 func upsertOneReturning(ctx context.Context, in session, t part) error {
-	v := usedValues.Get().(*values)
-	defer usedValues.Put(v)
-	t.bindOne(v)
+	_, v := t.bind()
 	after := &t.rows[0].After
 	if x, ok := in.(*executor); ok && x.raw {
 		// If the server has closed an idle connection, nothing was sent, and package database/sql finds another one.
@@ -121,9 +95,7 @@ func (t part) find(row runtime.Row, expected int) (int, bool) {
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.
 func upsertInsertID(ctx context.Context, in session, t part) error {
-	v := usedValues.Get().(*values)
-	defer usedValues.Put(v)
-	t.bindOne(v)
+	_, v := t.bind()
 	result, err := in.exec(ctx, takeInsertID, oneRow, v)
 	if err != nil {
 		return err
@@ -170,6 +142,16 @@ func (s *Store) upsertThenSelect(ctx context.Context, in session, t part) error 
 	})
 }
 
+// statement returns takeKeys if the upserts of all rows are the same, and takeRows otherwise.
+func (t part) statement() statement {
+	for i := range t.rows {
+		if t.rows[i].Upsert.Count != t.rows[0].Upsert.Count || t.rows[i].Upsert.T != t.rows[0].Upsert.T {
+			return takeRows
+		}
+	}
+	return takeKeys
+}
+
 // bind returns the arity of a statement that takes, and the values of its parameters.
 func (t part) bind() (arity, *values) {
 	rows := make([]stored, len(t.rows))
@@ -182,32 +164,19 @@ func (t part) bind() (arity, *values) {
 	return arity, v
 }
 
-// bindOne is bind for a statement that only takes from one row.
-func (t part) bindOne(v *values) {
-	r := &t.rows[0]
-	setParam(v, paramName, r.Row.Name)
-	setParam(v, paramKey, r.Row.Key)
-	setParam(v, paramShard, r.Row.Shard)
-	fresh := r.Upsert.Inserted()
-	setNumber(v, paramValue, fresh.Value)
-	setParam(v, paramTS, fresh.TS)
-	setNumber(v, paramPrev, fresh.Prev)
-	t.bindUpsert(v)
-}
-
 // bindUpsert sets the values that are the same for all rows.
 func (t part) bindUpsert(v *values) {
 	u := &t.rows[0].Upsert
-	setNumber(v, paramCapacity, u.Capacity)
-	setNumber(v, paramTwice, 2*u.Capacity)
-	setNumber(v, paramRate, u.Rate)
-	setParam(v, paramPeriod, u.Period)
-	setNumber(v, paramDebt, u.Debt)
-	setNumber(v, paramLowest, u.Lowest)
-	setNumber(v, paramAllowance, u.Allowance)
-	setNumber(v, paramUnit, runtime.TotalUnit)
-	setNumber(v, paramFresh, u.Fresh)
-	setParam(v, paramDurability, int(t.policy.Durability))
+	v.of[paramCapacity] = u.Capacity
+	v.of[paramTwice] = 2 * u.Capacity
+	v.of[paramRate] = u.Rate
+	v.of[paramPeriod] = u.Period
+	v.of[paramDebt] = u.Debt
+	v.of[paramLowest] = u.Lowest
+	v.of[paramAllowance] = u.Allowance
+	v.of[paramUnit] = float64(runtime.TotalUnit)
+	v.of[paramFresh] = u.Fresh
+	v.of[paramDurability] = int(t.policy.Durability)
 }
 
 // compareAndSwap decides calls about one row without a transaction: it reads the row, decides in Go, and writes the row

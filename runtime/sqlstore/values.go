@@ -1,11 +1,9 @@
 package sqlstore
 
 import (
-	"database/sql/driver"
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -56,37 +54,15 @@ var paramNames = [paramTotal]string{
 // values are the values of a statement's parameters.
 type values struct {
 	of [paramTotal]any
-	// arguments is the memory of args, and named and row that of [executor.takeRaw].
-	arguments []any
-	named     []driver.NamedValue
-	row       [4]driver.Value
 }
 
-// usedValues are values of statements that have ended. A value that the next statement has too, as the numbers of a limit,
-// is not made again.
-var usedValues = sync.Pool{New: func() any { return new(values) }}
-
-// setParam sets a value, unless it is the same already.
-func setParam[T comparable](v *values, p param, to T) {
-	if old, ok := v.of[p].(T); !ok || old != to {
-		v.of[p] = to
-	}
-}
-
-// setNumber is setParam for a number. 0 and -0 are different values.
-func setNumber(v *values, p param, to float64) {
-	if old, ok := v.of[p].(float64); !ok || math.Float64bits(old) != math.Float64bits(to) {
-		v.of[p] = to
-	}
-}
-
-// args returns the arguments of a query, until the next call of args.
+// args returns the arguments of a query.
 func (v *values) args(q *query) []any {
-	v.arguments = v.arguments[:0]
-	for _, p := range q.params {
-		v.arguments = append(v.arguments, v.arg(p))
+	all := make([]any, len(q.params))
+	for i, p := range q.params {
+		all[i] = v.arg(p)
 	}
-	return v.arguments
+	return all
 }
 
 // stored is a row with its state.

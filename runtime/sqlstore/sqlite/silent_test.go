@@ -244,15 +244,15 @@ func (t wireTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-// wired returns a store with a wire to its database, which behaves as a server: with two lanes, and a clock of its
-// own.
+// wired returns a store with a wire to its database, which behaves as a server: with another writer, and a clock of
+// its own.
 func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	bare, err := sql.Open("sqlite", "")
 	require.NoError(t, err)
 	defer bare.Close()
 	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
 	d := sqlstore.SQLite
-	d.Lanes, d.Now = 2, `SELECT 1`
+	d.OneWriter, d.Now = false, `SELECT 1`
 	db := sql.OpenDB(w)
 	w.db = db
 	store, err := sqlstore.New(db, d, sqlstore.Options{Batch: batch})

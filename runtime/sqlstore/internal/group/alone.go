@@ -9,33 +9,46 @@ import (
 )
 
 // InlineFunc calls the backend in the goroutine of a lone caller. If ok is false, it has done nothing, and the calls must
-// go to the backend. It must return soon after ctx has ended, except with a single lane.
+// go to the backend. It must return soon after ctx has ended, except with one writer.
 type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
 
-// mayWait reports whether a caller may wait until the InlineFunc returns. With a single lane, the database is in this
-// process and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
+// mayWait reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
+// and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
 func (q *queue) mayWait(ctx context.Context) bool {
-	if q.lanes > 1 {
+	if !q.oneWriter {
 		return true
 	}
 	_, bounded := ctx.Deadline()
 	return !bounded
 }
 
-// beginAloneLocked begins the flight of a lone caller.
-func (q *queue) beginAloneLocked(ctx context.Context, key uint64) *flight {
+// beginAlone begins the flight of a lone caller. It returns nil if others may call too.
+func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64) *flight {
+	if q.inline == nil || len(calls) != 1 || !q.mayWait(ctx) {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle != nil || !q.wasAlone || len(q.flights) > 0 {
+		return nil
+	}
 	f := q.lone
 	if f == nil || f.ctx.Err() != nil {
-		f = &flight{keys: new(keySet)}
+		f = new(flight)
 		f.ctx, f.cancel = context.WithCancel(context.Background())
 		q.lone = f
 	}
 	f.lone, f.late, f.lost = ctx, false, false
-	*f.keys = keySet{}
-	f.keys.add(key)
+	if !q.oneWriter {
+		if f.keys == nil {
+			f.keys = new(keySet)
+		}
+		*f.keys = keySet{}
+		f.keys.add(key)
+	}
 	now := time.Now()
 	f.began, f.deadline = now, now.Add(Timeout/2)
-	f.patience = now.Add(q.pace.patience())
+	f.patience = now.Add(linger)
 	q.flights = append(q.flights, f)
 	if ctx.Done() == nil {
 		q.watchLocked(f.deadline)

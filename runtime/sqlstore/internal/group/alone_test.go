@@ -26,18 +26,18 @@ func inlineOf(s runtime.Store) group.InlineFunc {
 }
 
 // alone runs a test of a group over a slow backend, which takes a second also for lone callers.
-func alone(t *testing.T, lanes int, test func(t *testing.T, s *group.Store, backend *slow)) {
+func alone(t *testing.T, oneWriter bool, test func(t *testing.T, s *group.Store, backend *slow)) {
 	backend := &slow{}
 	synctest.Test(t, func(t *testing.T) {
-		test(t, group.New(backend, group.Options{Lanes: lanes, Inline: inlineOf(backend)}), backend)
+		test(t, group.New(backend, group.Options{OneWriter: oneWriter, Inline: inlineOf(backend)}), backend)
 	})
 }
 
 func TestStoreWithInline(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
+	for _, oneWriter := range []bool{false, true} {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
 			store := &runtime.MemStore{Clock: clock}
-			return group.New(store, group.Options{Lanes: lanes, Inline: inlineOf(store)})
+			return group.New(store, group.Options{OneWriter: oneWriter, Inline: inlineOf(store)})
 		})
 	}
 }
@@ -45,7 +45,7 @@ func TestStoreWithInline(t *testing.T) {
 func TestLoneCallRunsInTheGoroutineOfItsCaller(t *testing.T) {
 	store := &runtime.MemStore{}
 	stack := make([]byte, 1<<14)
-	s := group.New(nil, group.Options{Lanes: 2, Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
+	s := group.New(nil, group.Options{Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
 		stack = stack[:goruntime.Stack(stack, false)]
 		answers, err := store.Do(ctx, calls)
 		return answers, true, err
@@ -63,7 +63,7 @@ func TestCallThatInlineDeclinesGoesToTheBackend(t *testing.T) {
 			declined++
 			return nil, false, nil
 		}
-		s := group.New(&runtime.MemStore{}, group.Options{Inline: inline})
+		s := group.New(&runtime.MemStore{}, group.Options{OneWriter: true, Inline: inline})
 		for i := range 3 {
 			answers, err := s.Do(t.Context(), take("", 1))
 			require.NoError(t, err)
@@ -75,8 +75,8 @@ func TestCallThatInlineDeclinesGoesToTheBackend(t *testing.T) {
 }
 
 func TestCallsDuringALoneCallShareABatch(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
-		alone(t, lanes, func(t *testing.T, s *group.Store, backend *slow) {
+	for _, oneWriter := range []bool{false, true} {
+		alone(t, oneWriter, func(t *testing.T, s *group.Store, backend *slow) {
 			var all sync.WaitGroup
 			for _, key := range []string{"a", "a", "a", "a"} {
 				start(&all, func() {
@@ -97,7 +97,7 @@ func TestCallsDuringALoneCallShareABatch(t *testing.T) {
 const soon = 50 * time.Millisecond
 
 func TestCanceledLoneCallReturnsSoon(t *testing.T) {
-	alone(t, 2, func(t *testing.T, s *group.Store, backend *slow) {
+	alone(t, false, func(t *testing.T, s *group.Store, backend *slow) {
 		for i := range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*111*time.Millisecond)
 			defer cancel()
@@ -120,7 +120,7 @@ func TestCanceledLoneCallReturnsSoon(t *testing.T) {
 
 // A statement that ends a moment after the caller's context has taken: then the caller gets the answer.
 func TestLoneCallThatWasAnsweredIsNotCanceled(t *testing.T) {
-	alone(t, 2, func(t *testing.T, s *group.Store, _ *slow) {
+	alone(t, false, func(t *testing.T, s *group.Store, _ *slow) {
 		ctx, cancel := context.WithTimeout(t.Context(), 990*time.Millisecond)
 		defer cancel()
 		answers, err := s.Do(ctx, take("", 1))
@@ -131,10 +131,10 @@ func TestLoneCallThatWasAnsweredIsNotCanceled(t *testing.T) {
 }
 
 func TestSilentLoneCallEndsAfterTimeout(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
+	for _, oneWriter := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &silent{obeys: true, release: make(chan struct{})}
-			s := group.New(backend, group.Options{Lanes: lanes, Inline: inlineOf(backend)})
+			s := group.New(backend, group.Options{OneWriter: oneWriter, Inline: inlineOf(backend)})
 			for range 2 {
 				require.LessOrEqual(t, took(func() {
 					_, err := s.Do(context.Background(), take("silent", 1))
@@ -149,7 +149,7 @@ func TestSilentLoneCallEndsAfterTimeout(t *testing.T) {
 func TestCallsGoAroundALoneCallThatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &silent{release: make(chan struct{})}
-		s := group.New(backend, group.Options{Lanes: 2, Inline: inlineOf(backend)})
+		s := group.New(backend, group.Options{Inline: inlineOf(backend)})
 		var all sync.WaitGroup
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -175,7 +175,7 @@ func TestCallsGoAroundALoneCallThatDoesNotReturn(t *testing.T) {
 }
 
 func TestShutdownWaitsForALoneCall(t *testing.T) {
-	alone(t, 1, func(t *testing.T, s *group.Store, _ *slow) {
+	alone(t, true, func(t *testing.T, s *group.Store, _ *slow) {
 		var all sync.WaitGroup
 		start(&all, func() {
 			_, err := s.Do(t.Context(), take("", 1))
@@ -189,7 +189,7 @@ func TestShutdownWaitsForALoneCall(t *testing.T) {
 type valueKey struct{}
 
 func TestLoneCallHasTheValuesOfItsContext(t *testing.T) {
-	s := group.New(nil, group.Options{Inline: func(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, bool, error) {
+	s := group.New(nil, group.Options{OneWriter: true, Inline: func(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, bool, error) {
 		child, cancel := context.WithCancel(ctx)
 		defer cancel()
 		require.Equal(t, "a value", child.Value(valueKey{}))
@@ -220,7 +220,7 @@ func TestLoneCallsWithAShortTimeoutGetAConnection(t *testing.T) {
 			}
 			return store.Do(ctx, calls)
 		})
-		s := group.New(backend, group.Options{Lanes: 2, Inline: inlineOf(backend)})
+		s := group.New(backend, group.Options{Inline: inlineOf(backend)})
 		begin := time.Now()
 		for {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -235,9 +235,9 @@ func TestLoneCallsWithAShortTimeoutGetAConnection(t *testing.T) {
 }
 
 func TestLoneCallThatPanicsLeavesTheQueueUsable(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
+	for _, oneWriter := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := group.New(&runtime.MemStore{}, group.Options{Lanes: lanes, Inline: func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
+			s := group.New(&runtime.MemStore{}, group.Options{OneWriter: oneWriter, Inline: func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
 				time.Sleep(time.Second)
 				panic("a bug of a driver")
 			}})
@@ -257,10 +257,10 @@ func TestLoneCallThatPanicsLeavesTheQueueUsable(t *testing.T) {
 
 // Under load most calls share batches, and a lone one in between would make the next batch wait for its goroutine.
 func TestCallsAreAloneOnlyAfterAFlightOfOneCall(t *testing.T) {
-	for _, lanes := range []int{1, 2} {
+	for _, oneWriter := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			backend, inline := &slow{}, 0
-			s := group.New(backend, group.Options{Lanes: lanes, Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
+			s := group.New(backend, group.Options{OneWriter: oneWriter, Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
 				inline++
 				answers, err := backend.Do(ctx, calls)
 				return answers, true, err
@@ -286,7 +286,7 @@ func TestCallsAreAloneOnlyAfterAFlightOfOneCall(t *testing.T) {
 
 func TestIdleStoreKeepsNoContext(t *testing.T) {
 	store := &runtime.MemStore{}
-	s := group.New(store, group.Options{Lanes: 2, Inline: inlineOf(store)})
+	s := group.New(store, group.Options{Inline: inlineOf(store)})
 	value := new([1 << 10]byte)
 	kept := weak.Make(value)
 	_, err := s.Do(context.WithValue(t.Context(), valueKey{}, value), take("", 1))
@@ -302,7 +302,7 @@ func TestIdleStoreKeepsNoContext(t *testing.T) {
 func TestDeadlineHoldsAlthoughTheOnlyLaneDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &silent{release: make(chan struct{})}
-		s := group.New(backend, group.Options{Inline: inlineOf(backend)})
+		s := group.New(backend, group.Options{OneWriter: true, Inline: inlineOf(backend)})
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

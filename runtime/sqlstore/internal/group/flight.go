@@ -15,7 +15,7 @@ type flight struct {
 	first [1]*batch
 	// calls are those of the batches, one batch after the other.
 	calls []runtime.Call
-	// keys are those of calls, or nil, and after are the batches that wait because they have one of these keys.
+	// keys are those of calls, or nil with one writer, and after are the batches that wait because they have one of these keys.
 	keys  *keySet
 	after []*batch
 	// patience is until when calls wait for the keys. lost: they wait no longer.
@@ -36,7 +36,7 @@ type flight struct {
 
 // newFlightLocked begins batches. It returns nil if none of them has a caller left.
 func newFlightLocked(batches []*batch, now time.Time) *flight {
-	f := &flight{began: now, deadline: now.Add(Timeout / 2)}
+	f := &flight{began: now, deadline: now.Add(Timeout / 2), patience: now.Add(linger)}
 	f.batches = f.first[:0]
 	var live context.Context
 	for _, b := range batches {
@@ -64,15 +64,17 @@ func newFlightLocked(batches []*batch, now time.Time) *flight {
 	return f
 }
 
-// run calls the backend and ends the batches, and reports whether the backend has answered without an error.
-func (f *flight) run(backend runtime.Store) (answered bool) {
+// has reports whether calls with a key wait for the flight.
+func (f *flight) has(key uint64) bool { return f.keys != nil && !f.lost && f.keys.has(key) }
+
+// call calls the backend.
+func (f *flight) call(backend runtime.Store) ([]runtime.Answer, error) {
 	defer f.cancel()
 	answers, err := backend.Do(f.ctx, f.calls)
 	if err != nil && f.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", errTimeout, err)
 	}
-	f.end(answers, err)
-	return err == nil
+	return answers, err
 }
 
 // end ends the batches, unless they have a result already.
@@ -95,7 +97,7 @@ func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) 
 		return b.answersOf(i)
 	}
 	// Some drivers do not return when their context ends, so the caller must be able to return without them.
-	go f.run(backend)
+	go func() { f.end(f.call(backend)) }()
 	var timeout <-chan time.Time
 	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
 		// Only where it is needed, because the timer costs more than everything else here.

@@ -15,21 +15,20 @@
 //  2. Otherwise it joins a batch: the last one in the queue, or, if its key is in flight, the last one of those that wait for
 //     that flight (queue.go). So all calls for a busy key meet in one batch.
 //  3. The batches at the head of the queue begin, together, as a flight, which is one backend call (flight.go): at once if
-//     nothing is in flight, and otherwise if there is another lane and enough calls wait (pace.go), so that the fixed cost
-//     of a statement is small for each. If the database is busy, as with the statements of other hosts, flights begin one
-//     after the other, with a short rest between them, in which the callers of the last one join those that wait.
+//     nothing is in flight, and otherwise when the flight before has ended, or takes so long that its connection may be silent.
 //  4. When the flight ends, its callers have their answers, and the batches that waited for it take their place in the
-//     queue. The goroutine of the flight runs the next one, or ends.
+//     queue. After a moment for callers that call again at once (gather.go), the goroutine of the flight runs the next one, or
+//     ends.
 //  5. One timer ends the flights and calls that take too long (watchdog.go).
 //
 // # Guarantees
 //
 //   - The calls of a batch are answered as if the backend was called with one after the other.
 //   - A caller waits no longer than its context; in its own goroutine, at most twice [glance] longer, and as long as the
-//     InlineFunc takes to return then. With a single lane, no caller that has a deadline runs it.
+//     InlineFunc takes to return then. With one writer, no caller that has a deadline runs it.
 //   - A call whose context ends while it is queued takes nothing; one that is in flight may have taken, and if it was
 //     answered, the caller gets the answer. The other calls of the batch are not affected.
-//   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with a single lane takes longer.
+//   - A caller waits at most [Timeout], whatever its context, unless an InlineFunc with one writer takes longer.
 //   - No goroutine runs while no caller waits, except for a backend call that goes on after its context has ended.
 //
 // # A backend that does not return
@@ -37,12 +36,11 @@
 // The context of a batch ends after half of [Timeout], or shortly after its last caller has left. If the backend does
 // not return then, the batch fails without it, and the next batch begins. The backend may still carry out
 // the abandoned batch: its callers have got an error, and their tokens may be taken. Calls wait for a batch for a moment
-// only: after 25 ms calls for other keys go around it, and after a quarter of a second, or four times of what batches
-// take, those for its keys. If the call was a lone one, the next calls are batches until one of a single call is answered: a
+// only: after 25 ms calls for other keys go around it, and after a quarter of a second those for its keys. If the call was a lone one, the next calls are batches until one of a single call is answered: a
 // batch has longer to open a connection than a lone call whose context ends soon.
 //
-// With a single lane the next batch waits until the backend has returned, so batches are never reordered; only their
-// callers stop waiting. A single lane is for a database with one writer, in the same process.
+// With one writer the next batch waits until the backend has returned, so batches are never reordered; only their callers
+// stop waiting.
 package group
 
 import (
@@ -57,17 +55,15 @@ import (
 // the backend. The error then wraps [context.DeadlineExceeded].
 const Timeout = 10 * time.Second
 
-// NoLanes as [Options.Lanes] turns grouping off: each call goes to the backend at once and by itself.
-const NoLanes = -1
-
 // DefaultBatch is the default of [Options.Batch].
 const DefaultBatch = 1000
 
-// Options configure a [Store]. The zero Options are one lane, and [DefaultBatch].
+// Options configure a [Store].
 type Options struct {
-	// Lanes is how many batches may be in flight at once; 0 is 1. With [NoLanes] there are no batches.
-	Lanes int
-	// Batch is the most calls in a batch; 0 is [DefaultBatch].
+	// OneWriter means that the backend is a database in this process that has one writer at a time.
+	OneWriter bool
+	// Batch is the most calls in a batch; 0 is [DefaultBatch]. If it is 1, each call goes to the backend at once and by itself,
+	// but one after the other with one writer.
 	Batch int
 	// Inline, if not nil, runs a call that finds the store idle in the goroutine of its caller.
 	Inline InlineFunc
@@ -86,7 +82,7 @@ func New(backend runtime.Store, o Options) *Store {
 	if o.Batch < 1 {
 		o.Batch = DefaultBatch
 	}
-	if o.Lanes >= 0 {
+	if o.Batch > 1 || o.OneWriter {
 		s.queue = newQueue(backend, o)
 	}
 	return s

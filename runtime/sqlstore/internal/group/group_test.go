@@ -20,7 +20,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	for _, o := range []group.Options{{}, {Batch: 1}, {Lanes: 4, Batch: 3}} {
+	for _, o := range []group.Options{{}, {Batch: 1}, {Batch: 3}, {OneWriter: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
 				return group.New(&runtime.MemStore{Clock: clock}, o)
@@ -80,7 +80,7 @@ func start(all *sync.WaitGroup, callers ...func()) {
 }
 
 func TestConcurrentCallsShareABatchInOrderOfArrival(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		begin := time.Now()
 		for _, key := range []string{"a", "b", "c", "a"} {
@@ -97,7 +97,7 @@ func TestConcurrentCallsShareABatchInOrderOfArrival(t *testing.T) {
 }
 
 func TestAnswersOfABatchEqualSequentialAnswers(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		counts, want := []int64{4, 3, 2, 9, 1, 1}, []bool{true, true, true, false, true, false}
 		got := make([]bool, len(counts))
@@ -114,7 +114,7 @@ func TestAnswersOfABatchEqualSequentialAnswers(t *testing.T) {
 }
 
 func TestBatchIsBoundedButKeepsCallsOfACallerTogether(t *testing.T) {
-	bubble(t, group.Options{Batch: 3}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true, Batch: 3}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		for i, n := range []int{1, 1, 1, 2, 5, 1} {
 			start(&all, func() {
@@ -133,77 +133,32 @@ func TestBatchIsBoundedButKeepsCallsOfACallerTogether(t *testing.T) {
 	})
 }
 
-func TestAnotherBatchBeginsWhenEnoughCallsWait(t *testing.T) {
-	bubble(t, group.Options{Lanes: 3}, func(t *testing.T, s *group.Store, backend *slow) {
-		var all sync.WaitGroup
-		begin := time.Now()
-		call := func(i int) func() {
-			return func() {
-				_, err := s.Do(t.Context(), take(fmt.Sprint(i), 1))
-				require.NoError(t, err)
-			}
-		}
-		start(&all, call(0))
-		for i := range 7 {
-			start(&all, call(i+1))
-		}
-		require.Len(t, backend.batches, 1, "7 calls are not enough")
-		for i := range 124 {
-			start(&all, call(i+8))
-		}
-		backend.mu.Lock()
-		require.Len(t, backend.batches, 3, "at most as many as there are lanes")
-		backend.mu.Unlock()
-		all.Wait()
-		require.Equal(t, 2*time.Second, time.Since(begin))
-		seen := map[string]bool{}
-		for _, batch := range backend.batches {
-			for _, key := range batch {
-				require.False(t, seen[key], key)
-				seen[key] = true
-			}
-		}
-		require.Len(t, seen, 132)
-	})
-}
-
-// A database that takes a second for a call is far away, and not busy.
-func TestFewerCallsAreEnoughWhereBatchesTakeLong(t *testing.T) {
-	bubble(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *slow) {
-		var all sync.WaitGroup
-		call := func() {
-			_, err := s.Do(t.Context(), take(fmt.Sprint(rand.Uint64()), 1))
-			require.NoError(t, err)
-		}
-		start(&all, call)
-		all.Wait()
-		begin := time.Now()
-		start(&all, call, call)
-		all.Wait()
-		// The second one waits only if the hashes of both keys are the same.
-		require.LessOrEqual(t, time.Since(begin), 2*time.Second)
-		require.Len(t, backend.batches, 3)
-	})
-}
-
+// A row may be locked by somebody else's transaction. Calls for other keys go around the flight that waits for it.
 func TestCallsForAKeyInFlightShareTheNextBatch(t *testing.T) {
-	bubble(t, group.Options{Lanes: 4}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
-		for range 485 {
-			start(&all, func() {
-				_, err := s.Do(t.Context(), take("hot", 1))
+		call := func(key string) func() {
+			return func() {
+				_, err := s.Do(t.Context(), take(key, 0))
 				require.NoError(t, err)
-			})
+			}
 		}
-		require.Len(t, backend.batches, 1)
+		for range 485 {
+			start(&all, call("hot"))
+		}
 		for i := range 100 {
-			start(&all, func() {
-				_, err := s.Do(t.Context(), take(fmt.Sprint(i), 1))
-				require.NoError(t, err)
-			})
+			start(&all, call(fmt.Sprint(i)))
 		}
 		backend.mu.Lock()
-		require.Greater(t, len(backend.batches), 1, "calls for other keys need not wait")
+		require.Len(t, backend.batches, 1)
+		backend.mu.Unlock()
+		time.Sleep(aMoment / 10)
+		synctest.Wait()
+		backend.mu.Lock()
+		require.Len(t, backend.batches, 2)
+		require.NotContains(t, backend.batches[1], "hot")
+		// Two of the keys may have the same hash.
+		require.Greater(t, len(backend.batches[1]), 90)
 		backend.mu.Unlock()
 		all.Wait()
 		hot := 0
@@ -216,34 +171,9 @@ func TestCallsForAKeyInFlightShareTheNextBatch(t *testing.T) {
 	})
 }
 
-// A call that the backend refuses, or that a lone caller's goroutine could not run, takes no time: the database may be far
-// away all the same.
-func TestOnlyAnswersSayHowLongTheDatabaseTakes(t *testing.T) {
-	declines := func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
-		time.Sleep(time.Microsecond)
-		return nil, false, nil
-	}
-	bubble(t, group.Options{Lanes: 3, Inline: declines}, func(t *testing.T, s *group.Store, backend *slow) {
-		var all sync.WaitGroup
-		call := func() {
-			_, err := s.Do(t.Context(), take(fmt.Sprint(rand.Uint64()), 1))
-			require.NoError(t, err)
-		}
-		call()
-		synctest.Wait()
-		start(&all, call, call, call)
-		backend.mu.Lock()
-		begun := len(backend.batches)
-		backend.mu.Unlock()
-		all.Wait()
-		// Not 4: two of the keys may have the same hash.
-		require.GreaterOrEqual(t, begun, 3, "one call is enough for another batch")
-	})
-}
-
 // More callers than fit into the batches of all lanes, with keys that keep batches waiting for each other.
 func TestNoCallStarvesBehindLaterOnes(t *testing.T) {
-	bubble(t, group.Options{Lanes: 2, Batch: 2}, func(t *testing.T, s *group.Store, _ *slow) {
+	bubble(t, group.Options{Batch: 2}, func(t *testing.T, s *group.Store, _ *slow) {
 		const callers = 8
 		var all sync.WaitGroup
 		end := time.Now().Add(10 * time.Minute)
@@ -267,29 +197,8 @@ func TestNoCallStarvesBehindLaterOnes(t *testing.T) {
 	})
 }
 
-// Batches that do not fit wait for the one that has some of their keys.
-func TestBatchesThatDoNotFitWaitForTheirKeys(t *testing.T) {
-	bubble(t, group.Options{Lanes: 4, Batch: 40}, func(t *testing.T, s *group.Store, backend *slow) {
-		var all sync.WaitGroup
-		_, err := s.Do(t.Context(), take("measures the pace", 1))
-		require.NoError(t, err)
-		synctest.Wait()
-		backend.batches = nil
-		begin := time.Now()
-		for range 1 + 4*40 {
-			start(&all, func() {
-				_, err := s.Do(t.Context(), take("hot", 1))
-				require.NoError(t, err)
-			})
-		}
-		all.Wait()
-		require.Len(t, backend.batches, 5)
-		require.Equal(t, 5*time.Second, time.Since(begin), "one after the other")
-	})
-}
-
 func TestCanceledQueuedCallTakesNothing(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ended, cancel := context.WithCancel(t.Context())
 		late, stop := context.WithTimeout(t.Context(), 999*time.Millisecond)
@@ -325,7 +234,7 @@ func (c *unnoticed) Err() error {
 }
 
 func TestContextThatEndsBeforeTheBatchBeginsTakesNothing(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ctx := &unnoticed{Context: t.Context()}
 		staying := func() {
@@ -359,7 +268,7 @@ func (c *flickering) Err() error {
 // The context ends while the batch begins: either all calls of its caller are made, or none.
 func TestCallsOfACallerAreDroppedTogether(t *testing.T) {
 	for n := range int64(6) {
-		bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+		bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 			var all sync.WaitGroup
 			ctx := &flickering{Context: t.Context()}
 			ctx.n.Store(n)
@@ -382,7 +291,7 @@ func TestCallsOfACallerAreDroppedTogether(t *testing.T) {
 }
 
 func TestCanceledCallInFlightDoesNotAffectItsBatch(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
@@ -401,7 +310,7 @@ func TestCanceledCallInFlightDoesNotAffectItsBatch(t *testing.T) {
 }
 
 func TestBatchEndsWhenAllItsCallersHaveLeft(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
@@ -420,7 +329,7 @@ func TestBatchEndsWhenAllItsCallersHaveLeft(t *testing.T) {
 }
 
 func TestErrorOfTheBackendIsReturnedToAllCallers(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		backend.err = errors.New("the server is down")
 		var all sync.WaitGroup
 		failing := func() {
@@ -434,7 +343,7 @@ func TestErrorOfTheBackendIsReturnedToAllCallers(t *testing.T) {
 }
 
 func TestInvalidCallFailsOnlyItsCaller(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		good := func() {
 			answers, err := s.Do(t.Context(), take("", 1))
@@ -452,7 +361,7 @@ func TestInvalidCallFailsOnlyItsCaller(t *testing.T) {
 }
 
 func TestShutdownWaitsForCallsInFlight(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		var all sync.WaitGroup
 		begin := time.Now()
 		call := func() {
@@ -469,7 +378,7 @@ func TestShutdownWaitsForCallsInFlight(t *testing.T) {
 }
 
 func TestTransactionsAreNotGrouped(t *testing.T) {
-	bubble(t, group.Options{}, func(t *testing.T, s *group.Store, backend *slow) {
+	bubble(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *slow) {
 		_, err := runtime.InTx(s, nil).Do(t.Context(), take("", 1))
 		require.ErrorIs(t, err, runtime.ErrNoTx)
 	})
@@ -507,7 +416,7 @@ func (s *partial) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 
 func TestCallThatCannotBeAnsweredDoesNotAffectItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := group.New(&partial{}, group.Options{})
+		s := group.New(&partial{}, group.Options{OneWriter: true})
 		var all sync.WaitGroup
 		start(&all, func() { s.Do(t.Context(), take("first", 1)) })
 		for _, key := range []string{"a", "locked", "b", "c"} {

@@ -51,13 +51,13 @@ func (s *erratic) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 // Whatever the backend does, every call returns in time with its own answer, an answered call was made once, and one that
 // failed was made once at most, and never if it was still queued.
 func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
-	for _, lanes := range []int{1, 2, 3} {
+	for _, oneWriter := range []bool{false, true} {
 		for _, obeys := range []bool{true, false} {
-			t.Run(fmt.Sprintf("lanes=%d obeys=%v", lanes, obeys), func(t *testing.T) {
+			t.Run(fmt.Sprintf("oneWriter=%v obeys=%v", oneWriter, obeys), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					backend := &erratic{obeys: obeys, made: map[string]int{}}
-					o := group.Options{Lanes: lanes, Batch: 1 + rand.IntN(8)}
-					// An InlineFunc must obey if there are several lanes.
+					o := group.Options{OneWriter: oneWriter, Batch: 1 + rand.IntN(8)}
+					// An InlineFunc must obey unless there is one writer.
 					if obeys {
 						o.Inline = func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
 							if rand.IntN(8) == 0 {

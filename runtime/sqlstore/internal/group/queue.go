@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	goruntime "runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -14,26 +14,27 @@ import (
 
 // queue is the calls that wait, and the flights.
 type queue struct {
-	backend  runtime.Store
-	inline   InlineFunc
-	lanes    int
-	maxCalls int
-	seed     maphash.Seed
+	backend   runtime.Store
+	inline    InlineFunc
+	oneWriter bool
+	maxCalls  int
+	seed      maphash.Seed
+
+	// joined counts the calls that have joined a batch.
+	joined atomic.Int64
 
 	mu sync.Mutex
 	// waiting holds the batches to come, in their order. Calls join the last one, or the last one that waits after the
 	// flight that has their key.
 	waiting []*batch
-	// flights are at most lanes. With one lane, a flight ends only when the backend has returned, even if it was
-	// abandoned.
+	// flights are at most maxFlights, the newest last. With one writer there is at most one, and it ends only when the
+	// backend has returned, even if it was abandoned.
 	flights []*flight
-	// lone is the flight of lone callers, which one uses after the other. quiet: the last flight was answered, and had one
+	// lone is the flight of lone callers, which one uses after the other. wasAlone: the last flight was answered, and had one
 	// call, during which no other came, so that the next one is probably alone.
-	lone  *flight
-	quiet bool
-	pace  pace
-	// resting is until when the next flight waits for the callers of the last one.
-	resting time.Time
+	lone     *flight
+	wasAlone bool
+	returns  returns
 	// watchdog fires when a flight may have exceeded its time, which is at watched, or zero. It keeps running from one
 	// flight to the next, because stopping and starting it costs more than letting it fire in vain now and then.
 	watchdog *time.Timer
@@ -45,8 +46,14 @@ type queue struct {
 	closed bool
 }
 
+// maxFlights is one that takes too long, and one that goes around it.
+const maxFlights = 2
+
 func newQueue(backend runtime.Store, o Options) *queue {
-	q := &queue{backend: backend, inline: o.Inline, lanes: max(1, o.Lanes), maxCalls: o.Batch, seed: maphash.MakeSeed(), quiet: true}
+	q := &queue{
+		backend: backend, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
+		wasAlone: true, returns: returns{part: 1},
+	}
 	q.watchdog = time.AfterFunc(time.Hour, q.check)
 	q.watchdog.Stop()
 	return q
@@ -56,18 +63,14 @@ func newQueue(backend runtime.Store, o Options) *queue {
 // call of its own.
 func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	key := q.keyOf(calls)
-	b, i, f := q.enter(ctx, calls, key, q.inline != nil && len(calls) == 1 && q.mayWait(ctx))
-	if b == nil && f != nil {
+	if f := q.beginAlone(ctx, calls, key); f != nil {
 		if answers, ok, err := q.runAlone(ctx, f, calls); ok {
 			return answers, err
 		}
-		b, i, f = q.enter(ctx, calls, key, false)
 	}
+	b, i := q.join(ctx, calls, key)
 	if b == nil {
 		return doSingle(ctx, q.backend, calls)
-	}
-	if f != nil {
-		go q.run(f)
 	}
 	if !b.wait(ctx) {
 		if phase := q.leave(b, i); phase != "" {
@@ -79,7 +82,7 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 // keyOf returns the hash of the first key of calls. Other keys only make a statement wait for another one's rows.
 func (q *queue) keyOf(calls []runtime.Call) uint64 {
-	if q.lanes == 1 || len(calls[0].Requests) == 0 {
+	if q.oneWriter || len(calls[0].Requests) == 0 {
 		return 0
 	}
 	return maphash.String(q.seed, calls[0].Requests[0].Key)
@@ -96,16 +99,12 @@ func (q *queue) close() (idle <-chan struct{}) {
 	return q.idle
 }
 
-// enter adds calls to a batch, of which they are the ith caller, and returns the flight that the caller must run, or nil.
-// If b is nil, the caller is alone and runs the flight itself, or the queue takes no calls.
-func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inline bool) (b *batch, i int, f *flight) {
+// join adds calls to a batch, of which they are the ith caller. It returns nil if the queue is closed.
+func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *batch, i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.idle != nil:
-		return nil, 0, nil
-	case inline && q.quiet && len(q.flights) == 0:
-		return nil, 0, q.beginAloneLocked(ctx, key)
+	if q.idle != nil {
+		return nil, 0
 	}
 	list := q.listLocked(key)
 	// The calls of one caller stay in one batch, even if they are more than maxCalls.
@@ -113,7 +112,7 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inl
 		b = (*list)[n-1]
 	} else {
 		b = newBatch(q.lastSize)
-		if q.lanes > 1 {
+		if !q.oneWriter {
 			b.keys = new(keySet)
 		}
 		*list = append(*list, b)
@@ -121,17 +120,17 @@ func (q *queue) enter(ctx context.Context, calls []runtime.Call, key uint64, inl
 		q.watchLocked(b.created.Add(Timeout))
 	}
 	i = b.joinLocked(ctx, calls, key)
-	return b, i, q.nextLocked()
+	q.joined.Add(int64(len(calls)))
+	q.goOnLocked()
+	return b, i
 }
 
 // listLocked returns the list that calls with a key wait in.
 func (q *queue) listLocked(key uint64) *[]*batch {
-	if q.lanes > 1 {
-		for _, f := range q.flights {
-			if !f.lost && f.keys.has(key) {
-				q.watchLocked(f.patience)
-				return &f.after
-			}
+	for _, f := range q.flights {
+		if f.has(key) {
+			q.watchLocked(f.patience)
+			return &f.after
 		}
 	}
 	return &q.waiting
@@ -153,10 +152,9 @@ func (q *queue) nextLocked() *flight {
 			q.waiting = rest
 			continue
 		}
-		f.patience = f.began.Add(q.pace.patience())
 		q.flights = append(q.flights, f)
 		for _, b := range rest {
-			if q.lanes > 1 && b.keys.meets(f.keys) {
+			if f.keys != nil && b.keys.meets(f.keys) {
 				f.after = append(f.after, b)
 			} else {
 				q.waiting = append(q.waiting, b)
@@ -171,56 +169,23 @@ func (q *queue) nextLocked() *flight {
 	return nil
 }
 
-// readyLocked reports whether another flight is to begin.
+// readyLocked reports whether another flight is to begin: the only one, or one around a flight whose connection may be silent.
 func (q *queue) readyLocked() bool {
 	n := len(q.flights)
 	switch {
-	case len(q.waiting) == 0 || n >= q.lanes:
+	case len(q.waiting) == 0:
 		return false
 	case n == 0:
-		return !q.restsLocked()
-	case !q.pace.busy() && callsOf(q.waiting) >= q.pace.enough(n, q.callsInFlight()):
 		return true
+	case q.oneWriter || n == maxFlights:
+		return false
 	}
-	// The connection of a flight that takes so long may be silent. Other calls need not wait for it.
 	overdue := q.flights[n-1].began.Add(glance)
 	if time.Now().Before(overdue) {
 		q.watchLocked(overdue)
 		return false
 	}
 	return true
-}
-
-// restsLocked reports whether the next flight is to begin later. A queue that is being closed gets no more calls to wait for.
-func (q *queue) restsLocked() bool {
-	if q.resting.IsZero() || q.idle != nil || !time.Now().Before(q.resting) {
-		q.resting = time.Time{}
-		return false
-	}
-	q.watchLocked(q.resting)
-	return true
-}
-
-func callsOf(batches []*batch) (n int) {
-	for _, b := range batches {
-		n += len(b.calls)
-	}
-	return n
-}
-
-func requestsOf(calls []runtime.Call) (n int) {
-	for _, c := range calls {
-		n += len(c.Requests)
-	}
-	return n
-}
-
-func (q *queue) callsInFlight() (n int) {
-	for _, f := range q.flights {
-		// A lone caller has no batch.
-		n += max(1, len(f.calls))
-	}
-	return n
 }
 
 // endLocked ends a flight, so that the batches that waited for its keys may begin. It returns false if the flight has
@@ -234,7 +199,7 @@ func (q *queue) endLocked(f *flight) bool {
 	q.releaseLocked(f)
 	// Not kept while the queue is idle.
 	f.lone = nil
-	q.quiet = false
+	q.wasAlone = false
 	return true
 }
 
@@ -249,28 +214,20 @@ func (q *queue) releaseLocked(f *flight) {
 	slices.SortStableFunc(q.waiting, func(a, b *batch) int { return a.created.Compare(b.created) })
 }
 
-// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run. Only the time of
-// a flight that was answered says how long the database takes.
+// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run.
 func (q *queue) finish(f *flight, answered bool) (next *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.endLocked(f) {
 		return nil
 	}
-	if answered && q.lanes > 1 {
-		now := time.Now()
-		q.pace.add(now.Sub(f.began), len(f.calls), requestsOf(f.calls))
-		if rest := q.pace.rest(); rest > 0 {
-			q.resting = now.Add(rest)
-		}
-	}
 	next = q.nextLocked()
-	q.quiet = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
+	q.wasAlone = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
 	q.goOnLocked()
 	return next
 }
 
-// goOnLocked runs further flights, if enough calls wait, after a flight has ended.
+// goOnLocked runs the flights that are to begin.
 func (q *queue) goOnLocked() {
 	for f := q.nextLocked(); f != nil; f = q.nextLocked() {
 		go q.run(f)
@@ -284,10 +241,11 @@ func (q *queue) goOnLocked() {
 // run runs a flight, and those that come after it, in a goroutine that ends when there is none.
 func (q *queue) run(f *flight) {
 	for f != nil {
-		answered := f.run(q.backend)
-		// Callers that have their answers often call again at once: yielding lets them join the next batch.
-		goruntime.Gosched()
-		f = q.finish(f, answered)
+		answers, err := f.call(q.backend)
+		before := q.joined.Load()
+		f.end(answers, err)
+		q.gather(f, before)
+		f = q.finish(f, err == nil)
 	}
 }
 
@@ -315,7 +273,7 @@ func (q *queue) leave(b *batch, i int) (phase string) {
 	}
 	switch f.remaining--; {
 	case f.remaining > 0:
-	case q.lanes == 1:
+	case q.oneWriter:
 		f.cancel()
 	default:
 		f.deadline = earlier(f.deadline, time.Now().Add(linger))

@@ -66,7 +66,7 @@ func took(f func()) time.Duration {
 }
 
 func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
-	for _, o := range []group.Options{{Lanes: 2}, {Lanes: group.NoLanes}} {
+	for _, o := range []group.Options{{}, {Batch: 1}} {
 		silence(t, o, func(t *testing.T, s *group.Store, backend *silent) {
 			require.LessOrEqual(t, took(func() {
 				_, err := s.Do(context.Background(), take("silent", 1))
@@ -77,7 +77,7 @@ func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
 }
 
 func TestQueueGoesOnWithoutABackendThatDoesNotReturn(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.Equal(t, time.Second, took(func() {
@@ -100,7 +100,7 @@ const aMoment = 250 * time.Millisecond
 
 // The second call is for the same key, so that it waits, but only for a moment.
 func TestCallForAKeyOnASilentConnectionWaitsForAMoment(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		go s.Do(context.Background(), take("silent", 1))
 		synctest.Wait()
 		begin := time.Now()
@@ -120,7 +120,7 @@ func TestCallForAKeyOnASilentConnectionWaitsForAMoment(t *testing.T) {
 }
 
 func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		go s.Do(context.Background(), take("silent", 1))
 		synctest.Wait()
 		require.LessOrEqual(t, took(func() {
@@ -146,7 +146,7 @@ func TestCallBehindTwoSlowBatchesWaitsForAMoment(t *testing.T) {
 				<-release
 			}
 			return store.Do(ctx, calls)
-		}), group.Options{Lanes: 2, Batch: 1})
+		}), group.Options{Batch: 1})
 		var all sync.WaitGroup
 		call := func() { s.Do(context.Background(), take("hot", 1)) }
 		start(&all, call, call)
@@ -160,7 +160,7 @@ func TestCallBehindTwoSlowBatchesWaitsForAMoment(t *testing.T) {
 }
 
 func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
-	silence(t, group.Options{Lanes: 2, Batch: 1}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{Batch: 1}, func(t *testing.T, s *group.Store, backend *silent) {
 		var all sync.WaitGroup
 		begin := time.Now()
 		for range 4 {
@@ -178,7 +178,7 @@ func TestQueuedCallsAfterASilentBatchEndWithinTimeout(t *testing.T) {
 }
 
 func TestSingleLaneNeverReordersBatches(t *testing.T) {
-	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{OneWriter: true}, func(t *testing.T, s *group.Store, backend *silent) {
 		var all sync.WaitGroup
 		begin := time.Now()
 		start(&all, func() {
@@ -205,7 +205,7 @@ func TestSingleLaneNeverReordersBatches(t *testing.T) {
 func TestCallBehindAnAbandonedBatchEndsAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &silent{release: make(chan struct{})}
-		s := group.New(backend, group.Options{})
+		s := group.New(backend, group.Options{OneWriter: true})
 		for range 3 {
 			require.LessOrEqual(t, took(func() {
 				_, err := s.Do(context.Background(), take("silent", 1))
@@ -220,7 +220,7 @@ func TestCallBehindAnAbandonedBatchEndsAfterTimeout(t *testing.T) {
 }
 
 func TestBatchThatAllCallersHaveLeftMayEndALittleLater(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err := s.Do(ctx, take("silent", 1))
@@ -238,7 +238,7 @@ func TestBatchThatAllCallersHaveLeftMayEndALittleLater(t *testing.T) {
 }
 
 func TestLateAnswerOfAnAbandonedBatchIsDropped(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		if backend.obeys {
 			return
 		}
@@ -260,7 +260,7 @@ func TestLateAnswerOfAnAbandonedBatchIsDropped(t *testing.T) {
 }
 
 func TestShutdownEndsWithItsContext(t *testing.T) {
-	silence(t, group.Options{Lanes: 2}, func(t *testing.T, s *group.Store, backend *silent) {
+	silence(t, group.Options{}, func(t *testing.T, s *group.Store, backend *silent) {
 		go s.Do(context.Background(), take("silent", 1))
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -6,14 +6,15 @@ import (
 
 // linger is how long a flight that all callers have left may go on. Most answers that are late are a little late, and
 // drivers abort a statement by closing its connection. Without linger, connections would be closed and opened all the
-// time, and with a timeout shorter than it takes to open one, no call would ever succeed.
+// time, and with a timeout shorter than it takes to open one, no call would ever succeed. Calls wait as long for a flight that
+// has one of their keys.
 const linger = 250 * time.Millisecond
 
 // grace is how long the backend has to return after the context of a flight has ended.
 const grace = 50 * time.Millisecond
 
 // glance is how often the context of a lone caller is checked, and how long its statement may go on after that. After that
-// time, too, calls no longer wait for a flight if there is another lane.
+// time, too, the next flight goes around one that has not ended.
 const glance = 25 * time.Millisecond
 
 // watchLocked makes the watchdog fire at a time, or earlier.
@@ -50,13 +51,13 @@ func (q *queue) expire(now time.Time) {
 }
 
 // expireFlightLocked cancels or abandons a flight that has exceeded its time. After it was abandoned, the queue goes on
-// while the backend still runs it, unless there is only one lane.
+// while the backend still runs it, unless there is one writer.
 func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 	if f.lone != nil && !f.late && f.lone.Err() != nil {
 		f.late = true
 		f.deadline = earlier(f.deadline, now.Add(glance))
 	}
-	if q.lanes > 1 && !f.lost && !now.Before(f.patience) {
+	if f.keys != nil && !f.lost && !now.Before(f.patience) {
 		// Its connection is probably silent. Then its rows are free, or the database makes the next statement wait.
 		f.lost = true
 		q.releaseLocked(f)
@@ -69,7 +70,7 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		f.deadline = now.Add(grace)
 	default:
 		f.end(nil, errTimeout)
-		if q.lanes > 1 {
+		if !q.oneWriter {
 			q.endLocked(f)
 		}
 		return

@@ -17,9 +17,9 @@ func TestLoneCallThatBeginsAfterItWasAbandoned(t *testing.T) {
 		inline := func(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, bool, error) {
 			return nil, true, ctx.Err()
 		}
-		q := newQueue(&runtime.MemStore{}, Options{Lanes: 2, Inline: inline})
+		q := newQueue(&runtime.MemStore{}, Options{Inline: inline})
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, f := q.enter(ctx, nil, 0, true)
+		f := q.beginAlone(ctx, make([]runtime.Call, 1), 0)
 		cancel()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -1,0 +1,63 @@
+package group
+
+import (
+	goruntime "runtime"
+	"time"
+)
+
+// returns is which part of the callers of a flight call again at once, which decides whether the next flight waits for them.
+// Without that, they would miss it, and two halves of the callers would take turns in flights of half the size, each of which
+// costs the database as much as a dozen rows. The requests of a server are by others each time: few flights wait then, to
+// see whether that has changed.
+type returns struct {
+	// part is an average of the last flights that have waited, and flights counts all.
+	part    float64
+	flights int
+}
+
+const (
+	// maxGather is long enough for some hundred goroutines to go on, and gatherPart is the most that is added to the time of
+	// a flight, as 1/gatherPart of it.
+	maxGather  = 200 * time.Microsecond
+	gatherPart = 16
+	// maxYields bounds it where time stands still, as in tests. A yield takes a fifth of a microsecond at least.
+	maxYields = 1000
+	// fewReturn is the part below which only one flight of gatherEvery waits.
+	fewReturn   = 0.5
+	gatherEvery = 32
+)
+
+// worthLocked reports whether to wait after a flight.
+func (r *returns) worthLocked() bool {
+	r.flights++
+	return r.part >= fewReturn || r.flights%gatherEvery == 0
+}
+
+func (r *returns) addLocked(returned, calls int64) {
+	r.part += (min(1, float64(returned)/float64(calls)) - r.part) / 8
+}
+
+// gather waits after a flight until its callers, who have their answers, wait for the next one, or have taken too long. Before
+// they had them, this number of calls had joined.
+func (q *queue) gather(f *flight, before int64) {
+	// Also where it is not worth more: other goroutines have waited for the processor. They have used less of it than a
+	// database in this process, so it needs no more.
+	goruntime.Gosched()
+	if q.oneWriter {
+		return
+	}
+	q.mu.Lock()
+	worth := q.returns.worthLocked()
+	q.mu.Unlock()
+	if !worth {
+		return
+	}
+	calls, begin := int64(len(f.calls)), time.Now()
+	most := min(maxGather, begin.Sub(f.began)/gatherPart)
+	for yields := 0; q.joined.Load()-before < calls && yields < maxYields && time.Since(begin) < most; yields++ {
+		goruntime.Gosched()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.returns.addLocked(q.joined.Load()-before, calls)
+}
