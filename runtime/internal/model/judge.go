@@ -61,7 +61,7 @@ func (w *World) judgeFailure(q request, d runtime.Decision, err error, state str
 		if err != nil {
 			w.failf("an error although the store is not needed: %v", err)
 		}
-	case decides && q.n > q.most(t) && t.mode == runtime.ModeEnforce:
+	case decides && q.refused(w.clock.now()) != nil:
 		if err == nil {
 			w.failf("a count that never fits has passed")
 		}

@@ -302,6 +302,11 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 	}
 	k := oneOf(w.r, l.keys...)
 	verb, state := choose(w.r, want, "verb"), "answers"
+	again := k.denied != nil && w.r.IntN(3) == 0
+	if again && want["verb"] == "" {
+		// Whether a denial still holds shows only if the same is asked again, perhaps after a change.
+		verb = oneOf(w.r, "allow", "check", "charge", "cancel", verb)
+	}
 	if v, ok := want["store"]; ok || w.r.IntN(20) == 0 {
 		if state = v; !ok {
 			state = oneOf(w.r, Fields["store"]...)
@@ -323,7 +328,6 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 			plan = max(1, slices.Index(l.names, v))
 		}
 	}
-	again := k.denied != nil && w.r.IntN(3) == 0
 	if _, wanted := want["plan"]; again && !wanted {
 		plan = k.denied.plan
 	}
