@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -235,7 +238,8 @@ type checkout struct {
 	dir, bin string
 }
 
-// checkOut creates a repository with the branch pr, which has the edit, and main with later commits.
+// checkOut creates a repository with the branch pr, which has the edit, and main, which has a later commit. before runs on
+// the base of both.
 func checkOut(t *testing.T, before, edit string) *checkout {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "origin")
@@ -245,16 +249,50 @@ func checkOut(t *testing.T, before, edit string) *checkout {
 	for name, text := range map[string]string{"go": stubGo, "gh": stubGH, ".gitconfig": config} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.bin, name), []byte(text), 0o755))
 	}
-	c.must(`git init -q -b main .
+	if before == "" {
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.CopyFS(dir, baseFiles(t)))
+	} else {
+		c.commitBase(before)
+	}
+	c.must(edit + "\ngit add . && git commit -qm edit")
+	return c
+}
+
+// commitBase creates the repository without the edit, with the branch pr checked out. The branch later is where main goes on.
+func (c *checkout) commitBase(before string) {
+	c.must(`git init -q --template= -b main .
 ratelimitgen generate limits/limits.yaml
 ` + before + `
-git add . && git commit -qm one
-git checkout -q -b pr
-` + edit + `
-git add . && git commit -qm edit
-git checkout -q main
-if [ -e limits ]; then sed -i 's/rate: 5/rate: 6/' limits/limits.yaml; ratelimitgen generate limits/limits.yaml; git commit -qam two; fi`)
-	return c
+git add . && git commit -qm one && git branch pr
+if [ -e limits ]; then sed -i 's/rate: 5/rate: 6/' limits/limits.yaml; ratelimitgen generate limits/limits.yaml; git commit -qam two; fi
+git checkout -q -b later
+if [ -e limits ]; then sed -i 's/rate: 6/rate: 7/' limits/limits.yaml; git commit -qam three; fi
+git checkout -q pr`)
+}
+
+var base struct {
+	once  sync.Once
+	files fstest.MapFS
+}
+
+// baseFiles returns a repository of commitBase. Making one takes a dozen processes, each of which costs tens of milliseconds.
+func baseFiles(t *testing.T) fs.FS {
+	base.once.Do(func() {
+		c := checkOut(t, "true", "echo more > file")
+		c.must("git reset -q --hard HEAD~1")
+		base.files = fstest.MapFS{}
+		files := os.DirFS(c.dir)
+		require.NoError(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(files, name)
+			base.files[name] = &fstest.MapFile{Data: text, Mode: 0o644}
+			return err
+		}))
+	})
+	return base.files
 }
 
 // asOnGitHub creates the clone that actions/checkout creates when a workflow runs again: the merge of the pull request
@@ -265,9 +303,9 @@ func (c *checkout) asOnGitHub(depth string) {
 	if depth == "0" {
 		fetch = "git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' pull/7/merge"
 	}
-	c.must(`git checkout -q --detach && git merge -q -m merge pr && git update-ref refs/pull/7/merge HEAD
-git checkout -q main; if [ -e limits ]; then sed -i 's/rate: 6/rate: 7/' limits/limits.yaml; git commit -qam three; fi
-git init -q ../work && cd ../work && git remote add origin file://$OLDPWD
+	c.must(`git checkout -q --detach main && git merge -q -m merge pr && git update-ref refs/pull/7/merge HEAD
+git update-ref refs/heads/main later && git branch -q -D later
+git init -q --template= ../work && cd ../work && git remote add origin file://$OLDPWD
 ` + fetch + ` && git checkout -q --detach $(git ls-remote origin pull/7/merge | cut -f 1)`)
 	c.dir = filepath.Join(c.dir, "../work")
 }
