@@ -5,7 +5,6 @@
 //
 // [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
 // lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
-// [WriteMarkdown] prints all ids as one page for the web.
 //
 // # Guarantees
 //
@@ -40,11 +39,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		p.paragraph("doc", l.Doc)
 	}
 	p.paragraph("key", key(l))
-	if len(l.Plans) == 0 {
-		p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
-	} else {
-		p.rules(l)
-	}
+	p.rules(l.Describe())
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")

@@ -13,14 +13,22 @@ import (
 
 const unlimited = "unlimited"
 
-// rules prints the rule of each plan, and what all plans have in common.
-func (p *page) rules(l *spec.Limit) {
-	for _, line := range l.PlanWords() {
-		plan, rule, _ := strings.Cut(line, ": ")
-		p.paragraph("plan "+plan, rule)
+// rules prints the rule or, if there are plans, the rule of each and what all of them have in common.
+func (p *page) rules(d *spec.Description) {
+	if len(d.Plans) == 0 {
+		p.paragraph("rule", strings.Join(d.Lines(), " "))
+		return
 	}
-	if shared := l.SharedWords(); len(shared) > 0 {
-		p.paragraph("all plans", strings.Join(shared, " "))
+	p.planRules("plan ", d)
+	if len(d.Sentences) > 0 {
+		p.paragraph("all plans", strings.Join(d.Sentences, " "))
+	}
+}
+
+// planRules prints the rule of each plan, after a label and the name of the plan.
+func (p *page) planRules(label string, d *spec.Description) {
+	for _, of := range d.Plans {
+		p.paragraph(label+of.Plan, strings.Join(of.Lines(), " "))
 	}
 }
 

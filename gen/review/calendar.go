@@ -66,9 +66,7 @@ func judgeCalendarStart(j *judgement, p pair) {
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
 		policy.Calendar.From, policy.Calendar.At, policy.Calendar.Anniversary = new.From, new.At, new.Anniversary
 	}))
-	for _, sentence := range p.new.StartWords() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, p.new.StartWords())
 	noteParameter(j, p, old.Anniversary, new.Anniversary, "each key's anniversary, a time.Time")
 }
 

@@ -40,6 +40,13 @@ func (j *judgement) note(about, format string, args ...any) {
 	j.notes = append(j.notes, Note{about, fmt.Sprintf(format, args...)})
 }
 
+// describe adds a note for each sentence.
+func (j *judgement) describe(about string, sentences []string) {
+	for _, sentence := range sentences {
+		j.notes = append(j.notes, Note{about, sentence})
+	}
+}
+
 func (j *judgement) statement(why, format string, args ...any) {
 	j.sql = append(j.sql, Statement{why, fmt.Sprintf(format, args...)})
 }
@@ -102,17 +109,13 @@ func judgePackage(j *judgement, _ pair, changes []spec.Change) {
 
 func judgeAdded(j *judgement, p pair, _ []spec.Change) {
 	j.class(Added)
-	for _, sentence := range p.new.Words() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, p.new.Words())
 }
 
 func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 	// Every request passes that the limit would have denied.
 	j.class(Removed, Loosened, Breaking, StoredState)
-	for _, sentence := range p.old.Words() {
-		j.note(RemovedRule, "%s", sentence)
-	}
+	j.describe(RemovedRule, p.old.Words())
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
 	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)
