@@ -72,8 +72,8 @@ func planTable(plans []*spec.Limit) string {
 		at := 0
 		for _, n := range planNumbers(of) {
 			name := n.name
-			if strings.HasPrefix(n.remark, "when ") { // others would leave no room for the columns
-				name += ", " + n.remark
+			if n.when != "" { // remarks would leave no room for the columns
+				name += ", " + n.when
 			}
 			values[i][name] = n.value
 			// A number that the plans before do not have follows the one before it.
@@ -98,7 +98,7 @@ func planTable(plans []*spec.Limit) string {
 
 func planNumbers(of *spec.Limit) []number {
 	if of.UnlimitedRate {
-		return []number{{"at once", unbounded, ""}}
+		return []number{{"at once", unbounded, "", ""}}
 	}
 	return numbersOf(&of.Policy)
 }

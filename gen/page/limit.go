@@ -260,9 +260,9 @@ func facts(old, new *spec.Limit) (list []fact) {
 	}
 	add("at once", within(0))
 	add("in any "+words.Period(period), within(period))
-	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(review.NextAfter(p)) })
-	add("full after", func(p *runtime.Policy) string { return lengthOrNone(review.FullAfter(p)) })
-	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(review.LongestDelay(p)) })
+	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(bounds.NextAfter(p)) })
+	add("full after", func(p *runtime.Policy) string { return lengthOrNone(bounds.FullAfter(p)) })
+	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(bounds.LongestDelay(p)) })
 	return list
 }
 
@@ -280,7 +280,7 @@ func lengthOrNone(d time.Duration) string {
 	case math.MaxInt64:
 		return "no bound"
 	}
-	return review.Length(d)
+	return words.Length(d)
 }
 
 // playground is the configuration of a playground, as playground.js reads it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -86,7 +87,7 @@ func (p pair) looseness() (classes []Class) {
 	old, new := &p.old.Policy, &p.new.Policy
 	classes = looseness(old, new)
 	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	switch was, is := LargestReservation(old), LargestReservation(new); {
+	switch was, is := bounds.LargestReservation(old), bounds.LargestReservation(new); {
 	case is > was:
 		classes = append(classes, Loosened)
 	case is < was:
