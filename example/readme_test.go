@@ -27,8 +27,6 @@ var guides = []string{
 // linkedGuides are guides, too. Their code is tested beside them.
 var linkedGuides = []string{"../runtime/limithttp/README.md", "../runtime/TESTING.md"}
 
-const referencePath = "../gen/spec/README.md"
-
 // blocks returns the code blocks of a language in the guides.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
@@ -83,21 +81,6 @@ func TestReadmeHasFiguresOfTheBenchmark(t *testing.T) {
 	assert.Contains(t, strings.Join(strings.Fields(string(readme)), " "), fmt.Sprintf(
 		"64 callers get %.f,000 decisions per second from SQLite, %.f,000 from Postgres, and from a limiter on Redis "+
 			"%.f,000 if Redis keeps the counts in memory, or %.f,000 if it syncs each to disk", thousands...))
-}
-
-// The reference of limits.yaml is generated from the table of fields in gen/spec.
-func TestReadmeReferenceIsUpToDate(t *testing.T) {
-	readme, err := os.ReadFile(referencePath)
-	require.NoError(t, err)
-	const begin, end = "<!-- reference -->\n", "<!-- /reference -->"
-	before, rest, ok := strings.Cut(string(readme), begin)
-	require.True(t, ok)
-	reference, after, ok := strings.Cut(rest, end)
-	require.True(t, ok)
-	if *update {
-		require.NoError(t, os.WriteFile(referencePath, []byte(before+begin+spec.Reference()+end+after), 0o644))
-	}
-	assert.Equal(t, spec.Reference(), reference, "after a change of gen/spec, run go test ./example -update")
 }
 
 func TestReadmeYAMLIsValid(t *testing.T) {

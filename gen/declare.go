@@ -338,12 +338,17 @@ func (n names) storedKey(l *spec.Limit) *jen.Statement {
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
-	rule := strings.Join(append(l.Words(), l.WorstCase()), "\n")
-	if len(l.Plans) > 0 {
+	d := l.Describe()
+	rule := strings.Join(d.Lines(), "\n")
+	if len(d.Plans) > 0 {
 		// The form of a list in doc comments.
-		rule = "  - " + strings.Join(l.PlanWords(), "\n  - ")
-		if shared := l.SharedWords(); len(shared) > 0 {
-			rule += "\n\n" + strings.Join(shared, "\n")
+		var plans []string
+		for _, of := range d.Plans {
+			plans = append(plans, "  - "+of.Plan+": "+strings.Join(of.Lines(), " "))
+		}
+		rule = strings.Join(plans, "\n")
+		if len(d.Sentences) > 0 {
+			rule += "\n\n" + strings.Join(d.Sentences, "\n")
 		}
 	}
 	return withDoc(l.GoName, l.Doc, l.GoName+" limits requests by this rule.", rule)

@@ -116,7 +116,7 @@ func groupDoc(g *spec.Group) string {
 	}
 	for i, sentence := range g.Words() {
 		l := g.Members()[i].Limit
-		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(append(l.Words(), l.WorstCase()), "\n    "))
+		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(l.Describe().Lines(), "\n    "))
 	}
 	return withDoc(g.GoName, g.Doc, g.GoName+" takes tokens of several limits at once.", rule.String())
 }

@@ -2,8 +2,12 @@ package gen
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"reflect"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,17 +123,33 @@ func literal(name string, value reflect.Value) *jen.Statement {
 // LostReservations returns the names of the limits that generated code lets callers reserve without a bound, although the
 // file leaves out maxReserved: the code is from a version of this generator for which that meant unbounded.
 func LostReservations(code []byte, file *spec.File) (names []string) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", code, 0)
+	if err != nil {
+		return nil // it may have been edited
+	}
+	unbounded := map[string]bool{}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if declared, ok := n.(*ast.ValueSpec); ok && len(declared.Values) == 1 {
+			unbounded[declared.Names[0].Name] = reservesUnbounded(declared.Values[0])
+		}
+		return true
+	})
 	for _, l := range file.Limits {
-		_, literal, _ := strings.Cut(string(code), "\nvar "+policyName(l)+" = runtime.Policy{\n")
-		literal, _, _ = strings.Cut(literal, "\n}\n")
-		if _, given := l.Given["maxReserved"]; !given && unboundedForm.MatchString(literal) {
+		if _, given := l.Given["maxReserved"]; !given && unbounded[policyName(l)] {
 			names = append(names, l.Policy.Name)
 		}
 	}
 	return names
 }
 
-var unboundedForm = regexp.MustCompile(`(?m)^\tMaxReserved: +runtime\.Unbounded,$`)
+// reservesUnbounded reports whether an expression is the literal of a policy with unbounded reservations.
+func reservesUnbounded(policy ast.Expr) bool {
+	literal, ok := policy.(*ast.CompositeLit)
+	return ok && slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool {
+		field, ok := e.(*ast.KeyValueExpr)
+		return ok && types.ExprString(field.Key) == "MaxReserved" && types.ExprString(field.Value) == "runtime.Unbounded"
+	})
+}
 
 // constant is the constant of package runtime for a value that limits.yaml writes in words: runtime.TokenBucket for
 // "token bucket".

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
@@ -25,20 +24,13 @@ The exit code is 1 if FILE is not valid.
 func prepareDashboard(flags *flag.FlagSet) action {
 	alerts := flags.Bool("alerts", false, "print alert rules for Prometheus in place of the dashboard")
 	return func(s streams, args []string) error {
-		path := defaultFile
-		switch len(args) {
-		case 0:
-		case 1:
-			path = args[0]
-		default:
-			return usagef("takes one file of limits, not %d", len(args))
-		}
-		file, diagnostics, err := readLimits(path)
+		path, err := oneFile(args, severalFiles)
 		if err != nil {
 			return err
 		}
-		if len(diagnostics) > 0 {
-			return errors.Join(diagnostics.WriteText(s.err, false), checkFailed{})
+		file, err := readValid(s, path, &choice{"never"})
+		if err != nil {
+			return err
 		}
 		if *alerts {
 			rules, err := dashboard.Alerts(file)

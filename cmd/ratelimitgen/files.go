@@ -44,6 +44,34 @@ func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
 	return file, diagnostics, nil
 }
 
+// readValid is readLimits for commands that need a valid file: otherwise it prints the diagnostics and returns a
+// [checkFailed] error.
+func readValid(s streams, path string, color *choice) (*spec.File, error) {
+	file, diagnostics, err := readLimits(path)
+	if err != nil || len(diagnostics) == 0 {
+		return file, err
+	}
+	if err := diagnostics.WriteText(s.err, color.color(s.err)); err != nil {
+		return nil, err
+	}
+	return nil, checkFailed{}
+}
+
+// oneFile returns the file that the arguments of a command name, or the default. The format is that of the usage error for
+// several.
+func oneFile(args []string, several string) (string, error) {
+	switch len(args) {
+	case 0:
+		return defaultFile, nil
+	case 1:
+		return args[0], nil
+	}
+	return "", usagef(several, len(args))
+}
+
+// severalFiles is the usage error of commands that read one file.
+const severalFiles = "takes one file of limits, not %d"
+
 // filesIn returns the files that arguments name: for a directory, the limits.yaml in it; for DIRECTORY/..., all of that
 // name in and below it, as in patterns of packages.
 func filesIn(args []string) (paths []string, err error) {

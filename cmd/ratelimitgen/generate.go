@@ -66,15 +66,9 @@ func (a *generateArgs) run(s streams, args []string) error {
 	if err := a.set(args); err != nil {
 		return err
 	}
-	file, diagnostics, err := readLimits(a.source)
+	file, err := readValid(s, a.source, &a.color)
 	if err != nil {
 		return err
-	}
-	if len(diagnostics) > 0 {
-		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
-			return err
-		}
-		return checkFailed{}
 	}
 	code, err := a.code(file)
 	if err != nil {
@@ -91,13 +85,9 @@ func (a *generateArgs) run(s streams, args []string) error {
 }
 
 // set sets the source and the output, and validates the flags.
-func (a *generateArgs) set(args []string) error {
-	a.source = defaultFile
-	switch {
-	case len(args) > 1:
-		return usagef("takes one file, not %d: a package contains the limits of one file", len(args))
-	case len(args) == 1:
-		a.source = args[0]
+func (a *generateArgs) set(args []string) (err error) {
+	if a.source, err = oneFile(args, "takes one file, not %d: a package contains the limits of one file"); err != nil {
+		return err
 	}
 	if a.source == standardInput {
 		return usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")

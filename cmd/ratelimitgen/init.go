@@ -31,12 +31,9 @@ it for completion and checks. Existing files are not overwritten.
 var starter string
 
 func initialize(s streams, args []string) error {
-	path := defaultFile
-	switch {
-	case len(args) > 1:
-		return usagef("takes one file, not %d", len(args))
-	case len(args) == 1:
-		path = args[0]
+	path, err := oneFile(args, "takes one file, not %d")
+	if err != nil {
+		return err
 	}
 	switch {
 	case path == "", path == standardInput:
@@ -55,7 +52,7 @@ func initialize(s streams, args []string) error {
 	if err := errors.Join(replaceFile(schema, spec.Schema()), replaceFile(path, []byte(text))); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
+	_, err = fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
 	return err
 }
 

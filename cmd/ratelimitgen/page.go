@@ -61,13 +61,9 @@ func preparePage(flags *flag.FlagSet) action {
 	return a.run
 }
 
-func (a *pageArgs) run(s streams, args []string) error {
-	a.limits = defaultFile
-	switch {
-	case len(args) > 1:
-		return usagef("takes one file of limits, not %d", len(args))
-	case len(args) == 1:
-		a.limits = args[0]
+func (a *pageArgs) run(s streams, args []string) (err error) {
+	if a.limits, err = oneFile(args, severalFiles); err != nil {
+		return err
 	}
 	if a.output == "" {
 		return usagef("-o needs a file name, or - for standard output")
@@ -108,15 +104,9 @@ func (a *pageArgs) write(s streams, text []byte) error {
 
 // page reads what the page is about.
 func (a *pageArgs) page(s streams) (*page.Page, error) {
-	file, diagnostics, err := readLimits(a.limits)
-	switch {
-	case err != nil:
+	file, err := readValid(s, a.limits, &a.color)
+	if err != nil {
 		return nil, err
-	case len(diagnostics) > 0:
-		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
-			return nil, err
-		}
-		return nil, checkFailed{}
 	}
 	p := &page.Page{File: file}
 	if a.against != "" {

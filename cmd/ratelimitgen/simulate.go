@@ -190,13 +190,9 @@ func formatNames() (names []string) {
 }
 
 // set sets the file of limits, and validates the flags.
-func (a *simulateArgs) set(args []string) error {
-	a.limits = defaultFile
-	switch {
-	case len(args) > 1:
-		return usagef("takes one file of limits, not %d", len(args))
-	case len(args) == 1:
-		a.limits = args[0]
+func (a *simulateArgs) set(args []string) (err error) {
+	if a.limits, err = oneFile(args, severalFiles); err != nil {
+		return err
 	}
 	switch {
 	case a.trace == "" && a.traffic == "":
@@ -211,9 +207,11 @@ func (a *simulateArgs) set(args []string) error {
 
 // read reads the limits, and with -against the old ones.
 func (a *simulateArgs) read(s streams) (limits, old []sim.Limit, err error) {
-	if limits, err = a.readFile(s, a.limits); err != nil {
+	file, err := readValid(s, a.limits, &a.color)
+	if err != nil {
 		return nil, nil, err
 	}
+	limits = a.simulated(file)
 	if a.against != "" {
 		if old, err = a.readOld(s); err != nil {
 			return nil, nil, err
@@ -240,20 +238,6 @@ func (a *simulateArgs) readOld(s streams) ([]sim.Limit, error) {
 		return nil, err
 	}
 	return a.simulated(file.File), nil
-}
-
-func (a *simulateArgs) readFile(s streams, path string) ([]sim.Limit, error) {
-	file, diagnostics, err := readLimits(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(diagnostics) > 0 {
-		if err := diagnostics.WriteText(s.err, a.color.color(s.err)); err != nil {
-			return nil, err
-		}
-		return nil, checkFailed{}
-	}
-	return a.simulated(file), nil
 }
 
 // simulated returns the limits of a file in the form of package sim.

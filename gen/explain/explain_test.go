@@ -17,6 +17,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -85,7 +86,7 @@ func TestWindowEdgeNumberIsReached(t *testing.T) {
 		rule, state := p.Rule("key"), runtime.State{}
 		edge := rule.WindowEnd(rule.Phase + 5*rule.Period - 1)
 		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
-		assert.Equal(t, review.Within(bounds.Unreserved(&p), 1), sum, p.Name)
+		assert.Equal(t, bounds.Within(bounds.Unreserved(&p), 1), sum, p.Name)
 		reached++
 	}
 	assert.Greater(t, reached, 5)
@@ -99,7 +100,7 @@ func TestNextTokenAfterIsReachedAndNeverExceeded(t *testing.T) {
 		if p.Capacity == 0 {
 			continue
 		}
-		most, waits := review.NextAfter(&p), []time.Duration{}
+		most, waits := bounds.NextAfter(&p), []time.Duration{}
 		rule, state := p.Rule("key"), runtime.State{}
 		at := rule.Phase + 5*rule.Period
 		for at < 1<<61 && len(waits) < 100 {
@@ -139,17 +140,17 @@ func TestReservingAgreesWithStore(t *testing.T) {
 		sentences := reserving(&p)
 		first := decide(runtime.Request{Count: p.Capacity + min(p.Rate, p.MaxReserved), Reserve: true})
 		require.True(t, first.Allowed)
-		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+review.Length(first.Delay)+"."), sentences[0])
+		assert.True(t, strings.HasSuffix(sentences[0], " is allowed, with Delay "+words.Length(first.Delay)+"."), sentences[0])
 		next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
-		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " is allowed, with Delay "+review.Length(next.Delay)+"."), sentences[1])
-		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, with RetryAfter "+review.Length(next.RetryAfter)+"."), sentences[1])
+		assert.Equal(t, next.Allowed, strings.HasSuffix(sentences[1], " is allowed, with Delay "+words.Length(next.Delay)+"."), sentences[1])
+		assert.Equal(t, !next.Allowed, strings.HasSuffix(sentences[1], " is denied, with RetryAfter "+words.Length(next.RetryAfter)+"."), sentences[1])
 		if p.Capacity == 0 {
 			assert.Len(t, sentences, 2)
 			continue
 		}
 		plain := decide(runtime.Request{Op: runtime.Check, Count: 1})
 		require.False(t, plain.Allowed)
-		assert.True(t, strings.HasSuffix(sentences[2], " is denied, with RetryAfter "+review.Length(plain.RetryAfter)+"."), sentences[2])
+		assert.True(t, strings.HasSuffix(sentences[2], " is denied, with RetryAfter "+words.Length(plain.RetryAfter)+"."), sentences[2])
 	}
 }
 

@@ -36,16 +36,13 @@ func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 
 // member prints what a group takes from a limit, and the limit's rule, by plan if it depends on the plan.
 func (p *page) member(l *spec.Limit, takes string) {
-	name := l.Policy.Name
-	if len(l.Plans) == 0 {
-		p.paragraph(name, takes+" "+strings.Join(append(l.Words(), l.WorstCase()), " "))
-		return
+	name, d := l.Policy.Name, l.Describe()
+	rule := d.Sentences
+	if len(d.Plans) == 0 {
+		rule = d.Lines()
 	}
-	p.paragraph(name, strings.Join(append([]string{takes}, l.SharedWords()...), " "))
-	for _, line := range l.PlanWords() {
-		plan, rule, _ := strings.Cut(line, ": ")
-		p.paragraph(name+", plan "+plan, rule)
-	}
+	p.paragraph(name, strings.Join(append([]string{takes}, rule...), " "))
+	p.planRules(name+", plan ", d)
 }
 
 // reservingTogether says which limits Reserve takes from ahead of time.

@@ -5,11 +5,10 @@
 //
 // [WriteLimit], [WriteList], [WriteField] and [WriteID] each print one page for a terminal, in lines of at most 80 cells;
 // lines of a file that an example shows are not wrapped. Text from a file is printed with unsafe characters escaped.
-// [WriteMarkdown] prints all ids as one page for the web.
 //
 // # Guarantees
 //
-// The numbers of a limit are those of package review. Those about reserving are decisions of [runtime.Rule.Step] for a
+// The numbers of a limit are those that a review prints. Those about reserving are decisions of [runtime.Rule.Step] for a
 // key that is full at the beginning of a window. No page depends on a clock. Every field of [runtime.Policy] changes
 // the page of a limit.
 package explain
@@ -40,11 +39,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		p.paragraph("doc", l.Doc)
 	}
 	p.paragraph("key", key(l))
-	if len(l.Plans) == 0 {
-		p.paragraph("rule", strings.Join(append(l.Words(), l.WorstCase()), " "))
-	} else {
-		p.rules(l)
-	}
+	p.rules(l.Describe())
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
@@ -100,8 +95,8 @@ func keyNames(l *spec.Limit) (names []string) {
 	return names
 }
 
-// number is a row of the numbers that a policy implies for one key.
-type number struct{ name, value, remark string }
+// number is a row of the numbers that a policy implies for one key, in a state of the key if when is not empty.
+type number struct{ name, value, when, remark string }
 
 // numbers prints the table of numbers.
 func (p *page) numbers(l *spec.Limit) {
@@ -111,7 +106,7 @@ func (p *page) numbers(l *spec.Limit) {
 	}
 	var rows [][]string
 	for _, n := range numbersOf(&l.Policy) {
-		rows = append(rows, []string{n.name, n.value, n.remark})
+		rows = append(rows, []string{n.name, n.value, n.when + n.remark})
 	}
 	condition := ""
 	if l.Policy.Mode != runtime.ModeEnforce {
@@ -123,31 +118,31 @@ func (p *page) numbers(l *spec.Limit) {
 
 // numbersOf returns the numbers that a policy implies.
 func numbersOf(p *runtime.Policy) []number {
-	list := []number{{"at once", tokens(review.Within(p, 0)), ""}}
+	list := []number{{"at once", tokens(bounds.Within(p, 0)), "", ""}}
 	plain, mark := p, ""
 	switch unreserved := bounds.Unreserved(p); {
 	case p.MaxReserved == runtime.Unbounded:
 		// Every interval would be unbounded too, which is of no use. Bound the calls that do not reserve instead.
-		list[0].remark = "when reserving"
+		list[0].when = "when reserving"
 		plain, mark = unreserved, ", without reserving"
-		list = append(list, number{"at once, without reserving", tokens(review.Within(plain, 0)), ""})
+		list = append(list, number{"at once, without reserving", tokens(bounds.Within(plain, 0)), "", ""})
 	case p.Reserves():
-		list = append(list, number{"at once, without reserving", tokens(review.Within(unreserved, 0)), ""})
+		list = append(list, number{"at once, without reserving", tokens(bounds.Within(unreserved, 0)), "", ""})
 	case grantsWholePeriods(p.Kind):
-		list = append(list, number{"at a window's edge", tokens(review.Within(p, 1)), "just before and just after it"})
+		list = append(list, number{"at a window's edge", tokens(bounds.Within(p, 1)), "", "just before and just after it"})
 	}
 	for _, t := range intervals(bounds.Interval(p)) {
-		list = append(list, number{"in any " + words.Period(t) + mark, tokens(review.Within(plain, t)), ""})
+		list = append(list, number{"in any " + words.Period(t) + mark, tokens(bounds.Within(plain, t)), "", ""})
 	}
 	if p.Capacity > 0 {
-		list = append(list, number{"next token after", review.Length(review.NextAfter(p)), "when empty"})
-		if d := review.NextAfterReserving(p); d > 0 {
-			list = append(list, number{"next token after reserving all", duration(d), ""})
+		list = append(list, number{"next token after", words.Length(bounds.NextAfter(p)), "when empty", ""})
+		if d := bounds.NextAfterReserving(p); d > 0 {
+			list = append(list, number{"next token after reserving all", duration(d), "", ""})
 		}
-		list = append(list, number{"full after", review.Length(review.FullAfter(p)), "when empty"})
+		list = append(list, number{"full after", words.Length(bounds.FullAfter(p)), "when empty", ""})
 	}
 	if p.Reserves() {
-		list = append(list, number{"largest reservation", largest(p), ""}, number{"longest delay", duration(review.LongestDelay(p)), ""})
+		list = append(list, number{"largest reservation", largest(p), "", ""}, number{"longest delay", duration(bounds.LongestDelay(p)), "", ""})
 	}
 	return list
 }
@@ -175,7 +170,7 @@ func tokens(n int64) string {
 }
 
 func largest(p *runtime.Policy) string {
-	if n := review.LargestReservation(p); n < runtime.Unbounded {
+	if n := bounds.LargestReservation(p); n < runtime.Unbounded {
 		return words.Number(n)
 	}
 	return unbounded
@@ -183,7 +178,7 @@ func largest(p *runtime.Policy) string {
 
 func duration(d time.Duration) string {
 	if d < math.MaxInt64 {
-		return review.Length(d)
+		return words.Length(d)
 	}
 	return unbounded
 }
@@ -204,7 +199,7 @@ func denied(p *runtime.Policy, key []string) string {
 	if len(key) == 0 {
 		who, others = "everybody is denied", "."
 	}
-	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, review.Length(review.NextAfter(p)), others)
+	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, words.Length(bounds.NextAfter(p)), others)
 }
 
 // reserving describes, a sentence each, three calls at one instant: a reservation of all available tokens and up to a
@@ -223,18 +218,18 @@ func reserving(p *runtime.Policy) []string {
 	r := newFullKey(p)
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
 	first := r.decide(runtime.Request{Count: count, Reserve: true})
-	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), review.Length(first.Delay))}
+	sentences := []string{fmt.Sprintf("%s, ReserveN(%s) is allowed, with Delay %s.", fullMoment(p), words.Number(count), words.Length(first.Delay))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
 	next := r.decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
-		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", review.Length(next.Delay)))
+		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is allowed, with Delay %s.", words.Length(next.Delay)))
 	} else {
-		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", review.Length(next.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("After it, ReserveN(1) is denied, with RetryAfter %s.", words.Length(next.RetryAfter)))
 	}
 	if p.Capacity > 0 {
 		plain := r.decide(runtime.Request{Op: runtime.Check, Count: 1})
-		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", review.Length(plain.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("Allow(1) at that moment is denied, with RetryAfter %s.", words.Length(plain.RetryAfter)))
 	}
 	return sentences
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 var update = flag.Bool("update", false, "write cmd/ratelimitgen/DIAGNOSTICS.md")
@@ -20,25 +23,23 @@ var update = flag.Bool("update", false, "write cmd/ratelimitgen/DIAGNOSTICS.md")
 const diagnosticsFile = "../../cmd/ratelimitgen/DIAGNOSTICS.md"
 
 func TestDiagnosticsPageIsCurrent(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, WriteMarkdown(&out))
+	page := markdown()
 	if *update {
-		require.NoError(t, os.WriteFile(diagnosticsFile, out.Bytes(), 0o644))
+		require.NoError(t, os.WriteFile(diagnosticsFile, []byte(page), 0o644))
 	}
 	got, err := os.ReadFile(diagnosticsFile)
 	require.NoError(t, err)
-	assert.Equal(t, out.String(), string(got), "after an intended change, run: go test ./gen/explain -run Diagnostics -update")
+	assert.Equal(t, page, string(got), "after an intended change, run: go test ./gen/explain -run Diagnostics -update")
 }
 
 var heading = regexp.MustCompile(`(?m)^## ([a-z0-9-]+)$`)
 
 // An address ends in the anchor that GitHub makes of the heading.
 func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, WriteMarkdown(&out))
-	require.True(t, utf8.Valid(out.Bytes()))
+	page := markdown()
+	require.True(t, utf8.ValidString(page))
 	var sections []string
-	for _, m := range heading.FindAllStringSubmatch(out.String(), -1) {
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
 		sections = append(sections, m[1])
 	}
 	var ids []string
@@ -50,10 +51,81 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 	}
 	assert.Equal(t, ids, sections)
 	for _, id := range ids {
-		assert.Equal(t, 1, strings.Count(out.String(), "](#"+id+")"), id)
+		assert.Equal(t, 1, strings.Count(page, "](#"+id+")"), id)
 		assert.True(t, strings.HasSuffix(spec.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
 	}
 	for _, term := range terms {
-		assert.Contains(t, out.String(), "\n| `"+term.word+"` | ")
+		assert.Contains(t, page, "\n| `"+term.word+"` | ")
 	}
+}
+
+// markdown returns the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [spec.Address] leads.
+func markdown() string {
+	var out bytes.Buffer
+	out.WriteString("# Diagnostics\n\nEvery id that `ratelimitgen check` and `ratelimitgen diff` print, with an example. " +
+		"`ratelimitgen explain ID` prints the same in a terminal.\n\n")
+	var rules, changes []string
+	for _, r := range spec.Rules() {
+		rules = append(rules, r.ID)
+	}
+	for _, k := range spec.ChangeKinds() {
+		changes = append(changes, k.ID)
+	}
+	fmt.Fprintf(&out, "Errors of check: %s.\n\nChanges of diff: %s.\n", linked(rules), linked(changes))
+	for _, r := range spec.Rules() {
+		ruleMarkdown(&out, r)
+	}
+	for _, k := range spec.ChangeKinds() {
+		changeMarkdown(&out, k)
+	}
+	out.WriteString("\n## Words of diff\n\n| word | | meaning |\n|---|---|---|\n")
+	for _, t := range terms {
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", t.word, t.category, printable.Prose(t.meaning))
+	}
+	return out.String()
+}
+
+// linked lists ids as links to their sections.
+func linked(ids []string) string {
+	links := make([]string, len(ids))
+	for i, id := range ids {
+		links[i] = "[" + id + "](#" + id + ")"
+	}
+	return strings.Join(links, ", ")
+}
+
+func ruleMarkdown(out *bytes.Buffer, r spec.Rule) {
+	fmt.Fprintf(out, "\n## %s\n\nAn error of `check`. %s\n", r.ID, printable.Prose(r.Summary))
+	if r.Wrong == "" {
+		out.WriteString("\nThere is no example, because such a file is too long to show. Make it smaller.\n")
+		return
+	}
+	_, diagnostics := spec.Parse("limits.yaml", []byte(r.Wrong))
+	var output bytes.Buffer
+	diagnostics.WriteText(&output, false) // a buffer returns no error
+	fenced(out, "Wrong:", "yaml", r.Wrong)
+	fenced(out, "What check prints:", "text", output.String())
+	fenced(out, "Right:", "yaml", r.Right)
+}
+
+func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
+	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\n", k.ID, printable.Prose(k.Summary))
+	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
+	r := review.Of(old, new)
+	forward, back := classesInWords(r, k.ID), classesInWords(review.Of(new, old), k.ID)
+	text := "This edit is " + forward
+	if back != "" && back != forward {
+		text += "; the opposite edit is " + back
+	}
+	fmt.Fprintf(out, "%s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n", text)
+	fenced(out, "Before:", "yaml", k.Old)
+	fenced(out, "After:", "yaml", k.New)
+	for _, s := range r.Subjects {
+		fenced(out, "What diff prints:", "text", strings.Join(s.Lines(), "\n"))
+	}
+}
+
+// fenced prints a text as it is, but for characters that would not be visible.
+func fenced(out *bytes.Buffer, label, language, text string) {
+	fmt.Fprintf(out, "\n%s\n\n~~~%s\n%s\n~~~\n", label, language, strings.TrimRight(printable.Text(text), "\n"))
 }

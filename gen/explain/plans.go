@@ -13,14 +13,22 @@ import (
 
 const unlimited = "unlimited"
 
-// rules prints the rule of each plan, and what all plans have in common.
-func (p *page) rules(l *spec.Limit) {
-	for _, line := range l.PlanWords() {
-		plan, rule, _ := strings.Cut(line, ": ")
-		p.paragraph("plan "+plan, rule)
+// rules prints the rule or, if there are plans, the rule of each and what all of them have in common.
+func (p *page) rules(d *spec.Description) {
+	if len(d.Plans) == 0 {
+		p.paragraph("rule", strings.Join(d.Lines(), " "))
+		return
 	}
-	if shared := l.SharedWords(); len(shared) > 0 {
-		p.paragraph("all plans", strings.Join(shared, " "))
+	p.planRules("plan ", d)
+	if len(d.Sentences) > 0 {
+		p.paragraph("all plans", strings.Join(d.Sentences, " "))
+	}
+}
+
+// planRules prints the rule of each plan, after a label and the name of the plan.
+func (p *page) planRules(label string, d *spec.Description) {
+	for _, of := range d.Plans {
+		p.paragraph(label+of.Plan, strings.Join(of.Lines(), " "))
 	}
 }
 
@@ -64,8 +72,8 @@ func planTable(plans []*spec.Limit) string {
 		at := 0
 		for _, n := range planNumbers(of) {
 			name := n.name
-			if strings.HasPrefix(n.remark, "when ") { // others would leave no room for the columns
-				name += ", " + n.remark
+			if n.when != "" { // remarks would leave no room for the columns
+				name += ", " + n.when
 			}
 			values[i][name] = n.value
 			// A number that the plans before do not have follows the one before it.
@@ -90,7 +98,7 @@ func planTable(plans []*spec.Limit) string {
 
 func planNumbers(of *spec.Limit) []number {
 	if of.UnlimitedRate {
-		return []number{{"at once", unbounded, ""}}
+		return []number{{"at once", unbounded, "", ""}}
 	}
 	return numbersOf(&of.Policy)
 }

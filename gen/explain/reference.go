@@ -103,7 +103,7 @@ func (p *page) change(k spec.ChangeKind) {
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := review.Of(old, new)
 	// One example serves for both directions, since most edits have a looser and a tighter one.
-	forward, back := classesOf(r, k.ID), classesOf(review.Of(new, old), k.ID)
+	forward, back := classesInWords(r, k.ID), classesInWords(review.Of(new, old), k.ID)
 	classes := "The example below is " + forward
 	if back != "" && back != forward {
 		classes += "; the opposite edit is " + back
@@ -125,9 +125,10 @@ func example(name, text string) *spec.File {
 	return file
 }
 
-// classesOf lists the classes of the changes with an id; "" without such changes.
-func classesOf(r *review.Review, id string) string {
-	var classes []string
+// classesInWords lists the classes of the changes with an id; "" without such changes.
+func classesInWords(r *review.Review, id string) string { return words.List(classesOf(r, id), "and") }
+
+func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
 		for _, f := range s.Findings {
 			for _, class := range f.Classes {
@@ -137,7 +138,7 @@ func classesOf(r *review.Review, id string) string {
 			}
 		}
 	}
-	return words.List(classes, "and")
+	return classes
 }
 
 // term is a word that a review prints about a change, besides the ids of changes.
@@ -179,8 +180,8 @@ func (p *page) term(t term) {
 	var ids []string
 	for _, k := range spec.ChangeKinds() {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
-		both := classesOf(review.Of(old, new), k.ID) + " " + classesOf(review.Of(new, old), k.ID)
-		if slices.Contains(strings.Fields(strings.ReplaceAll(both, ",", "")), t.word) {
+		both := append(classesOf(review.Of(old, new), k.ID), classesOf(review.Of(new, old), k.ID)...)
+		if slices.Contains(both, t.word) {
 			ids = append(ids, k.ID)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -98,20 +99,20 @@ type drawing struct {
 
 func (p *Page) limitView(l *limit, few bool) limitView {
 	shown := l.shown()
+	d := shown.Describe()
 	v := limitView{
 		ID: limitID(shown.Policy.Name), Name: shown.Policy.Name, Doc: printable.Flat(shown.Doc), Per: perKey(shown),
-		Rule: shown.Words()[0], Open: few,
+		Rule: d.Words()[0], Open: few,
 	}
 	if p.Old != nil {
 		v.Open = few && l.subject != nil
 	}
 	if s := l.subject; s != nil {
-		for _, class := range s.Classes() {
-			v.Classes = append(v.Classes, string(class))
-		}
-		v.Lines = s.Lines()
+		v.Classes, v.Lines = classNames(s), s.Lines()
 	}
-	v.Words = sentences(shown)
+	if v.Words = d.Lines(); len(d.Plans) > 0 {
+		v.Words = d.Sentences
+	}
 	limited := 0
 	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
 		// A key of a recording has one count, whatever its plan.
@@ -125,6 +126,13 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 	}
 	v.Play = l.playConfig()
 	return v
+}
+
+func classNames(s *review.Subject) (names []string) {
+	for _, class := range s.Classes() {
+		names = append(names, string(class))
+	}
+	return names
 }
 
 // shown returns the version that the words are about.
@@ -143,15 +151,7 @@ func perKey(l *spec.Limit) string {
 	for _, part := range l.Key {
 		parts = append(parts, part.Name+" ("+part.Type+")")
 	}
-	return "Counted for each " + spec.List(parts, "and") + "."
-}
-
-// sentences describe a limit, without those that are about one plan.
-func sentences(l *spec.Limit) []string {
-	if len(l.Plans) > 0 {
-		return l.SharedWords()
-	}
-	return append(slices.Clone(l.Words()), l.WorstCase())
+	return "Counted for each " + words.List(parts, "and") + "."
 }
 
 // planView draws one plan of a limit, or the limit if it has no plans. The tokens are left out if later is set.
@@ -162,7 +162,7 @@ func (p *Page) planView(pair spec.PlanPair, name string, later bool) planView {
 		l = pair.Old
 	}
 	if pair.Plan != "" {
-		v.Words = []string{planSentence(l)}
+		v.Words = []string{strings.Join(l.Describe().Lines(), " ")}
 		name += ", plan " + pair.Plan
 	}
 	policies := policiesOf(pair)
@@ -188,11 +188,6 @@ func (p *Page) planView(pair spec.PlanPair, name string, later bool) planView {
 	return v
 }
 
-// planSentence is the rule of one plan.
-func planSentence(of *spec.Limit) string {
-	return strings.Join(append(slices.Clone(of.Words()), of.WorstCase()), " ")
-}
-
 // tokensPicture draws the standard story or the recording. It returns false if the recording has no requests of the limit.
 func (p *Page) tokensPicture(title string, policies []*runtime.Policy) (draw.Picture, bool) {
 	names := []string{""}
@@ -214,7 +209,7 @@ func (p *Page) tokensCaption(policies []*runtime.Policy) string {
 	if p.Recording != nil {
 		return p.Recording.caption(policies[len(policies)-1].Name)
 	}
-	return "Tokens over time, and requests of " + tokenCount(draw.StandardStory(newest(policies)).Requests[0].Count) + " each"
+	return "Tokens over time, and requests of " + words.Count(draw.StandardStory(newest(policies)).Requests[0].Count, "token") + " each"
 }
 
 // newest returns the last policy that is not unlimited.
@@ -223,13 +218,6 @@ func newest(policies []*runtime.Policy) *runtime.Policy {
 		return last
 	}
 	return policies[0]
-}
-
-func tokenCount(n int64) string {
-	if n == 1 {
-		return "1 token"
-	}
-	return spec.Grouped(n) + " tokens"
 }
 
 func drawingOf(caption string, p draw.Picture) drawing {
@@ -271,10 +259,10 @@ func facts(old, new *spec.Limit) (list []fact) {
 		return func(p *runtime.Policy) string { return tokensOrNone(bounds.Within(p, t)) }
 	}
 	add("at once", within(0))
-	add("in any "+spec.PeriodInWords(period), within(period))
-	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(review.NextAfter(p)) })
-	add("full after", func(p *runtime.Policy) string { return lengthOrNone(review.FullAfter(p)) })
-	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(review.LongestDelay(p)) })
+	add("in any "+words.Period(period), within(period))
+	add("next token after", func(p *runtime.Policy) string { return lengthOrNone(bounds.NextAfter(p)) })
+	add("full after", func(p *runtime.Policy) string { return lengthOrNone(bounds.FullAfter(p)) })
+	add("longest delay", func(p *runtime.Policy) string { return lengthOrNone(bounds.LongestDelay(p)) })
 	return list
 }
 
@@ -282,7 +270,7 @@ func tokensOrNone(n int64) string {
 	if n == math.MaxInt64 {
 		return "no bound"
 	}
-	return spec.Grouped(n)
+	return words.Number(n)
 }
 
 func lengthOrNone(d time.Duration) string {
@@ -292,7 +280,7 @@ func lengthOrNone(d time.Duration) string {
 	case math.MaxInt64:
 		return "no bound"
 	}
-	return review.Length(d)
+	return words.Length(d)
 }
 
 // playground is the configuration of a playground, as playground.js reads it.

@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -154,15 +155,10 @@ func (p *Page) summary(limits int) string {
 	if n := len(p.File.Plans); n > 0 {
 		parts = append(parts, count(n, "plan"))
 	}
-	return spec.List(parts, "and")
+	return words.List(parts, "and")
 }
 
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return spec.Grouped(int64(n)) + " " + thing + "s"
-}
+func count(n int, thing string) string { return words.Count(int64(n), thing) }
 
 // storyWords say what the drawings show.
 func (p *Page) storyWords() []string {
@@ -188,8 +184,7 @@ func legend() (list []legendEntry) {
 func changes(r *review.Review) (list []changeView) {
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		name, classes, _ := strings.Cut(s.Title(), ": ")
-		c := changeView{Name: name, Classes: classes}
+		c := changeView{Name: s.Name(), Classes: strings.Join(classNames(s), ", ")}
 		switch {
 		case s.Group != "" && s.New != (spec.Pos{}):
 			c.Link = groupID(s.Group)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -340,22 +340,22 @@ func (r *Recording) tallyWords(name string) string {
 	}
 	var parts []string
 	requests := 0
-	for side, t := range s.tallies {
+	for _, t := range s.tallies {
 		n := t.unanswered
 		var counts []string
 		for _, o := range draw.Outcomes() {
 			if c := t.outcomes[o]; c > 0 {
 				n += c
-				counts = append(counts, spec.Grouped(int64(c))+" "+o.String())
+				counts = append(counts, words.Number(int64(c))+" "+o.String())
 			}
 		}
 		requests = max(requests, n)
 		if len(counts) > 0 {
-			parts = append(parts, []string{"old version: ", "new version: "}[side]+spec.List(counts, "and"))
+			parts = append(parts, words.List(counts, "and"))
 		}
 	}
-	if _, after, _ := strings.Cut(parts[0], ": "); len(parts) == 1 || strings.HasSuffix(parts[1], ": "+after) {
-		parts = []string{after}
+	if parts = slices.Compact(parts); len(parts) == 2 {
+		parts[0], parts[1] = "old version: "+parts[0], "new version: "+parts[1]
 	}
 	return fmt.Sprintf("In the recording: %s of %s; %s.", count(requests, "request"), count(len(s.keys), "key"), strings.Join(parts, "; "))
 }

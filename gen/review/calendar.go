@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -66,9 +67,7 @@ func judgeCalendarStart(j *judgement, p pair) {
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
 		policy.Calendar.From, policy.Calendar.At, policy.Calendar.Anniversary = new.From, new.At, new.Anniversary
 	}))
-	for _, sentence := range p.new.StartWords() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, p.new.StartWords())
 	noteParameter(j, p, old.Anniversary, new.Anniversary, "each key's anniversary, a time.Time")
 }
 
@@ -78,7 +77,7 @@ func calendarReadAs(p pair) string {
 		return "A key's current window ends at another time, and the next one grants the tokens accrued since the current one started."
 	}
 	return fmt.Sprintf("A key keeps its count until a new window begins that is at least %s after the start of its current one, "+
-		"and then gets the tokens of as many windows as fit between the two starts, rounded.", Length(p.new.Policy.Period/2))
+		"and then gets the tokens of as many windows as fit between the two starts, rounded.", words.Length(p.new.Policy.Period/2))
 }
 
 // calendarInstants returns the starts of the windows of both rules around which rows are replayed: those of at most three

@@ -62,7 +62,7 @@ func newCapacityInWords(old, new *runtime.Policy) string {
 		return "Used tokens stay used, so every key has " + words.Count(is-was, "token") + " more at once."
 	}
 	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
-		words.Number(was) + " has none for up to " + Length(emptyAfterEdit(old, new)) + "."
+		words.Number(was) + " has none for up to " + words.Length(emptyAfterEdit(old, new)) + "."
 }
 
 // emptyAfterEdit returns how long a key has no token under the new rule if it has used the whole old capacity at the

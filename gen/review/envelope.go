@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -206,7 +207,7 @@ func intervalNotes(p pair) []Note {
 		}
 		shorter, longer = longer, shorter
 	}
-	return []Note{{Rule, fmt.Sprintf("The limit is %s in intervals of up to about %s, and %s in longer ones.", shorter, Length(until), longer)}}
+	return []Note{{Rule, fmt.Sprintf("The limit is %s in intervals of up to about %s, and %s in longer ones.", shorter, words.Length(until), longer)}}
 }
 
 // looserUntil returns the length of the longest intervals in which a new rule lets more tokens through, provided that it

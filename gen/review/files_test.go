@@ -495,8 +495,8 @@ func compareByReplay(d dice, p pair, lengths []int64) (more, fewer, exact bool) 
 		}
 	}
 	if exact {
-		more = more || LargestReservation(&new) > LargestReservation(&old)
-		fewer = fewer || LargestReservation(&new) < LargestReservation(&old)
+		more = more || bounds.LargestReservation(&new) > bounds.LargestReservation(&old)
+		fewer = fewer || bounds.LargestReservation(&new) < bounds.LargestReservation(&old)
 	}
 	return more, fewer, exact
 }

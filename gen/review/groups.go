@@ -13,17 +13,13 @@ import (
 
 func judgeGroupAdded(j *judgement, _ pair, changes []spec.Change) {
 	j.class(Added)
-	for _, sentence := range changes[0].New.Group.Words() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, changes[0].New.Group.Words())
 }
 
 func judgeGroupRemoved(j *judgement, _ pair, changes []spec.Change) {
 	g := changes[0].Old.Group
 	j.class(Removed, Breaking)
-	for _, sentence := range g.Words() {
-		j.note(RemovedRule, "%s", sentence)
-	}
+	j.describe(RemovedRule, g.Words())
 	j.note(Calls, "Calls of %s no longer compile. The limits and their counts stay; callers that use fewer of them are limited less.", g.GoName)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -38,6 +39,13 @@ func (j *judgement) class(classes ...Class) { j.classes = append(j.classes, clas
 
 func (j *judgement) note(about, format string, args ...any) {
 	j.notes = append(j.notes, Note{about, fmt.Sprintf(format, args...)})
+}
+
+// describe adds a note for each sentence.
+func (j *judgement) describe(about string, sentences []string) {
+	for _, sentence := range sentences {
+		j.notes = append(j.notes, Note{about, sentence})
+	}
 }
 
 func (j *judgement) statement(why, format string, args ...any) {
@@ -79,7 +87,7 @@ func (p pair) looseness() (classes []Class) {
 	old, new := &p.old.Policy, &p.new.Policy
 	classes = looseness(old, new)
 	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	switch was, is := LargestReservation(old), LargestReservation(new); {
+	switch was, is := bounds.LargestReservation(old), bounds.LargestReservation(new); {
 	case is > was:
 		classes = append(classes, Loosened)
 	case is < was:
@@ -102,17 +110,13 @@ func judgePackage(j *judgement, _ pair, changes []spec.Change) {
 
 func judgeAdded(j *judgement, p pair, _ []spec.Change) {
 	j.class(Added)
-	for _, sentence := range p.new.Words() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, p.new.Words())
 }
 
 func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 	// Every request passes that the limit would have denied.
 	j.class(Removed, Loosened, Breaking, StoredState)
-	for _, sentence := range p.old.Words() {
-		j.note(RemovedRule, "%s", sentence)
-	}
+	j.describe(RemovedRule, p.old.Words())
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
 	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)

@@ -136,9 +136,9 @@ func (s *Subject) markdownHead(r *Review, draw bool) string {
 // linked returns the name of the subject, as a link to its line in the new file if there is an address for it.
 func (s *Subject) linked(r *Review) string {
 	if r.LinkBase == "" || s.New.Line == 0 {
-		return code(s.name())
+		return code(s.Name())
 	}
-	return fmt.Sprintf("[%s](%s#L%d)", code(s.name()), r.LinkBase, s.New.Line)
+	return fmt.Sprintf("[%s](%s#L%d)", code(s.Name()), r.LinkBase, s.New.Line)
 }
 
 // markdownDetails returns the folded part of a section.

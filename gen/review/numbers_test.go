@@ -296,7 +296,7 @@ func TestLargestCountsPassAndLargerOnesFail(t *testing.T) {
 		assert.True(t, decision.Allowed)
 		_, _, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity + 1})
 		assert.ErrorIs(t, err, runtime.ErrExceedsCapacity)
-		if most := LargestReservation(&p); most > 0 && most < runtime.Unbounded {
+		if most := bounds.LargestReservation(&p); most > 0 && most < runtime.Unbounded {
 			_, decision, err = rule.Step(runtime.State{}, 1, runtime.Request{Count: most, Reserve: true})
 			require.NoError(t, err)
 			assert.True(t, decision.Allowed)
@@ -310,7 +310,7 @@ func TestFullAfterAndLongestDelayAreBounds(t *testing.T) {
 	d := roll(5)
 	for range 300 {
 		p := d.policy()
-		full, delay, reserved := FullAfter(&p), bounds.LongestDelay(&p), false
+		full, delay, reserved := bounds.FullAfter(&p), bounds.LongestDelay(&p), false
 		wander(t, d, &p, func(now int64, _ runtime.Request, after runtime.State, decision runtime.Decision) {
 			if p.Reserves() {
 				require.LessOrEqual(t, decision.Delay, max(delay, delay+rounding), "%+v", p)

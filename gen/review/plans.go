@@ -3,7 +3,6 @@ package review
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -12,7 +11,7 @@ import (
 
 // judgePlans describes what becomes of the constants and of the names of plans.
 func judgePlans(j *judgement, _ pair, changes []spec.Change) {
-	was, is := plansOfSide(changes[0].Old), plansOfSide(changes[0].New)
+	was, is := changes[0].Old.File.PlanNames(), changes[0].New.File.PlanNames()
 	var moved []string
 	for i, name := range is {
 		switch before := slices.Index(was, name); {
@@ -34,11 +33,6 @@ func judgePlans(j *judgement, _ pair, changes []spec.Change) {
 	}
 }
 
-// plansOfSide returns the names in the value of the field plans.
-func plansOfSide(side spec.Side) []string {
-	return strings.FieldsFunc(side.Value, func(r rune) bool { return strings.ContainsRune("[], ", r) })
-}
-
 func judgePlanRenamed(j *judgement, _ pair, changes []spec.Change) {
 	j.class(Renamed)
 	for _, c := range changes {
@@ -57,16 +51,12 @@ func judgePlanParameter(j *judgement, p pair, changes []spec.Change) {
 
 func judgePlanAdded(j *judgement, p pair, _ []spec.Change) {
 	j.class(Added)
-	for _, sentence := range p.new.Words() {
-		j.note(Rule, "%s", sentence)
-	}
+	j.describe(Rule, p.new.Words())
 }
 
 func judgePlanRemoved(j *judgement, p pair, _ []spec.Change) {
 	j.class(Removed)
-	for _, sentence := range p.old.Words() {
-		j.note(RemovedRule, "%s", sentence)
-	}
+	j.describe(RemovedRule, p.old.Words())
 	j.note(Deploy, "Keys of this plan keep their counts, which apply to the next plan that calls pass.")
 }
 
@@ -119,18 +109,16 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 			j.class(Tightened) // the limited plans have the note
 		case id == "mode-changed" && p.old.Policy.Mode == runtime.ModeBlock:
 			j.class(Loosened)
-			j.note(Rule, "%s", p.new.Words()[0])
+			j.describe(Rule, p.new.Words()[:1])
 		case id != "rate-changed" || p.old.Unlimited() && p.new.Unlimited():
 			continue
 		case p.new.Unlimited():
 			j.class(p.unlimitedLooseness(changes, Loosened)...)
-			j.note(Rule, "%s", p.new.Words()[0])
+			j.describe(Rule, p.new.Words()[:1])
 			j.note(Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 		default:
 			j.class(p.unlimitedLooseness(changes, Tightened)...)
-			for _, sentence := range p.new.Words() {
-				j.note(Rule, "%s", sentence)
-			}
+			j.describe(Rule, p.new.Words())
 			j.note(Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
 		}
 		e.findings = append(e.findings, Finding{group[0].ID, group, inOrder(j.classes)})

@@ -58,7 +58,7 @@ func (r *Review) namesByClass() (classes []Class, names map[Class][]string) {
 	names = map[Class][]string{}
 	for i := range r.Subjects {
 		for _, class := range r.Subjects[i].Classes() {
-			names[class] = append(names[class], r.Subjects[i].name())
+			names[class] = append(names[class], r.Subjects[i].Name())
 		}
 	}
 	for _, class := range Classes() {
@@ -87,7 +87,7 @@ func (w *textWriter) subject(r *Review, s *Subject) {
 	for _, class := range s.Classes() {
 		marks = append(marks, w.class(class))
 	}
-	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, s.name(), w.ink.Off, strings.Join(marks, ", "))
+	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, s.Name(), w.ink.Off, strings.Join(marks, ", "))
 	for _, f := range s.Findings {
 		w.finding(f)
 	}
@@ -230,7 +230,7 @@ func cutWords(list []string, most int) (short []string) {
 }
 
 // Title returns the name of the subject and its classes: "sendMessage: loosened".
-func (s *Subject) Title() string { return s.name() + ": " + classList(s.Classes()) }
+func (s *Subject) Title() string { return s.Name() + ": " + classList(s.Classes()) }
 
 // Lines returns the changes, numbers, notes and statements of the subject, one line each, however long.
 func (s *Subject) Lines() (lines []string) {
@@ -259,8 +259,8 @@ func (s *Subject) Lines() (lines []string) {
 // longestValue is how many runes of a name or value are printed.
 const longestValue = 160
 
-// name returns the limit's name, the group's with the word group, or words for the file itself.
-func (s *Subject) name() string {
+// Name returns the limit's name, the group's with the word group, or words for the file itself.
+func (s *Subject) Name() string {
 	switch {
 	case s.Group != "":
 		return "group " + words.Clip(s.Group, longestValue)

@@ -20,14 +20,8 @@ type mapEntry struct {
 	name  string
 }
 
-// ParseMapping reads a mapping such as "at=ts,key=org.id,key=user.id". The names on the left are those of a trace. A
-// backslash before a comma in a name keeps it from ending the name.
-func ParseMapping(text string) (Mapping, error) {
-	var m Mapping
-	return m, m.Add(text)
-}
-
-// Add adds what [ParseMapping] reads.
+// Add adds names such as "at=ts,key=org.id,key=user.id". The names on the left are those of a trace. A backslash before a
+// comma in a name keeps it from ending the name.
 func (m *Mapping) Add(text string) error {
 	for _, entry := range splitEscaped(text) {
 		to, name, ok := strings.Cut(entry, "=")

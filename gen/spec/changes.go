@@ -12,7 +12,7 @@ import (
 //
 // A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
 func Diff(old, new *File) []Change {
-	changes := diffFields(fileFields, "", old, new, Side{Pos: Pos{1, 1}}, Side{Pos: Pos{1, 1}}, givenInFile)
+	changes := diffFields(fileFields, "", old, new, wholeFile(old), wholeFile(new), givenInFile)
 	before := limitsByName(old)
 	names, plans := renames(old, new), PlanRenames(old, new)
 	changes = append(changes, diffPlanNames(old, new, plans)...)
@@ -41,6 +41,9 @@ func limitsByName(file *File) map[string]*Limit {
 	}
 	return limits
 }
+
+// wholeFile is the side of a change of the file itself.
+func wholeFile(file *File) Side { return Side{File: file, Pos: Pos{1, 1}} }
 
 // wholeLimit is the side of a limit that was added, removed or renamed.
 func wholeLimit(limit *Limit) Side {
@@ -300,7 +303,7 @@ func varies(f field[draft, Limit], l *Limit) bool {
 func diffPlans(old, new *Limit, renamed map[string]string) (changes []Change) {
 	name := new.Policy.Name
 	was, is := wholeLimit(old), wholeLimit(new)
-	if was.Value, is.Value = plansInList(old), plansInList(new); was.Value == "" || is.Value == "" {
+	if was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames()); was.Value == "" || is.Value == "" {
 		changes = append(changes, Change{ID: planParameterChanged.ID, Limit: name, Field: "plans", Old: was, New: is})
 	}
 	pairs := PairPlans(old, new, renamed)
@@ -353,13 +356,6 @@ func diffByPlan(f field[draft, Limit], old, new *Limit, pairs []PlanPair) (chang
 	}
 	changes[0].Plan = ""
 	return changes[:1]
-}
-
-func plansInList(l *Limit) string {
-	if len(l.Plans) == 0 {
-		return ""
-	}
-	return "[" + strings.Join(l.PlanNames(), ", ") + "]"
 }
 
 // wholePlan is the side of a plan that was added or removed.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the .want files")
+var update = flag.Bool("update", false, "rewrite the .want files and the reference in README.md")
 
 // corpus returns the files of one side of the corpus, "bad" or "good", by name.
 func corpus(t testing.TB, side string) map[string][]byte {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
 func parsed(t testing.TB, text string) *File {
@@ -185,14 +187,14 @@ func TestDurationsAreReadAsTheyAreWritten(t *testing.T) {
 	for _, text := range []string{"0s", "1ns", "1us", "1h30m", "1d12h", "2w", "8d", "90d", "1m30s", "1s500ms", "3650d"} {
 		length, ok := exact(text)
 		require.True(t, ok)
-		written := Duration(time.Duration(length.Num().Int64()))
+		written := words.Duration(time.Duration(length.Num().Int64()))
 		again, ok := exact(written)
 		require.True(t, ok, written)
 		assert.Zero(t, length.Cmp(again), "%s is written %s", text, written)
 	}
-	assert.Equal(t, "-6h30m", Duration(-6*time.Hour-30*time.Minute))
-	assert.Equal(t, "1m30s", Duration(90*time.Second))
-	assert.Equal(t, "2w", Duration(14*24*time.Hour))
+	assert.Equal(t, "-6h30m", words.Duration(-6*time.Hour-30*time.Minute))
+	assert.Equal(t, "1m30s", words.Duration(90*time.Second))
+	assert.Equal(t, "2w", words.Duration(14*24*time.Hour))
 }
 
 func BenchmarkDiff(b *testing.B) {

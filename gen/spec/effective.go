@@ -131,16 +131,17 @@ func PeriodOf(p *runtime.Policy) string {
 	return words.Period(p.Period)
 }
 
-// effectivePlans is empty for a file without plans.
-func effectivePlans(f *File) string {
-	if len(f.Plans) == 0 {
+// listed is a list as limits.yaml writes it; "" for an empty one.
+func listed(names []string) string {
+	if len(names) == 0 {
 		return ""
 	}
-	names := make([]string, len(f.Plans))
-	for i, plan := range f.Plans {
-		names[i] = plan.Name
-	}
 	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// effectivePlans is empty for a file without plans.
+func effectivePlans(f *File) string {
+	return listed(f.PlanNames())
 }
 
 func effectiveRate(l *Limit) string {

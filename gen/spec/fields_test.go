@@ -51,7 +51,7 @@ func TestExamplesOfFieldsAreValid(t *testing.T) {
 // Tables with longer cells are hard to read. Longer explanations belong below the table.
 func TestReferenceCellsAreShort(t *testing.T) {
 	cells := 0
-	for line := range strings.Lines(Reference()) {
+	for line := range strings.Lines(reference()) {
 		if !strings.HasPrefix(line, "| ") {
 			continue
 		}

@@ -2,7 +2,7 @@
 //
 // [Parse] turns the bytes of the file into a [File] of [Limit] values with every default filled in, or into
 // [Diagnostics]: all errors of the file, each with its place, one of [Rules], and a remedy. One table of fields drives
-// the parser, the [Schema] for editors, the [Reference] for people and [Diff].
+// the parser, the [Schema] for editors, the reference in README.md and [Diff].
 //
 // # Guarantees
 //

@@ -226,7 +226,7 @@ func FuzzParse(f *testing.F) {
 				if err := of.Policy.Validate(); err != nil {
 					t.Fatalf("%v\n%s", err, src)
 				}
-				_, _ = of.Words(), of.WorstCase()
+				_ = of.Describe()
 			}
 		}
 	})

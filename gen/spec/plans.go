@@ -208,9 +208,14 @@ func noPlansHelp(entries []entry) string {
 	return "add plans: [" + strings.Join(names, ", ") + "] at the top of the file"
 }
 
-func (p *parser) planNames() []string {
-	names := make([]string, len(p.plans))
-	for i, plan := range p.plans {
+func (p *parser) planNames() []string { return planNames(p.plans) }
+
+// PlanNames returns the names of the plans of the file.
+func (f *File) PlanNames() []string { return planNames(f.Plans) }
+
+func planNames(plans []Plan) []string {
+	names := make([]string, len(plans))
+	for i, plan := range plans {
 		names[i] = plan.Name
 	}
 	return names

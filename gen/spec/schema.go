@@ -189,7 +189,7 @@ type Field struct {
 	Example string
 }
 
-// Fields returns every field, in the order of [Reference].
+// Fields returns every field, in the order of the reference in README.md.
 func Fields() []Field {
 	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("a lease", leaseFields),
 		fieldsIn("overrides", overrideFields), fieldsIn("a group", groupFields))
@@ -203,38 +203,6 @@ func fieldsIn[D, T any](of string, fields []field[D, T]) (list []Field) {
 		})
 	}
 	return list
-}
-
-// Reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease, overrides and a group,
-// and below each table the explanations that do not fit into it.
-func Reference() string {
-	var out strings.Builder
-	writeTable(&out, "The file", fileFields)
-	out.WriteString("\n")
-	writeTable(&out, "A limit", limitFields)
-	out.WriteString("\n")
-	writeTable(&out, "A lease", leaseFields)
-	out.WriteString("\n")
-	writeTable(&out, "Overrides", overrideFields)
-	out.WriteString("\n")
-	writeTable(&out, "A group", groupFields)
-	return out.String()
-}
-
-func writeTable[D, T any](out *strings.Builder, title string, fields []field[D, T]) {
-	out.WriteString("| " + title + " | meaning | what to write | default |\n|---|---|---|---|\n")
-	for _, f := range fields {
-		absent := f.absent
-		if f.required {
-			absent = "(required)"
-		}
-		out.WriteString("| `" + f.name + "` | " + f.about + " | " + f.accepts + " | " + absent + " |\n")
-	}
-	for _, f := range fields {
-		if f.more != "" {
-			out.WriteString("\n`" + f.name + "`: " + f.more + "\n")
-		}
-	}
 }
 
 var plansSchema = object{

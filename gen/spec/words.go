@@ -12,18 +12,73 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Words describes the limit's rule in sentences, the most important first:
-// "Token bucket: 10 per minute, at most 20 at once." If it depends on the plan, the first sentences are those of
-// [Limit.PlanWords], without the worst case.
-func (l *Limit) Words() (sentences []string) {
-	if l.Unlimited() {
-		return []string{unlimitedWords}
+// Description is a limit in sentences.
+type Description struct {
+	// Plan is the name of the plan, for an element of Plans.
+	Plan string
+	// Sentences are on the rule, the most important first: "Token bucket: 10 per minute, at most 20 at once." With Plans,
+	// they are the ones that all limited plans have in common, without the rule itself.
+	Sentences []string
+	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute." If
+	// reservations have no bound, the number is for callers who do not reserve. It is empty for an unlimited element of Plans.
+	Worst string
+	// Plans describe what differs between the plans of the limit, in their order.
+	Plans []Description
+}
+
+// Words returns the sentences without the worst case. Each plan has one, which begins with its name.
+func (d *Description) Words() (sentences []string) {
+	for _, of := range d.Plans {
+		sentences = append(sentences, of.Plan+": "+strings.Join(of.Sentences, " "))
 	}
-	if len(l.Plans) > 0 {
-		for _, of := range l.Plans {
-			sentences = append(sentences, of.Plan+": "+strings.Join(l.ownWords(of), " "))
+	return append(sentences, d.Sentences...)
+}
+
+// Lines returns the sentences of [Description.Words], and the worst case.
+func (d *Description) Lines() []string {
+	if d.Worst == "" {
+		return d.Words()
+	}
+	return append(d.Words(), d.Worst)
+}
+
+// Describe returns the limit in sentences.
+func (l *Limit) Describe() *Description {
+	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + l.worstCase() + "."}
+	if len(l.Plans) == 0 {
+		d.Sentences = l.sentences()
+		return d
+	}
+	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
+	limited := 0
+	for _, of := range l.Plans {
+		plan := of.Describe()
+		d.Plans = append(d.Plans, *plan)
+		if of.Unlimited() {
+			continue
 		}
-		return append(sentences, l.SharedWords()...)
+		if limited++; limited == 1 {
+			d.Sentences = slices.Clone(plan.Sentences[1:])
+		}
+		d.Sentences = slices.DeleteFunc(d.Sentences, func(s string) bool { return !slices.Contains(plan.Sentences, s) })
+	}
+	for i, of := range l.Plans {
+		plan := &d.Plans[i]
+		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
+		if of.Unlimited() {
+			plan.Worst = ""
+		}
+	}
+	return d
+}
+
+// Words returns the sentences of [Description.Words].
+func (l *Limit) Words() []string { return l.Describe().Words() }
+
+// sentences describes a limit without plans, or one plan.
+func (l *Limit) sentences() (sentences []string) {
+	if l.Unlimited() {
+		return []string{"Unlimited: every request is allowed, and none is counted."}
 	}
 	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
 		// The other fields have no effect.
@@ -54,36 +109,46 @@ func keyWords(l *Limit) (sentences []string) {
 	return sentences
 }
 
-// WorstCase says how many tokens can be used in a period at most, see [Within]: "Worst case: 30 in any minute." If
-// reservations have no bound, the number is for callers who do not reserve.
-func (l *Limit) WorstCase() string {
-	if len(l.Plans) > 0 {
-		return l.worstCaseByPlan()
-	}
+// worstCase is the worst case as a part of a sentence: "30 in any minute".
+func (l *Limit) worstCase() string {
 	p := &l.Policy
-	worst := func(p *runtime.Policy) string {
-		if p.Calendar.Unit != 0 {
-			return calendarWorstCase(p)
-		}
-		return fmt.Sprintf("Worst case%s: %s in any %s", ifEnforced(p.Mode), orUncountable(bounds.Within(p, p.Period)), words.Period(p.Period))
-	}
 	switch {
+	case len(l.Plans) > 0:
+		var worst []string
+		for _, of := range l.Plans {
+			worst = append(worst, of.Plan+": "+of.worstCase())
+		}
+		return strings.Join(worst, "; ")
 	case l.Unlimited():
-		return "Worst case: no bound."
+		return "no bound"
 	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
-		return "Worst case" + ifEnforced(p.Mode) + ": reservations have no bound."
+		return "reservations have no bound"
 	case p.MaxReserved == runtime.Unbounded:
 		// Unbounded reservations have no worst case, but callers who do not reserve have one.
-		return worst(bounds.Unreserved(p)) + " without reservations, which have no bound."
+		return mostInPeriod(bounds.Unreserved(p)) + " without reservations, which have no bound"
 	case p.Reserves():
-		return worst(p) + ", counting reserved tokens when their delay has passed."
+		return mostInPeriod(p) + ", counting reserved tokens when their delay has passed"
 	}
-	return worst(p) + "."
+	return mostInPeriod(p)
+}
+
+// mostInPeriod describes the worst case in an interval as long as a period, and for a calendar in a window too.
+func mostInPeriod(p *runtime.Policy) string {
+	span := bounds.Interval(p)
+	around := fmt.Sprintf("%s in any %s", orUncountable(bounds.Within(p, span)), words.Period(span))
+	if p.Calendar.Unit == 0 || p.Reserves() {
+		return around
+	}
+	each := "calendar " + p.Calendar.Unit.String()
+	if p.Calendar.Count > 1 {
+		each = "window"
+	}
+	return fmt.Sprintf("%s in each %s, and %s", words.Number(p.Capacity), each, around)
 }
 
 // ifEnforced is the condition of a bound that does not hold in this mode.
 func ifEnforced(m runtime.Mode) string {
-	if m == runtime.ModeEnforce {
+	if m == runtime.ModeEnforce || m == runtime.ModeUnlimited {
 		return ""
 	}
 	return ", if it were enforced"
@@ -95,18 +160,6 @@ func orUncountable(n int64) string {
 	}
 	return words.Number(n)
 }
-
-// Grouped is [words.Number].
-func Grouped(n int64) string { return words.Number(n) }
-
-// PeriodInWords is [words.Period].
-func PeriodInWords(period time.Duration) string { return words.Period(period) }
-
-// Duration is [words.Duration].
-func Duration(d time.Duration) string { return words.Duration(d) }
-
-// List is [words.List].
-func List(items []string, conjunction string) string { return words.List(items, conjunction) }
 
 // ruleWords covers kind, rate, period and capacity.
 func ruleWords(l *Limit) []string {
@@ -247,51 +300,6 @@ func durabilityWords(l *Limit) []string {
 	return nil
 }
 
-const unlimitedWords = "Unlimited: every request is allowed, and none is counted."
-
-// PlanWords describes the rule of each plan, with what differs between the plans: "free: Token bucket: 10 per minute, at
-// most 20 at once. Worst case: 30 in any minute." It is empty for a limit that is the same for all plans.
-func (l *Limit) PlanWords() (lines []string) {
-	for _, of := range l.Plans {
-		words := l.ownWords(of)
-		if !of.Unlimited() {
-			words = append(words, of.WorstCase())
-		}
-		lines = append(lines, of.Plan+": "+strings.Join(words, " "))
-	}
-	return lines
-}
-
-// SharedWords returns the sentences of [Limit.Words] that all limited plans have in common, except for the rule itself.
-func (l *Limit) SharedWords() (sentences []string) {
-	var first []string
-	for _, of := range l.Plans {
-		switch own := of.Words(); {
-		case of.Unlimited():
-		case first == nil:
-			first, sentences = own, own[1:]
-		default:
-			sentences = slices.DeleteFunc(slices.Clone(sentences), func(s string) bool { return !slices.Contains(own, s) })
-		}
-	}
-	return sentences
-}
-
-// ownWords returns the sentences of a plan that the others do not share.
-func (l *Limit) ownWords(of *Limit) []string {
-	shared := l.SharedWords()
-	return slices.DeleteFunc(of.Words(), func(s string) bool { return slices.Contains(shared, s) })
-}
-
-func (l *Limit) worstCaseByPlan() string {
-	var worst []string
-	for _, of := range l.Plans {
-		text := strings.TrimSuffix(strings.TrimPrefix(of.WorstCase(), "Worst case: "), ".")
-		worst = append(worst, of.Plan+": "+text)
-	}
-	return "Worst case: " + strings.Join(worst, "; ") + "."
-}
-
 // calendarWords describes when the windows of a calendar begin.
 func calendarWords(c runtime.Calendar) []string {
 	zone := " in " + c.Zone
@@ -352,20 +360,6 @@ func halfInWords(c runtime.Calendar) string {
 		half = half.Truncate(words.Day)
 	}
 	return words.Duration(half)
-}
-
-// calendarWorstCase describes the worst case of a calendar's windows: in each of them, and around the start of one.
-func calendarWorstCase(p *runtime.Policy) string {
-	span := bounds.Interval(p)
-	around := fmt.Sprintf("%s in any %s", orUncountable(bounds.Within(p, span)), words.Period(span))
-	if p.Reserves() || p.MaxReserved > 0 {
-		return "Worst case: " + around
-	}
-	each := "calendar " + p.Calendar.Unit.String()
-	if p.Calendar.Count > 1 {
-		each = "window"
-	}
-	return fmt.Sprintf("Worst case: %s in each %s, and %s", words.Number(p.Capacity), each, around)
 }
 
 // StartWords describes when the windows of the limit begin.

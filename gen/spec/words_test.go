@@ -148,9 +148,11 @@ func TestWorstCaseIsOneSentence(t *testing.T) {
 		{window + "rate: 100, period: 1s, " + lease, "Worst case: 200 in any second."},
 		{window + "rate: 10, period: 1m, capacity: 20, maxReserved: 0, start: first use", "Worst case: 39 in any minute."},
 		{sliding + "rate: 100, period: 1s, " + lease, "Worst case: 200 in any second."},
+		{bucket + "rate: 10, period: 1m, mode: shadow", "Worst case, if it were enforced: 20 in any minute."},
+		{window + "rate: 10, period: month, zone: UTC, mode: shadow", "Worst case, if it were enforced: 10 in each calendar month, and 20 in any 4 weeks."},
 	} {
 		file := parsed(t, "version: 1\nlimits: {a: {"+test.limit+"}}\n")
-		assert.Equal(t, test.want, file.Limits[0].WorstCase(), test.limit)
+		assert.Equal(t, test.want, file.Limits[0].Describe().Worst, test.limit)
 	}
 }
 
@@ -167,8 +169,10 @@ func TestWordsOfPlans(t *testing.T) {
 		"If the store fails, requests are allowed and not counted.",
 	}, l.Words())
 	assert.Equal(t, "Worst case: free: 25 in any minute, counting reserved tokens when their delay has passed; "+
-		"pro: 150 in any minute, counting reserved tokens when their delay has passed; max: no bound.", l.WorstCase())
-	assert.Equal(t, "max: Unlimited: every request is allowed, and none is counted.", l.PlanWords()[2])
+		"pro: 150 in any minute, counting reserved tokens when their delay has passed; max: no bound.", l.Describe().Worst)
+	assert.Equal(t, []string{"Unlimited: every request is allowed, and none is counted."}, l.Describe().Plans[2].Lines())
+	shadow := parsed(t, planned("rate: {free: 10, pro: unlimited}", "mode: shadow")).Limits[0]
+	assert.Equal(t, "Worst case, if it were enforced: free: 20 in any minute; pro: no bound.", shadow.Describe().Worst)
 	assert.Equal(t, int64(10), l.Policy.Rate, "the policy is that of the first limited plan")
 	for i, plan := range []string{"free", "pro", "max"} {
 		of := l.ForPlan(plan)

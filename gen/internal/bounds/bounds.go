@@ -1,5 +1,5 @@
-// Package bounds calculates the most that a limit grants: the tokens that one key can use [Within] an interval, and the
-// lengths of delays and of windows on which that depends. A bound holds for any callers, and some callers reach it.
+// Package bounds calculates the numbers of a limit: the most tokens that one key can use [Within] an interval, how long it
+// has none, and the lengths of delays and of windows. A bound holds for any callers, and some callers reach it.
 package bounds
 
 import (

@@ -114,3 +114,13 @@ func Duration(d time.Duration) string {
 	}
 	return sign + out.String()
 }
+
+// Length writes a duration with about three digits, rounded up, because nanoseconds do not matter beside hours.
+func Length(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond, time.Microsecond} {
+		if d >= 100*unit {
+			return Duration((d + unit - 1) / unit * unit)
+		}
+	}
+	return Duration(d)
+}

@@ -1,0 +1,82 @@
+package bounds
+
+import (
+	"math"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// FullAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, is
+// full again if it takes no more tokens. It is 0 for a limit with capacity 0. For a limit with shards it is the time of
+// the slowest shard.
+func FullAfter(p *runtime.Policy) time.Duration {
+	longest := time.Duration(0)
+	for _, i := range distinctShards(p) {
+		rule := p.Rule("").Shard(i, max(1, p.Shards))
+		if rule.Capacity < 1 {
+			continue
+		}
+		// From the start of a window a full key takes the longest.
+		longest = max(longest, Longest(p, func(start int64) time.Duration {
+			_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: int64(rule.Capacity)})
+			if err != nil {
+				panic("bounds: taking the capacity of a full key failed: " + err.Error())
+			}
+			return d.FullAfter
+		}))
+	}
+	return longest
+}
+
+// distinctShards returns a shard for each combination of rate and capacity. Shares of one number have two sizes, the
+// larger first, so the shard after the last larger share starts a new combination.
+func distinctShards(p *runtime.Policy) []int {
+	n := int64(max(1, p.Shards))
+	return []int{0, int(p.Rate % n), int(p.Capacity % n)}
+}
+
+// NextAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, has a
+// token again. That takes longest if all was used when a window started. It is 0 for a limit with capacity 0.
+func NextAfter(p *runtime.Policy) time.Duration { return emptyFor(p, p.Capacity) }
+
+// NextAfterReserving returns how long it takes at most until a key that has reserved all that it can, too, has a token
+// that need not be reserved. It is 0 for a limit that cannot be reserved or has capacity 0, and [math.MaxInt64] for one
+// whose reservations are unbounded.
+func NextAfterReserving(p *runtime.Policy) time.Duration {
+	switch {
+	case !p.Reserves():
+		return 0
+	case p.MaxReserved == runtime.Unbounded && p.Capacity > 0:
+		return math.MaxInt64
+	}
+	return emptyFor(p, p.Capacity+p.MaxReserved)
+}
+
+// emptyFor returns how long a key has no token after a count was taken when a window started.
+func emptyFor(p *runtime.Policy, count int64) time.Duration {
+	if p.Capacity < 1 {
+		return 0
+	}
+	rule := p.Rule("")
+	return Longest(p, func(start int64) time.Duration {
+		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
+		if err != nil {
+			panic("bounds: taking all tokens of a full key failed: " + err.Error())
+		}
+		_, d, err := rule.Step(state, start, runtime.Request{Op: runtime.Check, Count: 1})
+		if err != nil {
+			panic("bounds: checking for one token failed: " + err.Error())
+		}
+		return d.RetryAfter
+	})
+}
+
+// LargestReservation returns the largest count that can be reserved at once: the capacity and maxReserved. It is 0 for a
+// limit that cannot be reserved, and [runtime.Unbounded] for one whose reservations are unbounded.
+func LargestReservation(p *runtime.Policy) int64 {
+	if !p.Reserves() {
+		return 0
+	}
+	return min(p.Capacity+p.MaxReserved, runtime.Unbounded)
+}
