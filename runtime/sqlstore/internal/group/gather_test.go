@@ -33,18 +33,20 @@ func callOf(i int) []runtime.Call {
 
 func TestCallersThatCallAgainAtOnceMeetInOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const rounds = 50
 		backend := &sizing{}
 		q := newQueue(backend, Options{Batch: DefaultBatch})
 		var all sync.WaitGroup
 		for i := range 64 {
 			all.Go(func() {
-				for range 50 {
+				for range rounds {
 					q.do(t.Context(), callOf(i))
 				}
 			})
 		}
 		all.Wait()
-		require.Equal(t, 64, backend.sizes[len(backend.sizes)/2])
+		// Two halves that take turns would make twice as many batches as there are rounds.
+		require.Less(t, len(backend.sizes), rounds*3/2, "%v", backend.sizes)
 	})
 }
 
@@ -58,6 +60,7 @@ func TestFlightsWithoutReturningCallersDoNotWait(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		all.Wait()
+		synctest.Wait()
 		require.Less(t, q.returns.part, fewReturn)
 		worth := 0
 		for range 10 * gatherEvery {

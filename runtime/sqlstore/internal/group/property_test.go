@@ -56,7 +56,7 @@ func TestEveryCallReturnsInTimeAndIsMadeOnceAtMost(t *testing.T) {
 			t.Run(fmt.Sprintf("oneWriter=%v obeys=%v", oneWriter, obeys), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					backend := &erratic{obeys: obeys, made: map[string]int{}}
-					o := group.Options{OneWriter: oneWriter, Batch: 1 + rand.IntN(8)}
+					o := group.Options{OneWriter: oneWriter, Batch: 2 + rand.IntN(7)}
 					// An InlineFunc must obey unless there is one writer.
 					if obeys {
 						o.Inline = func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
