@@ -20,9 +20,8 @@ import (
 var MySQL = mysqlDialect
 
 var mysqlDialect = Dialect{
-	Name:  "mysql",
-	Quote: "`",
-	// As on Postgres.
+	Name:      "mysql",
+	Quote:     "`",
 	Prepare:   true,
 	Isolation: sql.LevelReadCommitted,
 	Create: `

@@ -25,10 +25,9 @@ import (
 var Postgres = postgresDialect
 
 var postgresDialect = Dialect{
-	Name:     "postgres",
-	Numbered: true,
-	Quote:    `"`,
-	// A third one would be faster far away, but costs a sixth more for each decision near by.
+	Name:      "postgres",
+	Numbered:  true,
+	Quote:     `"`,
 	Isolation: sql.LevelReadCommitted,
 	Create: `
 CREATE TABLE IF NOT EXISTS {table} (

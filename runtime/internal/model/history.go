@@ -28,7 +28,7 @@ type terms struct {
 	windows   windows
 }
 
-// same reports whether the terms are the same, but for the windows: those of a key do not change.
+// same reports whether the terms are the same. It leaves out the windows, which never change for a key.
 func (t terms) same(o terms) bool {
 	t.windows, o.windows = windows{}, windows{}
 	return reflect.DeepEqual(t, o)

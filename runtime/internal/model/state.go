@@ -92,8 +92,8 @@ func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
 	}
 }
 
-// forgetSwept forgets the history of keys whose rows a sweep has deleted: they have been full for an hour by the numbers of
-// every plan and of the override in force, and longer for calendars.
+// forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers of every
+// plan and of the override in force, and longer for calendars.
 func (w *World) forgetSwept() {
 	for _, l := range w.limits {
 		for _, k := range l.keys {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// returns is which part of the callers of a flight call again at once, which decides whether the next flight waits for them.
-// Without that, they would miss it, and two halves of the callers would take turns in flights of half the size, each of which
-// costs the database as much as a dozen rows. The requests of a server are by others each time: few flights wait then, to
+// returns learns how many callers of a flight call again at once, which decides whether the next flight waits for them.
+// Callers in a loop would miss it otherwise: two halves of them would take turns in flights of half the size, each of which
+// costs the database as much as a dozen rows. The requests of a server come independently: then only a few flights wait, to
 // see whether that has changed.
 type returns struct {
-	// part is an average of the last flights that have waited, and flights counts all.
+	// part is the part of the callers that returned, on average over the last flights that waited. flights counts all flights.
 	part    float64
 	flights int
 }

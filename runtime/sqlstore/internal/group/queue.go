@@ -169,7 +169,8 @@ func (q *queue) nextLocked() *flight {
 	return nil
 }
 
-// readyLocked reports whether another flight is to begin: the only one, or one around a flight whose connection may be silent.
+// readyLocked reports whether another flight is to begin: because there is none, or because the last one is overdue, and its
+// connection may be silent.
 func (q *queue) readyLocked() bool {
 	n := len(q.flights)
 	switch {
