@@ -112,12 +112,8 @@ func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
 	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\n", k.ID, printable.Prose(k.Summary))
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := review.Of(old, new)
-	forward, back := classesInWords(r, k.ID), classesInWords(review.Of(new, old), k.ID)
-	text := "This edit is " + forward
-	if back != "" && back != forward {
-		text += "; the opposite edit is " + back
-	}
-	fmt.Fprintf(out, "%s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n", text)
+	fmt.Fprintf(out, "This edit is %s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n",
+		classesInWords(r, review.Of(new, old), k.ID))
 	fenced(out, "Before:", "yaml", k.Old)
 	fenced(out, "After:", "yaml", k.New)
 	for _, s := range r.Subjects {

@@ -102,13 +102,7 @@ func (p *page) change(k spec.ChangeKind) {
 	p.paragraph("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 	r := review.Of(old, new)
-	// One example serves for both directions, since most edits have a looser and a tighter one.
-	forward, back := classesInWords(r, k.ID), classesInWords(review.Of(new, old), k.ID)
-	classes := "The example below is " + forward
-	if back != "" && back != forward {
-		classes += "; the opposite edit is " + back
-	}
-	p.paragraph("classes", classes+".")
+	p.paragraph("classes", "The example below is "+classesInWords(r, review.Of(new, old), k.ID)+".")
 	p.block("old", k.Old)
 	p.block("new", k.New)
 	for _, s := range r.Subjects {
@@ -125,8 +119,15 @@ func example(name, text string) *spec.File {
 	return file
 }
 
-// classesInWords lists the classes of the changes with an id; "" without such changes.
-func classesInWords(r *review.Review, id string) string { return words.List(classesOf(r, id), "and") }
+// classesInWords lists the classes of the changes with an id in an example, and in the opposite edit if they differ: one
+// example serves for both, since most edits have a looser and a tighter direction.
+func classesInWords(example, opposite *review.Review, id string) string {
+	forward, back := words.List(classesOf(example, id), "and"), words.List(classesOf(opposite, id), "and")
+	if back == "" || back == forward {
+		return forward
+	}
+	return forward + "; the opposite edit is " + back
+}
 
 func classesOf(r *review.Review, id string) (classes []string) {
 	for _, s := range r.Subjects {
