@@ -214,51 +214,61 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	file.Line()
 	comment(file, docOf(l))
 	file.Func().Add(n.receiving()).Id(l.GoName).Params(n.parameters(l)...).Qual(runtimePath, handle.typ).Block(
-		jen.Return(n.limiter().Dot(handle.from).Call(n.handleArguments(l)...)),
+		jen.Return(n.limiter().Dot(handle.method).Call(n.handleArguments(l)...)),
 	)
-	declareWholeLimit(file, n, l)
+	declareOverrides(file, n, l)
 	file.Line()
 	file.Var().Id(policyName(l)).Op("=").Add(n.policyVariable(l))
 }
 
-// declareWholeLimit writes the method for the overrides of all keys of a limit, if it has keys and overrides.
+// declareOverrides writes the methods for the overrides of one key of a limit and of all its keys, if it has overrides.
 //
-//	func (l *Limits) SendMessageOverrides() runtime.Overriding {
-//		return l.limiter().WholeLimit(&policySendMessage)
+//	func (l *Limits) SendMessageOverrides(userID int64) runtime.Overrides {
+//		return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 //	}
-func declareWholeLimit(file *jen.File, n names, l *spec.Limit) {
-	method := l.WholeLimitMethod()
-	if method == "" {
-		return
-	}
+//
+//	func (l *Limits) SendMessageOverridesForAll() runtime.Overrides {
+//		return l.limiter().OverridesForAll(&policySendMessage)
+//	}
+func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 	policy := jen.Op("&").Id(policyName(l))
 	if len(l.Plans) > 0 {
 		// All of them have the same name and bounds.
 		policy.Index(jen.Id(n.plans[l.Plans[0].Plan]))
 	}
-	file.Line()
-	comment(file, method+" blocks and overrides all keys of [Limits."+l.GoName+"] together. An override of a single key comes before that of\n"+
-		"all keys, and a block before both.")
-	file.Func().Add(n.receiving()).Id(method).Params().Qual(runtimePath, "Overriding").Block(
-		jen.Return(n.limiter().Dot("WholeLimit").Call(policy)),
-	)
+	one := "one key of [Limits." + l.GoName + "]"
+	if len(l.Key) == 0 {
+		one = "[Limits." + l.GoName + "]"
+	}
+	docs := []string{
+		"blocks and overrides " + one + " while the program runs.",
+		"blocks and overrides all keys of [Limits." + l.GoName + "] together. An override of a single key\n" +
+			"comes before that of all keys, and a block before both.",
+	}
+	for i, method := range l.OverridesMethods() {
+		file.Line()
+		comment(file, method+" "+docs[i])
+		of := file.Func().Add(n.receiving()).Id(method)
+		if i == 0 {
+			of.Params(n.keyParameters(l)...).Qual(runtimePath, "Overrides").
+				Block(jen.Return(n.limiter().Dot("Overrides").Call(policy, n.storedKey(l))))
+			continue
+		}
+		of.Params().Qual(runtimePath, "Overrides").Block(jen.Return(n.limiter().Dot("OverridesForAll").Call(policy)))
+	}
 }
 
 // handle is a type of package runtime that has only the verbs of a limit, and the method of Limiter that returns it.
-type handle struct{ typ, from string }
+type handle struct{ typ, method string }
 
 func handleOf(l *spec.Limit) handle {
-	of := handle{"Limit", "Limit"}
 	switch {
 	case l.Policy.Capacity == 0:
-		of = handle{"ReserveOnlyLimit", "ReserveOnly"}
+		return handle{"ReserveOnlyLimit", "ReserveOnly"}
 	case l.Policy.Reserves():
-		of = handle{"ReservableLimit", "Reservable"}
+		return handle{"ReservableLimit", "Reservable"}
 	}
-	if l.Overrides == nil {
-		return of
-	}
-	return handle{"Overridable" + of.typ, "Overridable" + strings.TrimPrefix(of.from, "Limit")}
+	return handle{"Limit", "Limit"}
 }
 
 // keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All
@@ -276,10 +286,7 @@ var keyParts = map[string]string{
 // parameters are the parameters of a limit's method: one for each part of its key, after them the anniversary and the time
 // zone of a key that has its own, and last the plan if the limit depends on it.
 func (n names) parameters(l *spec.Limit) []jen.Code {
-	var parameters []jen.Code
-	for _, part := range l.Key {
-		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType())))
-	}
+	parameters := n.keyParameters(l)
 	if c := l.Policy.Calendar; c.Anniversary {
 		parameters = append(parameters, jen.Id(n.calendarParameter(l, anniversaryParameter)).Qual(timePath, "Time"))
 	}
@@ -288,6 +295,15 @@ func (n names) parameters(l *spec.Limit) []jen.Code {
 	}
 	if len(l.Plans) > 0 {
 		parameters = append(parameters, jen.Id(planParameter).Id("Plan"))
+	}
+	return parameters
+}
+
+// keyParameters are those for the parts of a limit's key.
+func (n names) keyParameters(l *spec.Limit) []jen.Code {
+	var parameters []jen.Code
+	for _, part := range l.Key {
+		parameters = append(parameters, jen.Id(n.parameter(l, part.Name)).Add(keyType(part.GoType())))
 	}
 	return parameters
 }

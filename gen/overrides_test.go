@@ -16,14 +16,14 @@ func TestMisuseOfOverridesDoesNotCompile(t *testing.T) {
 	}
 	files := map[string]string{"overrides/limits.gen.go": string(golden(t, "overrides"))}
 	misuses := map[string]struct{ call, message string }{
-		"plain":   {`limits.Plain(7).Override(ctx, overrides.Override{})`, "limits.Plain(7).Override undefined"},
-		"block":   {`limits.Plain(7).Block(ctx, overrides.Block{})`, "limits.Plain(7).Block undefined"},
-		"whole":   {`limits.PlainOverrides()`, "limits.PlainOverrides undefined"},
-		"keyless": {`limits.SignUpOverrides()`, "limits.SignUpOverrides undefined"},
+		"plain":   {`limits.PlainOverrides(7)`, "limits.PlainOverrides undefined"},
+		"block":   {`limits.SendMessage(7).Block(ctx, overrides.Block{})`, "limits.SendMessage(7).Block undefined"},
+		"all":     {`limits.PlainOverridesForAll()`, "limits.PlainOverridesForAll undefined"},
+		"keyless": {`limits.SignUpOverridesForAll()`, "limits.SignUpOverridesForAll undefined"},
 		"reserve": {`limits.Login("ann").Reserve(ctx)`, `limits.Login("ann").Reserve undefined`},
 		"allow":   {`limits.Exports().Allow(ctx)`, "limits.Exports().Allow undefined"},
-		"text":    {`limits.APICalls(7, plan).Override(ctx, overrides.Override{Plan: "pro"})`, `cannot use "pro"`},
-		"period":  {`limits.SendMessage(7).Override(ctx, overrides.Override{Period: 1})`, "unknown field Period"},
+		"text":    {`limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: "pro"})`, `cannot use "pro"`},
+		"period":  {`limits.SendMessageOverrides(7).Set(ctx, overrides.Override{Period: 1})`, "unknown field Period"},
 	}
 	for name, misuse := range misuses {
 		files[name+"/misuse.go"] = "package misuse\n\nimport (\n\t\"context\"\n\n\t\"example.com/app/overrides\"\n)\n\n" +

@@ -35,7 +35,7 @@
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see [Handle.RefundN].
+//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see [Limit.RefundN].
 //   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
 //     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
 //     reserved token counts when its delay has passed.

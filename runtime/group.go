@@ -22,39 +22,17 @@ type Item interface {
 	plain()
 }
 
-// N returns l as an [Item] that takes n tokens.
-func (l Limit) N(n int64) Item { return plainItem{item{l.handle, Take, n}} }
-
-// Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
-func (l Limit) Checked() Item { return l.CheckedN(1) }
-
-// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
-// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
-// Its decision has the tokens before the call, too.
-func (l Limit) CheckedN(n int64) Item { return plainItem{item{l.handle, Check, n}} }
-
-// N returns l as a [ReserveItem] that reserves n tokens.
-func (l ReserveOnlyLimit) N(n int64) ReserveItem { return item{l.handle, Take, n} }
-
-func (l Limit) request(of *Limiter) (Request, error) { return item{l.handle, Take, 1}.request(of) }
-
-func (Limit) plain() {}
-
-func (l ReserveOnlyLimit) request(of *Limiter) (Request, error) {
-	return item{l.handle, Take, 1}.request(of)
-}
-
 type item struct {
-	handle
+	of Limit
 	op Op
 	n  int64
 }
 
 func (i item) request(of *Limiter) (Request, error) {
-	q := Request{Policy: i.policy, Op: i.op, Count: i.n}
-	err := i.complete(&q)
-	if err == nil && i.limiter != of {
-		err = i.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
+	q := Request{Policy: i.of.policy, Op: i.op, Count: i.n}
+	err := i.of.complete(&q)
+	if err == nil && i.of.limiter != of {
+		err = i.of.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
 	}
 	return q, err
 }
@@ -177,7 +155,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().handle(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
+	return newReservation(l.settler().Limit(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
@@ -395,7 +373,7 @@ func (rs *Reservations) cancel(ctx context.Context, h *held) error {
 		}
 		q := r.RefundRequest(r.count)
 		// It cannot fail: the request for the tokens had the same policy and key.
-		if err := r.handle.complete(&q); err != nil {
+		if err := r.of.complete(&q); err != nil {
 			return err
 		}
 		calls, refunded = append(calls, Call{Requests: []Request{q}}), append(refunded, r)

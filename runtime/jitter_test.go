@@ -162,13 +162,13 @@ func TestJitterInEveryMode(t *testing.T) {
 			p.MaxReserved, p.Overrides.MaxReserved, p.Jitter = 5, 5, time.Hour
 			o := newOverriding(t, p)
 			o.now = time.Now()
-			limit := o.limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
+			limit := o.limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
 			require.NoError(t, limit.RequireN(t.Context(), 10))
 			switch {
 			case row.block:
-				o.block(limit, 10*time.Hour)
+				o.block(o.overrides("a"), 10*time.Hour)
 			case row.override:
-				o.override(limit, runtime.Override{Mode: row.mode, Until: o.now.Add(10 * time.Hour)})
+				o.override(o.overrides("a"), runtime.Override{Mode: row.mode, Until: o.now.Add(10 * time.Hour)})
 			default:
 				p.Mode = row.mode
 			}

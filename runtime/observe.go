@@ -127,18 +127,18 @@ func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error,
 }
 
 // observeLeased reports a decision of takeLocal.
-func (h *Handle) observeLeased(ctx context.Context, q *Request, d *Decision) {
+func (l *Limit) observeLeased(ctx context.Context, q *Request, d *Decision) {
 	o := Observation{
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
-		key: hide(h.key.text),
+		key: hide(l.key.text),
 	}
-	if h.held == nil {
+	if l.held == nil {
 		// Not by report, because one more copy is a fiftieth of a leased take.
-		h.limiter.observer.Decided(ctx, o)
+		l.limiter.observer.Decided(ctx, o)
 		return
 	}
-	h.held.retry()
-	h.limiter.report(ctx, o, h.held)
+	l.held.retry()
+	l.limiter.report(ctx, o, l.held)
 }
 
 // observeInvalid reports the error of a request that could not be completed, of a call of some limits.

@@ -15,21 +15,21 @@ import (
 func TestEndOfABlock(t *testing.T) {
 	o := newOverriding(t, overridable())
 	ctx := t.Context()
-	whole := o.limiter.WholeLimit(o.policy)
+	whole := o.limiter.OverridesForAll(o.policy)
 	for _, row := range []struct {
 		do          func()
 		retry       time.Duration
 		text, peek  string
 		left, value float64
 	}{
-		{func() { o.block(o.key("a"), time.Hour) }, time.Hour, "denied, retry after 1h", "blocked for 1h with 7 of 10 left, full after 18m", 0, 7},
+		{func() { o.block(o.overrides("a"), time.Hour) }, time.Hour, "denied, retry after 1h", "blocked for 1h with 7 of 10 left, full after 18m", 0, 7},
 		{func() { o.now = o.now.Add(10 * time.Minute) }, 50 * time.Minute, "denied, retry after 50m", "blocked for 50m with 8 of 10 left, full after 8m", 0, 8 + 2./3},
 		// The later end of two blocks counts.
 		{func() { o.block(whole, time.Minute) }, 50 * time.Minute, "denied, retry after 50m", "blocked for 50m with 8 of 10 left, full after 8m", 0, 8 + 2./3},
 		{func() { o.block(whole, time.Hour) }, time.Hour, "denied, retry after 1h", "blocked for 1h with 8 of 10 left, full after 8m", 0, 8 + 2./3},
 		{func() { o.now = o.now.Add(time.Hour - 1) }, 1, "denied, retry after 1ms", "blocked for 1ms with 10 of 10 left", 0, 10},
 		{func() { o.now = o.now.Add(1) }, 0, "allowed, 10 left", "10 of 10 left", 10, 10},
-		{func() { o.block(o.key("a"), time.Hour); o.blockForGood(whole) }, runtime.Never, "denied, no retry passes", "blocked with 10 of 10 left", 0, 10},
+		{func() { o.block(o.overrides("a"), time.Hour); o.blockForGood(whole) }, runtime.Never, "denied, no retry passes", "blocked with 10 of 10 left", 0, 10},
 	} {
 		if row.retry == time.Hour && row.value == 7 {
 			_, err := o.key("a").AllowN(ctx, 3)
@@ -66,7 +66,7 @@ func TestBlockOfABlockedLimitHasNoEnd(t *testing.T) {
 	p := overridable()
 	p.Mode = runtime.ModeBlock
 	o := newOverriding(t, p)
-	o.block(o.key("a"), time.Hour)
+	o.block(o.overrides("a"), time.Hour)
 	d, err := o.key("a").Allow(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, runtime.Never, d.RetryAfter)
@@ -78,7 +78,7 @@ func TestBlockBesideADenial(t *testing.T) {
 		o := newOverriding(t, overridable())
 		_, err := o.key("empty").AllowN(t.Context(), 10)
 		require.NoError(t, err)
-		o.block(o.key("blocked"), end)
+		o.block(o.overrides("blocked"), end)
 		ds, err := o.limiter.All(t.Context(), o.key("empty"), o.key("blocked"))
 		require.NoError(t, err)
 		require.Equal(t, want, ds.RetryAfter)
@@ -95,7 +95,7 @@ func TestEndOfABlockWhileTheStoreFails(t *testing.T) {
 		o.now = time.Now() // the counts in memory are by this clock
 		store := &faulty{MemStore: o.store}
 		o.limiter = runtime.NewLimiter(store)
-		o.block(o.key("blocked"), time.Hour)
+		o.block(o.overrides("blocked"), time.Hour)
 		store.err = errors.New("down")
 		ds, err := o.limiter.All(t.Context(), o.key("blocked"), o.key("other"))
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestEndOfAnOverrideOfShardsWhileTheStoreFails(t *testing.T) {
 	o.now = time.Now() // the counts in memory are by this clock
 	store := &faulty{MemStore: o.store}
 	o.limiter = runtime.NewLimiter(store)
-	o.override(o.key("a"), runtime.Override{Capacity: 2, Until: o.now.Add(time.Minute)})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 2, Until: o.now.Add(time.Minute)})
 	store.err = errors.New("down")
 	var d runtime.Decision
 	for range 3 {
@@ -130,7 +130,7 @@ func TestJitterAfterABlock(t *testing.T) {
 	p := overridable()
 	p.Jitter = time.Minute
 	o := newOverriding(t, p)
-	o.block(o.limiter.WholeLimit(p), time.Hour)
+	o.block(o.limiter.OverridesForAll(p), time.Hour)
 	seen := map[time.Duration]bool{}
 	for i := range 10 {
 		d, err := o.key(fmt.Sprint(i)).Allow(t.Context())

@@ -26,7 +26,7 @@ func TestWindowThatEndsUnderAnOverrideForgets(t *testing.T) {
 		o.now = o.now.Truncate(time.Hour)
 		_, err := o.key("a").AllowN(t.Context(), 30)
 		require.NoError(t, err)
-		o.override(o.key("a"), runtime.Override{Capacity: 4, Until: o.now.Add(row.until)})
+		o.override(o.overrides("a"), runtime.Override{Capacity: 4, Until: o.now.Add(row.until)})
 		o.now = o.now.Add(time.Hour)
 		_, err = o.key("a").AllowN(t.Context(), 0)
 		require.NoError(t, err)
@@ -54,11 +54,11 @@ func TestFlipsOfOverridesMintNothing(t *testing.T) {
 			for i := range 1000 {
 				switch i % 3 {
 				case 0:
-					o.override(o.key("a"), runtime.Override{Rate: 1 + random.Int64N(200)})
+					o.override(o.overrides("a"), runtime.Override{Rate: 1 + random.Int64N(200)})
 				case 1:
-					o.override(o.key("a"), runtime.Override{Rate: 200})
+					o.override(o.overrides("a"), runtime.Override{Rate: 200})
 				case 2:
-					_, err := o.key("a").EndOverride(t.Context(), ending)
+					_, err := o.overrides("a").End(t.Context(), ending)
 					require.NoError(t, err)
 				}
 				d, err := o.key("a").AllowUpTo(t.Context(), 1+random.Int64N(3))
@@ -121,9 +121,9 @@ func TestReservationSettledAfterItsOverride(t *testing.T) {
 	p := overridable()
 	p.MaxReserved, p.Overrides.MaxReserved = 5, 50
 	o := newOverriding(t, p)
-	limit := o.limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
+	limit := o.limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
 
-	o.override(limit, runtime.Override{Capacity: 100, Until: o.now.Add(time.Minute)})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 100, Until: o.now.Add(time.Minute)})
 	r, err := limit.ReserveN(t.Context(), 80)
 	require.NoError(t, err)
 	require.True(t, r.Allowed)
@@ -137,7 +137,7 @@ func TestReservationSettledAfterItsOverride(t *testing.T) {
 	require.InDelta(t, 10-70+10.0/60, b.Value, 1e-9)
 
 	// What an override has let pass uncounted is not charged when it has ended.
-	o.override(limit, runtime.Override{Mode: runtime.ModeOff, Until: o.now.Add(time.Minute)})
+	o.override(o.overrides("a"), runtime.Override{Mode: runtime.ModeOff, Until: o.now.Add(time.Minute)})
 	r, err = limit.ReserveN(t.Context(), 80)
 	require.NoError(t, err)
 	o.now = o.now.Add(time.Minute)
@@ -153,7 +153,8 @@ func TestWaiterPicksUpARaise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &runtime.MemStore{}
 		limiter := runtime.NewLimiter(store)
-		limit := limiter.Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		p, key := overridable(), runtime.KeyOf(runtime.String("a"))
+		limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
 		_, err := limit.AllowN(t.Context(), 10)
 		require.NoError(t, err)
 		var all sync.WaitGroup
@@ -167,12 +168,12 @@ func TestWaiterPicksUpARaise(t *testing.T) {
 		waited(func() error { return limit.Wait(t.Context()) })
 		waited(func() error { return limiter.Group(limit).Wait(t.Context()) })
 		time.Sleep(time.Minute)
-		_, err = limit.Override(t.Context(), runtime.Override{Capacity: 100, Until: time.Now().Add(time.Hour), Reason: "r", Author: "a"})
+		_, err = overrides.Set(t.Context(), runtime.Override{Capacity: 100, Until: time.Now().Add(time.Hour), Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		all.Wait()
 
 		// A waiter also sees the end of an override: here of one with a lower rate.
-		_, err = limit.Override(t.Context(), runtime.Override{Rate: 1, Capacity: 1, Until: time.Now().Add(time.Minute), Reason: "r", Author: "a"})
+		_, err = overrides.Set(t.Context(), runtime.Override{Rate: 1, Capacity: 1, Until: time.Now().Add(time.Minute), Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		require.NoError(t, limit.Reset(t.Context()))
 		_, err = limit.Allow(t.Context())
@@ -242,7 +243,7 @@ func inForceOf(t *testing.T, log []runtime.OverrideEntry, now time.Time) (ids []
 
 func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	o := newOverriding(t, overridable())
-	o.override(o.key("slow"), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood})
+	o.override(o.overrides("slow"), runtime.Override{Rate: 1, Capacity: 10, Until: runtime.ForGood})
 	for _, key := range []string{"slow", "usual"} {
 		_, err := o.key(key).AllowN(t.Context(), 10)
 		require.NoError(t, err)
@@ -255,7 +256,7 @@ func TestSweepKeepsRowsThatAreNotFullByTheirOverride(t *testing.T) {
 	require.Equal(t, int64(3), left)
 	_, err = o.store.Forget(t.Context(), "calls")
 	require.NoError(t, err)
-	history, err := o.key("slow").Overrides(t.Context())
+	history, err := o.overrides("slow").History(t.Context())
 	require.NoError(t, err)
 	require.Len(t, history, 2, "the log outlives the limit")
 	require.Equal(t, runtime.OverrideNone, history[1].What)

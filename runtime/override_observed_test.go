@@ -22,24 +22,24 @@ func TestObservationsOfOverrides(t *testing.T) {
 	for _, row := range []struct {
 		key    string
 		before func()
-		call   func(l runtime.OverridableLimit)
+		call   func(l runtime.Limit)
 		want   string
 		source runtime.Source
 		// capacity is that of the policy, and entry the number of the override.
 		capacity, entry int64
 	}{
-		{"plain", func() {}, func(l runtime.OverridableLimit) { _, _ = l.Allow(ctx) }, "calls Take allowed 1/1", runtime.SourceStore, 10, 0},
-		{"numbers", func() { o.override(o.key("numbers"), runtime.Override{Capacity: 30}) },
-			func(l runtime.OverridableLimit) { _, _ = l.AllowN(ctx, 20) }, "calls Take allowed 20/20", runtime.SourceStore, 30, 1},
-		{"numbers", func() {}, func(l runtime.OverridableLimit) { _, _ = l.AllowN(ctx, 31) }, "calls Take invalid 31/0", runtime.SourceStore, 30, 1},
-		{"numbers", func() {}, func(l runtime.OverridableLimit) { _, _ = l.Charge(ctx, 2) }, "calls Charge charged 2/2", runtime.SourceStore, 30, 1},
-		{"block", func() { o.block(o.key("block"), time.Minute) },
-			func(l runtime.OverridableLimit) { _, _ = l.Allow(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
-		{"block", func() {}, func(l runtime.OverridableLimit) { _ = l.Wait(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
-		{"off", func() { o.override(o.key("off"), runtime.Override{Mode: runtime.ModeOff}) },
-			func(l runtime.OverridableLimit) { _, _ = l.AllowN(ctx, 99) }, "calls Take allowed 99/99 by none", runtime.SourceNone, 10, 3},
-		{"shadow", func() { o.override(o.key("shadow"), runtime.Override{Mode: runtime.ModeShadow}) },
-			func(l runtime.OverridableLimit) { _, _ = l.AllowN(ctx, 11) }, "calls Take shadow_denied 11/0", runtime.SourceStore, 10, 4},
+		{"plain", func() {}, func(l runtime.Limit) { _, _ = l.Allow(ctx) }, "calls Take allowed 1/1", runtime.SourceStore, 10, 0},
+		{"numbers", func() { o.override(o.overrides("numbers"), runtime.Override{Capacity: 30}) },
+			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 20) }, "calls Take allowed 20/20", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l runtime.Limit) { _, _ = l.AllowN(ctx, 31) }, "calls Take invalid 31/0", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l runtime.Limit) { _, _ = l.Charge(ctx, 2) }, "calls Charge charged 2/2", runtime.SourceStore, 30, 1},
+		{"block", func() { o.block(o.overrides("block"), time.Minute) },
+			func(l runtime.Limit) { _, _ = l.Allow(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+		{"block", func() {}, func(l runtime.Limit) { _ = l.Wait(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+		{"off", func() { o.override(o.overrides("off"), runtime.Override{Mode: runtime.ModeOff}) },
+			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 99) }, "calls Take allowed 99/99 by none", runtime.SourceNone, 10, 3},
+		{"shadow", func() { o.override(o.overrides("shadow"), runtime.Override{Mode: runtime.ModeShadow}) },
+			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 11) }, "calls Take shadow_denied 11/0", runtime.SourceStore, 10, 4},
 	} {
 		row.before()
 		watch.take()
@@ -62,7 +62,7 @@ func TestReadsOfAKeyAreNotObserved(t *testing.T) {
 	watch := &spy{}
 	o := newOverriding(t, overridable())
 	o.limiter = runtime.NewLimiter(o.store, runtime.Observe(watch))
-	o.block(o.key("blocked"), time.Hour)
+	o.block(o.overrides("blocked"), time.Hour)
 	ctx := t.Context()
 	for _, key := range []string{"free", "blocked"} {
 		_, err := o.key(key).CheckN(ctx, 0)
@@ -95,8 +95,9 @@ func TestOverrideOfAnUnlimitedPlan(t *testing.T) {
 	o := newOverriding(t, nil)
 	store := &deadlines{MemStore: o.store}
 	o.limiter = runtime.NewLimiter(store, runtime.Observe(watch))
-	limit := o.limiter.OverridableReserveOnly(policies.For(pro, runtime.KeyOf(runtime.String("a"))))
-	o.override(limit, runtime.Override{Plan: runtime.PlanText("free")})
+	p, key := policies.For(pro, runtime.KeyOf(runtime.String("a")))
+	limit := o.limiter.ReserveOnly(p, key)
+	o.override(o.limiter.Overrides(p, key), runtime.Override{Plan: runtime.PlanText("free")})
 
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
 	defer cancel()
@@ -148,8 +149,8 @@ func TestSettlementOfLeasedTokensWithAnOverride(t *testing.T) {
 	}
 	o := newOverriding(t, p)
 	o.limiter = runtime.NewLimiter(leased{o.store})
-	limit := o.limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
-	o.override(limit, runtime.Override{Capacity: 1000})
+	limit := o.limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
+	o.override(o.overrides("a"), runtime.Override{Capacity: 1000})
 	ds, err := o.limiter.All(t.Context(), limit.N(50))
 	require.NoError(t, err)
 	o.now = o.now.Add(20 * time.Second)
@@ -231,7 +232,8 @@ func TestObserversWhileOverridesChange(t *testing.T) {
 		})
 		watch := &spy{}
 		limiter := runtime.NewLimiter(s, runtime.Observe(watch))
-		limit := limiter.Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		p, key := overridable(), runtime.KeyOf(runtime.String("a"))
+		limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -250,7 +252,7 @@ func TestObserversWhileOverridesChange(t *testing.T) {
 		})
 		capacities := map[int64]int64{0: 10}
 		for i := range int64(50) {
-			e, err := limit.Override(t.Context(), runtime.Override{Capacity: 20 + i, Until: time.Now().Add(3 * time.Second), Reason: "r", Author: "a"})
+			e, err := overrides.Set(t.Context(), runtime.Override{Capacity: 20 + i, Until: time.Now().Add(3 * time.Second), Reason: "r", Author: "a"})
 			require.NoError(t, err)
 			capacities[e.ID] = 20 + i
 			time.Sleep(5 * time.Second)

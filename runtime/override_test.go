@@ -1,7 +1,6 @@
 package runtime_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -35,34 +34,32 @@ func newOverriding(t *testing.T, p *runtime.Policy) *overriding {
 	return o
 }
 
-func (o *overriding) key(key string) runtime.OverridableLimit {
-	return o.limiter.Overridable(o.policy, runtime.KeyOf(runtime.String(key)))
+func (o *overriding) key(key string) runtime.Limit {
+	return o.limiter.Limit(o.policy, runtime.KeyOf(runtime.String(key)))
 }
 
-func (o *overriding) override(of interface {
-	Override(context.Context, runtime.Override) (runtime.OverrideEntry, error)
-}, v runtime.Override) runtime.OverrideEntry {
+func (o *overriding) overrides(key string) runtime.Overrides {
+	return o.limiter.Overrides(o.policy, runtime.KeyOf(runtime.String(key)))
+}
+
+func (o *overriding) override(of runtime.Overrides, v runtime.Override) runtime.OverrideEntry {
 	o.Helper()
 	v.Reason, v.Author = "a test", "me"
 	if v.Until.IsZero() {
 		v.Until = o.now.Add(time.Hour)
 	}
-	e, err := of.Override(o.Context(), v)
+	e, err := of.Set(o.Context(), v)
 	require.NoError(o, err)
 	return e
 }
 
-func (o *overriding) block(of interface {
-	Block(context.Context, runtime.Block) (runtime.OverrideEntry, error)
-}, until time.Duration) {
+func (o *overriding) block(of runtime.Overrides, until time.Duration) {
 	o.Helper()
 	_, err := of.Block(o.Context(), runtime.Block{Until: o.now.Add(until), Reason: "abuse", Author: "me"})
 	require.NoError(o, err)
 }
 
-func (o *overriding) blockForGood(of interface {
-	Block(context.Context, runtime.Block) (runtime.OverrideEntry, error)
-}) {
+func (o *overriding) blockForGood(of runtime.Overrides) {
 	o.Helper()
 	_, err := of.Block(o.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
 	require.NoError(o, err)
@@ -85,25 +82,25 @@ func (o *overriding) left(key string) (tokens, entry int64) {
 func TestPrecedenceOfOverrides(t *testing.T) {
 	o := newOverriding(t, overridable())
 	ctx := t.Context()
-	whole := o.limiter.WholeLimit(o.policy)
+	whole := o.limiter.OverridesForAll(o.policy)
 	for _, row := range []struct {
 		do          func()
 		left, other int64
 	}{
 		{func() {}, 10, 10},
 		{func() { o.override(whole, runtime.Override{Capacity: 20}) }, 20, 20},
-		{func() { o.override(o.key("a"), runtime.Override{Capacity: 30}) }, 30, 20},
-		{func() { o.override(o.key("a"), runtime.Override{Rate: 50}) }, 50, 20}, // of a limit with equal rate and capacity, both
-		{func() { o.override(o.key("a"), runtime.Override{Rate: 50, Capacity: 30}) }, 30, 20},
-		{func() { o.block(o.key("a"), time.Minute) }, -1, 20},
+		{func() { o.override(o.overrides("a"), runtime.Override{Capacity: 30}) }, 30, 20},
+		{func() { o.override(o.overrides("a"), runtime.Override{Rate: 50}) }, 50, 20}, // of a limit with equal rate and capacity, both
+		{func() { o.override(o.overrides("a"), runtime.Override{Rate: 50, Capacity: 30}) }, 30, 20},
+		{func() { o.block(o.overrides("a"), time.Minute) }, -1, 20},
 		{func() { o.block(whole, 2*time.Minute) }, -1, -1},
 		{func() { o.now = o.now.Add(time.Minute) }, -1, -1},
 		{func() { o.now = o.now.Add(time.Minute) }, 30, 20}, // the blocks have ended, the overrides have not
-		{func() { o.override(o.key("a"), runtime.Override{Mode: runtime.ModeOff}) }, runtime.MaxTokens, 20},
-		{func() { o.block(o.key("a"), time.Minute) }, -1, 20},
-		{func() { _, err := o.key("a").Unblock(ctx, ending); require.NoError(t, err) }, runtime.MaxTokens, 20},
-		{func() { o.block(o.key("a"), time.Minute) }, -1, 20},
-		{func() { _, err := o.key("a").EndOverride(ctx, ending); require.NoError(t, err) }, 20, 20},
+		{func() { o.override(o.overrides("a"), runtime.Override{Mode: runtime.ModeOff}) }, runtime.MaxTokens, 20},
+		{func() { o.block(o.overrides("a"), time.Minute) }, -1, 20},
+		{func() { _, err := o.overrides("a").Unblock(ctx, ending); require.NoError(t, err) }, runtime.MaxTokens, 20},
+		{func() { o.block(o.overrides("a"), time.Minute) }, -1, 20},
+		{func() { _, err := o.overrides("a").End(ctx, ending); require.NoError(t, err) }, 20, 20},
 		{func() { o.now = o.now.Add(time.Hour - 2*time.Minute) }, 10, 10},
 	} {
 		row.do()
@@ -112,11 +109,11 @@ func TestPrecedenceOfOverrides(t *testing.T) {
 		other, _ := o.left("b")
 		require.Equal(t, row.other, other)
 	}
-	_, err := o.key("a").EndOverride(ctx, ending)
+	_, err := o.overrides("a").End(ctx, ending)
 	require.ErrorIs(t, err, runtime.ErrNoOverride)
-	_, err = o.key("a").Unblock(ctx, ending)
+	_, err = o.overrides("a").Unblock(ctx, ending)
 	require.ErrorIs(t, err, runtime.ErrNoOverride)
-	history, err := o.key("a").Overrides(ctx)
+	history, err := o.overrides("a").History(ctx)
 	require.NoError(t, err)
 	var what string
 	for _, e := range history {
@@ -127,14 +124,14 @@ func TestPrecedenceOfOverrides(t *testing.T) {
 		ID: 2, Limit: "calls", Key: "a", What: "numbers", Capacity: 30, Most: o.policy.Overrides,
 		Until: epoch.Add(time.Hour).UTC(), At: epoch.UTC(), Reason: "a test", Author: "me",
 	}, history[0])
-	wholes, err := whole.Overrides(ctx)
+	wholes, err := whole.History(ctx)
 	require.NoError(t, err)
 	require.Len(t, wholes, 2)
 }
 
 func TestOverrideEndsByTheClockAlone(t *testing.T) {
 	o := newOverriding(t, overridable())
-	e := o.override(o.key("a"), runtime.Override{Capacity: 50, Until: o.now.Add(time.Minute)})
+	e := o.override(o.overrides("a"), runtime.Override{Capacity: 50, Until: o.now.Add(time.Minute)})
 	o.now = o.now.Add(time.Minute - 1)
 	left, entry := o.left("a")
 	require.Equal(t, []int64{50, e.ID}, []int64{left, entry})
@@ -142,7 +139,7 @@ func TestOverrideEndsByTheClockAlone(t *testing.T) {
 	left, entry = o.left("a")
 	require.Equal(t, []int64{10, 0}, []int64{left, entry})
 
-	o.override(o.key("a"), runtime.Override{Capacity: 50, Until: runtime.ForGood})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 50, Until: runtime.ForGood})
 	o.now = o.now.AddDate(200, 0, 0)
 	left, _ = o.left("a")
 	require.Equal(t, int64(50), left)
@@ -172,17 +169,17 @@ func TestInvalidOverrideIsNotWritten(t *testing.T) {
 		{runtime.Override{Mode: 99, Until: until, Reason: "r", Author: "a"}, "Mode(99) is not a Mode"},
 		{runtime.Override{Plan: runtime.PlanText("pro"), Until: until, Reason: "r", Author: "a"}, "the limit has no plans"},
 	} {
-		_, err := o.key("a").Override(t.Context(), row.v)
+		_, err := o.overrides("a").Set(t.Context(), row.v)
 		require.ErrorIs(t, err, runtime.ErrInvalidOverride, row.want)
 		require.ErrorContains(t, err, row.want)
 		require.ErrorContains(t, err, `limit "calls": `)
 	}
-	_, err := o.key("a").Block(t.Context(), runtime.Block{Until: until, Author: "a"})
+	_, err := o.overrides("a").Block(t.Context(), runtime.Block{Until: until, Author: "a"})
 	require.ErrorContains(t, err, "needs a reason")
 	o.policy.Overrides.Unlimited = false
-	_, err = o.key("a").Override(t.Context(), runtime.Override{Mode: runtime.ModeShadow, Until: until, Reason: "r", Author: "a"})
+	_, err = o.overrides("a").Set(t.Context(), runtime.Override{Mode: runtime.ModeShadow, Until: until, Reason: "r", Author: "a"})
 	require.ErrorContains(t, err, "cannot be lifted")
-	_, err = runtime.NewLimiter(o.store).WithTx(o.store.Begin()).Overridable(o.policy, runtime.Key{}).Block(t.Context(), runtime.Block{Until: until, Reason: "r", Author: "a"})
+	_, err = runtime.NewLimiter(o.store).WithTx(o.store.Begin()).Overrides(o.policy, runtime.Key{}).Block(t.Context(), runtime.Block{Until: until, Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
 	entries, err := o.store.OverridesSince(t.Context(), 1)
 	require.NoError(t, err)
@@ -219,47 +216,53 @@ func TestOverrideByPlan(t *testing.T) {
 		3:    {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: bounds},
 	}.Overridable(runtime.PlanNames{"", "free", "pro", "all"})
 	o := newOverriding(t, nil)
-	of := func(plan int) runtime.OverridableLimit {
-		return o.limiter.Overridable(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
+	of := func(plan int) runtime.Limit {
+		return o.limiter.Limit(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
+	}
+	overrides := func(plan int) runtime.Overrides {
+		return o.limiter.Overrides(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
 	}
 	capacity := func(plan int) int64 {
 		b, err := of(plan).Peek(t.Context())
 		require.NoError(t, err)
 		return b.Capacity
 	}
-	o.override(of(free), runtime.Override{Plan: runtime.PlanText("pro")})
+	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("pro")})
 	require.Equal(t, []int64{100, 100, 100}, []int64{capacity(free), capacity(pro), capacity(3)})
-	o.override(of(free), runtime.Override{Plan: runtime.PlanText("pro"), Capacity: 200})
+	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("pro"), Capacity: 200})
 	require.Equal(t, []int64{200, 200, 200}, []int64{capacity(free), capacity(pro), capacity(3)})
-	o.override(of(free), runtime.Override{Plan: runtime.PlanText("all")})
+	o.override(overrides(free), runtime.Override{Plan: runtime.PlanText("all")})
 	require.Equal(t, int64(runtime.MaxTokens), capacity(free))
-	o.override(of(free), runtime.Override{Capacity: 50})
+	o.override(overrides(free), runtime.Override{Capacity: 50})
 	require.Equal(t, []int64{50, 50, runtime.MaxTokens}, []int64{capacity(free), capacity(pro), capacity(3)}, "an unlimited plan has no numbers")
-	o.block(of(3), time.Minute)
+	o.block(overrides(3), time.Minute)
 	for _, plan := range []int{free, pro, 3} {
 		d, err := of(plan).Allow(t.Context())
 		require.NoError(t, err)
 		require.False(t, d.Allowed)
 	}
-	_, err := of(free).Override(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood, Reason: "r", Author: "a"})
+	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
-	_, err = of(3).Override(t.Context(), runtime.Override{Rate: 5, Until: runtime.ForGood, Reason: "r", Author: "a"})
-	require.ErrorContains(t, err, "the plan of the key is unlimited")
-	o.override(o.limiter.WholeLimit(&policies[3]), runtime.Override{Rate: 5})
+	for _, numbers := range []runtime.Overrides{overrides(3), o.limiter.OverridesForAll(&policies[3])} {
+		o.override(numbers, runtime.Override{Rate: 5})
+		require.Equal(t, []int64{5, 5, runtime.MaxTokens}, []int64{capacity(free), capacity(pro), capacity(3)})
+		_, err = numbers.End(t.Context(), ending)
+		require.NoError(t, err)
+	}
 }
 
 func TestOverrideAppliesToCallsOverSeveralLimits(t *testing.T) {
 	o := newOverriding(t, overridable())
 	other := bucket("other", 10)
-	o.override(o.key("a"), runtime.Override{Capacity: 30})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 30})
 	ds, err := o.limiter.All(t.Context(), o.key("a").N(25), o.limiter.Limit(other, runtime.Key{}).N(5), o.key("a").N(5))
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
 	require.Same(t, ds.Each[0].Policy, ds.Each[2].Policy)
 	rs, err := o.limiter.ReserveAll(t.Context(), o.key("b").N(5), o.limiter.Limit(other, runtime.Key{}).N(5))
 	require.NoError(t, err)
-	o.block(o.key("b"), time.Minute)
+	o.block(o.overrides("b"), time.Minute)
 	require.NoError(t, rs.Cancel(t.Context()), "a block does not keep tokens from being given back")
 	o.now = o.now.Add(time.Minute)
 	left, _ := o.left("b")
@@ -267,7 +270,7 @@ func TestOverrideAppliesToCallsOverSeveralLimits(t *testing.T) {
 	ds, err = o.limiter.All(t.Context(), o.key("c"), o.limiter.Limit(other, runtime.Key{}))
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
-	o.block(o.key("c"), time.Minute)
+	o.block(o.overrides("c"), time.Minute)
 	ds, err = o.limiter.All(t.Context(), o.key("c"), o.limiter.Limit(other, runtime.Key{}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"calls"}, ds.DeniedBy())
@@ -275,9 +278,9 @@ func TestOverrideAppliesToCallsOverSeveralLimits(t *testing.T) {
 
 func TestOverridesInTransactions(t *testing.T) {
 	o := newOverriding(t, overridable())
-	o.override(o.key("a"), runtime.Override{Capacity: 30})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 30})
 	tx := o.store.Begin()
-	d, err := o.limiter.WithTx(tx).Overridable(o.policy, runtime.KeyOf(runtime.String("a"))).AllowN(t.Context(), 30)
+	d, err := o.limiter.WithTx(tx).Limit(o.policy, runtime.KeyOf(runtime.String("a"))).AllowN(t.Context(), 30)
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
 	require.NoError(t, tx.Commit())

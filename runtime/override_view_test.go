@@ -80,7 +80,7 @@ func TestViewReadsOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s := newLogStore(&runtime.MemStore{}, func(f func(context.Context)) { go f(ctx) })
-		limit := runtime.NewLimiter(s).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		limit := runtime.NewLimiter(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 		allowed := func() bool {
 			d, err := limit.Check(t.Context())
 			require.NoError(t, err)
@@ -282,7 +282,8 @@ func TestEndedEntriesAreDropped(t *testing.T) {
 func TestDecisionsWhileOverridesChange(t *testing.T) {
 	store := &runtime.MemStore{}
 	p := overridable()
-	limit := runtime.NewLimiter(store).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	limiter, key := runtime.NewLimiter(store), runtime.KeyOf(runtime.String("a"))
+	limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -296,10 +297,10 @@ func TestDecisionsWhileOverridesChange(t *testing.T) {
 	}
 	for i := range 100 {
 		v := runtime.Override{Capacity: int64(i%3)*10 + 20, Until: runtime.ForGood, Reason: "r", Author: "a"}
-		_, err := limit.Override(t.Context(), v)
+		_, err := overrides.Set(t.Context(), v)
 		require.NoError(t, err)
 		if i%5 == 0 {
-			_, err := limit.EndOverride(t.Context(), ending)
+			_, err := overrides.End(t.Context(), ending)
 			require.NoError(t, err)
 		}
 	}

@@ -29,7 +29,7 @@ func TestRetryAfterCountsTheEndOfAnOverride(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOverriding(t, overridable())
 			require.NoError(t, o.key("a").RequireN(t.Context(), row.used))
-			o.override(o.key("a"), row.with)
+			o.override(o.overrides("a"), row.with)
 			require.NoError(t, o.key("a").RequireN(t.Context(), row.more))
 			d, err := o.key("a").AllowN(t.Context(), row.n)
 			require.NoError(t, err)
@@ -42,13 +42,13 @@ func TestRetryAfterCountsTheEndOfAnOverride(t *testing.T) {
 // The override of the whole limit is in force again between the one of the key and the limit itself.
 func TestRetryAfterCountsEachOverrideThatFollows(t *testing.T) {
 	o := newOverriding(t, overridable())
-	o.override(o.key("a"), runtime.Override{Rate: 100, Until: o.now.Add(time.Second)})
+	o.override(o.overrides("a"), runtime.Override{Rate: 100, Until: o.now.Add(time.Second)})
 	require.NoError(t, o.key("a").RequireN(t.Context(), 100))
 	for until, retry := range map[time.Duration]time.Duration{
 		30 * time.Second: 9*time.Hour + 6*time.Minute,
 		2 * time.Minute:  72 * time.Second,
 	} {
-		o.override(o.limiter.WholeLimit(o.policy), runtime.Override{Rate: 50, Capacity: 100, Until: o.now.Add(until)})
+		o.override(o.limiter.OverridesForAll(o.policy), runtime.Override{Rate: 50, Capacity: 100, Until: o.now.Add(until)})
 		d, err := o.key("a").Allow(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, retry, d.RetryAfter)
@@ -58,7 +58,7 @@ func TestRetryAfterCountsEachOverrideThatFollows(t *testing.T) {
 // If the override of one limit ends while another one denies, the call passes when both do.
 func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 	o := newOverriding(t, overridable())
-	o.override(o.key("raised"), runtime.Override{Capacity: 20, Until: o.now.Add(time.Minute)})
+	o.override(o.overrides("raised"), runtime.Override{Capacity: 20, Until: o.now.Add(time.Minute)})
 	require.NoError(t, o.key("raised").RequireN(t.Context(), 10))
 	require.NoError(t, o.key("empty").RequireN(t.Context(), 9))
 	items := []runtime.Item{o.key("raised").N(3), o.key("empty").N(2)}
@@ -77,7 +77,7 @@ func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 // The counts of one key add up: together they can be more than the limit has after the override, in any order.
 func TestCountsThatNeverFitTogetherAreAnError(t *testing.T) {
 	o := newOverriding(t, overridable())
-	o.override(o.key("a"), runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)})
+	o.override(o.overrides("a"), runtime.Override{Capacity: 5, Until: epoch.Add(10 * time.Second)})
 	for _, counts := range [][2]int64{{1, 10}, {10, 1}} {
 		_, err := o.limiter.All(t.Context(), o.key("a").N(counts[0]), o.key("a").N(counts[1]))
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "%d", counts)
@@ -101,15 +101,16 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			ends = append(ends, o.now.Add(1+d.upTo(min(3*p.Period, horizon))))
 			return ends[len(ends)-1]
 		}
-		whole, key := o.limiter.WholeLimit(&p), o.limiter.OverridableReservable(&p, runtime.KeyOf(runtime.String("a")))
+		key := o.limiter.Reservable(&p, runtime.KeyOf(runtime.String("a")))
+		whole, own := o.limiter.OverridesForAll(&p), o.overrides("a")
 		if d.IntN(2) == 0 {
 			o.override(whole, d.override(&p, until()))
 		}
 		if d.IntN(4) > 0 {
-			o.override(key, d.override(&p, until()))
+			o.override(own, d.override(&p, until()))
 		}
 		if d.IntN(6) == 0 {
-			_, err := key.Block(t.Context(), runtime.Block{Until: until(), Reason: "r", Author: "a"})
+			_, err := own.Block(t.Context(), runtime.Block{Until: until(), Reason: "r", Author: "a"})
 			require.NoError(t, err)
 		}
 		// instants are those until the end of a wait at which it must not be over.

@@ -422,14 +422,19 @@ var policyExportData = runtime.Policy{
 //   - enterprise: Unlimited: every request is allowed, and none is counted.
 //
 // Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
-func (l *Limits) APICalls(org uint64, plan Plan) runtime.OverridableLimit {
-	return l.limiter().Overridable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
+func (l *Limits) APICalls(org uint64, plan Plan) runtime.Limit {
+	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
 }
 
-// APICallsOverrides blocks and overrides all keys of [Limits.APICalls] together. An override of a single key comes before that of
-// all keys, and a block before both.
-func (l *Limits) APICallsOverrides() runtime.Overriding {
-	return l.limiter().WholeLimit(&policiesAPICalls[PlanFree])
+// APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
+func (l *Limits) APICallsOverrides(org uint64) runtime.Overrides {
+	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Uint64(org)))
+}
+
+// APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) APICallsOverridesForAll() runtime.Overrides {
+	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
 var policiesAPICalls = runtime.PlanPolicies{

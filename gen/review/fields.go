@@ -359,12 +359,12 @@ func judgeOverrides(j *judgement, p pair, _ []spec.Change) {
 	case was.Rate == 0:
 		j.class(Loosened)
 		j.note(Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(p.new))
-		j.note(Calls, "%s now has the methods Override, Block, Unblock, EndOverride and Overrides, and returns another type.", p.new.GoName)
+		j.note(Calls, "New methods for blocks and overrides: %s.", words.List(p.new.OverridesMethods(), "and"))
 		j.note(Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
 	case is.Rate == 0:
 		j.class(Loosened, Tightened, Breaking)
-		j.note(Calls, "%s no longer has the methods Override, Block, Unblock, EndOverride and Overrides: code that calls them no longer compiles.", p.new.GoName)
+		j.note(Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(p.old.OverridesMethods(), "and"))
 		j.note(Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
 		j.endStatement(p, "", "them, if they are not to return", "")
 		return

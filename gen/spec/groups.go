@@ -223,7 +223,7 @@ func (p *parser) settleGroups(file *File) {
 		p.owners.add(owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos})
 	}
 	for _, limit := range file.Limits {
-		if method := limit.WholeLimitMethod(); method != "" {
+		for _, method := range limit.OverridesMethods() {
 			p.owners.add(owner{name: limit.Policy.Name, method: method, overrides: true})
 		}
 	}

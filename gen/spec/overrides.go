@@ -180,24 +180,28 @@ func overridesWords(l *Limit) []string {
 	return []string{"Operators can block a key, or give it other numbers up to " + words.List(numbers, "and") + ", for a time, without a deploy."}
 }
 
-// WholeLimitMethod returns the name of the generated method for the overrides of all keys: "SendMessageOverrides". It is
-// empty for a limit without overrides, and for one with a single count, whose own method serves.
-func (l *Limit) WholeLimitMethod() string { return wholeLimitMethod(l.GoName, l.Overrides, l.Key) }
+// OverridesMethods returns the names of the generated methods for overrides: "SendMessageOverrides" for those of one key,
+// and "SendMessageOverridesForAll" for those of all keys, if the limit has keys. There are none without overrides.
+func (l *Limit) OverridesMethods() []string { return overridesMethods(l.GoName, l.Overrides, l.Key) }
 
-func wholeLimitMethod(goName string, overrides *runtime.OverrideBounds, key []KeyPart) string {
-	if overrides == nil || len(key) == 0 {
-		return ""
+func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []KeyPart) []string {
+	switch {
+	case overrides == nil || goName == "":
+		return nil
+	case len(key) == 0:
+		return []string{goName + "Overrides"}
 	}
-	return goName + "Overrides"
+	return []string{goName + "Overrides", goName + "OverridesForAll"}
 }
 
 // sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
 func (p *parser) sameOverrideMethods(entries []entry, limits []*draft) {
 	needed := map[string]int{}
 	for i, limit := range limits {
-		method := wholeLimitMethod(limit.goName, limit.overrides, limit.key)
-		if _, twice := needed[method]; method != "" && !twice {
-			needed[method] = i
+		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
+			if _, twice := needed[method]; !twice {
+				needed[method] = i
+			}
 		}
 	}
 	for i, limit := range limits {

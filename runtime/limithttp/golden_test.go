@@ -96,14 +96,14 @@ func goldenCases() []goldenCase {
 	mode := func(m runtime.Mode) func(*runtime.Policy) { return func(p *runtime.Policy) { p.Mode = m } }
 	// blocked is a key that an operator has blocked for an hour and a half, beside a window that is used up.
 	blocked := func(w *world, jitter time.Duration) []runtime.Item {
-		limit := w.limiter.Overridable(with(bucket(), func(p *runtime.Policy) {
+		p := with(bucket(), func(p *runtime.Policy) {
 			p.Overrides, p.Jitter = runtime.OverrideBounds{Rate: 10, Capacity: 20}, jitter
-		}), ada)
-		_, err := limit.Block(context.Background(), runtime.Block{Until: w.now.Add(90 * time.Minute), Reason: "abuse", Author: "me"})
+		})
+		_, err := w.limiter.Overrides(p, ada).Block(context.Background(), runtime.Block{Until: w.now.Add(90 * time.Minute), Reason: "abuse", Author: "me"})
 		if err != nil {
 			panic(err)
 		}
-		return []runtime.Item{limit, w.limiter.Limit(with(window(), same), ada)}
+		return []runtime.Item{w.limiter.Limit(p, ada), w.limiter.Limit(with(window(), same), ada)}
 	}
 	one := func(p *runtime.Policy) []*runtime.Policy { return []*runtime.Policy{p} }
 	return []goldenCase{

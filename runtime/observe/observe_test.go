@@ -442,10 +442,10 @@ func TestLogNamesTheOverride(t *testing.T) {
 	logs := observe.NewLog(slog.New(slog.NewJSONHandler(&out, nil)), observe.LogOptions{})
 	p := bucket("send", 5)
 	p.Overrides = runtime.OverrideBounds{Rate: 5, Capacity: 5}
-	limit := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(logs)).Overridable(p, runtime.KeyOf(runtime.String("a")))
-	e, err := limit.Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	limiter, key := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(logs)), runtime.KeyOf(runtime.String("a"))
+	e, err := limiter.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
 	require.NoError(t, err)
-	_, err = limit.Allow(t.Context())
+	_, err = limiter.Limit(p, key).Allow(t.Context())
 	require.NoError(t, err)
 	got := lines(t, &out)
 	require.Len(t, got, 1)

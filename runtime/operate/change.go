@@ -230,9 +230,9 @@ func (a *applying) inForce() (Done, error) {
 	if !p.Overridable() {
 		return Done{}, usagef("%s has no overrides: add overrides to it in limits.yaml", a.Limit)
 	}
-	of := a.limits.Overriding(p, a.Key)
+	of := a.limits.Overrides(p, a.Key)
 	if a.Whole {
-		of = a.limits.WholeLimit(p)
+		of = a.limits.OverridesForAll(p)
 	}
 	entry, err := a.record(of)
 	if errors.Is(err, runtime.ErrInvalidOverride) || errors.Is(err, runtime.ErrNoOverride) {
@@ -244,12 +244,12 @@ func (a *applying) inForce() (Done, error) {
 // liftingModes are the modes that an override can have.
 var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
 
-func (a *applying) record(of runtime.Overriding) (runtime.OverrideEntry, error) {
+func (a *applying) record(of runtime.Overrides) (runtime.OverrideEntry, error) {
 	switch a.Verb {
 	case Unblock:
 		return of.Unblock(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})
 	case End:
-		return of.EndOverride(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})
+		return of.End(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})
 	}
 	until := a.Until
 	switch {
@@ -273,7 +273,7 @@ func (a *applying) record(of runtime.Overriding) (runtime.OverrideEntry, error) 
 	if a.ToPlan != "" {
 		plan = runtime.PlanText(a.ToPlan)
 	}
-	return of.Override(a.ctx, runtime.Override{
+	return of.Set(a.ctx, runtime.Override{
 		Plan: plan, Rate: a.Rate, Capacity: a.Capacity, MaxReserved: a.MaxReserved, Mode: mode,
 		Until: until, Reason: a.Reason, Author: a.Author,
 	})

@@ -146,7 +146,7 @@ func (s *subject) overrideInForce() {
 		return
 	}
 	limiter, p := runtime.NewLimiter(s.store), overridable()
-	limit := limiter.OverridableReservable(p, runtime.KeyOf(runtime.String("a")))
+	limit := limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
 	allowed := func(n int64, want bool) {
 		s.Helper()
 		if d, err := limit.AllowN(s.ctx, n); err != nil || d.Allowed != want {
@@ -208,7 +208,7 @@ func (s *subject) overrideOfDenyCache() {
 	}
 	p := overridable()
 	p.DenyCache = time.Minute
-	limit := runtime.NewLimiter(s.store).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	limit := runtime.NewLimiter(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
 	for _, want := range []bool{true, false} {
 		if d, err := limit.AllowN(s.ctx, 10); err != nil || d.Allowed != want {
 			s.Fatalf("AllowN: %v, %v", d, err)
@@ -229,7 +229,7 @@ func (s *subject) overrideOfLease() {
 	}
 	p := overridable()
 	p.Lease = runtime.Lease{Tokens: 8, For: time.Minute}
-	limit := runtime.NewLimiter(s.store).Overridable(p, runtime.KeyOf(runtime.String("a")))
+	limit := runtime.NewLimiter(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
 	allow := func(want bool) {
 		s.Helper()
 		if d, err := limit.Allow(s.ctx); err != nil || d.Allowed != want {
@@ -296,7 +296,7 @@ func (s *subject) obsoleteOverrides() {
 	if e := s.appended(log, s.entry("new", runtime.OverrideBlock)); e.ID != 9 {
 		s.broken("the ID of the entry after a sweep is %d, not 9", e.ID)
 	}
-	if d, err := runtime.NewLimiter(s.store).Overridable(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
+	if d, err := runtime.NewLimiter(s.store).Limit(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
 		s.broken("a key that is blocked for good gets %v, %v", d, err)
 	}
 }

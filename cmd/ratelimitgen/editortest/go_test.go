@@ -71,7 +71,7 @@ func TestGoCompletesLimits(t *testing.T) {
 		"Worst case: 20 in any hour.", docs["FailedLogins"])
 	for name, doc := range docs {
 		// A group refers to its limits for the worst case, and so do overrides.
-		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete", "PartnerCall", "APICallsOverrides"}, name) {
+		if !slices.Contains([]string{"All", "ReserveAll", "WithTx", "Complete", "PartnerCall", "APICallsOverrides", "APICallsOverridesForAll"}, name) {
 			assert.Contains(t, doc, " Worst case", name)
 		}
 	}
@@ -102,7 +102,6 @@ func TestGoCompletesVerbs(t *testing.T) {
 	every := []string{"Charge", "Peek", "Refund", "RefundN", "Reset", "Wait", "WaitN"}
 	takes := append([]string{"Allow", "AllowN", "AllowUpTo", "Check", "CheckN", "Require", "RequireN", "N", "Checked", "CheckedN"}, every...)
 	reserves := []string{"Reserve", "ReserveN"}
-	overrides := []string{"Override", "Block", "EndOverride", "Unblock", "Overrides"}
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
 	for _, row := range []struct {
@@ -112,7 +111,8 @@ func TestGoCompletesVerbs(t *testing.T) {
 		{"reservable", `limits.LLMTokens("red", "large").‸`, append(reserves, takes...)},
 		{"no maxReserved", `limits.FailedLogins("gopher").‸`, takes},
 		{"sliding window", "limits.Search(addr).‸", takes},
-		{"with overrides", "limits.APICalls(7, plans.PlanPro).‸", append(overrides, takes...)},
+		{"with overrides", "limits.APICalls(7, plans.PlanPro).‸", takes},
+		{"overrides", "limits.APICallsOverrides(7).‸", []string{"Set", "Block", "Unblock", "End", "History"}},
 		{"capacity: 0", "limits.ExportData(7).‸", append(append(reserves, "N"), every...)},
 		{"group", `limits.Complete("red", "large").‸`, []string{"Allow", "Check", "Require", "Reserve", "Wait"}},
 	} {
@@ -175,7 +175,7 @@ func TestGoCompletesPlans(t *testing.T) {
 	}, docs)
 	d.change(typed("limits.API‸Calls(7, plans.PlanPro)"))
 	shown := d.hover()
-	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) runtime.OverridableLimit")
+	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) runtime.Limit")
 	assert.Contains(t, shown, "pro: Token bucket: 600 per minute, at most 1,000 at once.")
 }
 

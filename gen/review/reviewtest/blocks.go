@@ -124,7 +124,7 @@ func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t
 	was.block([]string{"lifted"}, time.Hour)
 	_, err = was.limit([]string{"lifted"}).Unblock(t.Context(), runtime.OverrideEnd{Reason: "r", Author: "a"})
 	require.NoError(t, err)
-	_, err = was.whole().Override(t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
+	_, err = was.whole().Set(t.Context(), runtime.Override{Rate: 77, Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	check := func(p process, key func(moved) []string) {
 		t.Helper()
@@ -183,7 +183,7 @@ func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqls
 	now, problems := spec.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
 	require.Empty(t, problems)
 	was := process{t, old, open(t)}
-	_, err = was.limit([]string{"7"}).Override(t.Context(), runtime.Override{
+	_, err = was.limit([]string{"7"}).Set(t.Context(), runtime.Override{
 		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
@@ -240,12 +240,12 @@ func keyOf(parts []string) runtime.Key {
 	return runtime.KeyOf(all...)
 }
 
-func (p process) limit(key []string) runtime.Overriding {
-	return runtime.NewLimiter(p.store).Overriding(p.policy(), keyOf(key))
+func (p process) limit(key []string) runtime.Overrides {
+	return runtime.NewLimiter(p.store).Overrides(p.policy(), keyOf(key))
 }
 
-func (p process) whole() runtime.Overriding {
-	return runtime.NewLimiter(p.store).WholeLimit(p.policy())
+func (p process) whole() runtime.Overrides {
+	return runtime.NewLimiter(p.store).OverridesForAll(p.policy())
 }
 
 func (p process) block(key []string, length time.Duration) {

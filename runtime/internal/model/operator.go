@@ -33,9 +33,9 @@ func (w *World) putInForce(l *limit, k *key, plan int, want, where string) {
 func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool, what string) bool {
 	now := w.clock.Now()
 	p, own := l.of(plan), &k.own
-	o := w.limiter.Overriding(p, k.of)
+	o := w.limiter.Overrides(p, k.of)
 	if wholeLimit {
-		o, own = w.limiter.WholeLimit(p), &l.whole
+		o, own = w.limiter.OverridesForAll(p), &l.whole
 	}
 	until := now.Add(time.Duration(1 + w.r.Int64N(3*int64(l.counted().Period)+int64(time.Second))))
 	if w.r.IntN(4) == 0 {
@@ -53,7 +53,7 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 		if !w.fillOverride(l, e, plan, what) {
 			return false
 		}
-		_, err = o.Override(context.Background(), e.Override)
+		_, err = o.Set(context.Background(), e.Override)
 		own.override = e
 	case "unblock":
 		if !own.block.live(w.clock.now()) {
@@ -66,7 +66,7 @@ func (w *World) operate(verb string, l *limit, k *key, plan int, wholeLimit bool
 		if !own.block.live(w.clock.now()) && !own.override.live(w.clock.now()) {
 			want = runtime.ErrNoOverride
 		}
-		if _, err = o.EndOverride(context.Background(), end); err == nil {
+		if _, err = o.End(context.Background(), end); err == nil {
 			*own = overrides{}
 		}
 	}

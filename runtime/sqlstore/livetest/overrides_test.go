@@ -54,7 +54,7 @@ func decideOverridden(text string) error {
 			return err
 		}
 		defer store.Close()
-		limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		limit := runtime.NewLimiter(store).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
 			d, err := limit.Check(context.Background())
@@ -118,15 +118,15 @@ func TestOtherProcessesDecideByAnOverride(t *testing.T) {
 		db, table := s.open(t), newTable()
 		store := s.storeIn(t, db, table, nil)
 		require.NoError(t, store.Migrate(t.Context(), overridable()))
-		limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+		overrides := runtime.NewLimiter(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
 		other := newDecider(t, s, table)
 		require.Equal(t, "true 10", other.decides())
 
-		_, err := limit.Override(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
+		_, err := overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		other.until("true 50")
 		ends := time.Now().Add(2 * time.Second)
-		_, err = limit.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"})
+		_, err = overrides.Block(t.Context(), runtime.Block{Until: ends, Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		other.until("false 10") // a block is of the limit itself
 		// The override is still in force when the block has ended. The server's clock is this machine's.
@@ -194,7 +194,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, the table is not needed")
 		err = store.Ready(ctx, plain, p)
 		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", sqlstore.OverridesTable(table)))
-		_, err = runtime.NewLimiter(store).Overridable(p, runtime.Key{}).Allow(ctx)
+		_, err = runtime.NewLimiter(store).Limit(p, runtime.Key{}).Allow(ctx)
 		require.ErrorContains(t, err, "there is no table")
 		require.NoError(t, store.Migrate(ctx, plain), "operators need the log for any limit")
 		require.NoError(t, store.Ready(ctx, plain, p))
@@ -212,7 +212,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.ErrorContains(t, err, "entry 2 of the log of overrides: invalid plan")
 		require.NotContains(t, err.Error(), "entry 3", "a limit that has left the file must not stop its successor")
 		for _, key := range []string{"a", "b"} {
-			_, err := runtime.NewLimiter(store).Overridable(p, runtime.KeyOf(runtime.String(key))).EndOverride(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
+			_, err := runtime.NewLimiter(store).Overrides(p, runtime.KeyOf(runtime.String(key))).End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
 			require.NoError(t, err)
 		}
 		err = store.Ready(ctx, plain, p)
@@ -337,8 +337,8 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
 		require.Equal(t, without, roundTrips(overridable()))
 		require.Positive(t, p.overrides.Load())
-		_, err = runtime.NewLimiter(counted).Overridable(overridable(), runtime.KeyOf(runtime.String("a"))).
-			Override(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
+		_, err = runtime.NewLimiter(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		require.Equal(t, without, roundTrips(overridable()))
 	})

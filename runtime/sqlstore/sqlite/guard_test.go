@@ -102,10 +102,11 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 	limits := []*runtime.Policy{{
 		Name: "blockable", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1},
 	}}
-	limit := runtime.NewLimiter(s).Overridable(limits[0], runtime.Key{})
+	limiter := runtime.NewLimiter(s)
+	limit, overrides := limiter.Limit(limits[0], runtime.Key{}), limiter.OverridesForAll(limits[0])
 	return map[string]func(ctx context.Context) error{
 		"Block": func(ctx context.Context) error {
-			_, err := limit.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
+			_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
 			return err
 		},
 		"AppendOverride": func(ctx context.Context) error {
@@ -114,12 +115,12 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 			})
 			return err
 		},
-		"Overrides": func(ctx context.Context) error { _, err := limit.Overrides(ctx); return err },
-		"Allow":     func(ctx context.Context) error { _, err := limit.Allow(ctx); return err },
-		"Sweep":     func(ctx context.Context) error { _, err := s.Sweep(ctx, counted); return err },
-		"Forget":    func(ctx context.Context) error { _, err := s.Forget(ctx, "other", counted); return err },
-		"Rows":      func(ctx context.Context) error { _, _, err := s.Rows(ctx, runtime.Row{Name: "shared"}, 1); return err },
-		"Migrate":   func(ctx context.Context) error { return s.Migrate(ctx, limits...) },
+		"History": func(ctx context.Context) error { _, err := overrides.History(ctx); return err },
+		"Allow":   func(ctx context.Context) error { _, err := limit.Allow(ctx); return err },
+		"Sweep":   func(ctx context.Context) error { _, err := s.Sweep(ctx, counted); return err },
+		"Forget":  func(ctx context.Context) error { _, err := s.Forget(ctx, "other", counted); return err },
+		"Rows":    func(ctx context.Context) error { _, _, err := s.Rows(ctx, runtime.Row{Name: "shared"}, 1); return err },
+		"Migrate": func(ctx context.Context) error { return s.Migrate(ctx, limits...) },
 	}
 }
 

@@ -63,10 +63,10 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	}
 	require.Equal(t, "true 10", decides())
 
-	limit := runtime.NewLimiter(store).Overridable(overridable(), runtime.KeyOf(runtime.String("a")))
+	overrides := runtime.NewLimiter(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
 	begin := time.Now()
 	ends := begin.Add(runtime.DefaultOverridesEvery + 2*time.Second)
-	_, err = limit.Override(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"})
+	_, err = overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	for decides() != "true 50" {
@@ -127,7 +127,7 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	own, err := sqlite.Open(path)
 	require.NoError(t, err)
-	_, err = runtime.NewLimiter(own).Overridable(overridable(), runtime.KeyOf(runtime.String("a"))).
+	_, err = runtime.NewLimiter(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
 		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	require.NoError(t, own.Close())
@@ -150,18 +150,17 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
 	store, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
-	limit := func(s runtime.Store) runtime.OverridableLimit {
-		return runtime.NewLimiter(s).Overridable(overridable(), runtime.Key{})
-	}
+	limit := func(s runtime.Store) runtime.Limit { return runtime.NewLimiter(s).Limit(overridable(), runtime.Key{}) }
+	overrides := func(s runtime.Store) runtime.Overrides { return runtime.NewLimiter(s).OverridesForAll(overridable()) }
 	_, err = limit(store).Allow(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	block := runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"}
-	_, err = limit(store).Block(t.Context(), block)
+	_, err = overrides(store).Block(t.Context(), block)
 	require.ErrorIs(t, err, sqlstore.ErrClosed)
 	_, err = limit(new(sqlstore.Store)).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrNoStore)
-	_, err = limit(new(sqlstore.Store)).Block(t.Context(), block)
+	_, err = overrides(new(sqlstore.Store)).Block(t.Context(), block)
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	_, err = new(sqlstore.Store).Sweep(t.Context(), overridable())
 	require.ErrorIs(t, err, runtime.ErrNoStore)

@@ -187,47 +187,47 @@ func byPlanTogether(limits *plans.Limits, ctx context.Context) {
 }
 
 func overridden(limits *overrides.Limits, ctx context.Context, until time.Time) {
-	message := limits.SendMessage(42)
+	message, operator := limits.SendMessage(42), limits.SendMessageOverrides(42)
 	fmt.Println(message.AllowN(ctx, 20))
-	e, err := message.Override(ctx, overrides.Override{Capacity: 100, Until: until, Reason: "a large import", Author: "ops"})
+	e, err := operator.Set(ctx, overrides.Override{Capacity: 100, Until: until, Reason: "a large import", Author: "ops"})
 	fmt.Println(e.ID, e.What, e.Key, err)
 	fmt.Println(message.AllowN(ctx, 50))
-	_, err = message.Override(ctx, overrides.Override{Rate: 5001, Until: until, Reason: "more", Author: "ops"})
+	_, err = operator.Set(ctx, overrides.Override{Rate: 5001, Until: until, Reason: "more", Author: "ops"})
 	fmt.Println(errors.Is(err, overrides.ErrInvalidOverride), err)
 
 	// All keys together.
-	_, err = limits.SendMessageOverrides().Block(ctx, overrides.Block{Until: overrides.ForGood, Reason: "maintenance", Author: "ops"})
+	_, err = limits.SendMessageOverridesForAll().Block(ctx, overrides.Block{Until: overrides.ForGood, Reason: "maintenance", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)
-	_, err = limits.SendMessageOverrides().Unblock(ctx, overrides.OverrideEnd{Reason: "done", Author: "ops"})
+	_, err = limits.SendMessageOverridesForAll().Unblock(ctx, overrides.OverrideEnd{Reason: "done", Author: "ops"})
 	fmt.Println(message.Require(ctx), err)
 
 	login := limits.Login("ann@example.com")
-	e, err = login.Block(ctx, overrides.Block{Until: until, Reason: "abuse", Author: "ops"})
+	e, err = limits.LoginOverrides("ann@example.com").Block(ctx, overrides.Block{Until: until, Reason: "abuse", Author: "ops"})
 	fmt.Println(strings.Contains(e.Key, "ann"), err)
 	fmt.Println(login.Allow(ctx))
-	_, err = limits.SignUp().Override(ctx, overrides.Override{Mode: runtime.ModeOff, Until: until, Reason: "a fair", Author: "ops"})
+	_, err = limits.SignUpOverrides().Set(ctx, overrides.Override{Mode: runtime.ModeOff, Until: until, Reason: "a fair", Author: "ops"})
 	fmt.Println(err)
 	fmt.Println(limits.SignUp().AllowN(ctx, 1_000_000))
 
 	_, err = limits.Exports().ReserveN(ctx, 10)
 	fmt.Println(errors.Is(err, overrides.ErrExceedsCapacity))
-	_, err = limits.Exports().Override(ctx, overrides.Override{MaxReserved: 100, Until: until, Reason: "a migration", Author: "ops"})
+	_, err = limits.ExportsOverrides().Set(ctx, overrides.Override{MaxReserved: 100, Until: until, Reason: "a migration", Author: "ops"})
 	r, reserveErr := limits.Exports().ReserveN(ctx, 10)
 	fmt.Println(r.Decision, errors.Join(err, reserveErr))
 
-	_, err = limits.APICalls(7, overrides.PlanFree).Override(ctx, overrides.Override{Plan: overrides.PlanPro, Until: until, Reason: "a trial", Author: "ops"})
+	_, err = limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: overrides.PlanPro, Until: until, Reason: "a trial", Author: "ops"})
 	fmt.Println(err)
 	fmt.Println(limits.APICalls(7, overrides.PlanFree).AllowN(ctx, 60))
 	var zero overrides.Plan
-	_, err = limits.APICalls(7, overrides.PlanFree).Override(ctx, overrides.Override{Plan: zero, Until: until, Reason: "a trial", Author: "ops"})
+	_, err = limits.APICallsOverrides(7).Set(ctx, overrides.Override{Plan: zero, Until: until, Reason: "a trial", Author: "ops"})
 	fmt.Println(errors.Is(err, overrides.ErrInvalidPlan), err)
 
 	fmt.Println(limits.Publish(42).Allow(ctx))
-	history, err := message.Overrides(ctx)
+	history, err := operator.History(ctx)
 	fmt.Println(len(history), history[0].Reason, err)
-	_, err = message.EndOverride(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
+	_, err = operator.End(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
 	fmt.Println(err)
 	fmt.Println(message.Allow(ctx))
-	_, err = message.EndOverride(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
+	_, err = operator.End(ctx, overrides.OverrideEnd{Reason: "imported", Author: "ops"})
 	fmt.Println(errors.Is(err, overrides.ErrNoOverride), err)
 }

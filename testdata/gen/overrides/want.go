@@ -166,14 +166,19 @@ var planNames = runtime.PlanNames{
 // Callers may reserve at most 5 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
 // Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) SendMessage(userID int64) runtime.OverridableReservableLimit {
-	return l.limiter().OverridableReservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
+	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
-// SendMessageOverrides blocks and overrides all keys of [Limits.SendMessage] together. An override of a single key comes before that of
-// all keys, and a block before both.
-func (l *Limits) SendMessageOverrides() runtime.Overriding {
-	return l.limiter().WholeLimit(&policySendMessage)
+// SendMessageOverrides blocks and overrides one key of [Limits.SendMessage] while the program runs.
+func (l *Limits) SendMessageOverrides(userID int64) runtime.Overrides {
+	return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
+}
+
+// SendMessageOverridesForAll blocks and overrides all keys of [Limits.SendMessage] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) SendMessageOverridesForAll() runtime.Overrides {
+	return l.limiter().OverridesForAll(&policySendMessage)
 }
 
 var policySendMessage = runtime.Policy{
@@ -193,14 +198,19 @@ var policySendMessage = runtime.Policy{
 // Operators can block a key, or give it other numbers up to rate 5 and capacity 5, for a time, without a deploy.
 // Only a SHA-256 of email is stored.
 // Worst case: 10 in any hour.
-func (l *Limits) Login(email string) runtime.OverridableLimit {
-	return l.limiter().Overridable(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
+func (l *Limits) Login(email string) runtime.Limit {
+	return l.limiter().Limit(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
 }
 
-// LoginOverrides blocks and overrides all keys of [Limits.Login] together. An override of a single key comes before that of
-// all keys, and a block before both.
-func (l *Limits) LoginOverrides() runtime.Overriding {
-	return l.limiter().WholeLimit(&policyLogin)
+// LoginOverrides blocks and overrides one key of [Limits.Login] while the program runs.
+func (l *Limits) LoginOverrides(email string) runtime.Overrides {
+	return l.limiter().Overrides(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
+}
+
+// LoginOverridesForAll blocks and overrides all keys of [Limits.Login] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) LoginOverridesForAll() runtime.Overrides {
+	return l.limiter().OverridesForAll(&policyLogin)
 }
 
 var policyLogin = runtime.Policy{
@@ -218,8 +228,13 @@ var policyLogin = runtime.Policy{
 // Windows begin at a fixed offset derived from the limit's name.
 // Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy.
 // Worst case: 200 in any hour.
-func (l *Limits) SignUp() runtime.OverridableLimit {
-	return l.limiter().Overridable(&policySignUp, runtime.Key{})
+func (l *Limits) SignUp() runtime.Limit {
+	return l.limiter().Limit(&policySignUp, runtime.Key{})
+}
+
+// SignUpOverrides blocks and overrides [Limits.SignUp] while the program runs.
+func (l *Limits) SignUpOverrides() runtime.Overrides {
+	return l.limiter().Overrides(&policySignUp, runtime.Key{})
 }
 
 var policySignUp = runtime.Policy{
@@ -237,8 +252,13 @@ var policySignUp = runtime.Policy{
 // Callers may reserve at most 6 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 6 and maxReserved unbounded, for a time, without a deploy.
 // Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) Exports() runtime.OverridableReserveOnlyLimit {
-	return l.limiter().OverridableReserveOnly(&policyExports, runtime.Key{})
+func (l *Limits) Exports() runtime.ReserveOnlyLimit {
+	return l.limiter().ReserveOnly(&policyExports, runtime.Key{})
+}
+
+// ExportsOverrides blocks and overrides [Limits.Exports] while the program runs.
+func (l *Limits) ExportsOverrides() runtime.Overrides {
+	return l.limiter().Overrides(&policyExports, runtime.Key{})
 }
 
 var policyExports = runtime.Policy{
@@ -257,14 +277,19 @@ var policyExports = runtime.Policy{
 //   - pro: Token bucket: 60 per minute, at most 60 at once. Worst case: 120 in any minute.
 //
 // Operators can block a key, or give it other numbers up to rate 600 and capacity 600, for a time, without a deploy.
-func (l *Limits) APICalls(org int64, plan Plan) runtime.OverridableLimit {
-	return l.limiter().Overridable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
+func (l *Limits) APICalls(org int64, plan Plan) runtime.Limit {
+	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
-// APICallsOverrides blocks and overrides all keys of [Limits.APICalls] together. An override of a single key comes before that of
-// all keys, and a block before both.
-func (l *Limits) APICallsOverrides() runtime.Overriding {
-	return l.limiter().WholeLimit(&policiesAPICalls[PlanFree])
+// APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
+func (l *Limits) APICallsOverrides(org int64) runtime.Overrides {
+	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Int64(org)))
+}
+
+// APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
+// comes before that of all keys, and a block before both.
+func (l *Limits) APICallsOverridesForAll() runtime.Overrides {
+	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
 var policiesAPICalls = runtime.PlanPolicies{

@@ -1,0 +1,227 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
+type Limit struct {
+	limiter *Limiter
+	policy  *Policy
+	key     Key
+	// held, if not nil, keeps the observations of requests until they can be reported.
+	held *held
+}
+
+// Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
+func (l Limit) Allow(ctx context.Context) (Decision, error) {
+	return l.do(ctx, Request{Op: Take, Count: 1})
+}
+
+// AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
+// even if the key is in debt.
+//
+// The error is [ErrExceedsCapacity] if n is more than the capacity, [ErrInvalidCount] if it is less than 0,
+// [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowN(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: Take, Count: n})
+}
+
+// AllowUpTo takes as many tokens as are available, at most n: [Decision.Taken] is how many. It is denied if there is none,
+// and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is allowed and takes
+// nothing.
+//
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) AllowUpTo(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: TakeUpTo, Count: n})
+}
+
+// Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
+// Allow: to protect an action, take first, and Refund tokens that were not used.
+func (l Limit) Check(ctx context.Context) (Decision, error) { return l.CheckN(ctx, 1) }
+
+// CheckN reports whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+func (l Limit) CheckN(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: Check, Count: n})
+}
+
+// Require takes a token, and returns a denial as a [*LimitedError].
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+
+// RequireN takes n tokens, and returns a denial as a [*LimitedError]. Its other errors are those of AllowN.
+func (l Limit) RequireN(ctx context.Context, n int64) error {
+	d, err := l.AllowN(ctx, n)
+	if err == nil {
+		err = d.Err()
+	}
+	return err
+}
+
+// Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded once.
+// See RefundN.
+func (l Limit) Refund(ctx context.Context, d Decision) (Decision, error) {
+	return l.RefundN(ctx, d, 1)
+}
+
+// RefundN returns n tokens of those that the request with the decision d could use, and did not; at most all that it took. The
+// key is then as if they had not been taken at that moment: what it would have lost since because it would have been full
+// is not returned. A window that begins at first use stays open even if all of its tokens are returned.
+//
+// A row stores too little to calculate that in all cases. It is exact if no other request has changed the key since. If
+// others have, the refund may be less, and is never more:
+//   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken since,
+//     as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed window, that
+//     loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is returned. If a
+//     faster policy applied meanwhile, that can be more than the key has lost.)
+//   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
+//   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
+//   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
+//     remember a grant, nor a Reset by a plan without numbers, nor precise ones a Reset at the very instant of the take: tokens
+//     of others may be returned then.)
+//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
+//     ever reset; the tokens of reservations, of several limits together and of leases can.
+//
+// A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does one of a
+// decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again. The decision has
+// the tokens left.
+//
+// The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
+	// An invalid n goes on to the check of the count, although there is nothing to refund.
+	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.settle()) {
+		return l.do(ctx, Request{Op: Peek})
+	}
+	after, err := l.do(ctx, d.RefundRequest(n))
+	if n > 0 && err != nil {
+		d.reopen()
+	}
+	return after, err
+}
+
+// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
+// may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
+// [Decision.FullAfter]. A limit without reservations can be in debt too. A token bucket pays the debt back at its rate. A
+// window that ends forgets the part of the debt beyond MaxReserved, and so does a sliding window with the window after it.
+// The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be used.
+//
+// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection was
+// lost while the request was executed. If n is 0, nothing is charged. The error is [ErrInvalidCount] if n is less than 0,
+// [ErrExceedsCapacity] if it is more than 2*[MaxTokens], [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
+func (l Limit) Charge(ctx context.Context, n int64) (Decision, error) {
+	return l.do(ctx, Request{Op: Charge, Count: n})
+}
+
+// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [MaxTokens], and one that is
+// blocked has none left: see [Balance.BlockedFor].
+func (l Limit) Peek(ctx context.Context) (Balance, error) {
+	d, err := l.do(ctx, Request{Op: Peek})
+	if err != nil {
+		return Balance{}, err
+	}
+	b := Balance{
+		Limit: d.Limit, Capacity: d.Policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+	}
+	switch {
+	case modes[d.Policy.Mode].allows:
+		b.Capacity = MaxTokens
+	case d.Policy.Mode == ModeBlock:
+		b.Remaining, b.BlockedFor = 0, d.BlockedFor
+	}
+	return b, nil
+}
+
+// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. A sweep
+// deletes the row later.
+func (l Limit) Reset(ctx context.Context) error {
+	_, err := l.do(ctx, Request{Op: Reset})
+	return err
+}
+
+// N returns l as an [Item] that takes n tokens.
+func (l Limit) N(n int64) Item { return plainItem{item{l, Take, n}} }
+
+// Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
+func (l Limit) Checked() Item { return l.CheckedN(1) }
+
+// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
+// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
+// Its decision has the tokens before the call, too.
+func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, Check, n}} }
+
+func (l Limit) request(of *Limiter) (Request, error) { return item{l, Take, 1}.request(of) }
+
+func (Limit) plain() {}
+
+// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
+func (l Limit) do(ctx context.Context, q Request) (Decision, error) {
+	if d, ok := l.takeLocal(ctx, &q); ok {
+		if l.limiter.observer != nil {
+			l.observeLeased(ctx, &q, &d)
+		}
+		return d, nil
+	}
+	if err := l.complete(&q); err != nil {
+		q.Policy = l.policy
+		l.limiter.observeInvalid(ctx, &q, 0, 1, err)
+		return Decision{}, err
+	}
+	// One struct, because the store keeps both the call and its request: one allocation in place of two.
+	one := &struct {
+		calls    [1]Call
+		requests [1]Request
+		ledger   Ledger
+	}{requests: [1]Request{q}}
+	one.calls[0].Requests = one.requests[:]
+	begun := l.limiter.begin()
+	answer, err := l.limiter.do(ctx, one.calls[:])
+	l.limiter.observe(ctx, one.calls[0], answer, err, begun, l.held)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := answer.Decisions[0]
+	if !d.TakenAt.IsZero() {
+		d.enter(&one.ledger, 0)
+	}
+	return d, nil
+}
+
+// takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
+// token: there are no leased tokens for an invalid request.
+func (l Limit) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
+	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.takes() || q.Reserve || l.key.err != nil || l.limiter == nil {
+		return Decision{}, false
+	}
+	s, ok := l.limiter.store.(LocalTaker)
+	if !ok || ctx.Err() != nil {
+		return Decision{}, false
+	}
+	p, ok := l.limiter.inForceNow(l.policy, l.key.text)
+	if !ok {
+		return Decision{}, false
+	}
+	return s.TakeLocal(p, l.key.text, q.Count)
+}
+
+// complete sets the policy and the key of a request.
+func (l Limit) complete(q *Request) error {
+	if l.key.err != nil {
+		return l.wrap(l.key.err)
+	}
+	if err := l.policy.Validate(); err != nil {
+		return l.wrap(err)
+	}
+	q.Policy, q.Key = l.policy, l.key.text
+	if problem := l.key.completeCalendar(q); problem != "" {
+		return l.wrap(fmt.Errorf("%w: %s", ErrInvalidKey, problem))
+	}
+	return nil
+}
+
+// wrap adds the name of the limit to an error, but never the key, which may be personal.
+func (l Limit) wrap(err error) error {
+	if l.policy == nil || l.policy.Name == "" {
+		return err
+	}
+	return fmt.Errorf("limit %q: %w", l.policy.Name, err)
+}

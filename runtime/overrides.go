@@ -1,0 +1,147 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// OverrideStore is a [Store] with a log of overrides.
+type OverrideStore interface {
+	Store
+	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
+	// processes only after all those before it.
+	AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error)
+	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage]. A sweep of the store
+	// may have deleted the ones that [ObsoleteOverrides] returns.
+	OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error)
+	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
+	OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error)
+	// OverrideView returns the overrides that this process holds in memory, always the same one.
+	OverrideView() *OverrideView
+}
+
+// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
+const OverridePage = 1000
+
+// Overrides writes and reads the overrides of one key of a limit, or those of all its keys together. Its methods are
+// requests to the store, as an operator makes them; see [OverrideView] for when they are in force. Their errors are
+// [ErrInvalidOverride], upon which nothing was written, [ErrNoOverrides], [ErrInvalidKey], [ErrInvalidPolicy], or the
+// store's. In a transaction of the caller they return [ErrInvalidOverride].
+type Overrides struct{ of Limit }
+
+// Set puts an override in force, in place of the one before. It returns the entry of the log.
+func (o Overrides) Set(ctx context.Context, v Override) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
+		e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
+		e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
+		// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
+		return v.complete(e, o.of.policy.Overrides.plans.counted(o.of.policy))
+	})
+}
+
+// Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
+func (o Overrides) Block(ctx context.Context, b Block) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
+		e.What, e.Until, e.Reason, e.Author = OverrideBlock, b.Until, b.Reason, b.Author
+		return nil
+	})
+}
+
+// Unblock ends the block in force, and leaves an override in force. It returns the entry of the log, or [ErrNoOverride] if
+// there is no block.
+func (o Overrides) Unblock(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
+	return o.end(ctx, OverrideUnblock, end)
+}
+
+// End ends the override and the block in force. It returns the entry of the log, or [ErrNoOverride] if the
+// key has neither. Those of all keys stay in force for the key.
+func (o Overrides) End(ctx context.Context, end OverrideEnd) (OverrideEntry, error) {
+	return o.end(ctx, OverrideNone, end)
+}
+
+// History returns the entries of the log about the key, or about all keys, the oldest first.
+func (o Overrides) History(ctx context.Context) ([]OverrideEntry, error) {
+	s, err := o.store()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.OverrideHistory(ctx, o.of.policy.Name, o.of.key.text)
+	if err != nil {
+		return nil, o.of.wrap(err)
+	}
+	return entries, nil
+}
+
+func (o Overrides) end(ctx context.Context, what string, end OverrideEnd) (OverrideEntry, error) {
+	return o.append(ctx, func(e *OverrideEntry, inForce keyOverrides) error {
+		if inForce.block == nil && (inForce.override == nil || what == OverrideUnblock) {
+			return ErrNoOverride
+		}
+		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author
+		return nil
+	})
+}
+
+// append appends an entry that fill completes, given the entries in force for the key.
+func (o Overrides) append(ctx context.Context, fill func(e *OverrideEntry, inForce keyOverrides) error) (OverrideEntry, error) {
+	s, err := o.store()
+	if err != nil {
+		return OverrideEntry{}, err
+	}
+	e, err := o.entry(ctx, s.OverrideView(), fill)
+	if err == nil {
+		e, err = s.AppendOverride(ctx, e)
+	}
+	if err != nil {
+		return OverrideEntry{}, o.of.wrap(err)
+	}
+	// It is written, and in force after the interval even if this fails.
+	_ = s.OverrideView().Refresh(ctx)
+	return e, nil
+}
+
+// entry returns the entry that fill completes, if it is valid.
+func (o Overrides) entry(ctx context.Context, v *OverrideView, fill func(*OverrideEntry, keyOverrides) error) (e OverrideEntry, err error) {
+	// Also so that the clock of the store is known.
+	if err := v.Refresh(ctx); err != nil {
+		return e, err
+	}
+	p, now := o.of.policy, v.now()
+	e = OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(now)}
+	if err := fill(&e, v.snapshot.Load().of(e.Limit, e.Key).live(now)); err != nil {
+		return e, err
+	}
+	if err := e.Validate(); err != nil {
+		return e, err
+	}
+	e.Until = e.Until.Round(0).UTC()
+	if ends := e.What == OverrideNone || e.What == OverrideUnblock; !ends && !e.Until.After(e.At) {
+		return e, fmt.Errorf("%w: its end, %v, is not after the present, %v", ErrInvalidOverride, e.Until, e.At)
+	}
+	return e, nil
+}
+
+// errOverridesInTx: the log is not part of a transaction of the caller.
+var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
+
+// store returns the store, if it can keep overrides of the limit.
+func (o Overrides) store() (OverrideStore, error) {
+	l := o.of
+	if l.limiter == nil || l.limiter.store == nil {
+		return nil, l.wrap(ErrNoStore)
+	}
+	s, ok := l.limiter.store.(OverrideStore)
+	switch err := l.policy.Validate(); {
+	case l.key.err != nil:
+		return nil, l.wrap(l.key.err)
+	case err != nil:
+		return nil, l.wrap(err)
+	case !l.policy.Overridable():
+		return nil, l.wrap(fmt.Errorf("%w: the limit has no overrides: add overrides to it in limits.yaml", ErrInvalidOverride))
+	case l.limiter.inTx:
+		return nil, l.wrap(errOverridesInTx)
+	case !ok:
+		return nil, l.wrap(ErrNoOverrides)
+	}
+	return s, nil
+}
