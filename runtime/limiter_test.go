@@ -417,5 +417,5 @@ func TestAllowReachesTheStoreInThreeFrames(t *testing.T) {
 	store := &traced{}
 	_, err := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"(*Limiter).do", "Handle.do", "Limit.Allow"}, store.frames)
+	require.Equal(t, []string{"(*Limiter).do", "Limit.do", "Limit.Allow"}, store.frames)
 }

@@ -244,6 +244,8 @@ func TestOverrideByPlan(t *testing.T) {
 	_, err := overrides(free).Set(t.Context(), runtime.Override{Plan: runtime.PlanText("gold"), Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
+	_, err = overrides(pro).End(t.Context(), ending)
+	require.NoError(t, err)
 	for _, numbers := range []runtime.Overrides{overrides(3), o.limiter.OverridesForAll(&policies[3])} {
 		o.override(numbers, runtime.Override{Rate: 5})
 		require.Equal(t, []int64{5, 5, runtime.MaxTokens}, []int64{capacity(free), capacity(pro), capacity(3)})
