@@ -520,3 +520,49 @@ func (b *Batch) row(i int) Row {
 	}
 	return b.written[i-len(b.rows)]
 }
+
+// batchSlots are the rows beside the head of a key. They have no pointer to a request, which would then be allocated for
+// every kind: an interface holds them.
+type batchSlots struct {
+	*Batch
+	name, key string
+}
+
+func (b batchSlots) slot(number int) (State, bool) {
+	i, ok := b.lookUp(b.rowOf(number))
+	if !ok || b.states[i] == unread {
+		return State{}, false
+	}
+	return b.states[i], true
+}
+
+func (b batchSlots) request(number int) {
+	if b.requested == nil {
+		b.requested = map[Row]bool{}
+	}
+	b.requested[b.rowOf(number)] = true
+}
+
+func (b batchSlots) setSlot(number int, s State) {
+	row := b.rowOf(number)
+	i, ok := b.lookUp(row)
+	if !ok {
+		if b.writtenAt == nil {
+			b.writtenAt = map[Row]int{}
+		}
+		i = len(b.states)
+		b.written, b.states = append(b.written, row), append(b.states, unread)
+		b.writtenAt[row] = i
+	}
+	b.set(i, s)
+}
+
+func (b batchSlots) rowOf(number int) Row { return Row{b.name, b.key, number} }
+
+// lookUp returns the index of the state of a row beside a head.
+func (b batchSlots) lookUp(row Row) (int, bool) {
+	if i, ok := b.writtenAt[row]; ok {
+		return i, true
+	}
+	return slices.BinarySearchFunc(b.rows, row, Row.Compare)
+}

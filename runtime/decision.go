@@ -1,12 +1,15 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
-	"strings"
+	"math"
 	"sync"
 	"time"
 )
+
+// Never is the result of [Reservation.Delay] for a denied reservation, and the RetryAfter of a request that waiting does
+// not help: the longest duration.
+const Never time.Duration = math.MaxInt64
 
 // Decision is the result of a request: whether it is allowed, when to retry, and how many tokens are left. The zero
 // Decision denies.
@@ -208,92 +211,6 @@ func (d Decision) String() string {
 	return fmt.Sprintf("allowed, %d left", d.Remaining)
 }
 
-// Decisions is the result of a request to several limits at once. The zero Decisions denies.
-type Decisions struct {
-	// Allowed reports whether all limits allow the request, so that the tokens of all were taken; otherwise none were.
-	Allowed bool
-	// RetryAfter is the largest among Each.
-	RetryAfter time.Duration
-	// Each holds the decision of each limit, in the order of the items. If a limit denies, the others are Allowed if they
-	// would have passed, although they were not taken from.
-	Each []Decision
-
-	// limiter and requests are those of the call, for the methods by item. The limiter is nil if the items have been
-	// reserved, and are settled by [Reservations.At].
-	limiter  *Limiter
-	requests []Request
-}
-
-// Key returns the key of an item, counted from 0. It is the zero Key if the limit has no key, and if ds is not the result of
-// a request.
-func (ds Decisions) Key(i int) Key {
-	if i >= len(ds.requests) {
-		return Key{}
-	}
-	return ds.requests[i].key()
-}
-
-// Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
-// Settle corrects the count to the tokens really used, as that of a reservation. It is false if the item took none, because
-// the request was denied or the item was only checked. The results of several calls are the same tokens, and can be settled
-// once.
-func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || !ds.Allowed || ds.requests[i].Op != Take {
-		return nil, false
-	}
-	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
-}
-
-// RetryIn returns the largest RetryIn of the denials among Each.
-func (ds Decisions) RetryIn() time.Duration {
-	longest := time.Duration(0)
-	for _, d := range ds.Each {
-		longest = max(longest, d.RetryIn())
-	}
-	return longest
-}
-
-// DeniedBy returns the names of the limits that deny the request, in the order of the items; nil if it is Allowed.
-func (ds Decisions) DeniedBy() (names []string) {
-	for _, d := range ds.Each {
-		if !d.Allowed {
-			names = append(names, d.Limit)
-		}
-	}
-	return names
-}
-
-// String returns the decision in words: "allowed" or `denied by "sendMessage", retry after 6s`.
-func (ds Decisions) String() string {
-	var shadows []string
-	uncounted, locally := "", ""
-	for _, d := range ds.Each {
-		if d.Shadowed {
-			shadows = append(shadows, d.Limit)
-		}
-		if d.FailedOpen != nil {
-			uncounted = ", uncounted"
-		}
-		if d.FailedLocal != nil {
-			locally = ", decided locally"
-		}
-	}
-	switch {
-	case ds.Allowed && len(shadows) > 0:
-		return fmt.Sprintf("allowed%s, in shadow mode %s", uncounted, quoted(shadows, " and "))
-	case ds.Allowed:
-		return "allowed" + uncounted + locally
-	}
-	switch by := quoted(ds.DeniedBy(), " and "); {
-	case by == "":
-		return "denied"
-	case ds.RetryAfter == Never:
-		return fmt.Sprintf("denied by %s, no retry passes", by)
-	default:
-		return fmt.Sprintf("denied by %s, retry after %v%s", by, rough(ds.RetryAfter), locally)
-	}
-}
-
 // Balance is the number of tokens that a limit has left for one key.
 type Balance struct {
 	// Limit is the name of the limit.
@@ -335,61 +252,6 @@ func (b Balance) String() string {
 	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
 }
 
-// rough rounds a duration up to what a person reads at a glance: to hours from 100 hours on, to minutes from an hour on,
-// to seconds from a second on, and below to milliseconds.
-func rough(d time.Duration) string {
-	unit := time.Millisecond
-	switch {
-	case d >= 100*time.Hour:
-		// Hours alone, because the longest duration rounded up to hours is no duration any more.
-		return fmt.Sprintf("%dh", (d-1)/time.Hour+1)
-	case d >= time.Hour:
-		unit = time.Minute
-	case d >= time.Second:
-		unit = time.Second
-	}
-	// Duration.String writes 1h as 1h0m0s.
-	text := ((d + unit - 1) / unit * unit).String()
-	if before, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = before + "m"
-	}
-	if before, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = before + "h"
-	}
-	return text
-}
-
-// Errors mean that a request could not be executed. A denial is not an error but a [Decision]; only Require and Wait
-// return it as a [*LimitedError].
-var (
-	// ErrLimited is the error that every [*LimitedError] wraps.
-	ErrLimited = errors.New("rate limited")
-	// ErrExceedsCapacity: the count can never pass, however long the caller waits.
-	ErrExceedsCapacity = errors.New("count exceeds capacity")
-	// ErrInvalidCount: the count is negative.
-	ErrInvalidCount = errors.New("invalid count")
-	// ErrInvalidPolicy: the policy breaks a rule of [Policy].
-	ErrInvalidPolicy = errors.New("invalid policy")
-	// ErrInvalidKey: a part of the key could not be converted to text, or the key lacks the time zone or the anniversary
-	// that the limit's Calendar needs.
-	ErrInvalidKey = errors.New("invalid key")
-	// ErrEmptyKey is an ErrInvalidKey: all parts of the key are empty.
-	ErrEmptyKey = fmt.Errorf("%w: it is empty, so that all callers without a value would share one count", ErrInvalidKey)
-	// ErrInvalidCall: the requests cannot be in one call, because there are none, or they belong to different limiters, or
-	// one of them neither takes nor checks tokens.
-	ErrInvalidCall = errors.New("invalid call")
-	// ErrNoStore: the limiter was made without a store.
-	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or to NewLimiter")
-	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
-	ErrNoTx = errors.New("the store does not support transactions")
-	// ErrNilTx: the transaction of the caller is nil.
-	ErrNilTx = errors.New("the transaction is nil")
-	// ErrRolledBack: the tokens were taken in a transaction that was rolled back, so that there is nothing to settle.
-	ErrRolledBack = errors.New("the transaction was rolled back")
-	// ErrNotReserved: the reservation was denied, or has been settled or cancelled already.
-	ErrNotReserved = errors.New("the reservation was denied, or is already settled or cancelled")
-)
-
 // LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal. It
 // says when to retry including the jitter: see [Decision.RetryIn].
 type LimitedError struct {
@@ -406,3 +268,39 @@ func (e *LimitedError) Error() string {
 
 // Unwrap returns [ErrLimited].
 func (e *LimitedError) Unwrap() error { return ErrLimited }
+
+// Applied returns the decision of an enforced limit as the mode changes it, given the operation of the request and its
+// count: in ModeShadow a denial becomes an allowance, a delay becomes 0, and a TakeUpTo may use its whole count; these are
+// Shadowed.
+func (m Mode) Applied(d Decision, op Op, count int64) Decision {
+	if m != ModeShadow {
+		return d
+	}
+	if !d.Allowed || d.Delay > 0 {
+		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
+	}
+	if op == TakeUpTo && d.Taken < count {
+		d.Shadowed, d.free, d.Taken = true, count-d.Taken, count
+	}
+	return d
+}
+
+// decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes it.
+func (q *Request) decided(d Decision, now int64) Decision {
+	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
+	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.blockedFor(now)
+	return d
+}
+
+// blockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if the
+// Mode is not ModeBlock.
+func (p *Policy) blockedFor(now int64) (after time.Duration) {
+	for ; p != nil && p.Mode == ModeBlock; p = p.Overrides.next {
+		if p.Overrides.until == 0 {
+			return Never
+		}
+		// At least a nanosecond, because the block may have ended since the policy was found.
+		after = time.Duration(max(1, p.Overrides.until-now))
+	}
+	return after
+}

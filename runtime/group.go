@@ -8,39 +8,6 @@ import (
 	"time"
 )
 
-// ReserveItem is an argument of [Limiter.ReserveAll] and [Limiter.Group]: an [Item], a [ReserveOnlyLimit], which takes one
-// token, or the result of its method N.
-type ReserveItem interface {
-	request(of *Limiter) (Request, error)
-}
-
-// Item is an argument of [Limiter.All]: a limit, which takes one token, or the result of its methods N, Checked and
-// CheckedN.
-type Item interface {
-	ReserveItem
-	// plain distinguishes the items that can pass without being reserved.
-	plain()
-}
-
-type item struct {
-	of Limit
-	op Op
-	n  int64
-}
-
-func (i item) request(of *Limiter) (Request, error) {
-	q := Request{Policy: i.of.policy, Op: i.op, Count: i.n}
-	err := i.of.complete(&q)
-	if err == nil && i.of.limiter != of {
-		err = i.of.wrap(fmt.Errorf("%w: the limit belongs to another limiter", ErrInvalidCall))
-	}
-	return q, err
-}
-
-type plainItem struct{ item }
-
-func (plainItem) plain() {}
-
 // All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
 // key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [ErrInvalidCall] if there
 // are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
@@ -106,21 +73,6 @@ func (g Group) Require(ctx context.Context) error {
 	return err
 }
 
-// Err returns a denial as a [*LimitedError] with the decision of the limit that denies for the longest time, and nil if all
-// limits have allowed the request.
-func (ds Decisions) Err() error {
-	if ds.Allowed {
-		return nil
-	}
-	longest := Decision{RetryAfter: -1}
-	for _, d := range ds.Each {
-		if !d.Allowed && d.RetryAfter > longest.RetryAfter {
-			longest = d
-		}
-	}
-	return &LimitedError{longest}
-}
-
 // Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
 // reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
 // can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
@@ -149,13 +101,6 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
 	}
 	return rs, nil
-}
-
-// reservation returns the reservation of a request, given whether its call was allowed.
-func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
-	// A limit that would have allowed the request has taken nothing if another one has denied it.
-	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().Limit(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
 }
 
 // Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have

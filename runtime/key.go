@@ -51,54 +51,11 @@ func (k Key) Since(t time.Time) Key {
 	return k
 }
 
-// key returns the key of a valid request.
-func (q *Request) key() Key {
-	k := Key{text: q.Key}
-	calendar := q.Policy.calendar()
-	if !calendar.PerKey() {
-		return k
-	}
-	c := keyCalendar{zone: q.Zone}
-	if a := q.Anniversary; a.Valid() {
-		zone := c.zone
-		if zone == nil {
-			zone, _ = loadZone(calendar.Zone)
-		}
-		// Noon is on the same day even where the clock skips midnight.
-		c.since = time.Date(a.Year, a.Month, a.Day, 12, 0, 0, 0, zone)
-	}
-	k.calendar = &c
-	return k
-}
-
 func (k Key) ownCalendar() keyCalendar {
 	if k.calendar == nil {
 		return keyCalendar{}
 	}
 	return *k.calendar
-}
-
-// completeCalendar sets the zone and the anniversary of a request, whose policy is valid, and returns what the key lacks
-// for them, or "".
-func (k Key) completeCalendar(q *Request) string {
-	c := q.Policy.calendar()
-	if !c.PerKey() {
-		return ""
-	}
-	own := k.ownCalendar()
-	if c.ZonePerKey {
-		q.Zone = own.zone
-	}
-	if c.Anniversary && !own.since.IsZero() {
-		zone := own.zone
-		if !c.ZonePerKey {
-			zone, _ = loadZone(c.Zone)
-		}
-		if zone != nil {
-			q.Anniversary = DateOf(own.since.In(zone))
-		}
-	}
-	return q.calendarProblem()
 }
 
 // Part is one part of a [Key].

@@ -5,15 +5,20 @@ import (
 	"math"
 )
 
+// algorithms has an entry for every [Kind].
+var algorithms = [endOfKinds]algorithm{TokenBucket: tokenBucket{}, FixedWindow: fixedWindow{}, SlidingWindow: slidingWindow{}}
+
+// algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
+// before they get here. In the others it panics, because a kind must never behave like another one.
+func (k Kind) algorithm() algorithm {
+	if k < endOfKinds && algorithms[k] != nil {
+		return algorithms[k]
+	}
+	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithms in kinds.go", k))
+}
+
 // tokenBucket is the algorithm of [TokenBucket]: tokens accrue continuously, up to the present.
 type tokenBucket struct{}
-
-func (tokenBucket) problem(p *Policy) string {
-	if (p.Start != Start{}) {
-		return "a token bucket has no windows: leave Start out"
-	}
-	return ""
-}
 
 func (tokenBucket) available(r *Rule, s State, now int64) (float64, float64) {
 	return r.tokens(r.accrueTo(s, now)), allowance(r.Rate, r.Period)
@@ -58,8 +63,6 @@ func (tokenBucket) accruesTo(_ *Rule, now int64) (int64, float64, bool) { return
 // fixedWindow is the algorithm of [FixedWindow]: tokens accrue up to the start of the current window, so that each new
 // window grants rate of them. Windows are aligned to the rule's phase or to a calendar, or start at a key's first use.
 type fixedWindow struct{}
-
-func (fixedWindow) problem(*Policy) string { return "" }
 
 func (f fixedWindow) available(r *Rule, s State, now int64) (float64, float64) {
 	return r.tokens(f.accrue(r, s, now)), allowance(r.Rate, r.Period)
@@ -175,18 +178,6 @@ func (fixedWindow) accruesTo(r *Rule, now int64) (int64, float64, bool) {
 // of the current aligned window and of the one before. A row's Value is minus the use of the window that starts at TS, and
 // Prev the use of the window before, so that an edit of the rate changes neither.
 type slidingWindow struct{}
-
-func (slidingWindow) problem(p *Policy) string {
-	switch {
-	case p.Capacity != p.Rate:
-		return fmt.Sprintf("the capacity of a sliding window must equal its rate, %d, but is %d", p.Rate, p.Capacity)
-	case p.MaxReserved != 0:
-		return "a sliding window cannot be reserved ahead: leave MaxReserved at 0"
-	case p.Start.FirstUse():
-		return "a sliding window cannot start at first use: give an offset, or leave Start out"
-	}
-	return ""
-}
 
 // windows is the use of two neighbouring windows, of which the current one begins at start.
 type windows struct {
@@ -335,3 +326,39 @@ func (slidingWindow) windowEnd(r *Rule, at int64) int64 {
 
 // accruesTo is false because the estimate is not the linear formula of [Upsert].
 func (slidingWindow) accruesTo(*Rule, int64) (int64, float64, bool) { return 0, 0, false }
+
+// enough reports whether s has need tokens at the instant at.
+func (r *Rule) enough(s State, at int64, need float64) bool {
+	tokens, allowance := r.Kind.algorithm().available(r, s, at)
+	return tokens-need >= -allowance
+}
+
+// calendarStart returns the start of the window of a key at the instant now. A start that is less than half a mean length
+// after that of the key's row is another start of the same window: the row keeps its own, so that many small moves do
+// not add up.
+func (r *Rule) calendarStart(s State, now int64) int64 {
+	start := r.calendar.start(now)
+	if s.Exists && r.windows(s.TS, start) == 0 {
+		return s.TS
+	}
+	return start
+}
+
+// calendarDue returns the first start of a window at which s has need tokens, and lacked them before.
+func (r *Rule) calendarDue(s State, accrued State, now int64, need float64) int64 {
+	windows := math.Ceil((need - r.tokens(accrued)) / r.Rate)
+	// The product below must not overflow. Written so that NaN takes this branch too.
+	if !(windows <= float64((math.MaxInt64-max(0, accrued.TS))/r.Period-1)) {
+		return math.MaxInt64
+	}
+	earliest := accrued.TS + max(1, int64(windows))*r.Period - r.Period/2
+	at := r.calendar.next(max(now, earliest-1))
+	// The tokens accrue from the start in the row, which may be off the calendar by less than half a window.
+	for at < math.MaxInt64 && !r.enough(s, at, need) {
+		at = r.calendar.next(at)
+	}
+	for before := r.calendar.start(at - 1); before > now && r.enough(s, before, need); before = r.calendar.start(at - 1) {
+		at = before
+	}
+	return at
+}

@@ -14,6 +14,9 @@ type Limit struct {
 	held *held
 }
 
+// Limit returns one key of a limit without reservations.
+func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{limiter: l, policy: p, key: key} }
+
 // Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
 func (l Limit) Allow(ctx context.Context) (Decision, error) {
 	return l.do(ctx, Request{Op: Take, Count: 1})
@@ -138,21 +141,6 @@ func (l Limit) Reset(ctx context.Context) error {
 	return err
 }
 
-// N returns l as an [Item] that takes n tokens.
-func (l Limit) N(n int64) Item { return plainItem{item{l, Take, n}} }
-
-// Checked returns l as an [Item] that must have a token, and gives none up. See CheckedN.
-func (l Limit) Checked() Item { return l.CheckedN(1) }
-
-// CheckedN returns l as an [Item] that must have n tokens, and gives none up. It is decided by the tokens before the call:
-// tokens that other items of the call take from the same key do not count, and several checks of one key do not add up.
-// Its decision has the tokens before the call, too.
-func (l Limit) CheckedN(n int64) Item { return plainItem{item{l, Check, n}} }
-
-func (l Limit) request(of *Limiter) (Request, error) { return item{l, Take, 1}.request(of) }
-
-func (Limit) plain() {}
-
 // do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
 func (l Limit) do(ctx context.Context, q Request) (Decision, error) {
 	if d, ok := l.takeLocal(ctx, &q); ok {
@@ -224,4 +212,19 @@ func (l Limit) wrap(err error) error {
 		return err
 	}
 	return fmt.Errorf("limit %q: %w", l.policy.Name, err)
+}
+
+// observeLeased reports a decision of takeLocal.
+func (l *Limit) observeLeased(ctx context.Context, q *Request, d *Decision) {
+	o := Observation{
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+		key: hide(l.key.text),
+	}
+	if l.held == nil {
+		// Not by report, because one more copy is a fiftieth of a leased take.
+		l.limiter.observer.Decided(ctx, o)
+		return
+	}
+	l.held.retry()
+	l.limiter.report(ctx, o, l.held)
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // Limiter connects limits with a [Store]. Generated code wraps one; for a limit written in Go, make one directly:
@@ -66,135 +62,19 @@ func (l *Limiter) afterTx(ctx context.Context, calls []Call, err error) ([]Answe
 	return nil, err
 }
 
-// Limit returns one key of a limit without reservations.
-func (l *Limiter) Limit(p *Policy, key Key) Limit { return Limit{limiter: l, policy: p, key: key} }
+// Option configures a [Limiter].
+type Option func(*Limiter)
 
-// Reservable returns one key of a limit with reservations.
-func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {
-	return ReservableLimit{l.Limit(p, key)}
-}
-
-// ReserveOnly returns one key of a limit with capacity 0, whose tokens can only be reserved.
-func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
-	return ReserveOnlyLimit{l.Limit(p, key)}
-}
-
-// Overrides returns the overrides of one key of a limit.
-func (l *Limiter) Overrides(p *Policy, key Key) Overrides { return Overrides{l.Limit(p, key)} }
-
-// OverridesForAll returns the overrides of all keys of a limit together.
-func (l *Limiter) OverridesForAll(p *Policy) Overrides { return l.Overrides(p, Key{}) }
-
-// do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
-// call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
-// limits allows that by its OnError.
-func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err error) {
-	c := calls[0]
-	if l == nil || l.store == nil {
-		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
-	}
-	if err := ctx.Err(); err != nil {
-		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
-	}
-	bounded := ctx
-	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
-	// that the caller has to roll back anyway.
-	if !l.inTx {
-		var cancel context.CancelFunc
-		bounded, cancel = c.withTimeout(ctx)
-		defer cancel()
-	}
-	changed, now, err := l.override(bounded, &calls[0])
-	if c = calls[0]; changed && !l.inTx {
-		// The plan that an override gives may have a timeout that the key's own has not.
-		var cancel context.CancelFunc
-		bounded, cancel = c.withTimeout(bounded)
-		defer cancel()
-	}
-	decided, unread := false, err != nil
-	if !unread {
-		answer, decided = c.withoutStore(now)
-	}
-	if !unread && !decided {
-		var answers []Answer
-		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
-			answers, err = l.afterTx(bounded, calls, err)
-		}
-		if err == nil {
-			answer = answers[0]
-			l.learn(c, &answer)
+// Observe makes o observe the decisions of a limiter. Several options of this kind add up. Without one, nothing is
+// measured.
+func Observe(o Observer) Option {
+	return func(l *Limiter) {
+		switch {
+		case o == nil:
+		case l.observer == nil:
+			l.observer = o
+		default:
+			l.observer = both{l.observer, o}
 		}
 	}
-	if err == nil {
-		err = answer.Err
-	} else {
-		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
-	}
-	// Here, because the modes have been applied.
-	for i := range answer.Decisions {
-		answer.Decisions[i].spread(&c.Requests[i], answer.At)
-	}
-	return answer, err
-}
-
-// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
-// read, as the OnError of its limits says.
-func (l *Limiter) withoutStore(ctx, bounded context.Context, c Call, err error, unread bool) (Answer, error) {
-	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	gone := ended(ctx)
-	if gone != nil && !errors.Is(err, gone) {
-		err = fmt.Errorf("%w: %w", gone, err)
-	}
-	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
-	// otherwise open the limit.
-	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || gone != nil {
-		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
-	}
-	answer := l.decideWithout(c, err)
-	return answer, answer.Err
-}
-
-// ended returns the error of a caller's context that has ended.
-func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	// A driver's own clock may be a moment ahead of the context's.
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// limitNames returns the names of the limits of an error, but never their keys, which may be personal.
-func limitNames(requests []Request) string {
-	var names []string
-	for i := range requests {
-		if p := requests[i].Policy; p != nil {
-			names = append(names, p.Name)
-		}
-	}
-	return "limit " + quoted(names, ", ")
-}
-
-// maxNames is how many limits a message names: a call of thousands of them must not make a message of a megabyte.
-const maxNames = 5
-
-// quoted returns names in quotes, each once, with a separator. Of many, it returns the first and how many others there are.
-func quoted(names []string, separator string) string {
-	seen := map[string]bool{}
-	var first []string
-	for _, name := range names {
-		if !seen[name] && len(first) < maxNames {
-			first = append(first, strconv.Quote(name))
-		}
-		seen[name] = true
-	}
-	text := strings.Join(first, separator)
-	if more := len(seen) - len(first); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

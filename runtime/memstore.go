@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -375,3 +376,20 @@ type noDatabase struct{}
 
 func (noDatabase) Connect(context.Context) (driver.Conn, error) { return nil, errNoSQL }
 func (noDatabase) Driver() driver.Driver                        { return nil }
+
+// Rows implements [RowLister]. It sorts all rows of the limit.
+func (m *MemStore) Rows(ctx context.Context, after Row, limit int) ([]StoredRow, int64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := slices.SortedFunc(maps.Keys(m.rows), Row.Compare)
+	var rows []StoredRow
+	for _, row := range names {
+		if len(rows) < min(limit, RowPage) && row.Name == after.Name && row.Compare(after) > 0 {
+			rows = append(rows, StoredRow{row, m.rows[row]})
+		}
+	}
+	return rows, m.now(), nil
+}

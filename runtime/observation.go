@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,36 +126,6 @@ func (o Outcome) String() string {
 
 // MarshalText implements [encoding.TextMarshaler]: it returns String.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// Source is the origin of a decision.
-type Source uint8
-
-const (
-	// SourceStore: the rows of the store, or it should have been, but the store has failed.
-	SourceStore Source = iota
-	// SourceLease: leased tokens in the memory of this process; see [Lease].
-	SourceLease
-	// SourceDenyCache: a denial in the memory of this process; see the DenyCache of [Policy].
-	SourceDenyCache
-	// SourceMemory: the memory of this process, because the store has failed and the policy's OnError is [FailLocal].
-	SourceMemory
-	// SourceNone: no counts were needed, because of the policy's Mode or an invalid request.
-	SourceNone
-
-	endOfSources // every source before it has an entry in the table sources
-)
-
-var sources [endOfSources]string = [...]string{
-	SourceStore: "store", SourceLease: "lease", SourceDenyCache: "deny cache", SourceMemory: "memory", SourceNone: "none",
-}
-
-// String returns the source in words: "deny cache".
-func (s Source) String() string {
-	if s < endOfSources {
-		return sources[s]
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
 
 // Tokens returns the number of tokens that the outcome is about: those taken if the request has passed, and otherwise those
 // requested, at most as many as the limit can give. It is 0 for a Check, and for requests that were not decided.
@@ -283,3 +254,21 @@ func (o Observation) Format(s fmt.State, _ rune) { fmt.Fprint(s, o.String()) }
 
 // MarshalText implements [encoding.TextMarshaler], for JSON and loggers: it returns String.
 func (o Observation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// Observer receives the decisions of a [Limiter], for metrics, logs and traces. Package observe has some.
+type Observer interface {
+	// Decided is called once for each limit of a call, on the goroutine of the caller, after the decision and before the
+	// caller gets it. No lock is held, so that it may use the limiter; it must return soon, and may be called by many
+	// goroutines at once. ctx is the caller's, and may have ended.
+	//
+	// A panic is not recovered: it reaches the caller, who then gets no decision although the tokens are taken.
+	Decided(ctx context.Context, o Observation)
+}
+
+// both is two observers.
+type both struct{ first, second Observer }
+
+func (b both) Decided(ctx context.Context, o Observation) {
+	b.first.Decided(ctx, o)
+	b.second.Decided(ctx, o)
+}

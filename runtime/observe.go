@@ -6,41 +6,6 @@ import (
 	"time"
 )
 
-// Observer receives the decisions of a [Limiter], for metrics, logs and traces. Package observe has some.
-type Observer interface {
-	// Decided is called once for each limit of a call, on the goroutine of the caller, after the decision and before the
-	// caller gets it. No lock is held, so that it may use the limiter; it must return soon, and may be called by many
-	// goroutines at once. ctx is the caller's, and may have ended.
-	//
-	// A panic is not recovered: it reaches the caller, who then gets no decision although the tokens are taken.
-	Decided(ctx context.Context, o Observation)
-}
-
-// Option configures a [Limiter].
-type Option func(*Limiter)
-
-// Observe makes o observe the decisions of a limiter. Several options of this kind add up. Without one, nothing is
-// measured.
-func Observe(o Observer) Option {
-	return func(l *Limiter) {
-		switch {
-		case o == nil:
-		case l.observer == nil:
-			l.observer = o
-		default:
-			l.observer = both{l.observer, o}
-		}
-	}
-}
-
-// both is two observers.
-type both struct{ first, second Observer }
-
-func (b both) Decided(ctx context.Context, o Observation) {
-	b.first.Decided(ctx, o)
-	b.second.Decided(ctx, o)
-}
-
 // held keeps the observations of a request until they can be reported: those of a Wait, because only its last try is, and
 // those that are made under a lock.
 type held struct {
@@ -124,21 +89,6 @@ func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error,
 			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
 		}
 	}
-}
-
-// observeLeased reports a decision of takeLocal.
-func (l *Limit) observeLeased(ctx context.Context, q *Request, d *Decision) {
-	o := Observation{
-		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
-		key: hide(l.key.text),
-	}
-	if l.held == nil {
-		// Not by report, because one more copy is a fiftieth of a leased take.
-		l.limiter.observer.Decided(ctx, o)
-		return
-	}
-	l.held.retry()
-	l.limiter.report(ctx, o, l.held)
 }
 
 // observeInvalid reports the error of a request that could not be completed, of a call of some limits.

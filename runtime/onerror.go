@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -66,75 +63,6 @@ func (c Call) failOpen(err error) Answer {
 	return answer
 }
 
-// localMemory decides in place of a failing store, for limits with [FailLocal]: by the same rule, on counts of its own. A
-// key begins with the tokens that the store has last reported for it, and is full without a report. The zero localMemory is
-// empty.
-type localMemory struct {
-	mu      sync.Mutex
-	rows    generations[State]
-	reports generations[report]
-}
-
-// localRows is how many rows a generation holds. Each takes about 150 bytes and the length of its key.
-const localRows = 32_768
-
-// generations is a map of bounded size: when the young rows are too many, they replace the old ones. That bounds the memory
-// without the bookkeeping of an LRU list. The zero generations are empty.
-type generations[V any] struct{ young, old map[Row]*V }
-
-// find returns the value of a row, or nil.
-func (g *generations[V]) find(row Row) *V {
-	if v := g.young[row]; v != nil {
-		return v
-	}
-	return g.old[row]
-}
-
-// place returns where to set the value of a row, which is then one of the young ones.
-func (g *generations[V]) place(row Row) *V {
-	v := g.young[row]
-	if v != nil {
-		return v
-	}
-	if v = g.old[row]; v == nil {
-		v = new(V)
-	}
-	if g.young == nil || len(g.young) >= localRows {
-		g.old, g.young = g.young, map[Row]*V{}
-	}
-	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
-	row.Key = strings.Clone(row.Key)
-	g.young[row] = v
-	return v
-}
-
-// report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for decided.
-type report struct {
-	// missing is how many tokens the key lacked of a full one at an instant. full is when it is full again, and windowEnd when
-	// its window ends.
-	missing             float64
-	at, full, windowEnd int64
-	// decided is the instant of the decision by the store's clock.
-	decided int64
-}
-
-// state returns a row with the tokens of the report. If the decision does not have how long ago they were taken, they count
-// as taken in the current window, or at the last take of a precise limit.
-func (p *report) state(r *Rule) State {
-	at := p.at
-	switch {
-	case r.Precise:
-		at = p.full - r.Period
-	case r.FirstUse:
-		at = p.windowEnd - r.Period
-	}
-	s, _, err := r.Step(State{}, at, Request{Op: Charge, Count: int64(math.Ceil(p.missing))})
-	if err == nil && !r.Precise {
-		s.Value = -p.missing
-	}
-	return s
-}
-
 // learn keeps the counts that the store has reported in the decisions on a call, for the limits with FailLocal.
 func (l *Limiter) learn(c Call, answer *Answer) {
 	if answer.Source != SourceStore || answer.Err != nil || l.inTx {
@@ -148,69 +76,6 @@ func (l *Limiter) learn(c Call, answer *Answer) {
 			}
 		}
 	}
-}
-
-func (m *localMemory) learn(q *Request, d *Decision, decided int64) {
-	row, missing, now := Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Capacity)-d.Value, time.Now().UnixNano()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.reports.find(row)
-	switch {
-	case known == nil && missing <= 0:
-		return // a key without a report is full
-	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != Refund && q.Op != Reset:
-		return // of two decisions at once, this was the earlier one
-	}
-	*m.reports.place(row) = report{
-		missing: max(0, missing), at: now, full: addSaturating(now, int64(d.FullAfter)),
-		windowEnd: addSaturating(now, int64(d.ResetAfter)), decided: decided,
-	}
-}
-
-// decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
-// database.
-func (m *localMemory) decide(c Call, now int64) Answer {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b := &Batch{calls: []Call{c}, unsharded: true}
-	b.collectRows()
-	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
-	}
-	for _, change := range b.Changes() {
-		*m.rows.place(change.Row) = change.State
-	}
-	return b.Answers()[0]
-}
-
-func (m *localMemory) readLocked(c Call, rows []Row, now int64) []State {
-	states := make([]State, len(rows))
-	for i, row := range rows {
-		if s := m.rows.find(row); s != nil {
-			states[i] = *s
-		}
-		if p := m.reports.find(row); p != nil {
-			states[i] = fewer(c.ruleOf(row), states[i], p, now)
-		}
-	}
-	return states
-}
-
-// ruleOf returns the rule for the row of a request.
-func (c Call) ruleOf(row Row) Rule {
-	i := slices.IndexFunc(c.Requests, func(q Request) bool { return q.Key == row.Key && q.Policy.Name == row.Name })
-	return c.Requests[i].rule()
-}
-
-// fewer returns the one of a state and the state of a report that has fewer tokens: what was taken from memory, the store
-// does not know.
-func fewer(r Rule, s State, p *report, now int64) State {
-	reported := p.state(&r)
-	peek := Request{Op: Peek}
-	_, own, _ := r.Step(s, now, peek)
-	if _, other, _ := r.Step(reported, now, peek); other.Value < own.Value {
-		return reported
-	}
-	return s
 }
 
 // decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and those
@@ -252,4 +117,42 @@ func (l *Limiter) decideWithout(c Call, err error) Answer {
 		}
 	}
 	return answer
+}
+
+// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
+// read, as the OnError of its limits says.
+func (l *Limiter) withoutStore(ctx, bounded context.Context, c Call, err error, unread bool) (Answer, error) {
+	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	gone := ended(ctx)
+	if gone != nil && !errors.Is(err, gone) {
+		err = fmt.Errorf("%w: %w", gone, err)
+	}
+	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
+	// otherwise open the limit.
+	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || gone != nil {
+		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+	}
+	answer := l.decideWithout(c, err)
+	return answer, answer.Err
+}
+
+// ended returns the error of a caller's context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// A driver's own clock may be a moment ahead of the context's.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
+func (c *Call) needsOverrides() bool {
+	return slices.ContainsFunc(c.Requests, func(q Request) bool {
+		return q.Policy.Overridable() && q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow
+	})
 }

@@ -222,88 +222,6 @@ func (v *Override) checkNumbers(p *Policy) error {
 	return nil
 }
 
-// OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit has
-// no overrides.
-type OverrideBounds struct {
-	// Rate, Capacity and MaxReserved are in tokens, and at least those of the policy. Rate is positive. Capacity and
-	// MaxReserved are 0 if those of the policy are, because a limit that can be reserved always can be.
-	Rate, Capacity, MaxReserved int64
-	// Unlimited allows overrides that lift the limit: those with a Mode.
-	Unlimited bool
-
-	// plans are those that an override can give, nil without plans.
-	plans *planSet
-	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
-	entry int64
-	base  *Policy
-	// until is when the entry ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in
-	// force, as far as the log is known; nil if this version does not understand it.
-	until int64
-	next  *Policy
-}
-
-// String returns the bounds in words, without what only this process has.
-func (b OverrideBounds) String() string {
-	switch {
-	case b.Rate == 0:
-		return "no overrides"
-	case b.Unlimited:
-		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
-	}
-	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
-}
-
-// Overridable reports whether keys of the limit can have overrides.
-func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
-
-// at returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
-// one follows it, or the last instant.
-func (p *Policy) at(instant int64) (*Policy, int64) {
-	for ; p.Overrides.next != nil; p = p.Overrides.next {
-		if instant < p.Overrides.until {
-			return p, p.Overrides.until
-		}
-	}
-	return p, math.MaxInt64
-}
-
-// override returns the entry of the log that has put the policy in force, or false if none has.
-func (p *Policy) override() (entry int64, ok bool) {
-	if p == nil {
-		return 0, false
-	}
-	return p.Overrides.entry, p.Overrides.entry != 0
-}
-
-// problem returns what the bounds of a policy must change, or "".
-func (b *OverrideBounds) problem(p *Policy) string {
-	switch {
-	case b.Rate == 0 && (b.Capacity != 0 || b.MaxReserved != 0 || b.Unlimited):
-		return "the bounds of overrides have no rate: it must be at least the limit's"
-	case b.Rate == 0:
-		return ""
-	case b.Rate < p.Rate || b.Capacity < p.Capacity || b.MaxReserved < p.MaxReserved:
-		return fmt.Sprintf("the bounds of overrides, rate %d, capacity %d and maxReserved %d, are less than the limit's own numbers",
-			b.Rate, b.Capacity, b.MaxReserved)
-	case b.Rate > MaxTokens || b.Capacity > MaxTokens || b.MaxReserved > MaxTokens:
-		return fmt.Sprintf("the bounds of overrides are more than %d", int64(MaxTokens))
-	case p.Capacity == 0 && b.Capacity != 0:
-		return "overrides cannot give a capacity to a limit with capacity 0"
-	case p.MaxReserved == 0 && b.MaxReserved != 0:
-		return "overrides cannot give reservations to a limit without them"
-	case !p.Kind.Linear() && b.Capacity != b.Rate:
-		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
-	case p.Precise && b.Rate > MaxPreciseRate:
-		return fmt.Sprintf("overrides of a precise limit can have rates up to %d, not %d", MaxPreciseRate, b.Rate)
-	}
-	return ""
-}
-
-// declared returns the bounds as they were declared.
-func (b OverrideBounds) declared() OverrideBounds {
-	return OverrideBounds{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Unlimited: b.Unlimited}
-}
-
 // known returns an error for an entry that a later version has put in force.
 func (e *OverrideEntry) known() error {
 	if e.lifts() || e.What == OverrideBlock || e.What == OverridePlan || e.What == OverrideNumbers {
@@ -390,3 +308,9 @@ func blocked(p *Policy) Policy {
 	of.Mode = ModeBlock
 	return of
 }
+
+// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
+const OverridePage = 1000
+
+// errOverridesInTx: the log is not part of a transaction of the caller.
+var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)

@@ -5,29 +5,17 @@ import (
 	"fmt"
 )
 
-// OverrideStore is a [Store] with a log of overrides.
-type OverrideStore interface {
-	Store
-	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
-	// processes only after all those before it.
-	AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error)
-	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage]. A sweep of the store
-	// may have deleted the ones that [ObsoleteOverrides] returns.
-	OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error)
-	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
-	OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error)
-	// OverrideView returns the overrides that this process holds in memory, always the same one.
-	OverrideView() *OverrideView
-}
-
-// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
-const OverridePage = 1000
-
 // Overrides writes and reads the overrides of one key of a limit, or those of all its keys together. Its methods are
 // requests to the store, as an operator makes them; see [OverrideView] for when they are in force. Their errors are
 // [ErrInvalidOverride], upon which nothing was written, [ErrNoOverrides], [ErrInvalidKey], [ErrInvalidPolicy], or the
 // store's. In a transaction of the caller they return [ErrInvalidOverride].
 type Overrides struct{ of Limit }
+
+// Overrides returns the overrides of one key of a limit.
+func (l *Limiter) Overrides(p *Policy, key Key) Overrides { return Overrides{l.Limit(p, key)} }
+
+// OverridesForAll returns the overrides of all keys of a limit together.
+func (l *Limiter) OverridesForAll(p *Policy) Overrides { return l.Overrides(p, Key{}) }
 
 // Set puts an override in force, in place of the one before. It returns the entry of the log.
 func (o Overrides) Set(ctx context.Context, v Override) (OverrideEntry, error) {
@@ -120,9 +108,6 @@ func (o Overrides) entry(ctx context.Context, v *OverrideView, fill func(*Overri
 	}
 	return e, nil
 }
-
-// errOverridesInTx: the log is not part of a transaction of the caller.
-var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
 
 // store returns the store, if it can keep overrides of the limit.
 func (o Overrides) store() (OverrideStore, error) {

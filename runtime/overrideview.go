@@ -173,14 +173,6 @@ func (v *OverrideView) Unused(policies []*Policy) error {
 	return errors.Join(all...)
 }
 
-// counted is "1 block" or "2 blocks".
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
-}
-
 // Sweepable is the function [Sweepable] for limits that may have overrides: a row that is full by the policies may not be
 // by the numbers that its key has now.
 func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64) bool {
@@ -690,4 +682,19 @@ func (v *OverrideView) Endings(limit string) (all []OverrideEntry) {
 		}
 	}
 	return all
+}
+
+// OverrideStore is a [Store] with a log of overrides.
+type OverrideStore interface {
+	Store
+	// AppendOverride validates an entry, and appends it with the next ID, which it returns. An entry is visible to other
+	// processes only after all those before it.
+	AppendOverride(ctx context.Context, e OverrideEntry) (OverrideEntry, error)
+	// OverridesSince returns the entries from an ID on, in their order: all, or the first [OverridePage]. A sweep of the store
+	// may have deleted the ones that [ObsoleteOverrides] returns.
+	OverridesSince(ctx context.Context, id int64) ([]OverrideEntry, error)
+	// OverrideHistory returns the entries of a key of a limit, or with the key "" those of the whole limit, in their order.
+	OverrideHistory(ctx context.Context, limit, key string) ([]OverrideEntry, error)
+	// OverrideView returns the overrides that this process holds in memory, always the same one.
+	OverrideView() *OverrideView
 }

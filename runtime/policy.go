@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -19,6 +20,9 @@ const MaxPeriod = 10 * 365 * 24 * time.Hour
 
 // MaxShards is the largest number of shards of a limit.
 const MaxShards = 1024
+
+// MaxPreciseRate is the largest rate of a precise sliding window, because each of its tokens may need a row of its own.
+const MaxPreciseRate = 1000
 
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
@@ -89,105 +93,62 @@ func (p *Policy) mayReserve() bool {
 	return p.Reserves() || p != nil && p.Mode == ModeUnlimited && p.Overrides.MaxReserved > 0
 }
 
-// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
-func (p *Policy) Validate() error {
-	if problem := p.problem(); problem != "" {
-		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)
-	}
-	return nil
+// OverrideBounds is the most that overrides can give the keys of a limit. The zero OverrideBounds means that the limit has
+// no overrides.
+type OverrideBounds struct {
+	// Rate, Capacity and MaxReserved are in tokens, and at least those of the policy. Rate is positive. Capacity and
+	// MaxReserved are 0 if those of the policy are, because a limit that can be reserved always can be.
+	Rate, Capacity, MaxReserved int64
+	// Unlimited allows overrides that lift the limit: those with a Mode.
+	Unlimited bool
+
+	// plans are those that an override can give, nil without plans.
+	plans *planSet
+	// entry is the log entry that a policy comes from which is in force for some key, and base the policy without it.
+	entry int64
+	base  *Policy
+	// until is when the entry ends, in nanoseconds since 1970 UTC, or 0 if it never does. next is the policy that is then in
+	// force, as far as the log is known; nil if this version does not understand it.
+	until int64
+	next  *Policy
 }
 
-func (p *Policy) problem() string {
+// String returns the bounds in words, without what only this process has.
+func (b OverrideBounds) String() string {
 	switch {
-	case p == nil:
-		return "the policy is nil"
-	case p.Name == "":
-		return "the name is empty"
-	case len(p.Name) > MaxKey || !printable(p.Name):
-		return "the name must be at most 255 bytes of UTF-8 without control characters"
-	case !p.Kind.known():
-		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
-	case !p.Mode.known():
-		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
-	case p.Mode == ModeUnlimited:
-		return p.shardsProblem()
-	case p.Rate < 1 || p.Rate > MaxTokens:
-		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
-	case p.Period < 1 || p.Period > MaxPeriod:
-		return fmt.Sprintf("period %v is not between 1ns and %v", p.Period, MaxPeriod)
-	case p.Capacity < 0 || p.Capacity > MaxTokens:
-		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
-	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
-		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
-	case p.Timeout < 0 || p.Timeout > MaxPeriod:
-		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
-	case p.Jitter < 0 || p.Jitter > MaxPeriod:
-		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
-	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
-		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
-	case p.OnError > FailLocal:
-		return fmt.Sprintf("%v is not FailClosed, FailOpen or FailLocal", p.OnError)
-	case p.Durability > DurabilityFull:
-		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
+	case b.Rate == 0:
+		return "no overrides"
+	case b.Unlimited:
+		return fmt.Sprintf("any, or capacity %d, maxReserved %d", b.Capacity, b.MaxReserved)
 	}
-	// The kind comes first, because the general rules below suggest changes that the kind may refuse.
-	if problem := p.Kind.algorithm().problem(p); problem != "" {
-		return problem
-	}
-	if problem := p.Calendar.problem(p); problem != "" {
-		return problem
-	}
-	if problem := p.preciseProblem(); problem != "" {
-		return problem
-	}
-	if p.Capacity == 0 && p.MaxReserved == 0 {
-		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
-	}
-	if problem := p.shardProblem(); problem != "" {
-		return problem
-	}
-	if problem := p.Overrides.problem(p); problem != "" {
-		return problem
-	}
-	return p.leaseProblem()
+	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
 }
 
-func (p *Policy) shardProblem() string {
-	if problem := p.shardsProblem(); problem != "" {
-		return problem
-	}
-	switch n := int64(p.Shards); {
-	case n > 1 && p.Start.FirstUse():
-		return "windows that start at first use cannot have shards: each shard would start its own window"
-	case p.Rate < n:
-		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
-	case p.Capacity > 0 && p.Capacity < n:
-		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
-	case p.MaxReserved > 0 && p.MaxReserved < n:
-		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
-	}
-	return ""
+// declared returns the bounds as they were declared.
+func (b OverrideBounds) declared() OverrideBounds {
+	return OverrideBounds{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Unlimited: b.Unlimited}
 }
 
-func (p *Policy) shardsProblem() string {
-	if p.Shards < 0 || p.Shards > MaxShards {
-		return fmt.Sprintf("shards %d is not between 0 and %d", p.Shards, MaxShards)
+// Overridable reports whether keys of the limit can have overrides.
+func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
+
+// at returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
+// one follows it, or the last instant.
+func (p *Policy) at(instant int64) (*Policy, int64) {
+	for ; p.Overrides.next != nil; p = p.Overrides.next {
+		if instant < p.Overrides.until {
+			return p, p.Overrides.until
+		}
 	}
-	return ""
+	return p, math.MaxInt64
 }
 
-func (p *Policy) leaseProblem() string {
-	switch {
-	case p.Lease == Lease{}:
-		return ""
-	case p.Lease.Tokens < 1 || p.Lease.Tokens > p.Capacity:
-		return fmt.Sprintf("a lease of %d tokens is not between 1 and the capacity, %d", p.Lease.Tokens, p.Capacity)
-	case p.Lease.For < 1 || p.Lease.For > MaxPeriod:
-		return fmt.Sprintf("a lease for %v is not between 1ns and %v", p.Lease.For, MaxPeriod)
-	case p.Start.FirstUse():
-		return "windows that start at first use cannot be leased: their end is not known in advance"
+// override returns the entry of the log that has put the policy in force, or false if none has.
+func (p *Policy) override() (entry int64, ok bool) {
+	if p == nil {
+		return 0, false
 	}
-	return ""
+	return p.Overrides.entry, p.Overrides.entry != 0
 }
 
 // Kind is the algorithm by which a limit grants its tokens. The zero Kind is invalid.
@@ -203,6 +164,20 @@ const (
 
 	endOfKinds // every kind before it has an entry in the table kinds
 )
+
+// kinds has an entry for every [Kind]. If one is missing, the array is too short for its type and does not compile.
+var kinds [endOfKinds]kind = [...]kind{
+	TokenBucket:   {name: "token bucket", linear: true},
+	FixedWindow:   {name: "fixed window", linear: true, windowed: true},
+	SlidingWindow: {name: "sliding window", windowed: true, precise: true},
+}
+
+// kind is an entry of the table: the name in limits.yaml, the properties in [Kind.Linear] and [Kind.Windowed], and whether a
+// policy of the kind can be Precise.
+type kind struct {
+	name                      string
+	linear, windowed, precise bool
+}
 
 // Kinds returns every kind.
 func Kinds() []Kind {

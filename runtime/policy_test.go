@@ -145,7 +145,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 func TestUnknownKindHasNoArithmetic(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
 		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
-		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to the table kinds in rule.go", kind)
+		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in kinds.go", kind)
 		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
 		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
 		require.False(t, kind.Linear())
@@ -156,9 +156,9 @@ func TestUnknownKindHasNoArithmetic(t *testing.T) {
 func TestEveryKindHasAnAlgorithm(t *testing.T) {
 	names := constants(t, "Kind")
 	require.Len(t, runtime.Kinds(), len(names), "a constant of type Kind is missing in Kinds: declare it before endOfKinds in "+
-		"policy.go, and add it to the table kinds in rule.go. The constants are %v", names)
+		"policy.go, and add it to the table kinds there. The constants are %v", names)
 	for i, kind := range runtime.Kinds() {
-		where := fmt.Sprintf("%s needs an entry in the table kinds in rule.go, and an algorithm in a file of its own", names[i])
+		where := fmt.Sprintf("%s needs an entry in the table kinds in policy.go, and one in algorithms in kinds.go", names[i])
 		require.Equal(t, strings.ToLower(kind.String()), kind.String(), where)
 		require.Equal(t, names[i], strings.ReplaceAll(titled(kind.String()), " ", ""), "the constant and the name in limits.yaml differ. "+where)
 		p := bucket("limit", 10)
@@ -177,7 +177,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 func TestEveryOpIsExecuted(t *testing.T) {
 	for i, name := range constants(t, "Op") {
 		op := runtime.Op(i)
-		require.Equal(t, name, op.String(), "%s needs an entry in the table ops in step.go, and must be declared before endOfOps", name)
+		require.Equal(t, name, op.String(), "%s needs an entry in the table ops in request.go, and must be declared before endOfOps", name)
 		for _, kind := range runtime.Kinds() {
 			p := bucket("limit", 10)
 			p.Kind, p.Rate = kind, 10

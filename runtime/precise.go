@@ -5,9 +5,6 @@ import (
 	"math"
 )
 
-// MaxPreciseRate is the largest rate of a precise sliding window, because each of its tokens may need a row of its own.
-const MaxPreciseRate = 1000
-
 // A precise sliding window keeps a log of the tokens taken in the last period. Tokens that were taken at one instant are
 // a run. A run that was taken at t counts until t + period, and no longer at that instant: so any half-open interval of a
 // period, [x, x+period), has at most Rate tokens, and at full throughput exactly that many.
@@ -20,73 +17,6 @@ const MaxPreciseRate = 1000
 // Each run has at least one token, so that there are more runs than rows only if tokens were charged beyond the rate. Then
 // the two oldest runs become one, at the instant of the later one. That changes no decision: the newer runs alone use up
 // the rate for as long as this one counts.
-
-// run is a number of tokens taken at one instant.
-type run struct {
-	at     int64
-	tokens int64
-}
-
-// maxRun is the largest number of tokens in a run. A larger charge counts as that many.
-const maxRun = 1<<22 - 1
-
-func (p *Policy) preciseProblem() string {
-	switch {
-	case !p.Precise:
-		return ""
-	case !kinds[p.Kind].precise:
-		return fmt.Sprintf("a %v cannot be precise: leave Precise out, or use a sliding window", p.Kind)
-	case p.Rate > MaxPreciseRate:
-		return fmt.Sprintf("the rate of a precise sliding window is at most %d, but is %d: a token bucket with Capacity %d and Rate %d grants no more than %[2]d in any period either",
-			MaxPreciseRate, p.Rate, p.Rate/10, p.Rate-p.Rate/10)
-	case p.Shards > 1:
-		return "a precise sliding window cannot have shards: each would count only its own tokens"
-	case p.Start != Start{}:
-		return "a precise sliding window has no aligned windows: leave Start out"
-	case p.Lease != Lease{}:
-		return "a precise sliding window cannot be leased: its tokens count from when they are taken, not from when they are used"
-	}
-	return ""
-}
-
-// takeLog is the log of one key. The runs before the newest one are read only as far as they are needed.
-type takeLog struct {
-	period, rate int64
-	// used is the number of tokens in all runs.
-	used   int64
-	newest run
-	// The older runs are in the slots of a ring with size slots: length of them, from the index start on. If whole is set,
-	// they are in older instead, of which start were dropped, and save writes all of them.
-	slots               slotRows
-	size, start, length int
-	older               []run
-	whole               bool
-	// torn means that the ring lacks a row.
-	torn bool
-	// puts are the changes of the ring.
-	puts []slotPut
-}
-
-// slotPut is a run to be written at an index of the ring.
-type slotPut struct {
-	index int
-	run   run
-}
-
-// StepLog is [Rule.Step] for a precise sliding window with all rows of a key: it executes a request on them, and returns
-// the rows after it. A new key has no rows. Rows may be changed in place.
-func (r *Rule) StepLog(rows []State, now int64, q Request) ([]State, Decision, error) {
-	if err := r.refuse(&q); err != nil {
-		return rows, Decision{}, err
-	}
-	m := &memorySlots{rows}
-	if len(rows) == 0 {
-		m.rows = []State{{}}
-	}
-	head, d, _ := r.stepLog(m.rows[0], m, now, &q)
-	m.rows[0] = head
-	return m.rows, d, nil
-}
 
 // stepLog executes a valid request on a log, and returns its head after it. If it returns false, nothing has changed, and
 // it must be called again with the rows that it has requested. Without slots, all tokens count as taken at the head's TS.
@@ -181,13 +111,6 @@ func (l *takeLog) expire(now int64) bool {
 	return true
 }
 
-// drop removes the oldest run.
-func (l *takeLog) drop(oldest run) {
-	l.start++
-	l.length--
-	l.used -= oldest.tokens
-}
-
 // deny returns a denial. The request passes when as many tokens as it lacks no longer count.
 func (l *takeLog) deny(head State, now, count int64) (State, Decision, bool) {
 	d := l.balance(now)
@@ -221,13 +144,6 @@ func (l *takeLog) take(now, count int64) (State, Decision, bool) {
 	return l.head(), d, true
 }
 
-// join adds tokens to the newest run, as of a later instant.
-func (l *takeLog) join(at, count int64) {
-	sum := min(maxRun, l.newest.tokens+count)
-	l.used += sum - l.newest.tokens
-	l.newest = run{at, sum}
-}
-
 // push makes a run the newest one.
 func (l *takeLog) push(newest run) bool {
 	if l.length == l.size && !l.merge() {
@@ -238,22 +154,6 @@ func (l *takeLog) push(newest run) bool {
 	l.newest = newest
 	l.used += newest.tokens
 	return true
-}
-
-// merge makes the two oldest runs one, at the instant of the later one.
-func (l *takeLog) merge() bool {
-	oldest, ok := l.run(0)
-	if !ok {
-		return false
-	}
-	if l.drop(oldest); l.length == 0 {
-		l.join(l.newest.at, oldest.tokens)
-		return true
-	}
-	next, ok := l.run(0)
-	l.put(0, run{next.at, next.tokens + oldest.tokens})
-	l.used += oldest.tokens
-	return ok
 }
 
 // refund removes tokens that were taken at an instant. Removing the ones of another take instead would give them back at
@@ -307,10 +207,4 @@ func (r *Rule) fullLog(head State, now int64) bool {
 		l.adopt(r, head)
 	}
 	return l.used == 0 || l.end(l.newest) <= now
-}
-
-// sweepableSlot reports whether a row beside the head may be deleted. While a run is in the ring, the head was written less
-// than a period after it, so that two periods later the whole log has expired.
-func (r *Rule) sweepableSlot(s State, now int64) bool {
-	return addSaturating(addSaturating(s.TS, r.Period), r.Period) <= now
 }

@@ -6,6 +6,11 @@ import "context"
 // like a [Limit].
 type ReservableLimit struct{ of Limit }
 
+// Reservable returns one key of a limit with reservations.
+func (l *Limiter) Reservable(p *Policy, key Key) ReservableLimit {
+	return ReservableLimit{l.Limit(p, key)}
+}
+
 // Reserve takes a token, if necessary before it has accrued: use it after the reservation's Delay.
 func (l ReservableLimit) Reserve(ctx context.Context) (*Reservation, error) {
 	return l.ReserveN(ctx, 1)
@@ -90,6 +95,11 @@ func (ReservableLimit) plain() {}
 // ReserveOnlyLimit is one key of a limit with capacity 0: tokens never accumulate, so that they can only be reserved, each
 // for the instant at which it accrues. It is a small value, like a [Limit].
 type ReserveOnlyLimit struct{ of Limit }
+
+// ReserveOnly returns one key of a limit with capacity 0, whose tokens can only be reserved.
+func (l *Limiter) ReserveOnly(p *Policy, key Key) ReserveOnlyLimit {
+	return ReserveOnlyLimit{l.Limit(p, key)}
+}
 
 // Reserve takes a token before it has accrued: use it after the reservation's Delay.
 func (l ReserveOnlyLimit) Reserve(ctx context.Context) (*Reservation, error) {

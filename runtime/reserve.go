@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 )
@@ -38,10 +37,6 @@ type Reservation struct {
 	mu   sync.Mutex
 	open bool
 }
-
-// Never is the result of [Reservation.Delay] for a denied reservation, and the RetryAfter of a request that waiting does
-// not help: the longest duration.
-const Never time.Duration = math.MaxInt64
 
 // Delay returns how long after the reservation was made its tokens can be used, or [Never] if it was denied. If it is not
 // 0, it includes the jitter of the policy, which the Delay of the Decision does not. It does not change afterwards.
@@ -143,4 +138,11 @@ func (l Limit) doDetached(ctx context.Context, q Request) error {
 	defer cancel()
 	_, err := l.do(ctx, q)
 	return err
+}
+
+// reservation returns the reservation of a request, given whether its call was allowed.
+func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
+	// A limit that would have allowed the request has taken nothing if another one has denied it.
+	d.Allowed = d.Allowed && allowed
+	return newReservation(l.settler().Limit(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -26,23 +25,6 @@ type RowLister interface {
 
 // RowPage is the most rows that [RowLister.Rows] returns at once.
 const RowPage = 500
-
-// Rows implements [RowLister]. It sorts all rows of the limit.
-func (m *MemStore) Rows(ctx context.Context, after Row, limit int) ([]StoredRow, int64, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	names := slices.SortedFunc(maps.Keys(m.rows), Row.Compare)
-	var rows []StoredRow
-	for _, row := range names {
-		if len(rows) < min(limit, RowPage) && row.Name == after.Name && row.Compare(after) > 0 {
-			rows = append(rows, StoredRow{row, m.rows[row]})
-		}
-	}
-	return rows, m.now(), nil
-}
 
 // PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
 // in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of the

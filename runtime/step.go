@@ -6,95 +6,6 @@ import (
 	"time"
 )
 
-// Op is the operation of a [Request]. The zero Op takes tokens.
-type Op uint8
-
-const (
-	// Take takes Count tokens if they are available, or if Reserve may take them before they have accrued.
-	Take Op = iota
-	// Check returns the decision that Take would return, and takes nothing.
-	Check
-	// Peek returns the number of tokens left. It ignores Count.
-	Peek
-	// Refund gives back Count of the tokens that a request took, as if it had not taken them. See [Request.TakenAt].
-	Refund
-	// Charge takes Count tokens whether they are available or not.
-	Charge
-	// Reset makes the key full again, as if it were new. It ignores Count.
-	Reset
-	// TakeUpTo takes as many tokens as are available, at most Count. It is denied if there are none, and ignores Reserve.
-	TakeUpTo
-
-	endOfOps // every operation before it has an entry in the table ops
-)
-
-// ops has an entry for every [Op]. If one is missing, the array is too short for its type and does not compile.
-var ops [endOfOps]opTraits = [...]opTraits{
-	Take:   {name: "Take", counts: true, decides: true},
-	Check:  {name: "Check", counts: true, decides: true},
-	Peek:   {name: "Peek"},
-	Refund: {name: "Refund", counts: true},
-	Charge: {name: "Charge", counts: true},
-	Reset:  {name: "Reset"},
-
-	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
-}
-
-// opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
-type opTraits struct {
-	name            string
-	counts, decides bool
-}
-
-// Ops returns every Op.
-func Ops() []Op {
-	all := make([]Op, endOfOps)
-	for i := range all {
-		all[i] = Op(i)
-	}
-	return all
-}
-
-// String returns the name of the constant.
-func (o Op) String() string {
-	if o < endOfOps {
-		return ops[o].name
-	}
-	return fmt.Sprintf("Op(%d)", uint8(o))
-}
-
-// counts reports whether the request has a count.
-func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
-
-// empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
-func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
-
-// decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
-func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
-
-// takes reports whether the request takes tokens if it is allowed.
-func (q *Request) takes() bool { return q.Op == Take || q.Op == TakeUpTo }
-
-// late reports whether a delay is longer than the request accepts.
-func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
-
-// State is the stored count of one key of a limit, or of one shard of it. The zero State is that of a new key, which is
-// full.
-type State struct {
-	// Value is minus the number of tokens that the key lacked of a full one as of TS, so that capacity + Value of them
-	// were available. For a [SlidingWindow] it is minus the tokens used in the window that begins at TS, and for a precise
-	// one minus the tokens in its log. An edit of the capacity does not change Value: what was used stays used.
-	Value float64
-	// TS is the instant as of which Value holds, in nanoseconds since 1970 UTC. It never moves back.
-	TS int64
-	// Prev is the number of tokens used in the window before TS, for a [SlidingWindow], or if it was reset, a mark between -1
-	// and 0; for a precise one, a number of at most -1 that locates its other rows; otherwise minus the tokens ever taken,
-	// from a start derived from the instant of the first take, times [TotalUnit].
-	Prev float64
-	// Exists distinguishes a stored State from that of a new key.
-	Exists bool
-}
-
 // Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970 UTC,
 // and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
 // window, the tokens available are
@@ -319,29 +230,6 @@ func (r *Rule) resetAfter(s State, now int64) time.Duration {
 	return max(0, time.Duration(end-now))
 }
 
-// until returns how long after now s has need tokens.
-func (r *Rule) until(s State, now int64, need float64) time.Duration {
-	return wait(now, r.when(s, now, need))
-}
-
-// wait returns the time from now to a later instant.
-func wait(now, at int64) time.Duration {
-	// The difference overflows if the clock shows an instant long before 1970.
-	if wait := at - now; wait >= 0 {
-		return time.Duration(wait)
-	}
-	return math.MaxInt64
-}
-
-// wholeTokens returns the whole tokens that can be taken. Because of the allowance, that is one more than the integer
-// part if a rounding has kept the value just below a whole number.
-func wholeTokens(value, allowance float64) int64 {
-	return max(0, int64(math.Floor(value+allowance)))
-}
-
-// instant returns an instant in nanoseconds since 1970 UTC as a time.
-func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
-
 // Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are [Kind.Linear]. With
 //
 //	elapsed = max(0, T-ts)
@@ -424,4 +312,19 @@ func (r *Rule) Taken(s State, now int64, q Request) Decision {
 		d.Delay = wait(now, r.first(s, now, noDebt))
 	}
 	return d
+}
+
+// StepLog is [Rule.Step] for a precise sliding window with all rows of a key: it executes a request on them, and returns
+// the rows after it. A new key has no rows. Rows may be changed in place.
+func (r *Rule) StepLog(rows []State, now int64, q Request) ([]State, Decision, error) {
+	if err := r.refuse(&q); err != nil {
+		return rows, Decision{}, err
+	}
+	m := &memorySlots{rows}
+	if len(rows) == 0 {
+		m.rows = []State{{}}
+	}
+	head, d, _ := r.stepLog(m.rows[0], m, now, &q)
+	m.rows[0] = head
+	return m.rows, d, nil
 }

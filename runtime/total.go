@@ -2,31 +2,12 @@ package runtime
 
 import "math"
 
-// A row of a linear kind counts the tokens ever taken from it: its Prev is minus this total, times totalUnit. The tokens
-// that are missing, less those taken since a request, are what would be missing if no request had come after it: so two
-// totals bound how many tokens of the request can still be returned. See refundLinear.
-//
-// The unit keeps Prev between -1 and 0, where the other kinds ignore it when the kind of a limit is edited: the use of a
-// previous window is positive, and the place of a log is at most -1. As a power of two it makes all sums exact.
-const totalUnit = 0x1p-100
-
 // A total starts at a number below resetTotal that is derived from the instant, so that a row that was deleted and made
 // again is not mistaken for the old one. A Reset continues it at such a number above resetTotal.
 const (
 	resetTotal = 1 << 51
 	maxTotal   = 1 << 53
 )
-
-// hasTotal reports whether a Prev is a total.
-func hasTotal(prev float64) bool { return prev > -1 && prev < 0 }
-
-// keptTotal returns a Prev that is a total, and 0 for that of another kind.
-func keptTotal(prev float64) float64 {
-	if hasTotal(prev) {
-		return prev
-	}
-	return 0
-}
 
 // newTotal returns the Prev of a new row, from which nothing was taken yet.
 func (r *Rule) newTotal(now int64) float64 {

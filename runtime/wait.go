@@ -3,7 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"sync"
+	"math"
 	"time"
 )
 
@@ -106,70 +106,40 @@ func jittered(ctx context.Context, wait, jitter time.Duration) time.Duration {
 	return longer
 }
 
-// sleep waits for d, or until wake is closed or the context ends. The error is that of the context.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
-	if d <= 0 {
-		return ctx.Err()
+// sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one of
+// the keys than the one by which it was denied.
+func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []Request, denied []Decision) error {
+	s, ok := l.store.(OverrideStore)
+	if !ok || !s.OverrideView().InUse() {
+		return sleep(ctx, wait, nil)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-wake:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// waitQueue lets one waiter per row retry at a time, because if all did, all but one would be denied each time. The zero
-// waitQueue is empty.
-type waitQueue struct {
-	mu    sync.Mutex
-	slots map[Row]*slot
-}
-
-// slot is the turn of a row.
-type slot struct {
-	// turn has one element while a waiter has the turn.
-	turn chan struct{}
-	// waiters is the number of goroutines that have the turn or wait for it.
-	waiters int
-}
-
-// join waits for the caller's turn, which lasts until leave. The error is that of ctx.
-func (w *waitQueue) join(ctx context.Context, row Row) (leave func(), err error) {
-	s := w.enter(row)
-	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn; w.exit(row, s) }, nil
-	case <-ctx.Done():
-		w.exit(row, s)
-		return nil, ctx.Err()
-	}
-}
-
-func (w *waitQueue) enter(row Row) *slot {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := w.slots[row]
-	if s == nil {
-		if w.slots == nil {
-			w.slots = map[Row]*slot{}
+	view, begin := s.OverrideView(), time.Now()
+	for {
+		snapshot := view.snapshot.Load()
+		next := min(wait-time.Since(begin), snapshot.lasts(requests, denied, view.now))
+		if err := sleep(ctx, next, snapshot.changed); err != nil || next <= 0 {
+			return err
 		}
-		s = &slot{turn: make(chan struct{}, 1)}
-		w.slots[row] = s
 	}
-	s.waiters++
-	return s
 }
 
-func (w *waitQueue) exit(row Row, s *slot) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	// The last waiter removes the slot: keys are unbounded, and the map must not grow with them.
-	if s.waiters--; s.waiters == 0 {
-		delete(w.slots, row)
+// lasts returns how long the policies by which requests were denied stay in force. It is 0 if one of them was replaced,
+// even by one that denies more: the next try finds that.
+func (s *overrideSnapshot) lasts(requests []Request, denied []Decision, now func() int64) time.Duration {
+	shortest := Never
+	for i, q := range requests {
+		if !q.Policy.Overridable() || denied[i].Policy == nil {
+			continue
+		}
+		p, until, err := s.policy(q.Policy, q.Key, now)
+		switch {
+		case err != nil:
+		case *p != *denied[i].Policy:
+			// Not by address, because a cached denial has the policy of another request.
+			return 0
+		case until != math.MaxInt64:
+			shortest = min(shortest, time.Duration(until-now()))
+		}
 	}
+	return shortest
 }

@@ -41,50 +41,37 @@ func (m *memorySlots) setSlot(number int, s State) {
 // unread is the state of a row that is neither read nor written.
 var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
 
-// batchSlots are the rows beside the head of a key. They have no pointer to a request, which would then be allocated for
-// every kind: an interface holds them.
-type batchSlots struct {
-	*Batch
-	name, key string
+// run is a number of tokens taken at one instant.
+type run struct {
+	at     int64
+	tokens int64
 }
 
-func (b batchSlots) slot(number int) (State, bool) {
-	i, ok := b.lookUp(b.rowOf(number))
-	if !ok || b.states[i] == unread {
-		return State{}, false
-	}
-	return b.states[i], true
+// maxRun is the largest number of tokens in a run. A larger charge counts as that many.
+const maxRun = 1<<22 - 1
+
+// takeLog is the log of one key. The runs before the newest one are read only as far as they are needed.
+type takeLog struct {
+	period, rate int64
+	// used is the number of tokens in all runs.
+	used   int64
+	newest run
+	// The older runs are in the slots of a ring with size slots: length of them, from the index start on. If whole is set,
+	// they are in older instead, of which start were dropped, and save writes all of them.
+	slots               slotRows
+	size, start, length int
+	older               []run
+	whole               bool
+	// torn means that the ring lacks a row.
+	torn bool
+	// puts are the changes of the ring.
+	puts []slotPut
 }
 
-func (b batchSlots) request(number int) {
-	if b.requested == nil {
-		b.requested = map[Row]bool{}
-	}
-	b.requested[b.rowOf(number)] = true
-}
-
-func (b batchSlots) setSlot(number int, s State) {
-	row := b.rowOf(number)
-	i, ok := b.lookUp(row)
-	if !ok {
-		if b.writtenAt == nil {
-			b.writtenAt = map[Row]int{}
-		}
-		i = len(b.states)
-		b.written, b.states = append(b.written, row), append(b.states, unread)
-		b.writtenAt[row] = i
-	}
-	b.set(i, s)
-}
-
-func (b batchSlots) rowOf(number int) Row { return Row{b.name, b.key, number} }
-
-// lookUp returns the index of the state of a row beside a head.
-func (b batchSlots) lookUp(row Row) (int, bool) {
-	if i, ok := b.writtenAt[row]; ok {
-		return i, true
-	}
-	return slices.BinarySearchFunc(b.rows, row, Row.Compare)
+// slotPut is a run to be written at an index of the ring.
+type slotPut struct {
+	index int
+	run   run
 }
 
 // open reads the head, and all runs if whole is set or the ring was that of another rate.
@@ -264,4 +251,34 @@ func atLeast(tokens float64) int64 {
 		return MaxTokens
 	}
 	return max(0, int64(math.Ceil(tokens)))
+}
+
+// join adds tokens to the newest run, as of a later instant.
+func (l *takeLog) join(at, count int64) {
+	sum := min(maxRun, l.newest.tokens+count)
+	l.used += sum - l.newest.tokens
+	l.newest = run{at, sum}
+}
+
+// merge makes the two oldest runs one, at the instant of the later one.
+func (l *takeLog) merge() bool {
+	oldest, ok := l.run(0)
+	if !ok {
+		return false
+	}
+	if l.drop(oldest); l.length == 0 {
+		l.join(l.newest.at, oldest.tokens)
+		return true
+	}
+	next, ok := l.run(0)
+	l.put(0, run{next.at, next.tokens + oldest.tokens})
+	l.used += oldest.tokens
+	return ok
+}
+
+// drop removes the oldest run.
+func (l *takeLog) drop(oldest run) {
+	l.start++
+	l.length--
+	l.used -= oldest.tokens
 }

@@ -1,0 +1,89 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+)
+
+// do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
+// call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
+// limits allows that by its OnError.
+func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err error) {
+	c := calls[0]
+	if l == nil || l.store == nil {
+		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
+	}
+	if err := ctx.Err(); err != nil {
+		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+	}
+	bounded := ctx
+	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
+	// that the caller has to roll back anyway.
+	if !l.inTx {
+		var cancel context.CancelFunc
+		bounded, cancel = c.withTimeout(ctx)
+		defer cancel()
+	}
+	changed, now, err := l.override(bounded, &calls[0])
+	if c = calls[0]; changed && !l.inTx {
+		// The plan that an override gives may have a timeout that the key's own has not.
+		var cancel context.CancelFunc
+		bounded, cancel = c.withTimeout(bounded)
+		defer cancel()
+	}
+	decided, unread := false, err != nil
+	if !unread {
+		answer, decided = c.withoutStore(now)
+	}
+	if !unread && !decided {
+		var answers []Answer
+		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
+			answers, err = l.afterTx(bounded, calls, err)
+		}
+		if err == nil {
+			answer = answers[0]
+			l.learn(c, &answer)
+		}
+	}
+	if err == nil {
+		err = answer.Err
+	} else {
+		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
+	}
+	// Here, because the modes have been applied.
+	for i := range answer.Decisions {
+		answer.Decisions[i].spread(&c.Requests[i], answer.At)
+	}
+	return answer, err
+}
+
+// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
+func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
+	for i := range calls {
+		if _, _, err := l.override(ctx, &calls[i]); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := l.store.Do(ctx, calls)
+	if err != nil && l.settles {
+		answers, err = l.afterTx(ctx, calls, err)
+	}
+	for i := range answers {
+		if answers[i].Answered() {
+			l.learn(calls[i], &answers[i])
+		}
+	}
+	return answers, err
+}
+
+// withoutStore returns the answer at the instant now to a call of which no request uses rows.
+func (c Call) withoutStore(now int64) (Answer, bool) {
+	for i := range c.Requests {
+		if c.Requests[i].usesRows() {
+			return Answer{}, false
+		}
+	}
+	b := NewBatch([]Call{c})
+	b.Run(now, nil)
+	return b.Answers()[0], true
+}

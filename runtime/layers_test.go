@@ -1,0 +1,82 @@
+package runtime_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var layerOf = regexp.MustCompile("(?m)^\\| `([^`]+)`: [^|]+ \\| ([^|]+) \\|$")
+
+// TestFilesUseThoseBelow compares the table of files in README.md with the identifiers that each file uses.
+func TestFilesUseThoseBelow(t *testing.T) {
+	floors := map[string]map[string]int{}
+	for _, row := range layerOf.FindAllStringSubmatch(readMap(t), -1) {
+		if floors[row[1]] == nil {
+			floors[row[1]] = map[string]int{}
+		}
+		floor := floors[row[1]]
+		for _, rung := range strings.Split(row[2], ", ") {
+			next := len(floor)
+			for _, file := range strings.Split(rung, " + ") {
+				floor[file+".go"] = next
+			}
+		}
+	}
+	require.Contains(t, floors, "runtime")
+	for folder, floor := range floors {
+		uses := usesOf(t, filepath.Join("..", folder))
+		assert.Equal(t, slices.Sorted(maps.Keys(uses)), slices.Sorted(maps.Keys(floor)), "the table in runtime/README.md has other files than %s", folder)
+		for from, all := range uses {
+			for to, names := range all {
+				assert.LessOrEqual(t, floor[to], floor[from], "%s/%s uses %s of %s, which is above it", folder, from, names, to)
+			}
+		}
+	}
+}
+
+// usesOf returns which identifiers each file of a package uses, by the file that declares them.
+func usesOf(t *testing.T, folder string) map[string]map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	require.NoError(t, err)
+	fset, uses := token.NewFileSet(), map[string]map[string]string{}
+	var files []*ast.File
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "_test.go") {
+			file, err := parser.ParseFile(fset, path, nil, 0)
+			require.NoError(t, err)
+			files = append(files, file)
+			uses[filepath.Base(path)] = map[string]string{}
+		}
+	}
+	// What is imported is of no interest, and the errors that its absence causes are not either.
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	ignore := types.Config{Importer: noImports{}, Error: func(error) {}}
+	_, _ = ignore.Check(folder, fset, files, info)
+	for id, object := range info.Uses {
+		from, to := fset.Position(id.Pos()).Filename, fset.Position(object.Pos()).Filename
+		if to != "" && from != to {
+			uses[filepath.Base(from)][filepath.Base(to)] = object.Name()
+		}
+	}
+	return uses
+}
+
+// noImports has no package.
+type noImports struct{}
+
+func (noImports) Import(path string) (*types.Package, error) {
+	return nil, fmt.Errorf("%s is not imported", path)
+}

@@ -1,0 +1,198 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+)
+
+// Op is the operation of a [Request]. The zero Op takes tokens.
+type Op uint8
+
+const (
+	// Take takes Count tokens if they are available, or if Reserve may take them before they have accrued.
+	Take Op = iota
+	// Check returns the decision that Take would return, and takes nothing.
+	Check
+	// Peek returns the number of tokens left. It ignores Count.
+	Peek
+	// Refund gives back Count of the tokens that a request took, as if it had not taken them. See [Request.TakenAt].
+	Refund
+	// Charge takes Count tokens whether they are available or not.
+	Charge
+	// Reset makes the key full again, as if it were new. It ignores Count.
+	Reset
+	// TakeUpTo takes as many tokens as are available, at most Count. It is denied if there are none, and ignores Reserve.
+	TakeUpTo
+
+	endOfOps // every operation before it has an entry in the table ops
+)
+
+// ops has an entry for every [Op]. If one is missing, the array is too short for its type and does not compile.
+var ops [endOfOps]opTraits = [...]opTraits{
+	Take:   {name: "Take", counts: true, decides: true},
+	Check:  {name: "Check", counts: true, decides: true},
+	Peek:   {name: "Peek"},
+	Refund: {name: "Refund", counts: true},
+	Charge: {name: "Charge", counts: true},
+	Reset:  {name: "Reset"},
+
+	TakeUpTo: {name: "TakeUpTo", counts: true, decides: true},
+}
+
+// opTraits are the properties of an operation: whether it has a count, and whether it allows or denies.
+type opTraits struct {
+	name            string
+	counts, decides bool
+}
+
+// Ops returns every Op.
+func Ops() []Op {
+	all := make([]Op, endOfOps)
+	for i := range all {
+		all[i] = Op(i)
+	}
+	return all
+}
+
+// String returns the name of the constant.
+func (o Op) String() string {
+	if o < endOfOps {
+		return ops[o].name
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Request is an operation on one key of one limit.
+type Request struct {
+	// Policy is the limit. It must be valid.
+	Policy *Policy
+	// Key is the key as it is stored; see [Key.String].
+	Key string
+	// Op is the operation.
+	Op Op
+	// Count is the number of tokens to take, check, charge or refund. A request for 0 is allowed and changes nothing.
+	Count int64
+	// Reserve lets Take and Check go into debt, up to the policy's MaxReserved.
+	Reserve bool
+	// MaxDelay denies a reservation whose tokens are due later than that from now; 0 means no bound. RetryAfter is then
+	// the time until the request passes without any delay. A count beyond the capacity always has a delay: then
+	// RetryAfter is that delay, and the retry may be denied too.
+	MaxDelay time.Duration
+	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. The refund leaves the key as if they
+	// had not been taken then: see [Limit.RefundN]. 0 means that the tokens belong to no request: all of them are added, up
+	// to the capacity, and earlier requests for the key can no longer be refunded, except for a sliding window. Make the
+	// refund of a request by [Decision.RefundRequest].
+	TakenAt int64
+	// Total is how many tokens had been taken from the row of the key when those of a Refund had been, or 0 if that is
+	// unknown. Without it, nothing is given back once tokens have accrued, or after an hour.
+	Total float64
+	// Shard counts from 1, if the tokens of a Refund were taken from one shard; otherwise it is 0.
+	Shard int
+	// Leased says that a Take is for a lease, or that the tokens of a Refund are a part of those that a lease has taken. Of a
+	// token bucket, at least those that have not accrued since at the policy's rate are then given back.
+	Leased bool
+	// Zone is the time zone of the key, if the policy's Calendar has ZonePerKey; otherwise nil.
+	Zone *time.Location
+	// Anniversary is the first day of some window of the key, if the policy's Calendar has Anniversary; otherwise zero.
+	Anniversary Date
+}
+
+// Validate returns nil for a request with a valid policy and key, and otherwise [ErrInvalidKey] or [ErrInvalidPolicy].
+func (q Request) Validate() error {
+	if len(q.Key) > MaxKey || !printable(q.Key) {
+		return fmt.Errorf("%w: it must be in the form that Key.String returns", ErrInvalidKey)
+	}
+	if err := q.Policy.Validate(); err != nil {
+		return err
+	}
+	if problem := q.calendarProblem(); problem != "" {
+		return fmt.Errorf("%w: %s", ErrInvalidKey, problem)
+	}
+	return nil
+}
+
+// calendarProblem returns what the request lacks for the policy's calendar, or "".
+func (q *Request) calendarProblem() string {
+	switch c := &q.Policy.Calendar; {
+	case c.ZonePerKey && q.Zone == nil:
+		return "the time zone of the key is missing or nil: pass a *time.Location"
+	case c.Anniversary && !q.Anniversary.Valid():
+		return "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"
+	}
+	return ""
+}
+
+// sameWindows reports whether two requests for one key have the same zone and anniversary.
+func (q *Request) sameWindows(o *Request) bool {
+	// Every LoadLocation of a name returns another pointer.
+	return q.Anniversary == o.Anniversary && (q.Zone == o.Zone || q.Zone.String() == o.Zone.String())
+}
+
+// key returns the key of a valid request.
+func (q *Request) key() Key {
+	k := Key{text: q.Key}
+	calendar := q.Policy.calendar()
+	if !calendar.PerKey() {
+		return k
+	}
+	c := keyCalendar{zone: q.Zone}
+	if a := q.Anniversary; a.Valid() {
+		zone := c.zone
+		if zone == nil {
+			zone, _ = loadZone(calendar.Zone)
+		}
+		// Noon is on the same day even where the clock skips midnight.
+		c.since = time.Date(a.Year, a.Month, a.Day, 12, 0, 0, 0, zone)
+	}
+	k.calendar = &c
+	return k
+}
+
+// completeCalendar sets the zone and the anniversary of a request, whose policy is valid, and returns what the key lacks
+// for them, or "".
+func (k Key) completeCalendar(q *Request) string {
+	c := q.Policy.calendar()
+	if !c.PerKey() {
+		return ""
+	}
+	own := k.ownCalendar()
+	if c.ZonePerKey {
+		q.Zone = own.zone
+	}
+	if c.Anniversary && !own.since.IsZero() {
+		zone := own.zone
+		if !c.ZonePerKey {
+			zone, _ = loadZone(c.Zone)
+		}
+		if zone != nil {
+			q.Anniversary = DateOf(own.since.In(zone))
+		}
+	}
+	return q.calendarProblem()
+}
+
+// counts reports whether the request has a count.
+func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
+
+// empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
+func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
+
+// decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
+func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
+
+// takes reports whether the request takes tokens if it is allowed.
+func (q *Request) takes() bool { return q.Op == Take || q.Op == TakeUpTo }
+
+// late reports whether a delay is longer than the request accepts.
+func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
+
+// limitNames returns the names of the limits of an error, but never their keys, which may be personal.
+func limitNames(requests []Request) string {
+	var names []string
+	for i := range requests {
+		if p := requests[i].Policy; p != nil {
+			names = append(names, p.Name)
+		}
+	}
+	return "limit " + quoted(names, ", ")
+}

@@ -1,0 +1,200 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+)
+
+// Validate returns nil for a valid policy, and otherwise an error that wraps [ErrInvalidPolicy] and says what to change.
+func (p *Policy) Validate() error {
+	if problem := p.problem(); problem != "" {
+		return fmt.Errorf("%w: %s", ErrInvalidPolicy, problem)
+	}
+	return nil
+}
+
+func (p *Policy) problem() string {
+	switch {
+	case p == nil:
+		return "the policy is nil"
+	case p.Name == "":
+		return "the name is empty"
+	case len(p.Name) > MaxKey || !printable(p.Name):
+		return "the name must be at most 255 bytes of UTF-8 without control characters"
+	case !p.Kind.known():
+		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
+	case !p.Mode.known():
+		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
+	case p.Mode == ModeUnlimited:
+		return p.shardsProblem()
+	case p.Rate < 1 || p.Rate > MaxTokens:
+		return fmt.Sprintf("rate %d is not between 1 and %d", p.Rate, int64(MaxTokens))
+	case p.Period < 1 || p.Period > MaxPeriod:
+		return fmt.Sprintf("period %v is not between 1ns and %v", p.Period, MaxPeriod)
+	case p.Capacity < 0 || p.Capacity > MaxTokens:
+		return fmt.Sprintf("capacity %d is not between 0 and %d", p.Capacity, int64(MaxTokens))
+	case p.MaxReserved < 0 || p.MaxReserved > MaxTokens:
+		return fmt.Sprintf("maxReserved %d is not between 0 and %d", p.MaxReserved, int64(MaxTokens))
+	case p.Timeout < 0 || p.Timeout > MaxPeriod:
+		return fmt.Sprintf("timeout %v is not between 0s and %v", p.Timeout, MaxPeriod)
+	case p.Jitter < 0 || p.Jitter > MaxPeriod:
+		return fmt.Sprintf("jitter %v is not between 0s and %v", p.Jitter, MaxPeriod)
+	case p.DenyCache < 0 || p.DenyCache > MaxPeriod:
+		return fmt.Sprintf("denyCache %v is not between 0s and %v", p.DenyCache, MaxPeriod)
+	case p.OnError > FailLocal:
+		return fmt.Sprintf("%v is not FailClosed, FailOpen or FailLocal", p.OnError)
+	case p.Durability > DurabilityFull:
+		return fmt.Sprintf("%v is not DurabilityDefault, DurabilityRelaxed or DurabilityFull", p.Durability)
+	}
+	// The kind comes first, because the general rules below suggest changes that the kind may refuse.
+	if problem := p.kindProblem(); problem != "" {
+		return problem
+	}
+	if problem := p.Calendar.problem(p); problem != "" {
+		return problem
+	}
+	if problem := p.preciseProblem(); problem != "" {
+		return problem
+	}
+	if p.Capacity == 0 && p.MaxReserved == 0 {
+		return "no request can pass with capacity 0 and maxReserved 0: raise one of them"
+	}
+	if problem := p.shardProblem(); problem != "" {
+		return problem
+	}
+	if problem := p.Overrides.problem(p); problem != "" {
+		return problem
+	}
+	return p.leaseProblem()
+}
+
+func (p *Policy) kindProblem() string {
+	switch {
+	case p.Kind == TokenBucket && p.Start != (Start{}):
+		return "a token bucket has no windows: leave Start out"
+	case p.Kind != SlidingWindow:
+		return ""
+	case p.Capacity != p.Rate:
+		return fmt.Sprintf("the capacity of a sliding window must equal its rate, %d, but is %d", p.Rate, p.Capacity)
+	case p.MaxReserved != 0:
+		return "a sliding window cannot be reserved ahead: leave MaxReserved at 0"
+	case p.Start.FirstUse():
+		return "a sliding window cannot start at first use: give an offset, or leave Start out"
+	}
+	return ""
+}
+
+func (p *Policy) shardProblem() string {
+	if problem := p.shardsProblem(); problem != "" {
+		return problem
+	}
+	switch n := int64(p.Shards); {
+	case n > 1 && p.Start.FirstUse():
+		return "windows that start at first use cannot have shards: each shard would start its own window"
+	case p.Rate < n:
+		return fmt.Sprintf("rate %d over %d shards leaves a shard without a token", p.Rate, n)
+	case p.Capacity > 0 && p.Capacity < n:
+		return fmt.Sprintf("capacity %d over %d shards leaves a shard without a token", p.Capacity, n)
+	case p.MaxReserved > 0 && p.MaxReserved < n:
+		return fmt.Sprintf("maxReserved %d over %d shards leaves a shard without a token", p.MaxReserved, n)
+	}
+	return ""
+}
+
+func (p *Policy) shardsProblem() string {
+	if p.Shards < 0 || p.Shards > MaxShards {
+		return fmt.Sprintf("shards %d is not between 0 and %d", p.Shards, MaxShards)
+	}
+	return ""
+}
+
+func (p *Policy) leaseProblem() string {
+	switch {
+	case p.Lease == Lease{}:
+		return ""
+	case p.Lease.Tokens < 1 || p.Lease.Tokens > p.Capacity:
+		return fmt.Sprintf("a lease of %d tokens is not between 1 and the capacity, %d", p.Lease.Tokens, p.Capacity)
+	case p.Lease.For < 1 || p.Lease.For > MaxPeriod:
+		return fmt.Sprintf("a lease for %v is not between 1ns and %v", p.Lease.For, MaxPeriod)
+	case p.Start.FirstUse():
+		return "windows that start at first use cannot be leased: their end is not known in advance"
+	}
+	return ""
+}
+
+func (p *Policy) preciseProblem() string {
+	switch {
+	case !p.Precise:
+		return ""
+	case !kinds[p.Kind].precise:
+		return fmt.Sprintf("a %v cannot be precise: leave Precise out, or use a sliding window", p.Kind)
+	case p.Rate > MaxPreciseRate:
+		return fmt.Sprintf("the rate of a precise sliding window is at most %d, but is %d: a token bucket with Capacity %d and Rate %d grants no more than %[2]d in any period either",
+			MaxPreciseRate, p.Rate, p.Rate/10, p.Rate-p.Rate/10)
+	case p.Shards > 1:
+		return "a precise sliding window cannot have shards: each would count only its own tokens"
+	case p.Start != Start{}:
+		return "a precise sliding window has no aligned windows: leave Start out"
+	case p.Lease != Lease{}:
+		return "a precise sliding window cannot be leased: its tokens count from when they are taken, not from when they are used"
+	}
+	return ""
+}
+
+// problem returns what the policy must change, or "".
+func (c Calendar) problem(p *Policy) string {
+	switch {
+	case c == Calendar{}:
+		return ""
+	case p.Kind != FixedWindow:
+		return fmt.Sprintf("only a fixed window can have a Calendar, not a %v", p.Kind)
+	case c.Unit == 0 || c.Unit >= endOfUnits:
+		return fmt.Sprintf("the calendar's unit %v is not Day, Week, Month or Year", c.Unit)
+	case c.Count < 0 || c.Period() == 0 || c.Period() > MaxPeriod:
+		return fmt.Sprintf("a window of %d times a %v is not between 1 of them and %v", c.Count, c.Unit, MaxPeriod)
+	case p.Period != c.Period():
+		return fmt.Sprintf("with this calendar, the period must be the mean length of a window, %v, not %v", c.Period(), p.Period)
+	case p.Start != Start{}:
+		return "a calendar has From and At: leave Start out"
+	case c.From != Date{} && !c.From.Valid():
+		return fmt.Sprintf("the day %v does not exist in the years 1 to 9999", c.From)
+	case c.Anniversary && c.From != Date{}:
+		return "a calendar with an Anniversary has no From: each key has its own"
+	case c.Anniversary && c.Unit == Day && c.Count <= 1:
+		return "a calendar of single days has no Anniversary: every day begins alike"
+	case c.At < 0 || c.At >= 24*time.Hour || c.At%time.Second != 0:
+		return fmt.Sprintf("the time of day %v is not a number of whole seconds below 24h", c.At)
+	case c.ZonePerKey && c.Zone != "":
+		return "a calendar with ZonePerKey has no Zone: each key has its own"
+	case c.ZonePerKey:
+		return ""
+	}
+	if _, err := loadZone(c.Zone); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// problem returns what the bounds of a policy must change, or "".
+func (b *OverrideBounds) problem(p *Policy) string {
+	switch {
+	case b.Rate == 0 && (b.Capacity != 0 || b.MaxReserved != 0 || b.Unlimited):
+		return "the bounds of overrides have no rate: it must be at least the limit's"
+	case b.Rate == 0:
+		return ""
+	case b.Rate < p.Rate || b.Capacity < p.Capacity || b.MaxReserved < p.MaxReserved:
+		return fmt.Sprintf("the bounds of overrides, rate %d, capacity %d and maxReserved %d, are less than the limit's own numbers",
+			b.Rate, b.Capacity, b.MaxReserved)
+	case b.Rate > MaxTokens || b.Capacity > MaxTokens || b.MaxReserved > MaxTokens:
+		return fmt.Sprintf("the bounds of overrides are more than %d", int64(MaxTokens))
+	case p.Capacity == 0 && b.Capacity != 0:
+		return "overrides cannot give a capacity to a limit with capacity 0"
+	case p.MaxReserved == 0 && b.MaxReserved != 0:
+		return "overrides cannot give reservations to a limit without them"
+	case !p.Kind.Linear() && b.Capacity != b.Rate:
+		return fmt.Sprintf("the bounds of overrides of a %v must have equal rate and capacity", p.Kind)
+	case p.Precise && b.Rate > MaxPreciseRate:
+		return fmt.Sprintf("overrides of a precise limit can have rates up to %d, not %d", MaxPreciseRate, b.Rate)
+	}
+	return ""
+}
