@@ -151,7 +151,7 @@ func TestGoHoverOfVerbs(t *testing.T) {
 	for line, receiver := range map[string]string{
 		"limits.SendMessage(7).Al‸low(nil)":      "func (l runtime.Limit) Allow(",
 		`limits.LLMTokens("", "").Res‸erve(nil)`: "func (l runtime.ReservableLimit) Reserve(",
-		"limits.ExportData(7).Pe‸ek(nil)":        "func (h runtime.Handle) Peek(",
+		"limits.ExportData(7).Pe‸ek(nil)":        "func (l runtime.ReserveOnlyLimit) Peek(",
 	} {
 		d.change(typed(line))
 		assert.Contains(t, d.hover(), receiver)
