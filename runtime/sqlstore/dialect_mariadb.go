@@ -36,6 +36,13 @@ FROM JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE P
 ` + mariadbTake + `
 RETURNING {key}, value, ts, prev, @ratelimitgen_taken
 `
+	// A JSON_TABLE costs a lone call half as much again.
+	d.TakeOne = `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+VALUES (:name, :key, 0 * (@ratelimitgen_taken := 1), :value, :ts, :prev)
+` + mariadbTake + `
+RETURNING value, ts, prev, @ratelimitgen_taken
+`
 	return d
 }
 

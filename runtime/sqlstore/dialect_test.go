@@ -30,7 +30,7 @@ var optional = map[string]string{
 	"InsertPlaceholders": "sqlite",
 	"Take":               "",
 	"TakeKeys":           "sqlite postgres mariadb",
-	"TakeOne":            "sqlite mysql mariadb",
+	"TakeOne":            "sqlite mysql",
 	"TakeInsertID":       "sqlite postgres mariadb",
 	"Taken":              "sqlite postgres mariadb",
 	"CompareAndSwap":     "",

@@ -28,10 +28,11 @@ func (s *Store) connect(o Options) {
 // Do implements [runtime.Store]. The error is that of ctx or of the database, or [ErrClosed].
 //
 // Do returns when ctx ends, and after [Timeout] at the latest, even if a connection does not respond. A call that finds the
-// store idle runs in the goroutine of its caller, if the driver is pgx, or an Upserter runs in this process. With pgx, it
-// then returns within 50 ms of the end of ctx, after which pgx closes the connection, or with the decision, if its statement
-// has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a caller whose context has no
-// deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do not.
+// store idle runs in the goroutine of its caller, if the driver is pgx or go-sql-driver, or an Upserter runs in this process.
+// With these drivers, it then returns within 50 ms of the end of ctx, after which they close the connection, or with the
+// decision, if its statement has been executed by then. SQLite cannot interrupt a statement that waits for its disk, and a
+// caller whose context has no deadline then may wait as long; callers with a deadline, such as that of a limit's timeout, do
+// not.
 //
 // Other statements run in another goroutine, because a driver may ignore a context. The statement's context then ends, upon
 // which pgx and go-sql-driver close the connection, and later calls use another one. A COMMIT of go-sql-driver, and anything

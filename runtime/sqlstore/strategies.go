@@ -10,20 +10,18 @@ import (
 )
 
 // The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest, the
-// package internal/agree and the live tests compare them with runtime.Batch. Figures are processor times from
+// package internal/agree and the live tests compare them with runtime.Batch. Ratios of processor times are from
 // runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
 //
 //	strategy          round trips  stays because
-//	upsertByDriver    1 (SQLite)   15 µs of processor time; RETURNING costs half as much again in SQLite, and 64 callers are
-//	                               a third faster than with a statement per row
+//	upsertByDriver    1 (SQLite)   less than a bare upsert by package database/sql; RETURNING costs half as much again in
+//	                               SQLite, and 64 callers are a third faster than with a statement per row
 //	upsertReturning,
-//	upsertOneReturning 1           Postgres and MariaDB: 0.85 of the bare upsert, and with 64 callers a tenth and a
-//	                               twentieth of the cost of SELECT FOR UPDATE, a transaction of four statements
-//	upsertInsertID    1 (MySQL)    0.87 of MySQL's bare upsert; MySQL has no RETURNING
-//	upsertThenSelect  2 (MySQL)    several rows of a limit: 512 cost a fifth more than their bare upsert; the locked
-//	                               transaction has 5 round trips
-//	compareAndSwap    1 or 2       sliding windows, other methods and denials without a transaction: an exhausted key on
-//	                               Postgres has 28,900/s against 5,683 for SELECT FOR UPDATE (64 callers, no group commit)
+//	upsertOneReturning 1           Postgres and MariaDB: 0.87 and 0.74 of the bare upsert, and on Postgres with 64 callers a
+//	                               thirtieth of the cost of SELECT FOR UPDATE, a transaction of four statements
+//	upsertInsertID    1 (MySQL)    0.90 of MySQL's bare upsert; MySQL has no RETURNING
+//	upsertThenSelect  2 (MySQL)    several rows of a limit; the locked transaction has 5 round trips
+//	compareAndSwap    1 or 2       sliding windows, other methods and denials without a transaction
 //	locked            4 or more    the only one that serves everything: several rows, all or none, first uses, shards,
 //	                               and precise limits: a take has five round trips (begin, the first row, the rows that
 //	                               may have expired, the write, commit), whatever the rate
