@@ -27,38 +27,30 @@ type contender struct {
 // opener opens a contender that enforces a limit.
 type opener func(ctx context.Context, s *site, l limit) (*instance, error)
 
-// kind is the role of a contender in the comparison.
+// kind is where a contender finds the count of a key.
 type kind int
 
 const (
-	// ours is a store of this module.
-	ours kind = iota
-	// naive is a limiter as it is written in an afternoon.
-	naive
-	// floor does only a part of the work: a decision cannot cost less.
-	floor
-	// peer is a limiter of another project, with its counts in a server.
-	peer
-	// memory is a limiter whose counts are in the memory of one process.
+	// stored is in a database.
+	stored kind = iota
+	// memory is in the memory of one process.
 	memory
 	// mostlyMemory is a store of this module with leases, which rarely calls its database.
 	mostlyMemory
 )
 
-// The contenders that have an aim.
+// The contenders that ratios compare.
 const (
 	oursSQLite    = "SQLite"
 	oursPostgres  = "Postgres"
 	oursMariaDB   = "MariaDB"
 	oursMySQL     = "MySQL"
-	oursRelaxed   = "Postgres, relaxed"
 	oursLeased    = "Postgres, leased"
 	floorSQLite   = "SQLite: bare upsert"
 	floorPostgres = "Postgres: bare upsert"
 	floorMariaDB  = "MariaDB: bare upsert"
 	floorMySQL    = "MySQL: bare upsert"
 	naivePostgres = "Postgres: SELECT FOR UPDATE"
-	handedOver    = "bare hand-over"
 	redisRate     = "redis_rate"
 	redisRateSafe = "redis_rate, appendfsync always"
 	xTimeRate     = "x/time/rate"
@@ -105,41 +97,32 @@ var largeBlocks = runtime.Lease{Tokens: 1_000_000, For: time.Minute}
 
 // contenders are in the order of the tables.
 var contenders = []contender{
-	{oursSQLite, "", ours, oursOnSQLite(variant{})},
-	{"SQLite, no group commit", "", ours, oursOnSQLite(variant{batch: 1})},
-	{floorSQLite, "", floor, bareUpsertOnSQLite},
-	{handedOver, "", floor, bareHandOver},
+	{oursSQLite, "", stored, oursOnSQLite},
+	{floorSQLite, "", stored, bareUpsertOnSQLite},
 
-	{oursPostgres, postgres, ours, oursOn(postgres, variant{})},
-	{"Postgres, no group commit", postgres, ours, oursOn(postgres, variant{batch: 1})},
-	{oursRelaxed, postgres, ours, oursOn(postgres, variant{durability: runtime.DurabilityRelaxed})},
-	{"Postgres, deny cache", postgres, ours, oursOn(postgres, variant{denyCache: time.Second})},
+	{oursPostgres, postgres, stored, oursOn(postgres, variant{})},
+	{"Postgres, relaxed", postgres, stored, oursOn(postgres, variant{durability: runtime.DurabilityRelaxed})},
+	{"Postgres, deny cache", postgres, stored, oursOn(postgres, variant{denyCache: time.Second})},
 	{oursLeased, postgres, mostlyMemory, oursOn(postgres, variant{lease: largeBlocks})},
-	{floorPostgres, postgres, floor, bareUpsert(postgres)},
-	{oursPostgres + farAway, postgres, ours, far(postgres, oursOn(postgres, variant{}))},
-	{floorPostgres + farAway, postgres, floor, far(postgres, bareUpsert(postgres))},
-	{naivePostgres, postgres, naive, selectForUpdate(postgres)},
-	{"throttled on Postgres", postgres, peer, openThrottledOnPostgres},
+	{floorPostgres, postgres, stored, bareUpsert(postgres)},
+	{oursPostgres + farAway, postgres, stored, far(postgres, oursOn(postgres, variant{}))},
+	{floorPostgres + farAway, postgres, stored, far(postgres, bareUpsert(postgres))},
+	{naivePostgres, postgres, stored, selectForUpdate},
 
-	{oursMariaDB, mariadb, ours, oursOn(mariadb, variant{})},
-	{"MariaDB, no group commit", mariadb, ours, oursOn(mariadb, variant{batch: 1})},
-	{floorMariaDB, mariadb, floor, bareUpsert(mariadb)},
-	{oursMariaDB + farAway, mariadb, ours, far(mariadb, oursOn(mariadb, variant{}))},
-	{floorMariaDB + farAway, mariadb, floor, far(mariadb, bareUpsert(mariadb))},
-	{"MariaDB: SELECT FOR UPDATE", mariadb, naive, selectForUpdate(mariadb)},
+	{oursMariaDB, mariadb, stored, oursOn(mariadb, variant{})},
+	{floorMariaDB, mariadb, stored, bareUpsert(mariadb)},
+	{oursMariaDB + farAway, mariadb, stored, far(mariadb, oursOn(mariadb, variant{}))},
+	{floorMariaDB + farAway, mariadb, stored, far(mariadb, bareUpsert(mariadb))},
 
-	{oursMySQL, mysqlDB, ours, oursOn(mysqlDB, variant{})},
-	{"MySQL, no group commit", mysqlDB, ours, oursOn(mysqlDB, variant{batch: 1})},
-	{floorMySQL, mysqlDB, floor, bareUpsert(mysqlDB)},
-	{oursMySQL + farAway, mysqlDB, ours, far(mysqlDB, oursOn(mysqlDB, variant{}))},
-	{floorMySQL + farAway, mysqlDB, floor, far(mysqlDB, bareUpsert(mysqlDB))},
+	{oursMySQL, mysqlDB, stored, oursOn(mysqlDB, variant{})},
+	{floorMySQL, mysqlDB, stored, bareUpsert(mysqlDB)},
+	{oursMySQL + farAway, mysqlDB, stored, far(mysqlDB, oursOn(mysqlDB, variant{}))},
+	{floorMySQL + farAway, mysqlDB, stored, far(mysqlDB, bareUpsert(mysqlDB))},
 
-	{redisRate, redisDB, peer, redisRateOn(redisDB)},
-	{redisRateSafe, redisDurable, peer, redisRateOn(redisDurable)},
-	{"throttled", redisDB, peer, openThrottled},
-	{"ulule/limiter", redisDB, peer, openUlule},
+	{redisRate, redisDB, stored, redisRateOn(redisDB)},
+	{redisRateSafe, redisDurable, stored, redisRateOn(redisDurable)},
+	{"throttled", redisDB, stored, openThrottled},
 	{xTimeRate, "", memory, openXTimeRate},
-	{"go-limiter", "", memory, openGoLimiter},
 }
 
 // limit is enforced by every contender: rate tokens per period, capacity at once.
@@ -191,14 +174,8 @@ type site struct {
 // instance is an open contender.
 type instance struct {
 	take takeFunc
-	// takeAll takes a token of each of several keys by one statement, or only writes their rows. The stores of this module
-	// and the floors have it.
-	takeAll func(ctx context.Context, keys []string) error
-	// pid returns the process that works for the database. It is nil if that is this process.
-	pid func(ctx context.Context) (int, error)
-	// sweep deletes rows that are full, and table is the name of the table. Only the stores of this module have them.
+	// sweep deletes rows that are full. Only the stores of this module have it.
 	sweep func(ctx context.Context) (deleted int, err error)
-	table string
 	// close deletes the counts, and closes the connections.
 	close func()
 	// meter measures the processor time of the contender in a race. It is nil if that cannot be measured.

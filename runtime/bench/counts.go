@@ -20,11 +20,9 @@ import (
 // tally is the counts of a contender, which are the same on every machine.
 type tally struct {
 	// Trips is the round trips to the server for a decision, or the statements of SQLite; -1 without a database.
-	Trips float64 `json:"trips"`
+	Trips float64
 	// Allocations is how many objects a decision allocates.
-	Allocations float64 `json:"allocations"`
-	// BytesPerKey is the memory that a key uses after a single call; -1 if that was not measured.
-	BytesPerKey float64 `json:"bytesPerKey"`
+	Allocations float64
 }
 
 // The first warmUpCalls open connections, prepare statements and measure clocks. The counts are those of countedCalls, or
@@ -77,7 +75,7 @@ func tallyOf(ctx context.Context, s *site, c contender) (*tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tally{Trips: -1, BytesPerKey: -1, Allocations: float64(allocated()-objects) / calls}
+	t := &tally{Trips: -1, Allocations: float64(allocated()-objects) / calls}
 	if c.kind != memory {
 		t.Trips = float64(trips()-before) / calls
 	}

@@ -10,26 +10,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
 // split is processor time: of this process, and of the database's processes.
 type split struct{ own, server time.Duration }
 
-func (s split) plus(o split) split  { return split{s.own + o.own, s.server + o.server} }
 func (s split) minus(o split) split { return split{s.own - o.own, s.server - o.server} }
 
 // splitMeter returns the processor time so far. It is nil if that cannot be measured.
 type splitMeter func() split
-
-// now returns the time, or 0 if it cannot be measured.
-func (m splitMeter) now() (s split) {
-	if m != nil {
-		s = m()
-	}
-	return s
-}
 
 // meterOf returns the meter for a server, or nil if its processor time cannot be measured. The server must run on this
 // machine, under Linux, and do nothing else. Without a server, all the time is that of this process.
@@ -183,48 +172,6 @@ func parseStat(text string) (procStat, error) {
 		times[i] = time.Duration(ticks) * tick
 	}
 	return procStat{busy: times[0] + times[1], ended: times[2] + times[3]}, nil
-}
-
-// alone returns the meter of an instance with one connection, on a server that others may use. The server must run on this
-// machine, under Linux. The time of SQLite, which runs in this process, counts as that of the database.
-func (o *instance) alone(ctx context.Context) (splitMeter, error) {
-	if o.pid == nil {
-		return func() split { return split{server: ownTime()} }, nil
-	}
-	pid, err := o.pid(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := busyTime(pid); err != nil {
-		return nil, err
-	}
-	return func() split {
-		busy, err := busyTime(pid)
-		if err != nil {
-			logf("no CPU time: %v", err)
-		}
-		return split{ownTime(), busy}
-	}, nil
-}
-
-// pid returns the process that works for the table: in Postgres that of its only connection, otherwise the server.
-func (t *table) pid(ctx context.Context) (pid int, err error) {
-	if t.dialect.Name == sqlstore.Postgres.Name {
-		err = t.db.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-		if err != nil {
-			return 0, err
-		}
-		return pid, isCalled(pid, "postgres")
-	}
-	var file string
-	if err := t.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
-		return 0, err
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
 // isCalled returns an error unless the process has this name. A server on another machine returns an id that belongs to

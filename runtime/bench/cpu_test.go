@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -77,9 +76,7 @@ func TestProcessorTimeIsReadFromProcStat(t *testing.T) {
 }
 
 func TestProcessOnAnotherMachineHasNoProcessorTime(t *testing.T) {
-	none := func(context.Context) (int, error) { return -1, nil }
-	meter, err := (&instance{pid: none}).alone(t.Context())
+	_, err := busyTime(-1)
 	require.Error(t, err)
-	require.Nil(t, meter)
-	require.Zero(t, meter.now())
+	require.ErrorContains(t, isCalled(os.Getpid(), "postgres"), "the server runs elsewhere")
 }

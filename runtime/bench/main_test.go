@@ -2,26 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// TestMain makes the test binary a member of a measurement in several processes, as the program is.
-func TestMain(m *testing.M) {
-	if os.Getenv(asMember) == "" {
-		os.Exit(m.Run())
-	}
-	if err := runMember(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
 
 // nowhere is servers that do not answer.
 var nowhere = servers{
@@ -41,14 +27,13 @@ func TestContendersInTheProcessDecide(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &site{servers: nowhere, dir: t.TempDir(), rows: 10}
 			require.Equal(t, []bool{true, true, true}, verdictsOf(t, c, s, plenty))
-			want := []bool{true, false, false}
-			if c.kind == floor {
-				want = []bool{true, true, true}
-			}
-			require.Equal(t, want, verdictsOf(t, c, s, exhausted))
+			require.Equal(t, []bool{true, isFloor(c), isFloor(c)}, verdictsOf(t, c, s, exhausted))
 		})
 	}
 }
+
+// isFloor reports whether a contender only writes rows, and so allows every call.
+func isFloor(c contender) bool { return strings.Contains(c.name, "bare upsert") }
 
 // verdictsOf takes three tokens of one key.
 func verdictsOf(t *testing.T, c contender, s *site, l limit) (allowed []bool) {
@@ -66,7 +51,7 @@ func verdictsOf(t *testing.T, c contender, s *site, l limit) (allowed []bool) {
 // brieflyOf is a plan of one short heat of all contenders.
 func brieflyOf(turns int) plan {
 	return plan{
-		heats: []heat{{2, 10, allNames()}}, turns: turns, idleKeys: 1000, bigTable: 2000, sweepRows: 50_000,
+		heats: []heat{{2, 10, allNames()}}, turns: turns, sweepRows: 50_000,
 		pace: pace{leadIn: time.Millisecond, length: 50 * time.Millisecond, stride: 1},
 	}
 }
@@ -90,17 +75,7 @@ func TestContendersWithoutServerAreReportedAndOthersRun(t *testing.T) {
 		require.Zero(t, cell.Failed)
 	}
 	require.Equal(t, 1.0, r.Tallies[floorSQLite].Trips, "a bare upsert is one statement")
-	require.Greater(t, r.Tallies[xTimeRate].BytesPerKey, float64(len(keyOf(0))), "its map keeps the keys")
-	require.Len(t, r.Growth, 1)
 	require.NotNil(t, r.cell(duringSweep(oursSQLite), sweepCallers, sweepKeys), r.NotRun)
-
-	path := filepath.Join(t.TempDir(), "bench.json")
-	require.NoError(t, writeJSON(path, r))
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var read report
-	require.NoError(t, json.Unmarshal(text, &read))
-	require.Equal(t, r, read)
 	require.Contains(t, r.markdown(), "| redis_rate | not run: ")
 }
 
@@ -138,7 +113,6 @@ func TestOnlyAndLoadsNarrowThePlan(t *testing.T) {
 			require.Subset(t, c.names, h.names, c.what)
 			require.NotEmpty(t, h.names, c.what)
 		}
-		require.True(t, p.isPart)
 		require.Equal(t, c.o.loads != "", p.onlyRaces)
 	}
 	p, err := planOf(options{only: "sweep"})
@@ -168,7 +142,6 @@ func TestOneComparisonRunsAlone(t *testing.T) {
 	require.Len(t, r.Cells, 2)
 	require.Empty(t, r.NotRun)
 	require.Empty(t, r.Tallies)
-	require.Empty(t, r.Verdicts)
 }
 
 func TestServersAreMovedToAnotherAddress(t *testing.T) {

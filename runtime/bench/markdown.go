@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,7 @@ import (
 // markdown returns the report as Markdown tables.
 func (r *report) markdown() string {
 	var parts []string
-	for _, part := range []string{r.Machine.String(), r.verdictTable(), r.cellTable(), r.tallyTable(), r.costTable()} {
+	for _, part := range []string{r.Machine.String(), r.ratioTable(), r.cellTable(), r.tallyTable()} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -37,16 +36,12 @@ func (m machine) String() string {
 func (r *report) cellTable() string {
 	rows := [][]string{{"callers", "keys", "contender", "decisions/s", "p50", "p99", "failed", "own CPU, µs", "database CPU, µs"}}
 	for _, c := range r.Cells {
-		keys := digits(c.Keys)
-		if c.Denied {
-			keys += ", exhausted"
-		}
 		own, database := "", ""
 		if c.HasCPU {
 			own, database = micros(c.Own), micros(c.Server)
 		}
 		rows = append(rows, []string{
-			digits(c.Callers), keys, c.Contender, digits(int(c.PerSecond)), brief(c.P50), brief(c.P99), percent(c.Failed),
+			digits(c.Callers), digits(c.Keys), c.Contender, digits(int(c.PerSecond)), brief(c.P50), brief(c.P99), percent(c.Failed),
 			own, database,
 		})
 	}
@@ -56,74 +51,38 @@ func (r *report) cellTable() string {
 	return markdownTable(rows)
 }
 
-// costTable is the costs of a statement, in microseconds, and the ratios to its floor.
-func (r *report) costTable() string {
-	head := []string{"statement", "fixed, µs", "a row, µs", "database CPU, fixed", "database CPU, a row"}
-	for _, n := range floorSizes {
-		head = append(head, fmt.Sprintf("bare upsert of %s: time, CPU", plural(n, "row")))
-	}
-	rows := [][]string{head}
-	for _, d := range costed {
-		if c, ok := r.Costs[d.name]; ok {
-			row := []string{d.contender, micros(c.Fixed), micros(c.PerRow), "", ""}
-			if c.CPU != nil {
-				row[3], row[4] = micros(c.CPU.Fixed), micros(c.CPU.PerRow)
-			}
-			for _, n := range floorSizes {
-				row = append(row, againstFloor(batch(c.Batches, n), batch(c.Floor, n)))
-			}
-			rows = append(rows, row)
-		}
-	}
-	return markdownTable(rows)
-}
-
-// againstFloor returns the time and the processor time of the floor divided by those of ours.
-func againstFloor(ours, floor *batchCost) string {
-	if ours == nil || floor == nil {
-		return ""
-	}
-	text := ratioText(floor.Seconds / ours.Seconds)
-	if ours.CPU > 0 && floor.CPU > 0 {
-		text += ", " + ratioText((floor.Own+floor.CPU)/(ours.Own+ours.CPU))
-	}
-	return text
-}
-
 func ratioText(figure float64) string { return strconv.FormatFloat(figure, 'f', 2, 64) }
 
 func micros(seconds float64) string { return strconv.FormatFloat(seconds*1e6, 'f', 1, 64) }
 
 // tallyTable is the counts of every contender.
 func (r *report) tallyTable() string {
-	rows := [][]string{{"contender", "round trips", "allocations", "bytes per idle key"}}
+	rows := [][]string{{"contender", "round trips", "allocations"}}
 	for _, c := range contenders {
 		if t := r.Tallies[c.name]; t != nil {
-			rows = append(rows, []string{c.name, count(t.Trips), count(t.Allocations), count(t.BytesPerKey)})
+			rows = append(rows, []string{c.name, count(t.Trips), count(t.Allocations)})
 		}
 	}
 	return markdownTable(rows)
 }
 
-// verdictTable is the aims and the verdicts.
-func (r *report) verdictTable() string {
-	rows := [][]string{{"ratio", "aim", "figure", "verdict", "CPU, µs", "CPU of the other, µs"}}
-	for _, v := range r.Verdicts {
-		figure := ""
-		if v.Figure != nil {
-			figure = ratioText(*v.Figure)
+// ratioTable is the ratios that were measured.
+func (r *report) ratioTable() string {
+	rows := [][]string{{"ratio", "figure", "CPU, µs", "CPU of the other, µs"}}
+	for _, q := range slices.Concat(ratios, sweepRatios()) {
+		if ours, theirs, ok := q.of(r); ok {
+			rows = append(rows, []string{q.String(), ratioText(q.figure(ours, theirs)), ours.cpu(), theirs.cpu()})
 		}
-		rows = append(rows, []string{v.What, v.Aim, figure, v.String(), v.Ours.String(), v.Theirs.String()})
 	}
 	return markdownTable(rows)
 }
 
-// String returns the processor time of both sides in microseconds, or "" if it was not measured.
-func (p *perDecision) String() string {
-	if p == nil {
+// cpu returns the processor time of a decision in microseconds, own and database's, or "" if it was not measured.
+func (c *cell) cpu() string {
+	if !c.HasCPU {
 		return ""
 	}
-	return micros(p.Own) + " + " + micros(p.Server)
+	return micros(c.Own) + " + " + micros(c.Server)
 }
 
 // markdownTable returns rows as a Markdown table whose head is the first row, or "" if there are no other rows.
@@ -184,34 +143,4 @@ func count(n float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
-}
-
-// The tables of a run are between these lines of README.md.
-const (
-	tablesBegin = "<!-- tables -->\n"
-	tablesEnd   = "<!-- /tables -->\n"
-)
-
-// withTables replaces the tables in a text.
-func withTables(text, tables string) (string, error) {
-	before, rest, begins := strings.Cut(text, tablesBegin)
-	_, after, ends := strings.Cut(rest, tablesEnd)
-	if !begins || !ends {
-		return "", fmt.Errorf("no line %q with a line %q after it",
-			strings.TrimSpace(tablesBegin), strings.TrimSpace(tablesEnd))
-	}
-	// The lines stay, so that the next run finds them.
-	return before + tablesBegin + tables + tablesEnd + after, nil
-}
-
-func writeTables(path, tables string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	replaced, err := withTables(string(text), tables)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.WriteFile(path, []byte(replaced), 0o644)
 }

@@ -12,35 +12,29 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// variant configures a store of this module. The zero variant is the default: with group commit, and with neither leases
-// nor a deny cache.
+// variant is what a policy of this module has besides its numbers. The zero variant has neither leases nor a deny cache.
 type variant struct {
-	// batch is the field of [sqlstore.Options].
-	batch int
-	// lease, denyCache and durability are fields of the policy.
 	lease      runtime.Lease
 	denyCache  time.Duration
 	durability runtime.Durability
 }
 
 // oursOnSQLite opens a store in a new file.
-func oursOnSQLite(as variant) opener {
-	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		path := s.newFile()
-		t, err := s.openFile(ctx, path, l)
-		if err != nil {
-			return nil, err
-		}
-		// The store opens the file again, with its own connections and settings.
-		if err := t.db.Close(); err != nil {
-			return nil, err
-		}
-		store, err := sqlite.OpenWith(path, sqlstore.Options{Batch: as.batch})
-		if err != nil {
-			return nil, err
-		}
-		return ourStore(store, as, l, func() {}), nil
+func oursOnSQLite(ctx context.Context, s *site, l limit) (*instance, error) {
+	path := s.newFile()
+	t, err := s.openFile(ctx, path, l)
+	if err != nil {
+		return nil, err
 	}
+	// The store opens the file again, with its own connections and settings.
+	if err := t.db.Close(); err != nil {
+		return nil, err
+	}
+	store, err := sqlite.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return ourStore(store, variant{}, l, func() {}), nil
 }
 
 // oursOn opens a store in a new table of a server.
@@ -50,20 +44,13 @@ func oursOn(of server, as variant) opener {
 		if err != nil {
 			return nil, err
 		}
-		return t.openOurs(as, l, t.drop)
+		store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name})
+		if err != nil {
+			t.drop()
+			return nil, err
+		}
+		return ourStore(store, as, l, t.drop), nil
 	}
-}
-
-// openOurs opens a store on the table. end runs after the store is closed, or if it cannot be opened.
-func (t *table) openOurs(as variant, l limit, end func()) (*instance, error) {
-	store, err := sqlstore.New(t.db, t.dialect, sqlstore.Options{Table: t.name, Batch: as.batch})
-	if err != nil {
-		end()
-		return nil, err
-	}
-	o := ourStore(store, as, l, end)
-	o.pid, o.table = t.pid, t.name
-	return o, nil
 }
 
 type closingStore interface {
@@ -85,32 +72,12 @@ func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 			d, err := limiter.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
-		takeAll: func(ctx context.Context, keys []string) error { return takeOfAll(ctx, store, policy, keys) },
-		sweep:   func(ctx context.Context) (int, error) { return store.Sweep(ctx, policy) },
+		sweep: func(ctx context.Context) (int, error) { return store.Sweep(ctx, policy) },
 		close: func() {
 			closeAndLog(store)
 			end()
 		},
 	}
-}
-
-// takeOfAll takes a token of each of several keys, in one Do.
-func takeOfAll(ctx context.Context, store runtime.Store, policy *runtime.Policy, keys []string) error {
-	calls := make([]runtime.Call, len(keys))
-	for i, key := range keys {
-		key := runtime.KeyOf(runtime.String(key)).String()
-		calls[i].Requests = []runtime.Request{{Op: runtime.Take, Count: 1, Policy: policy, Key: key}}
-	}
-	answers, err := store.Do(ctx, calls)
-	if err != nil {
-		return err
-	}
-	for _, a := range answers {
-		if !a.Allowed() {
-			return errors.Join(errors.New("a key was denied its token"), a.Err)
-		}
-	}
-	return nil
 }
 
 func closeAndLog(c io.Closer) {
@@ -126,19 +93,17 @@ type bucket struct {
 	read, update, insert *sql.Stmt
 }
 
-func selectForUpdate(of server) opener {
-	return func(ctx context.Context, s *site, l limit) (*instance, error) {
-		t, err := s.openTable(ctx, of, l)
-		if err != nil {
-			return nil, err
-		}
-		b := &bucket{table: t, limit: l}
-		if err := b.prepare(); err != nil {
-			t.drop()
-			return nil, err
-		}
-		return &instance{take: b.take, close: t.drop}, nil
+func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
+	t, err := s.openTable(ctx, postgres, l)
+	if err != nil {
+		return nil, err
 	}
+	b := &bucket{table: t, limit: l}
+	if err := b.prepare(); err != nil {
+		t.drop()
+		return nil, err
+	}
+	return &instance{take: b.take, close: t.drop}, nil
 }
 
 func (b *bucket) prepare() (err error) {

@@ -27,22 +27,6 @@ func (r *report) race(ctx context.Context, s *site, p plan) error {
 	return ctx.Err()
 }
 
-// raceDenied runs a heat in which every call is denied: the cost of callers that retry too early.
-func (r *report) raceDenied(ctx context.Context, s *site, p plan) error {
-	// A floor cannot deny, and a limit of one token has no blocks to lease.
-	h := heat{64, 1, namesOf(func(c contender) bool { return c.kind != floor && c.kind != mostlyMemory && p.runs(c.name) })}
-	logf("%s, all denied", loadName(h.callers, h.keys))
-	open := r.openAll(ctx, s, exhausted, h.names)
-	defer open.close()
-	for name, o := range open {
-		if _, err := o.take(ctx, keyOf(0)); err != nil {
-			r.skip(name, err)
-		}
-	}
-	r.runHeat(ctx, h, open, load{callers: h.callers, keys: keysOf(1, 1)}, p)
-	return ctx.Err()
-}
-
 func (r *report) runHeat(ctx context.Context, h heat, open field, l load, p plan) {
 	open.warm(ctx, h.names, l.keys)
 	cells, out := h.run(ctx, open, l, p)
@@ -64,25 +48,23 @@ type heat struct {
 
 // cell is the result of a contender in a heat.
 type cell struct {
-	Contender string `json:"contender"`
-	Callers   int    `json:"callers"`
-	Keys      int    `json:"keys"`
-	// Denied: every decision was a denial.
-	Denied bool `json:"denied,omitempty"`
+	Contender string
+	Callers   int
+	Keys      int
 	// PerSecond, P50, P99 and Failed are the medians of the rounds. Latencies are in nanoseconds.
-	PerSecond float64       `json:"perSecond"`
-	P50       time.Duration `json:"p50"`
-	P99       time.Duration `json:"p99"`
-	Failed    float64       `json:"failed"`
+	PerSecond float64
+	P50       time.Duration
+	P99       time.Duration
+	Failed    float64
 	// Error is the error of a failed call.
-	Error string `json:"error,omitempty"`
+	Error string
 	// Turns are the decisions per second of each turn.
-	Turns []float64 `json:"turns"`
+	Turns []float64
 	// Own and Server are the processor times of a decision, in seconds: that of this process, and of the database's
 	// processes. HasCPU means that both were measured.
-	Own    float64 `json:"own,omitempty"`
-	Server float64 `json:"server,omitempty"`
-	HasCPU bool    `json:"hasCPU,omitempty"`
+	Own    float64
+	Server float64
+	HasCPU bool
 }
 
 // busy returns the processor time of a decision in both processes.
@@ -121,7 +103,7 @@ func (h heat) run(ctx context.Context, open field, l load, p plan) ([]cell, map[
 
 // newCell returns the medians of rounds.
 func newCell(name string, l load, rounds []round) cell {
-	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys), Denied: !l.allowed}
+	c := cell{Contender: name, Callers: l.callers, Keys: len(l.keys)}
 	var p50, p99 []time.Duration
 	var failed []float64
 	var used split
@@ -151,9 +133,6 @@ type load struct {
 	keys    []string
 	// allowed is the expected decision.
 	allowed bool
-	// first is the number of the first caller: the callers of several processes have different numbers, and so other
-	// sequences of keys.
-	first int
 }
 
 // pace is the timing of a round.
@@ -191,7 +170,7 @@ func measure(take takeFunc, l load, p pace, meter splitMeter) (round, error) {
 		callers[i] = &caller{
 			load: l, take: take, stride: p.stride, ctx: ctx,
 			// The same seeds for every contender, so that all get the same sequence of keys.
-			random:  rand.New(rand.NewPCG(uint64(l.first+i), uint64(p.length))),
+			random:  rand.New(rand.NewPCG(uint64(i), uint64(p.length))),
 			samples: make([]time.Duration, max(64, samplesInAll/l.callers)),
 		}
 	}

@@ -2,59 +2,39 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 )
 
 // report is the results of a run.
 type report struct {
-	Machine machine `json:"machine"`
-	Cells   []cell  `json:"cells"`
+	Machine machine
+	Cells   []cell
 	// Tallies is by contender.
-	Tallies map[string]*tally `json:"tallies"`
-	Growth  []growth          `json:"growth,omitempty"`
-	// Costs is by database: the names in costed.
-	Costs map[string]cost `json:"costs,omitempty"`
+	Tallies map[string]*tally
 	// NotRun is why contenders have not run.
-	NotRun   map[string]string `json:"notRun"`
-	Verdicts []verdict         `json:"verdicts"`
+	NotRun map[string]string
 }
 
 // machine describes the machine of the run.
 type machine struct {
-	Go   string `json:"go"`
-	OS   string `json:"os"`
-	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"`
-	// Modules is the version of each module, such as the drivers and the peers.
-	Modules map[string]string `json:"modules"`
-	Servers settings          `json:"servers"`
+	Go      string
+	OS      string
+	Arch    string
+	CPUs    int
+	Servers settings
 }
 
 func describeMachine() machine {
-	m := machine{
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Modules: map[string]string{},
-	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range build.Deps {
-			m.Modules[d.Path] = d.Version
-		}
-	}
-	return m
+	return machine{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 }
 
-// cell returns the result of a contender under a load that is allowed, or nil.
+// cell returns the result of a contender under a load, or nil.
 func (r *report) cell(name string, callers, keys int) *cell {
 	i := slices.IndexFunc(r.Cells, func(c cell) bool {
-		// Denials are cheaper than grants, and have no aims.
-		return c.Contender == name && c.Callers == callers && c.Keys == keys && !c.Denied
+		return c.Contender == name && c.Callers == callers && c.Keys == keys
 	})
 	if i < 0 {
 		return nil
@@ -71,29 +51,6 @@ func (r *report) add(cells ...cell) {
 		}
 		r.Cells = append(r.Cells, c)
 	}
-}
-
-// reasonNotRun returns why there is no figure for a contender.
-func (r *report) reasonNotRun(name string) string {
-	// A sweep has not run if its database has not.
-	base, _, _ := strings.Cut(name, ", ")
-	return cmp.Or(r.NotRun[name], r.NotRun[base], "it was not measured")
-}
-
-// bigTable returns how many rows the large table had, or 0.
-func (r *report) bigTable() int {
-	if len(r.Growth) == 0 {
-		return 0
-	}
-	return r.Growth[0].Rows
-}
-
-func writeJSON(path string, what any) error {
-	text, err := json.MarshalIndent(what, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 func loadName(callers, keys int) string {

@@ -26,10 +26,10 @@ const leastSweepTurns = 3
 func duringSweep(contender string) string  { return contender + ", during a sweep" }
 func withoutSweep(contender string) string { return contender + ", without a sweep" }
 
-// sweepRatios are the aims for calls during a sweep.
+// sweepRatios compare calls during a sweep with those without.
 func sweepRatios() (all []ratio) {
 	for _, name := range swept {
-		all = append(all, ratio{duringSweep(name), withoutSweep(name), sweepCallers, sweepKeys, 0.6, speed})
+		all = append(all, ratio{duringSweep(name), withoutSweep(name), sweepCallers, sweepKeys, speed})
 	}
 	return all
 }

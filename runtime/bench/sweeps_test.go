@@ -32,12 +32,3 @@ func TestFailedSweepIsAnError(t *testing.T) {
 	_, _, err = measureDuring(t.Context(), o, l, tenth)
 	require.ErrorContains(t, err, "no call succeeded")
 }
-
-func TestPartsOfProcessesAreAdded(t *testing.T) {
-	r := round{perSecond: 10, decisions: 5, failed: 0.1, used: split{time.Second, time.Minute}, metered: true}
-	r.add(share{Decisions: 3, PerSecond: 6, Failed: 0.5, Own: time.Second})
-	r.add(share{Decisions: 2, PerSecond: 4, Own: time.Second})
-	require.Equal(t, round{
-		perSecond: 20, decisions: 10, failed: 0.5, used: split{3 * time.Second, time.Minute}, metered: true,
-	}, r)
-}
