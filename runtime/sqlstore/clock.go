@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -23,79 +22,6 @@ type clock struct {
 // measureAfter is how old a measurement may become. In that time, two good clocks drift apart by a
 // fraction of a millisecond.
 const measureAfter = 30 * time.Second
-
-// now returns the clock of the store. It is called before a transaction begins, because it may have to query the
-// database; the clock is read when the rows are locked. Calls wait for the first measurement only, which is part of the
-// store's preparation unless db is a transaction of the caller.
-func (s *Store) now(ctx context.Context, db querier) (func() int64, error) {
-	if s.clock != nil {
-		return func() int64 { return s.clock().UnixNano() }, nil
-	}
-	if s.dialect.Now == "" {
-		return func() int64 { return time.Now().UnixNano() }, nil
-	}
-	if s.offset.known() {
-		s.renewOffset(ctx)
-		return s.offsetNow, nil
-	}
-	err := s.offset.refresh(func() (sent, now time.Time, err error) { return s.queryNow(ctx, db) })
-	if err != nil {
-		return nil, err
-	}
-	return s.offsetNow, nil
-}
-
-// renewOffset measures again if the measurement is old. The call that finds it old waits.
-func (s *Store) renewOffset(ctx context.Context) {
-	if !s.offset.begin() {
-		return
-	}
-	type times struct{ sent, now time.Time }
-	done := make(chan struct{})
-	if !s.inBackground(func() {
-		defer close(done)
-		// The measurement serves all calls, so it does not end with the context of this one.
-		s.offset.measure(func() (sent, now time.Time, err error) {
-			t, err := bounded(context.WithoutCancel(ctx), func(ctx context.Context) (t times, err error) {
-				t.sent, t.now, err = s.queryNow(ctx, s.db)
-				return t, err
-			})
-			return t.sent, t.now, err
-		})
-	}) {
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-// queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
-// an idle one.
-func (s *Store) queryNow(ctx context.Context, db querier) (sent, now time.Time, err error) {
-	err = reconnecting(ctx, s.db, func() error {
-		sent, now, err = s.queryNowOnce(ctx, db)
-		return unbegun(err)
-	})
-	return sent, now, err
-}
-
-func (s *Store) queryNowOnce(ctx context.Context, db querier) (sent, now time.Time, err error) {
-	if pool, ok := db.(*sql.DB); ok {
-		// The wait for a connection must not count as part of the round trip.
-		conn, err := pool.Conn(ctx)
-		if err != nil {
-			return sent, now, err
-		}
-		defer conn.Close()
-		db = conn
-	}
-	sent = time.Now()
-	var micros int64
-	err = db.QueryRowContext(ctx, s.dialect.Now).Scan(&micros)
-	return sent, time.UnixMicro(micros), err
-}
 
 // querier is a database, or a transaction in it.
 type querier interface {
@@ -159,33 +85,3 @@ func (c *clock) now() int64 {
 	// time.Since uses the monotonic clock, so jumps of the wall clock cancel out.
 	return c.zero.Add(time.Since(c.measured)).UnixNano()
 }
-
-// clockLead is how far a row may be ahead of a node's clock: more than the error of a measurement, and more than
-// the difference between synchronized nodes.
-const clockLead = 10 * time.Second
-
-// checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
-// early, and this node does not grant any until its clock catches up.
-func (s *Store) checkClocks(ctx context.Context, x *executor) error {
-	if s.clock != nil || s.dialect.Latest == "" || !x.resends {
-		return nil
-	}
-	now, err := s.now(ctx, s.db)
-	if err != nil {
-		return err
-	}
-	// NULL if the table is empty.
-	var ts sql.NullInt64
-	if err := s.db.QueryRowContext(ctx, s.dialect.Latest).Scan(&ts); err != nil {
-		return err
-	}
-	if at := now(); ts.Int64 > at+int64(clockLead) {
-		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
-		return &hintedError{fmt.Sprintf(s.fillIn(clocksDiffer), ahead), nil}
-	}
-	return nil
-}
-
-// clocksDiffer is the hint if the clocks of nodes differ. %v is by how much.
-const clocksDiffer = "table {table} has rows that are %v ahead of this node's clock, as if the clocks of the cluster's nodes " +
-	"differed: synchronize them by NTP"

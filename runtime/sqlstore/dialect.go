@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Dialects returns the dialects of this package, the default of ratelimitgen's commands first.
-func Dialects() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
+// DefaultTable is the name of the table if [Options.Table] is empty.
+const DefaultTable = "rate_limits"
 
 // Dialect is the statements and settings of a database: data without code. A dialect of your own is a value of this type,
 // most easily a changed copy of one in [Dialects].
@@ -216,6 +216,21 @@ func (d Dialect) Text(statement, table string) (string, error) {
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
+// OverridesTable returns the name of the table of overrides of a store whose counts are in the given table: for
+// [DefaultTable], which "" stands for, rate_limit_overrides, and for another one the name with _overrides.
+func OverridesTable(table string) string {
+	schema, name, ok := strings.Cut(table, ".")
+	if !ok {
+		schema, name = "", table
+	} else {
+		schema += "."
+	}
+	if name == "" || name == DefaultTable {
+		name = "rate_limit"
+	}
+	return schema + name + "_overrides"
+}
+
 // DDL returns the statement that creates a table, for programs with migrations of their own; ratelimitgen
 // sql prints it. The error is about the table's name.
 func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, table) }
@@ -231,10 +246,16 @@ func (d Dialect) quoted(name string) string {
 	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
 }
 
-// query is a statement as a database takes it, and its parameters in their order.
-type query struct {
-	sql    string
-	params []param
+// numbered returns a statement with the dialect's parameters in place of question marks.
+func (d Dialect) numbered(text string) string {
+	if !d.Numbered {
+		return text
+	}
+	parts := strings.Split(text, "?")
+	for i := range parts[1:] {
+		parts[i] += "$" + strconv.Itoa(i+1)
+	}
+	return strings.Join(parts, "")
 }
 
 // rowSource is the texts that select a statement's rows, and their keys only.
@@ -277,3 +298,14 @@ func (d Dialect) placeholder(q *query, p param) string {
 	}
 	return "$" + strconv.Itoa(i+1)
 }
+
+// overridesChecks keep out overrides that exceed what their limit declares, whoever writes them. MySQL has checks since
+// 8.0.16, and ignores them before.
+const overridesChecks = `	CHECK (id > 0),
+	CHECK (rate BETWEEN 0 AND most_rate),
+	CHECK (capacity BETWEEN 0 AND most_capacity),
+	CHECK (max_reserved BETWEEN 0 AND most_reserved),
+	CHECK (what NOT IN ('unlimited', 'off', 'shadow') OR may_lift = 1),
+	CHECK (until_ns > 0),
+	CHECK (reason <> ''),
+	CHECK (author <> '')`

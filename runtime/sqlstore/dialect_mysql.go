@@ -300,13 +300,13 @@ func leaves(u *runtime.Upsert, value float64) bool {
 
 // decodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
 // for each row, and together they must explain the number of affected rows, as in decodeInsertID.
-func (t part) decodeTaken(affected int64, taken []byte) error {
-	if len(taken) != 8*len(t.rows) {
+func decodeTaken(rows []RowUpsert, affected int64, taken []byte) error {
+	if len(taken) != 8*len(rows) {
 		return &hintedError{lostInsertID, nil}
 	}
 	unedited := int64(0)
-	for i := range t.rows {
-		r, result := &t.rows[i], taken[8*i:8*i+8]
+	for i := range rows {
+		r, result := &rows[i], taken[8*i:8*i+8]
 		switch value := math.Float64frombits(binary.LittleEndian.Uint64(result)); {
 		case string(result) == rowUnedited:
 			unedited++

@@ -143,11 +143,11 @@ func TestHintsWrapErrorsOfDrivers(t *testing.T) {
 		{errors.New("Error 1064 (42000): You have an error in your SQL syntax"), `rejects the SQL of dialect postgres: pass the database's own dialect`},
 	} {
 		for _, err := range []error{row.err, fmt.Errorf("wrapped: %w", row.err)} {
-			hinted := s.withHint(err)
+			hinted := s.prepared.withHint(err)
 			assert.ErrorContains(t, hinted, row.want)
 			assert.ErrorContains(t, hinted, ": "+err.Error())
 			assert.ErrorIs(t, hinted, row.err)
-			assert.Equal(t, hinted, s.withHint(hinted), "a hint is added once")
+			assert.Equal(t, hinted, s.prepared.withHint(hinted), "a hint is added once")
 			assert.False(t, retryable(hinted), "%v", hinted)
 		}
 	}
@@ -163,13 +163,13 @@ func TestDataSourceNamesAreNotInErrors(t *testing.T) {
 		errors.New(`pq: wrong value for "port": strconv.ParseUint: parsing "hunter2": invalid syntax`),
 	} {
 		require.ErrorContains(t, err, "hunter2")
-		hinted := s.withHint(fmt.Errorf("wrapped: %w", err))
+		hinted := s.prepared.withHint(fmt.Errorf("wrapped: %w", err))
 		assert.ErrorContains(t, hinted, "the data source name cannot be parsed")
 		assert.NotContains(t, hinted.Error(), "hunter2")
 		assert.Nil(t, errors.Unwrap(hinted))
 	}
 	about := fmt.Errorf("a column called connection string: %w", sqlState("22003"))
-	assert.Equal(t, about, s.withHint(about), "an error of the server stays")
+	assert.Equal(t, about, s.prepared.withHint(about), "an error of the server stays")
 }
 
 func TestUnknownAndRetryableErrorsHaveNoHint(t *testing.T) {
@@ -179,7 +179,7 @@ func TestUnknownAndRetryableErrorsHaveNoHint(t *testing.T) {
 		nil, sqlState("40001"), sqlState("23505"), resultCode(5), resultCode(1), errors.New("no such table: x"), errVanished, ErrClosed, errors.New("whatever"),
 		errors.New("Error 1213 (40001): Deadlock found"), &net.OpError{Op: "read", Err: errors.New("connection reset by peer")},
 	} {
-		assert.Equal(t, err, s.withHint(err))
+		assert.Equal(t, err, s.prepared.withHint(err))
 	}
 }
 

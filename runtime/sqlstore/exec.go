@@ -5,8 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -31,15 +29,6 @@ const (
 	readPage
 	findNamed
 	statementCount
-)
-
-// arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
-type arity int
-
-const (
-	oneRow arity = iota
-	manyRows
-	arityCount
 )
 
 // queries are the dialect's statements for the store's table.
@@ -89,10 +78,8 @@ type executor struct {
 	mu       sync.Mutex
 	// spare are statements that were prepared twice, by two calls at once.
 	spare []*sql.Stmt
-	// inline means that statements may run in the goroutine of a caller: they return soon after their context has ended, or
-	// run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
-	// go-sql-driver, and with pgx, together with raw, three quarters.
-	inline bool
+	// honorsContext means that statements return soon after their context has ended.
+	honorsContext bool
 	// raw means that takeRaw works.
 	raw bool
 	// resends means that a statement outside of a transaction may be executed twice.
@@ -109,21 +96,20 @@ type preparedStmt struct {
 	wanted atomic.Bool
 }
 
-func (s *Store) newExecutor(ctx context.Context) (*executor, error) {
-	x := &executor{db: s.db, queries: &s.queries, prepares: s.dialect.Prepare}
+func newExecutor(ctx context.Context, db *sql.DB, d *Dialect, q *queries) (*executor, error) {
+	x := &executor{db: db, queries: q, prepares: d.Prepare, honorsContext: honorsContext(db)}
 	var err error
-	if x.resends, x.splits, err = driverBehavior(ctx, s.db); err != nil {
+	if x.resends, x.splits, err = driverBehavior(ctx, db); err != nil {
 		return nil, err
 	}
-	x.raw = takesRaw(s.db) && !x.prepares
-	x.inline = honorsContext(s.db) || s.upserter != nil && s.dialect.OneWriter
+	x.raw = takesRaw(db) && !x.prepares
 	// A statement that the store has prepared stays with its session.
 	x.splits = x.splits && !x.prepares
-	if !x.resends && s.dialect.RepeatsStatements != "" {
+	if !x.resends && d.RepeatsStatements != "" {
 		// The driver sends it once, but a node of a cluster may execute it twice.
-		err := s.db.QueryRowContext(ctx, s.dialect.RepeatsStatements).Scan(new(string))
+		err := db.QueryRowContext(ctx, d.RepeatsStatements).Scan(new(string))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, s.explainServer(err)
+			return nil, err
 		}
 		x.resends = err == nil
 	}
@@ -288,85 +274,3 @@ func (t callerTx) exec(ctx context.Context, s statement, n arity, v *values) (sq
 }
 
 func (t callerTx) pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.tx) }
-
-// single runs fn, whose one statement may be executed twice without harm, outside of a transaction unless the driver
-// splits it.
-func (s *Store) single(ctx context.Context, x *executor, fn func(session) error) error {
-	if x.splits {
-		return s.inTx(ctx, x, runtime.DurabilityDefault, fn)
-	}
-	return fn(x)
-}
-
-const (
-	pgxDriver   = "*stdlib.Driver"
-	mysqlDriver = "*mysql.MySQLDriver"
-)
-
-// driverType returns the name of the type of a driver, because this package imports none.
-func driverType(db *sql.DB) string { return fmt.Sprintf("%T", db.Driver()) }
-
-// honorsContext reports whether a driver's statements return soon after their context has ended. COMMIT need not: see
-// [Store.Do].
-func honorsContext(db *sql.DB) bool {
-	driver := driverType(db)
-	return driver == pgxDriver || driver == mysqlDriver
-}
-
-// driverBehavior returns how the driver of db sends statements outside of transactions.
-//
-// It resends if it may send a statement again that the server has executed. Package database/sql does so
-// when a driver returns driver.ErrBadConn, which drivers should return only for statements that they have not sent; lib/pq
-// and its wrappers return it for any connection that breaks.
-//
-// It splits if it may prepare a statement and run it by two messages that a pooler may send to two sessions of the
-// server. lib/pq does so: it prepares without a name, waits for the response, and then runs the statement without a
-// name. pgx in its mode describe_exec does the same. Its other modes send one message, or name the statement after its
-// text, so that no other statement can be run. An unknown driver may do both.
-func driverBehavior(ctx context.Context, db *sql.DB) (resends, splits bool, err error) {
-	switch driverType(db) {
-	case mysqlDriver, "*sqlite.Driver":
-		// Both return driver.ErrBadConn only for statements that they have not sent.
-		return false, false, nil
-	case pgxDriver:
-		mode, err := pgxExecMode(ctx, db)
-		return false, mode == "" || mode == "describe exec", err
-	}
-	// The safe assumption costs a transaction per statement.
-	return true, true, nil
-}
-
-// pgxExecMode returns pgx's DefaultQueryExecMode, or "" if it cannot be read. A connection of pgx's package stdlib has a
-// method Conn, and its result a method Config, which are called by reflection because this package imports no driver.
-func pgxExecMode(ctx context.Context, db *sql.DB) (mode string, err error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	err = conn.Raw(func(of any) error {
-		method := reflect.ValueOf(of).MethodByName("Conn")
-		if !returnsOne(method) {
-			return nil
-		}
-		method = method.Call(nil)[0].MethodByName("Config")
-		if !returnsOne(method) {
-			return nil
-		}
-		config := reflect.Indirect(method.Call(nil)[0])
-		if config.Kind() != reflect.Struct {
-			return nil
-		}
-		// A version of pgx without the field has an unknown mode.
-		if field := config.FieldByName("DefaultQueryExecMode"); field.IsValid() {
-			mode = fmt.Sprint(field.Interface())
-		}
-		return nil
-	})
-	return mode, err
-}
-
-// returnsOne reports whether a method exists, without parameters and with one result.
-func returnsOne(method reflect.Value) bool {
-	return method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1
-}

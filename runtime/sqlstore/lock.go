@@ -2,152 +2,12 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, operation
-// and database.
-func (s *Store) locked(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) error {
-	var b *runtime.Batch
-	err := retry(ctx, func() error {
-		// A new batch picks other shards than those for which other transactions compete.
-		b = runtime.NewBatch(calls)
-		order := s.lockOrder(readFirst)
-		for {
-			done, err := s.runBatch(ctx, x, b, order, durabilityOf(calls))
-			switch {
-			case errors.Is(err, errSomeMissing):
-				// The transaction has ended, so all rows are locked in order again.
-				order = seedFirst
-			case done || err != nil:
-				return err
-			}
-		}
-	})
-	if err == nil {
-		copy(answers, b.Answers())
-	}
-	return err
-}
-
-// runBatch runs a batch in a transaction, or returns false if the batch needs more rows. A batch without changes
-// is rolled back, and with it the placeholders that were inserted.
-func (s *Store) runBatch(
-	ctx context.Context, x *executor, b *runtime.Batch, order lockOrder, d runtime.Durability,
-) (done bool, err error) {
-	now, err := s.now(ctx, s.db)
-	if err != nil {
-		return false, err
-	}
-	err = s.inTx(ctx, x, d, func(in session) error {
-		l := newRowLock(in, b.Rows(), d)
-		if err := l.lock(ctx, order); err != nil {
-			return err
-		}
-		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
-		if done, err = l.run(ctx, b, now()); err != nil {
-			return err
-		}
-		if !done {
-			return errRollback
-		}
-		changes := b.Changes()
-		if len(changes) == 0 {
-			return errRollback
-		}
-		return l.write(ctx, changes)
-	})
-	if errors.Is(err, errRollback) {
-		err = nil
-	}
-	return done, err
-}
-
-// errRollback ends a transaction without changes to keep.
-var errRollback = errors.New("nothing to commit")
-
-// inTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
-// transaction may have been committed although there is an error.
-func (s *Store) inTx(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
-	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
-	if err := x.prepareWanted(ctx); err != nil {
-		return err
-	}
-	err := reconnecting(ctx, s.db, func() error { return s.inTxOnce(ctx, x, d, fn) })
-	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
-		return &hintedError{closedAtBegin, unbegun.err}
-	}
-	return err
-}
-
-// inTxOnce is one attempt of inTx, on one connection.
-func (s *Store) inTxOnce(ctx context.Context, x *executor, d runtime.Durability, fn func(in session) error) error {
-	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return s.withSync(ctx, conn, d, func() error { return s.inTxOn(ctx, conn, x, fn) })
-}
-
-func (s *Store) inTxOn(ctx context.Context, conn *sql.Conn, x *executor, fn func(in session) error) error {
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.dialect.Isolation})
-	if err != nil {
-		return unbegun(ended(conn, err))
-	}
-	defer rollback(conn, tx)
-	if err := fn(storeTx{tx, x}); err != nil {
-		return err
-	}
-	if x.resends && s.dialect.TxOpen != "" {
-		// A Galera node may have aborted the transaction after its last statement; the commit would then succeed.
-		if err := requireOpen(ctx, tx, s.dialect.TxOpen); err != nil {
-			return err
-		}
-	}
-	return commit(ctx, conn, tx)
-}
-
-// setsSync reports whether a durability is a setting of the session, and not of a statement.
-func (s *Store) setsSync(d runtime.Durability) bool {
-	return s.dialect.Sync != "" && d == runtime.DurabilityFull
-}
-
-// syncFull is the value of [Dialect.Sync] with which transactions wait for the disk.
-const syncFull = 2
-
-// withSync runs fn while the session waits for the disk, if the durability needs that.
-func (s *Store) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durability, fn func() error) error {
-	if !s.setsSync(d) {
-		return fn()
-	}
-	var before int
-	if err := conn.QueryRowContext(ctx, s.dialect.Sync).Scan(&before); err != nil {
-		return err
-	}
-	if before >= syncFull {
-		// EXTRA, 3, waits even longer, and must not be lowered.
-		return fn()
-	}
-	if err := s.setSync(ctx, conn, syncFull); err != nil {
-		return err
-	}
-	// If resetting fails, the session waits for the disk more often than it must, which is only slower.
-	defer s.setSync(context.WithoutCancel(ctx), conn, before)
-	return fn()
-}
-
-func (s *Store) setSync(ctx context.Context, conn *sql.Conn, to int) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.dialect.Sync, to))
-	return err
-}
 
 // placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
 const placeholderTS = math.MinInt64
@@ -166,7 +26,7 @@ const (
 )
 
 // lockOrder returns how rows are locked by the dialect, if missing rows need a lock.
-func (s *Store) lockOrder(otherwise lockOrder) lockOrder {
+func (s *server) lockOrder(otherwise lockOrder) lockOrder {
 	if s.dialect.InsertPlaceholders == "" {
 		return readOnly
 	}
@@ -224,9 +84,6 @@ func (l *rowLock) extend(ctx context.Context, rows []runtime.Row) error {
 // errSomeMissing means that some of the rows were found and are locked, and others are missing. Inserting those now would
 // lock rows out of order, and two transactions that do so may deadlock.
 var errSomeMissing = errors.New("rows are missing after others have been locked")
-
-// errVanished means that a row was gone again each time after it had been inserted.
-var errVanished = errors.New("a row that was inserted is missing")
 
 // lock locks the rows in their order, and reads them.
 func (l *rowLock) lock(ctx context.Context, order lockOrder) error {
@@ -325,9 +182,6 @@ func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 	}
 	return l.put(ctx, deleteRows, deleted)
 }
-
-// errTxEnded means that the server has ended the transaction.
-var errTxEnded = errors.New("the transaction is no longer open: another node of the cluster has aborted it, or it was committed or never begun")
 
 // put writes or deletes rows.
 func (l *rowLock) put(ctx context.Context, s statement, rows []stored) error {

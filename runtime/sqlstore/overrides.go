@@ -14,40 +14,14 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-var _ runtime.OverrideStore = (*Store)(nil)
-
-// OverridesTable returns the name of the table of overrides of a store whose counts are in the given table: for
-// [DefaultTable], which "" stands for, rate_limit_overrides, and for another one the name with _overrides.
-func OverridesTable(table string) string {
-	schema, name, ok := strings.Cut(table, ".")
-	if !ok {
-		schema, name = "", table
-	} else {
-		schema += "."
-	}
-	if name == "" || name == DefaultTable {
-		name = "rate_limit"
-	}
-	return schema + name + "_overrides"
-}
-
-// overridesChecks keep out overrides that exceed what their limit declares, whoever writes them. MySQL has checks since
-// 8.0.16, and ignores them before.
-const overridesChecks = `	CHECK (id > 0),
-	CHECK (rate BETWEEN 0 AND most_rate),
-	CHECK (capacity BETWEEN 0 AND most_capacity),
-	CHECK (max_reserved BETWEEN 0 AND most_reserved),
-	CHECK (what NOT IN ('unlimited', 'off', 'shadow') OR may_lift = 1),
-	CHECK (until_ns > 0),
-	CHECK (reason <> ''),
-	CHECK (author <> '')`
-
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
 	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
 
-// overrides is the part of a store that keeps overrides.
+// overrides is the log of overrides, in a table of its own.
 type overrides struct {
-	table string
+	*prepared
+	// log is the name of the table.
+	log string
 	// err is why there are none: the dialect lacks them, or the name of the table is too long.
 	err error
 	// create, describe, next, insert, insertNone, since, history and ends are statements, and remove is one without its last
@@ -64,8 +38,11 @@ type overrides struct {
 }
 
 // newOverrides prepares the statements. It must be called with the dialect as it is before [Dialect.forTable].
-func (s *Store) newOverrides(d Dialect, o Options) *overrides {
-	v := &overrides{table: OverridesTable(o.Table), autoCreate: o.AutoCreate, keep: cmp.Or(o.KeepOverrides, runtime.DefaultKeepOverrides)}
+func newOverrides(on *prepared, d Dialect, o Options) *overrides {
+	v := &overrides{
+		prepared: on, log: OverridesTable(o.Table), autoCreate: o.AutoCreate,
+		keep: cmp.Or(o.KeepOverrides, runtime.DefaultKeepOverrides),
+	}
 	if d.CreateOverrides == "" {
 		v.err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
 	}
@@ -84,7 +61,7 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 		{&v.ends, "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
 		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
 	} {
-		filled, err := d.Text(text.text, v.table)
+		filled, err := d.Text(text.text, v.log)
 		if err != nil && v.err == nil {
 			v.err = fmt.Errorf("the table of overrides: %w", err)
 		}
@@ -93,9 +70,9 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 	ctx, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	v.view = runtime.NewOverrideView(runtime.OverrideSource{
-		Since: s.OverridesSince, Now: s.present, Every: o.OverridesEvery,
+		Since: v.entriesSince, Now: v.present, Every: o.OverridesEvery,
 		Background: func(f func(context.Context)) {
-			if !s.inBackground(func() { f(ctx) }) {
+			if !v.inBackground(func() { f(ctx) }) {
 				go f(ctx) // which Close has ended
 			}
 		},
@@ -103,75 +80,39 @@ func (s *Store) newOverrides(d Dialect, o Options) *overrides {
 	return v
 }
 
-// numbered returns a statement with the dialect's parameters in place of question marks.
-func (d Dialect) numbered(text string) string {
-	if !d.Numbered {
-		return text
-	}
-	parts := strings.Split(text, "?")
-	for i := range parts[1:] {
-		parts[i] += "$" + strconv.Itoa(i+1)
-	}
-	return strings.Join(parts, "")
+// entriesSince returns a page of the entries from an id on.
+func (v *overrides) entriesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+	return v.read(ctx, v.since, id, runtime.OverridePage)
 }
 
-// present returns the store's time without a request: the clock was measured when the store was prepared.
-func (s *Store) present() int64 {
-	switch {
-	case s.clock != nil:
-		return s.clock().UnixNano()
-	case s.dialect.Now != "" && s.offset.known():
-		return s.offset.now()
-	}
-	return time.Now().UnixNano()
+// historyOf returns all entries of a key.
+func (v *overrides) historyOf(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
+	return v.read(ctx, v.history, limit, key)
 }
 
-// OverrideView implements [runtime.OverrideStore]. It reads the log every [Options.OverridesEvery].
-func (s *Store) OverrideView() *runtime.OverrideView {
-	if s.usable() != nil {
-		// Its first read returns the error.
-		return runtime.NewOverrideView(runtime.OverrideSource{Since: s.OverridesSince, Now: func() int64 { return 0 }})
+func (v *overrides) read(ctx context.Context, query string, args ...any) ([]runtime.OverrideEntry, error) {
+	if v.err != nil {
+		return nil, v.err
 	}
-	return s.overrides.view
-}
-
-// OverridesSince implements [runtime.OverrideStore].
-func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-	return s.readOverrides(ctx, func(v *overrides) string { return v.since }, id, runtime.OverridePage)
-}
-
-// OverrideHistory implements [runtime.OverrideStore].
-func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
-	return s.readOverrides(ctx, func(v *overrides) string { return v.history }, limit, key)
-}
-
-func (s *Store) readOverrides(ctx context.Context, query func(*overrides) string, args ...any) ([]runtime.OverrideEntry, error) {
-	if err := s.usable(); err != nil {
-		return nil, err
-	}
-	if s.overrides.err != nil {
-		return nil, s.overrides.err
-	}
-	return maintain(ctx, s, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
-		x, err := s.prepare(ctx)
-		if err != nil {
-			return nil, err
-		}
+	return using(ctx, v.prepared, func(ctx context.Context, x *executor) ([]runtime.OverrideEntry, error) {
 		// Overrides end by this clock even if no request needs it otherwise.
-		if _, err := s.now(ctx, s.db); err != nil {
+		if _, err := v.now(ctx, v.db); err != nil {
 			return nil, err
 		}
-		entries, err := s.queryOverrides(ctx, x, query(s.overrides), args)
-		if err != nil && s.overrides.autoCreate && hintFor(err) == missingTable {
-			return nil, s.createOverrides(ctx)
+		entries, err := v.query(ctx, x, query, args)
+		if v.mayCreate(err) {
+			return nil, v.createTable(ctx)
 		}
-		return entries, s.explainOverrides(err)
+		return entries, v.explain(err)
 	})
 }
 
-func (s *Store) queryOverrides(ctx context.Context, x *executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+// mayCreate reports whether an error is that of a missing table, which the store may create.
+func (v *overrides) mayCreate(err error) bool { return v.autoCreate && hintFor(err) == missingTable }
+
+func (v *overrides) query(ctx context.Context, x *executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
 	err = retry(ctx, func() error {
-		return s.single(ctx, x, func(in session) error {
+		return v.single(ctx, x, func(in session) error {
 			var err error
 			entries, err = scanOverrides(ctx, textSession(in), query, args)
 			return err
@@ -208,41 +149,34 @@ func scanOverrides(ctx context.Context, in runtime.Tx, query string, args []any)
 	return entries, rows.Err()
 }
 
-// AppendOverride implements [runtime.OverrideStore]. Two transactions cannot have the same id, and the second one waits for
-// the first: so entries are committed in the order of their ids.
-func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
-	if err := s.usable(); err != nil {
-		return runtime.OverrideEntry{}, err
-	}
-	if s.overrides.err != nil {
-		return runtime.OverrideEntry{}, s.overrides.err
+// append adds an entry. Two transactions cannot have the same id, and the second one waits for the first: so entries are
+// committed in the order of their ids.
+func (v *overrides) append(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+	if v.err != nil {
+		return runtime.OverrideEntry{}, v.err
 	}
 	if err := e.Validate(); err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	return maintain(ctx, s, func(ctx context.Context) (runtime.OverrideEntry, error) {
-		x, err := s.prepare(ctx)
-		if err != nil {
-			return runtime.OverrideEntry{}, err
-		}
-		e, err = s.appendOverride(ctx, x, e)
-		if err != nil && s.overrides.autoCreate && hintFor(err) == missingTable {
-			if err := s.createOverrides(ctx); err != nil {
+	return using(ctx, v.prepared, func(ctx context.Context, x *executor) (_ runtime.OverrideEntry, err error) {
+		e, err = v.insertNext(ctx, x, e)
+		if v.mayCreate(err) {
+			if err := v.createTable(ctx); err != nil {
 				return runtime.OverrideEntry{}, err
 			}
-			e, err = s.appendOverride(ctx, x, e)
+			e, err = v.insertNext(ctx, x, e)
 		}
-		return e, s.explainOverrides(err)
+		return e, v.explain(err)
 	})
 }
 
-// appendOverride tries ids until one is free.
-func (s *Store) appendOverride(ctx context.Context, x *executor, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+// insertNext tries ids until one is free.
+func (v *overrides) insertNext(ctx context.Context, x *executor, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	for attempt := 1; ; attempt++ {
 		taken := e.ID
 		err := retry(ctx, func() error {
-			return s.inTx(ctx, x, runtime.DurabilityFull, func(in session) (err error) {
-				e.ID, err = s.insertOverride(ctx, textSession(in), e, taken)
+			return v.inTx(ctx, x, runtime.DurabilityFull, func(in session) (err error) {
+				e.ID, err = v.insertEntry(ctx, textSession(in), e, taken)
 				return err
 			})
 		})
@@ -258,16 +192,16 @@ func (s *Store) appendOverride(ctx context.Context, x *executor, e runtime.Overr
 // errSameID: the table has refused a row, but not because another one has its id.
 var errSameID = errors.New("a constraint of the table refuses the override")
 
-// insertOverride inserts an entry with the next id, unless that is the one that was refused before.
-func (s *Store) insertOverride(ctx context.Context, in runtime.Tx, e runtime.OverrideEntry, refused int64) (id int64, err error) {
-	if err := in.QueryRowContext(ctx, s.overrides.next).Scan(&id); err != nil {
+// insertEntry inserts an entry with the next id, unless that is the one that was refused before.
+func (v *overrides) insertEntry(ctx context.Context, in runtime.Tx, e runtime.OverrideEntry, refused int64) (id int64, err error) {
+	if err := in.QueryRowContext(ctx, v.next).Scan(&id); err != nil {
 		return 0, err
 	}
 	mayLift := 0
 	if e.Most.Unlimited {
 		mayLift = 1
 	}
-	_, err = in.ExecContext(ctx, s.overrides.insert, id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
+	_, err = in.ExecContext(ctx, v.insert, id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
 		e.Most.Rate, e.Most.Capacity, e.Most.MaxReserved, mayLift, e.Until.UnixNano(), e.Reason, e.Author, e.At.UnixNano())
 	if err != nil && id == refused && refusedValue(err) {
 		err = fmt.Errorf("%w: %w", errSameID, err)
@@ -277,17 +211,13 @@ func (s *Store) insertOverride(ctx context.Context, in runtime.Tx, e runtime.Ove
 
 // readLog returns a view of the whole log, which is nil if there is no table of overrides. Unlike the view of the store it
 // creates no table, and does not follow the log, so that programs without overrides can use it.
-func (s *Store) readLog(ctx context.Context) (*runtime.OverrideView, error) {
-	if s.overrides.err != nil {
+func (v *overrides) readLog(ctx context.Context) (*runtime.OverrideView, error) {
+	if v.err != nil {
 		return nil, nil
 	}
-	view := runtime.NewOverrideView(runtime.OverrideSource{Now: s.present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-		return maintain(ctx, s, func(ctx context.Context) ([]runtime.OverrideEntry, error) {
-			x, err := s.prepare(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return s.queryOverrides(ctx, x, s.overrides.since, []any{id, runtime.OverridePage})
+	view := runtime.NewOverrideView(runtime.OverrideSource{Now: v.present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+		return using(ctx, v.prepared, func(ctx context.Context, x *executor) ([]runtime.OverrideEntry, error) {
+			return v.query(ctx, x, v.since, []any{id, runtime.OverridePage})
 		})
 	}})
 	err := view.Refresh(ctx)
@@ -297,14 +227,14 @@ func (s *Store) readLog(ctx context.Context) (*runtime.OverrideView, error) {
 	return view, err
 }
 
-// endOverrides ends what is in force of a limit that no longer exists.
-func (s *Store) endOverrides(ctx context.Context, limit string) error {
-	view, err := s.readLog(ctx)
+// endAll ends what is in force of a limit that no longer exists.
+func (v *overrides) endAll(ctx context.Context, limit string) error {
+	view, err := v.readLog(ctx)
 	if view == nil || err != nil {
 		return err
 	}
 	for _, e := range view.Endings(limit) {
-		if _, err := s.AppendOverride(ctx, e); err != nil {
+		if _, err := v.append(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -314,21 +244,16 @@ func (s *Store) endOverrides(ctx context.Context, limit string) error {
 // compactionPage is how many entries are read at once to find the obsolete ones.
 const compactionPage = 10_000
 
-// compactOverrides deletes the entries of the log that [runtime.ObsoleteOverrides] returns.
-func (s *Store) compactOverrides(ctx context.Context) error {
-	v := s.overrides
-	if v.err != nil || v.keep < 0 || s.present() < v.compactAfter.Load() {
+// compact deletes the entries of the log that [runtime.ObsoleteOverrides] returns.
+func (v *overrides) compact(ctx context.Context) error {
+	if v.err != nil || v.keep < 0 || v.present() < v.compactAfter.Load() {
 		return nil
 	}
 	var before time.Time
 	var log []runtime.OverrideEntry
 	for recent := false; !recent; {
-		page, err := maintain(ctx, s, func(ctx context.Context) (page []runtime.OverrideEntry, err error) {
-			x, err := s.prepare(ctx)
-			if err != nil {
-				return nil, err
-			}
-			now, err := s.now(ctx, s.db)
+		page, err := using(ctx, v.prepared, func(ctx context.Context, x *executor) (page []runtime.OverrideEntry, err error) {
+			now, err := v.now(ctx, v.db)
 			if err != nil {
 				return nil, err
 			}
@@ -338,7 +263,7 @@ func (s *Store) compactOverrides(ctx context.Context) error {
 				after = log[len(log)-1].ID
 			}
 			return page, retry(ctx, func() error {
-				return s.single(ctx, x, func(in session) (err error) {
+				return v.single(ctx, x, func(in session) (err error) {
 					page, err = scanEnds(ctx, textSession(in), v.ends, after)
 					return err
 				})
@@ -353,7 +278,7 @@ func (s *Store) compactOverrides(ctx context.Context) error {
 	}
 	for ids := range slices.Chunk(runtime.ObsoleteOverrides(log, before), sweepPage) {
 		began := time.Now()
-		_, err := maintain(ctx, s, func(ctx context.Context) (any, error) { return nil, s.deleteOverrides(ctx, ids) })
+		_, err := using(ctx, v.prepared, func(ctx context.Context, x *executor) (any, error) { return nil, v.delete(ctx, x, ids) })
 		if err != nil {
 			return err
 		}
@@ -384,94 +309,90 @@ func scanEnds(ctx context.Context, in runtime.Tx, query string, after int64) (pa
 	return page, rows.Err()
 }
 
-func (s *Store) deleteOverrides(ctx context.Context, ids []int64) error {
-	x, err := s.prepare(ctx)
-	if err != nil {
-		return err
-	}
+func (v *overrides) delete(ctx context.Context, x *executor, ids []int64) error {
 	texts := make([]string, len(ids))
 	for i, id := range ids {
 		texts[i] = strconv.FormatInt(id, 10)
 	}
 	// Numbers of our own, so that a list of any length needs no parameters.
-	remove := s.overrides.remove + strings.Join(texts, ", ") + ")"
-	err = s.withRoom(ctx, func() error {
+	remove := v.remove + strings.Join(texts, ", ") + ")"
+	err := v.withRoom(ctx, func() error {
 		return retry(ctx, func() error {
-			return s.single(ctx, x, func(in session) error {
+			return v.single(ctx, x, func(in session) error {
 				_, err := textSession(in).ExecContext(ctx, remove)
 				return err
 			})
 		})
 	})
 	if err != nil && hintFor(err) == lackingPrivilege {
-		return &hintedError{s.fillInOverrides(keptOverrides), err}
+		return &hintedError{v.fillIn(keptOverrides), err}
 	}
 	return err
 }
 
-// createOverrides creates the table of overrides if it does not exist.
-func (s *Store) createOverrides(ctx context.Context) error {
-	if s.overrides.err != nil {
-		return s.overrides.err
+// createTable creates the table if it does not exist.
+func (v *overrides) createTable(ctx context.Context) error {
+	if v.err != nil {
+		return v.err
 	}
-	if err := s.createTable(ctx, s.overrides.create, s.overrides.describe); err != nil {
-		return fmt.Errorf("create table %q: %w", s.overrides.table, s.explainOverrides(err))
+	if err := v.server.createTable(ctx, v.create, v.describe); err != nil {
+		return fmt.Errorf("create table %q: %w", v.log, v.explain(err))
 	}
 	return nil
 }
 
-// checkOverrides compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
+// check compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
 // entries, and returns an error that names those that this program does not understand, or the limits that it does not have.
-func (s *Store) checkOverrides(ctx context.Context, policies []*runtime.Policy) error {
+func (v *overrides) check(ctx context.Context, policies []*runtime.Policy) error {
 	// First, because that creates a missing table if the store may do so.
-	if err := s.overrides.view.Refresh(ctx); err != nil {
+	if err := v.view.Refresh(ctx); err != nil {
 		return err
 	}
-	if s.overrides.describe != "" {
-		found, err := describe(ctx, s.db, s.overrides.describe)
+	if v.describe != "" {
+		found, err := describe(ctx, v.db, v.describe)
 		if err != nil {
-			return s.explainOverrides(err)
+			return v.explain(err)
 		}
-		if all := differences(s.dialect.OverridesParts, found); len(all) > 0 {
-			return &hintedError{s.fillInOverrides(wrongTable) + ": " + strings.Join(all, "; "), nil}
+		if all := differences(v.dialect.OverridesParts, found); len(all) > 0 {
+			return &hintedError{v.fillIn(wrongTable) + ": " + strings.Join(all, "; "), nil}
 		}
 	}
 	if err := retry(ctx, func() error {
-		_, err := s.db.ExecContext(ctx, s.overrides.insertNone)
+		_, err := v.db.ExecContext(ctx, v.insertNone)
 		return err
 	}); err != nil {
-		return s.explainOverrides(err)
+		return v.explain(err)
 	}
-	if problems := s.overrides.view.Problems(policies); len(problems) > 0 {
+	if problems := v.view.Problems(policies); len(problems) > 0 {
 		return fmt.Errorf("end these overrides, or update the program: %w", errors.Join(problems...))
 	}
 	if len(policies) == 0 {
 		return nil
 	}
-	return s.overrides.view.Unused(policies)
+	return v.view.Unused(policies)
 }
 
-// usesOverrides reports whether a limit with overrides is in use.
-func (s *Store) usesOverrides(policies []*runtime.Policy) bool {
-	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || s.overrides.view.InUse()
+// usedBy reports whether a limit with overrides is in use.
+func (v *overrides) usedBy(policies []*runtime.Policy) bool {
+	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || v.view.InUse()
 }
 
-// explainOverrides adds the hints that name the table.
-func (s *Store) explainOverrides(err error) error {
+// explain adds the hints that name the table.
+func (v *overrides) explain(err error) error {
 	if err == nil || errors.As(err, new(*hintedError)) {
 		return err
 	}
 	switch hintFor(err) {
 	case missingTable:
-		return &hintedError{s.fillInOverrides(missingOverrides), err}
+		return &hintedError{v.fillIn(missingOverrides), err}
 	case lackingPrivilege:
-		return &hintedError{s.fillInOverrides(lackingOverrides), err}
+		return &hintedError{v.fillIn(lackingOverrides), err}
 	}
 	return err
 }
 
-func (s *Store) fillInOverrides(hint string) string {
-	return s.fillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(s.overrides.table)))
+func (v *overrides) fillIn(hint string) string {
+	return v.server.fillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(v.log)))
 }
 
 const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, and to run Migrate " +
@@ -481,41 +402,3 @@ const keptOverrides = `the database user may not delete the old entries of table
 
 const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
 	`with the generated Policies, or run what "ratelimitgen sql {flags}" prints`
-
-// OverrideView implements [runtime.OverrideStore].
-func (t *callerTxStore) OverrideView() *runtime.OverrideView { return t.store.OverrideView() }
-
-// OverridesSince implements [runtime.OverrideStore]. It reads in the transaction, which may have the only connection.
-func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-	s := t.store
-	if err := s.usable(); err != nil {
-		return nil, err
-	}
-	switch {
-	case s.overrides.err != nil:
-		return nil, s.overrides.err
-	case isNil(t.tx):
-		return nil, runtime.ErrNilTx
-	}
-	entries, err := await(ctx, func() ([]runtime.OverrideEntry, error) {
-		if _, err := s.now(ctx, t.tx); err != nil {
-			return nil, err
-		}
-		return scanOverrides(ctx, t.tx, s.overrides.since, []any{id, runtime.OverridePage})
-	}, nil)
-	if err != nil && retryable(err) {
-		return nil, &RetryTxError{err}
-	}
-	return entries, s.withHint(s.explainOverrides(err))
-}
-
-// OverrideHistory implements [runtime.OverrideStore].
-func (t *callerTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
-	return t.store.OverrideHistory(ctx, limit, key)
-}
-
-// AppendOverride implements [runtime.OverrideStore]. It returns an error: the caller's transaction could not be run again if
-// another one has the same id.
-func (t *callerTxStore) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
-	return runtime.OverrideEntry{}, fmt.Errorf("%w: overrides cannot be written in a transaction of the caller", runtime.ErrInvalidOverride)
-}

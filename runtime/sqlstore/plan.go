@@ -2,120 +2,13 @@ package sqlstore
 
 import (
 	"cmp"
-	"context"
-	"hash/maphash"
 	"iter"
 	"slices"
 	"sort"
 	"strings"
-	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// decide decides calls by the strategies of strategies.go and sets their answers. On an error, calls that were decided
-// before it have their answers.
-func (s *Store) decide(ctx context.Context, calls []runtime.Call, answers []runtime.Answer) error {
-	x, err := s.prepareRetrying(ctx)
-	if err != nil {
-		return err
-	}
-	if s.setsSync(durabilityOf(calls)) {
-		// The setting belongs to a session, which only a transaction holds on to.
-		return s.locked(ctx, x, calls, answers)
-	}
-	now, err := s.now(ctx, s.db)
-	if err != nil {
-		return err
-	}
-	p := newPlan(calls, now(), &s.dialect)
-	if upsert := s.upsertStrategyOf(p); upsert != nil {
-		for from := 0; from < len(p.rows); from = p.statementEnd(from) {
-			part := p.part(from)
-			for r := (retrier{}); ; {
-				// A loop and not a closure in retry: this is the path of most calls.
-				part.reset()
-				if s.upserter == nil && x.needsTx() {
-					err = s.inTx(ctx, x, part.policy.Durability, func(in session) error { return upsert(ctx, in, part) })
-				} else {
-					err = upsert(ctx, x, part)
-				}
-				if !r.again(ctx, &err) {
-					break
-				}
-			}
-			if err != nil {
-				// A failed statement took nothing, whatever it has returned. The parts before it have committed.
-				part.reset()
-				p.answer(answers)
-				return err
-			}
-		}
-		s.forgetDenials(p)
-	}
-	// These include calls that an upsert has denied: only a read shows when their tokens are due.
-	rest := p.answer(answers)
-	if len(rest) == 0 {
-		return nil
-	}
-	return s.decideRest(ctx, x, rest, calls, answers)
-}
-
-// decideRest decides the calls at these indexes without an upsert.
-func (s *Store) decideRest(ctx context.Context, x *executor, rest []int, calls []runtime.Call, answers []runtime.Answer) error {
-	return answerAt(rest, calls, answers, func(calls []runtime.Call, answers []runtime.Answer) error {
-		if done, err := s.compareAndSwap(ctx, x, calls, answers); done || err != nil {
-			return err
-		}
-		return s.locked(ctx, x, calls, answers)
-	})
-}
-
-func (s *Store) prepareRetrying(ctx context.Context) (x *executor, err error) {
-	err = retry(ctx, func() error {
-		x, err = s.prepare(ctx)
-		return err
-	})
-	return x, err
-}
-
-// upsertStrategyOf returns the strategy for the rows of a plan, or nil.
-func (s *Store) upsertStrategyOf(p *plan) upsertStrategy {
-	if p.single() {
-		return s.upsertStrategy(p.requests[0].policy, &p.rows[0].Row)
-	}
-	return s.upsertStrategy(nil, nil)
-}
-
-// upsertStrategy returns the strategy for a batch, or nil if the dialect has none or the statement would probably take
-// nothing. If the batch is about a single row, that is the row, and its policy.
-func (s *Store) upsertStrategy(p *runtime.Policy, single *runtime.Row) upsertStrategy {
-	switch {
-	case s.upserter != nil:
-		return s.byDriver
-	case single != nil && s.hints.expect(*single):
-		// compareAndSwap would have to read the row anyway, to find out when the tokens are due.
-		return nil
-	case single != nil && s.dialect.TakeOne != "" && (p.Durability == runtime.DurabilityDefault || !s.takeDurably):
-		return upsertOneReturning
-	case single != nil && s.dialect.TakeInsertID != "":
-		return upsertInsertID
-	case s.dialect.Taken != "" && s.takenLost.Load():
-		return nil
-	case s.dialect.Taken != "":
-		return s.upsertThenSelect
-	case s.dialect.Take != "":
-		return upsertReturning
-	}
-	return nil
-}
-
-// forgetDenials removes the row's denial hint if an upsert has taken from it.
-func (s *Store) forgetDenials(p *plan) {
-	if s.upserter == nil && len(p.rows) == 1 && p.rows[0].After.Exists {
-		s.hints.allowed(p.rows[0].Row)
-	}
-}
 
 // plan is a batch arranged for upserts: the rows that statements can take from, and the calls that they cannot answer.
 type plan struct {
@@ -371,46 +264,28 @@ func durabilityOf(calls []runtime.Call) runtime.Durability {
 	return runtime.DurabilityDefault
 }
 
-// denialHints counts consecutive denials per row, so that compareAndSwap comes first for a row that will probably be
-// denied again. It has a fixed size: rows that share a place overwrite each other. A wrong hint costs a round
-// trip and never changes an answer.
-type denialHints struct {
-	seed maphash.Seed
-	// places hold most of a row's hash, and in the last byte the number of its consecutive denials.
-	places [256]atomic.Uint64
+// oneTake is a single take from one row, as [plan] is for several calls: it needs no lists, and one allocation.
+type oneTake struct {
+	now      int64
+	of       rowRequests
+	all      [1]request
+	rows     [1]RowUpsert
+	decision [1]runtime.Decision
+	answers  [1]runtime.Answer
 }
 
-// manyDenials is the number of consecutive denials after which another is more likely than not.
-const manyDenials = 2
-
-func newDenialHints() *denialHints { return &denialHints{seed: maphash.MakeSeed()} }
-
-// find returns the place of a row, its hash without the last byte, and the number of its consecutive denials.
-func (h *denialHints) find(r runtime.Row) (place *atomic.Uint64, hash, length uint64) {
-	sum := maphash.Comparable(h.seed, r)
-	place = &h.places[sum%uint64(len(h.places))]
-	// The last byte has the length, so the hash is compared without it.
-	if stored := place.Load(); stored&^0xff == sum&^0xff {
-		length = stored & 0xff
+// newOneTake returns nil if calls are not a single take that an upsert can decide.
+func newOneTake(calls []runtime.Call, now int64) *oneTake {
+	if len(calls) != 1 || len(calls[0].Requests) != 1 || calls[0].Requests[0].Policy == nil {
+		return nil
 	}
-	return place, sum &^ 0xff, length
-}
-
-// expect reports whether the next take from the row will probably be denied.
-func (h *denialHints) expect(r runtime.Row) bool {
-	_, _, length := h.find(r)
-	return length >= manyDenials
-}
-
-// denied counts a denial of a row.
-func (h *denialHints) denied(r runtime.Row) {
-	place, hash, length := h.find(r)
-	place.Store(hash | min(length+1, manyDenials))
-}
-
-// allowed forgets the denials of a row.
-func (h *denialHints) allowed(r runtime.Row) {
-	if place, _, length := h.find(r); length > 0 {
-		place.Store(0)
+	q := &calls[0].Requests[0]
+	t := &oneTake{now: now, all: [1]request{{q, 0, true}}}
+	t.of = rowRequests{policy: q.Policy, all: t.all[:]}
+	upsert, ok := t.of.upsert(now)
+	if !ok {
+		return nil
 	}
+	t.rows[0] = RowUpsert{Row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, Upsert: upsert}
+	return t
 }

@@ -96,7 +96,7 @@ func bytesOf(value float64) []byte {
 func TestDecodeTaken(t *testing.T) {
 	for _, affected := range []int64{5, 6} {
 		p, taken := takenRows()
-		require.NoError(t, p.decodeTaken(affected, taken), "a driver counts the rows that were changed, or those that were found")
+		require.NoError(t, decodeTaken(p.rows, affected, taken), "a driver counts the rows that were changed, or those that were found")
 		assert.Equal(t, runtime.State{Value: -1, TS: 7, Prev: -runtime.TotalUnit, Exists: true}, p.rows[0].After)
 		assert.Zero(t, p.rows[1].After)
 		assert.Equal(t, runtime.State{Value: -10.0 / 3, TS: 9, Exists: true}, p.rows[2].After)
@@ -125,7 +125,7 @@ func TestDecodeTakenRefusesOtherResults(t *testing.T) {
 		"no finite number":          {5, last(bytesOf(math.Inf(-1)))},
 	} {
 		p, _ := takenRows()
-		assert.ErrorContains(t, p.decodeTaken(of.affected, of.taken), "has lost the result of a statement that takes tokens", name)
+		assert.ErrorContains(t, decodeTaken(p.rows, of.affected, of.taken), "has lost the result of a statement that takes tokens", name)
 	}
 }
 

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -11,10 +10,6 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// takesRaw reports whether takeRaw works with a driver: its connections run a query without preparing it, and its rows have
-// a float64, an int64 and a bool for columns of these types.
-func takesRaw(db *sql.DB) bool { return driverType(db) == pgxDriver }
 
 // takeRaw runs the dialect's TakeOne by the methods of the driver's connection, and sets after to the row that it selects.
 // For each query whose context can be canceled, package database/sql starts a goroutine, which costs as much as everything

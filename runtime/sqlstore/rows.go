@@ -18,16 +18,12 @@ func (s *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 		rows []runtime.StoredRow
 		at   int64
 	}
-	p, err := maintain(ctx, s, func(ctx context.Context) (p page, err error) {
-		x, err := s.prepare(ctx)
+	p, err := using(ctx, s.prepared, func(ctx context.Context, x *executor) (p page, err error) {
+		now, err := s.prepared.now(ctx, s.prepared.db)
 		if err != nil {
 			return p, err
 		}
-		now, err := s.now(ctx, s.db)
-		if err != nil {
-			return p, err
-		}
-		stored, err := s.page(ctx, x, after)
+		stored, err := s.sweeper.page(ctx, x, after)
 		if err != nil {
 			return p, err
 		}

@@ -122,10 +122,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
@@ -133,107 +129,21 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
-// DefaultTable is the name of the table if [Options.Table] is empty.
-const DefaultTable = "rate_limits"
-
-// Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
-// calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
-// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have only
-// the caller's context. See [Store.Do] for connections that do not respond.
-const Timeout = 10 * time.Second
-
-// ErrClosed is the error of calls to a store after [Store.Close].
-var ErrClosed = errors.New("the store is closed")
-
-// Options are optional settings of a [Store]. The zero Options are the usual ones.
-type Options struct {
-	// Table is the name of the table, or schema.table: letters, digits and underscores.
-	// The default is [DefaultTable].
-	Table string
-	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
-	// has no clock.
-	Clock func() time.Time
-	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
-	// next one. The default is 1,000; 1 gives each call a transaction of its own.
-	Batch int
-	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
-	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
-	OverridesEvery time.Duration
-	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
-	// those that are older, or a hundredth of that later. What is in force stays. The default is [runtime.DefaultKeepOverrides], a year; less than 0 keeps
-	// all, and Sweep then needs no privilege to delete them. If several programs share the table, the shortest time applies.
-	KeepOverrides time.Duration
-	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
-	// sets it. Without it, Migrate creates the table.
-	AutoCreate bool
-	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
-	// package sqlite.
-	Upserter Upserter
-	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
-	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
-	Guard func(ctx context.Context) error
-}
-
-// Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
-// sqlite has one, because RETURNING costs half as much again in SQLite.
-type Upserter interface {
-	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count and T of their
-	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
-	Upsert(ctx context.Context, rows []RowUpsert) error
-}
-
-// RowUpsert is the tokens that the requests of a batch take together from one row, all or none. Adding them up is
-// exact: a row that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one
-// leaves the same bits as subtracting the sum.
-type RowUpsert struct {
-	Row    runtime.Row
-	Upsert runtime.Upsert
-	// After is the state in which the row was left. If After.Exists is false, nothing was taken.
-	After runtime.State
-}
+// Dialects returns the dialects of this package, the default of ratelimitgen's commands first.
+func Dialects() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
 
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
-	db       *sql.DB
-	circuit  *circuit
-	dialect  Dialect
-	table    string
-	queries  queries
-	clock    func() time.Time
-	upserter Upserter
-	guard    func(ctx context.Context) error
-	// byDriver is upsertByDriver. A method value made for each call would be an allocation.
-	byDriver upsertStrategy
-	// offsetNow is offset.now, for the same reason.
-	offsetNow func() int64
-	// takeDurably means that the dialect's Take chooses the durability of its transaction, which TakeOne does not.
-	takeDurably bool
-
-	// takenLost is set once the server has lost a result of the dialect's Taken.
-	takenLost atomic.Bool
-
-	offset    clock
-	hints     *denialHints
-	leases    *lease.Store
-	denials   *denycache.Store
-	group     *group.Store
+	prepared  *prepared
+	engine    *engine
 	overrides *overrides
-	// checked is set once the table has passed check.
-	checked atomic.Bool
-	aborts  atomic.Int32 // of type txAborts
+	sweeper   *sweeper
 
-	executor    atomic.Pointer[executor]
-	preparation struct {
-		mu sync.Mutex
-		// current is the preparation in flight, or nil.
-		current *preparation
-	}
-
-	// gate guards closed. open counts the calls that entered before it was set.
-	gate   sync.RWMutex
-	closed bool
-	open   sync.WaitGroup
+	// The stages of a call before the engine.
+	leases  *lease.Store
+	denials *denycache.Store
+	group   *group.Store
 }
 
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
@@ -252,78 +162,26 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = DefaultTable
 	}
-	general := dialect
-	dialect, err := dialect.forTable(o.Table)
+	server, err := newServer(db, dialect, o)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := newQueries(dialect, o.Table)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{
-		db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, upserter: o.Upserter, guard: o.Guard, hints: newDenialHints(),
-	}
-	if dialect.Now != "" {
-		s.circuit = newCircuit(db)
-	}
-	s.overrides = s.newOverrides(general, o)
-	s.byDriver = s.upsertByDriver
-	s.offsetNow = s.offset.now
-	s.takeDurably = slices.Contains(queries[takeRows][manyRows].params, paramDurability)
-	// Last, because the stages call back into the store.
-	s.connect(o)
+	p := &prepared{server: server}
+	s := &Store{prepared: p, engine: newEngine(p, o.Upserter), overrides: newOverrides(p, dialect, o)}
+	s.sweeper = &sweeper{p, s.overrides.view}
+	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
+	s.group = group.New(s.engine, group.Options{OneWriter: dialect.OneWriter, Batch: o.Batch, Inline: s.engine.inline})
+	s.denials = denycache.New(s.group, o.Clock)
+	s.leases = lease.New(s.denials, o.Clock)
 	return s, nil
 }
 
 // usable returns an error for a nil or zero Store, which would hang or panic.
 func (s *Store) usable() error {
-	if s == nil || s.db == nil {
+	if s == nil || s.prepared == nil {
 		return fmt.Errorf("%w: make the sqlstore.Store with sqlstore.New", runtime.ErrNoStore)
 	}
 	return nil
-}
-
-// guarded returns the error of a store that must not use its database: it has none, or its [Options.Guard] has found a
-// problem. Every operation starts with it, but those in a transaction of the caller.
-func (s *Store) guarded(ctx context.Context) error {
-	if err := s.usable(); err != nil || s.guard == nil {
-		return err
-	}
-	err := s.guard(ctx)
-	if err != nil && s.isClosed() {
-		return ErrClosed
-	}
-	return err
-}
-
-// enter counts a call, unless the store is closed. Each call that enters must end with s.open.Done.
-func (s *Store) enter() bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	// Under the lock, so that Close does not begin to wait between the two.
-	if !s.closed {
-		s.open.Add(1)
-	}
-	return !s.closed
-}
-
-// inBackground runs f in a goroutine for which Close waits, unless the store is closed.
-func (s *Store) inBackground(f func()) bool {
-	if !s.enter() {
-		return false
-	}
-	go func() {
-		defer s.open.Done()
-		f()
-	}()
-	return true
-}
-
-func (s *Store) isClosed() bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	return s.closed
 }
 
 // Close waits for calls in flight, refunds leased tokens and releases prepared statements. Later calls return [ErrClosed].
@@ -338,130 +196,15 @@ func (s *Store) Close() error {
 	s.overrides.stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
-	s.gate.Lock()
-	s.closed = true
-	s.gate.Unlock()
+	s.prepared.gate.close()
 	_, late := bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.
-		s.open.Wait()
-		s.executor.Swap(nil).close()
+		s.prepared.gate.open.Wait()
+		s.prepared.executor.Swap(nil).close()
 		return struct{}{}, nil
 	})
 	if late != nil {
 		late = fmt.Errorf("calls are still in flight, on connections that do not respond: %w", late)
 	}
 	return errors.Join(err, late)
-}
-
-// preparation is one attempt to make an executor, shared by the calls that wait for it.
-type preparation struct {
-	// done is closed when executor and err are set.
-	done     chan struct{}
-	executor *executor
-	err      error
-}
-
-// prepare returns the executor, which is made at the first use, when the table must exist. If that fails, the calls that
-// wait for it get the error, and the next call tries again.
-func (s *Store) prepare(ctx context.Context) (*executor, error) {
-	if s.isClosed() {
-		return nil, ErrClosed
-	}
-	if x := s.executor.Load(); x != nil {
-		return x, nil
-	}
-	current := s.currentPreparation(ctx)
-	if current == nil {
-		return nil, ErrClosed
-	}
-	select {
-	case <-current.done:
-		return current.executor, current.err
-	case <-ctx.Done():
-		// The preparation continues, for the next call.
-		return nil, ctx.Err()
-	}
-}
-
-// currentPreparation returns the preparation in flight, and begins one if necessary. It returns nil if the store is
-// closed.
-func (s *Store) currentPreparation(ctx context.Context) *preparation {
-	s.preparation.mu.Lock()
-	defer s.preparation.mu.Unlock()
-	if s.preparation.current != nil {
-		return s.preparation.current
-	}
-	current := &preparation{done: make(chan struct{})}
-	// Without ctx's deadline: one shorter than the round trips of a preparation would never let the store begin.
-	if !s.inBackground(func() { s.runPreparation(context.WithoutCancel(ctx), current) }) {
-		return nil
-	}
-	s.preparation.current = current
-	return current
-}
-
-// preparationTimeout is shorter than a call's, so that the call after one whose connection does not respond gets a new
-// preparation and with it another connection.
-const preparationTimeout = Timeout / 4
-
-// runPreparation ends a preparation after [preparationTimeout].
-func (s *Store) runPreparation(ctx context.Context, current *preparation) {
-	ctx, cancel := context.WithTimeout(ctx, preparationTimeout)
-	defer cancel()
-	// If prepareNow succeeds after the timeout, it has stored its executor for the next call.
-	current.executor, current.err = bounded(ctx, s.prepareNow)
-	s.preparation.mu.Lock()
-	defer s.preparation.mu.Unlock()
-	s.preparation.current = nil
-	close(current.done)
-}
-
-// prepareNow returns the executor, and makes it under ctx if necessary. Ready uses it directly, because the error
-// is then the database's or the pooler's own, however long it took.
-func (s *Store) prepareNow(ctx context.Context) (*executor, error) {
-	if x := s.executor.Load(); x != nil {
-		return x, nil
-	}
-	x, err := s.newCheckedExecutor(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.publish(x)
-}
-
-// newCheckedExecutor makes an executor, checks the table, and measures the database's clock.
-func (s *Store) newCheckedExecutor(ctx context.Context) (*executor, error) {
-	x, err := s.newExecutor(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err = s.check(ctx, s.db); err != nil {
-		err = s.explainMissingTable(ctx, x, err)
-	} else {
-		// The first measurement of the clock belongs to the preparation, so that no later call waits for it.
-		_, err = s.now(ctx, s.db)
-	}
-	if err != nil {
-		x.close()
-		return nil, err
-	}
-	return x, nil
-}
-
-// publish stores the executor for all calls, or returns the executor of another preparation that was faster.
-func (s *Store) publish(x *executor) (*executor, error) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	// Close may already have released the executor, and would not release this one.
-	if s.closed {
-		x.close()
-		return nil, ErrClosed
-	}
-	for !s.executor.CompareAndSwap(nil, x) {
-		if other := s.executor.Load(); other != nil {
-			x.close()
-			return other, nil
-		}
-	}
-	return x, nil
 }

@@ -51,6 +51,21 @@ var paramNames = [paramTotal]string{
 	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
 }
 
+// query is a statement as a database takes it, and its parameters in their order.
+type query struct {
+	sql    string
+	params []param
+}
+
+// arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
+type arity int
+
+const (
+	oneRow arity = iota
+	manyRows
+	arityCount
+)
+
 // values are the values of a statement's parameters.
 type values struct {
 	of [paramTotal]any

@@ -1,0 +1,56 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Options are optional settings of a [Store]. The zero Options are the usual ones.
+type Options struct {
+	// Table is the name of the table, or schema.table: letters, digits and underscores.
+	// The default is [DefaultTable].
+	Table string
+	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
+	// has no clock.
+	Clock func() time.Time
+	// Batch is the most calls that share a transaction: calls that arrive while a transaction is in flight share the
+	// next one. The default is 1,000; 1 gives each call a transaction of its own.
+	Batch int
+	// OverridesEvery is how often the store reads the new entries of the table of overrides, once a limit with overrides is in
+	// use. The default is [runtime.DefaultOverridesEvery], 5 seconds.
+	OverridesEvery time.Duration
+	// KeepOverrides is how long the log of overrides keeps entries that have ended or were replaced: [Store.Sweep] deletes
+	// those that are older, or a hundredth of that later. What is in force stays. The default is
+	// [runtime.DefaultKeepOverrides], a year; less than 0 keeps all, and Sweep then needs no privilege to delete them. If
+	// several programs share the table, the shortest time applies.
+	KeepOverrides time.Duration
+	// AutoCreate creates the table of overrides if it is missing when the first limit with overrides is used. Package sqlite
+	// sets it. Without it, Migrate creates the table.
+	AutoCreate bool
+	// Upserter, if not nil, replaces the dialect's Take statements. It is for packages that import a driver, such as
+	// package sqlite.
+	Upserter Upserter
+	// Guard, if not nil, is called before each operation of the store; its error is returned, and nothing is done. It is
+	// for packages that open the database, such as package sqlite, which detects that the file was deleted.
+	Guard func(ctx context.Context) error
+}
+
+// Upserter takes tokens where a driver has a faster way than the dialect's Take statements, with the same results. Package
+// sqlite has one, because RETURNING costs half as much again in SQLite.
+type Upserter interface {
+	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count and T of their
+	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
+	Upsert(ctx context.Context, rows []RowUpsert) error
+}
+
+// RowUpsert is the tokens that the requests of a batch take together from one row, all or none. Adding them up is
+// exact: a row that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one
+// leaves the same bits as subtracting the sum.
+type RowUpsert struct {
+	Row    runtime.Row
+	Upsert runtime.Upsert
+	// After is the state in which the row was left. If After.Exists is false, nothing was taken.
+	After runtime.State
+}
