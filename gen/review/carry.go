@@ -2,6 +2,7 @@ package review
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -35,14 +36,6 @@ func Carried(old, new *spec.Limit) int64 {
 	return most
 }
 
-// origin is the start of a window of the old rule. Other times are counted from it. It is far from 0, so that times
-// before it are valid too.
-const origin int64 = 1 << 60
-
-// grid is the set of times at which windows of the new rule can start: offset plus any multiple of step, counted from
-// the start of any window of the old rule.
-type grid struct{ offset, step int64 }
-
 // gridOf compares when windows start. Windows with an offset derived from the key use the same hash for all periods, so
 // their starts differ by multiples of a common divisor of the periods.
 func gridOf(old, new *spec.Limit) grid {
@@ -61,68 +54,6 @@ func gridOf(old, new *spec.Limit) grid {
 	}
 	// The offsets have nothing in common: for some key, windows start at any time.
 	return grid{0, 1}
-}
-
-// upTo returns the last start of a window at or before a time.
-func (g grid) upTo(at int64) int64 { return at - floorMod(at-g.offset, g.step) }
-
-// after returns the first start of a window after a time.
-func (g grid) after(at int64) int64 { return g.upTo(at) + g.step }
-
-// moment is a state stored in the window that starts at [origin], and the first and last time, counted from origin, at
-// which its key is exhausted.
-type moment struct {
-	state       runtime.State
-	first, last int64
-}
-
-// momentOf returns false if the key has a token as soon as nothing is reserved ahead, or stays exhausted for ages.
-func momentOf(rule *runtime.Rule, r row) (moment, bool) {
-	at := *rule
-	// Where windows start depends on the key. The phase makes one start at origin.
-	at.Phase = origin % at.Period
-	m := moment{state: runtime.State{Value: r.tokens - rule.Capacity, TS: origin, Prev: r.prev, Exists: true}}
-	paid := m.state
-	if paid.Value++; r.tokens < 0 {
-		m.first = timeUntil(&at, paid, 1)
-	} else if r.prev > 0 {
-		// The tokens used in this window could only be taken when the previous window had faded enough.
-		m.first = timeUntil(&at, runtime.State{TS: origin, Prev: r.prev, Exists: true}, int64(rule.Rate-r.tokens))
-	}
-	m.last = lastEmpty(&at, m.state, m.first)
-	// Later times could overflow when periods are added to them.
-	return m, m.first <= m.last && m.last < math.MaxInt64/8
-}
-
-// lastEmpty returns the last time at which a state has less than one token; it is before first if it has one then.
-func lastEmpty(rule *runtime.Rule, s runtime.State, first int64) int64 {
-	empty := func(at int64) bool {
-		_, d, err := rule.Step(s, origin+at, runtime.Request{Op: runtime.Peek})
-		return err == nil && d.Remaining == 0
-	}
-	last := timeUntil(rule, s, 1) - 1
-	if last >= math.MaxInt64/8 || last < first || empty(last) {
-		return last
-	}
-	// The runtime rounds a token that is almost whole up, a little before it is due.
-	low := first - 1
-	for low+1 < last {
-		if middle := low + (last-low)/2; empty(middle) {
-			low = middle
-		} else {
-			last = middle
-		}
-	}
-	return low
-}
-
-// timeUntil returns how long after origin a state has a count of tokens.
-func timeUntil(rule *runtime.Rule, s runtime.State, count int64) int64 {
-	_, d, err := rule.Step(s, origin, runtime.Request{Op: runtime.Check, Count: count})
-	if err != nil {
-		panic("review: a check of a count within the capacity failed: " + err.Error())
-	}
-	return int64(d.RetryAfter)
 }
 
 // withWindowAt returns a policy with a window that starts at an instant, unless it has no windows or they start at the
@@ -175,18 +106,90 @@ func tokensLeft(p *runtime.Policy, rows []runtime.State, now int64) int64 {
 	return d.Remaining
 }
 
-// floorMod returns a modulo m, which is never negative.
-func floorMod(a, m int64) int64 {
-	if r := a % m; r < 0 {
-		return r + m
-	} else {
-		return r
+// Windows of a calendar differ in length, so that the formulas for windows of one length do not apply to an edit from or
+// to a calendar. The numbers about stored rows are those of a replay instead: of rows that the old rule leaves, read by
+// the new one, around the starts of the windows of some years.
+
+// calendarInstants returns the starts of the windows of both rules around which rows are replayed: those of at most three
+// years, and at most 200.
+func calendarInstants(policies ...*runtime.Policy) (starts []int64) {
+	begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	for _, p := range policies {
+		if !hasCalendar(p) {
+			continue
+		}
+		rule := p.Rule("")
+		for at, n := rule.WindowEnd(begin), 0; n < 200 && at < begin+3*int64(366*24*time.Hour); n++ {
+			starts = append(starts, at)
+			at = rule.WindowEnd(at)
+		}
 	}
+	slices.Sort(starts)
+	return slices.Compact(starts)
 }
 
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
+// calendarVariants returns policies of keys whose windows begin at the instants that matter: for a calendar of each key,
+// with several zones and anniversaries, and for windows of one length, with some that begin at or near an instant.
+func calendarVariants(p *runtime.Policy, at int64) (list []*runtime.Policy) {
+	add := func(change func(p *runtime.Policy)) {
+		variant := *p
+		change(&variant)
+		list = append(list, &variant)
 	}
-	return a
+	c := p.Calendar
+	_, aligned := p.Start.Offset()
+	switch {
+	case c.PerKey():
+		zones, firsts := []string{c.Zone}, []runtime.Date{c.From}
+		if c.ZonePerKey {
+			zones = []string{"UTC", "Etc/GMT+12", "Etc/GMT-14", "Etc/GMT-6"}
+		}
+		if c.Anniversary {
+			firsts = nil
+			for _, ago := range []time.Duration{0, p.Period / 4, p.Period / 2, p.Period * 3 / 4} {
+				firsts = append(firsts, runtime.DateOf(time.Unix(0, at).UTC().Add(-ago)))
+			}
+		}
+		for _, zone := range zones {
+			for _, first := range firsts {
+				add(func(p *runtime.Policy) {
+					p.Calendar.Zone, p.Calendar.ZonePerKey, p.Calendar.From, p.Calendar.Anniversary = zone, false, first, false
+				})
+			}
+		}
+	case hasCalendar(p), !windowed(p), p.Start.FirstUse(), aligned:
+		add(func(*runtime.Policy) {})
+	default:
+		for _, start := range []int64{at, at + 1, at - int64(p.Period)/2} {
+			add(func(p *runtime.Policy) { p.Start = runtime.StartOffset(time.Duration(start)) })
+		}
+	}
+	return list
+}
+
+// carriedByCalendar is [Carried] for an edit from or to a calendar.
+func carriedByCalendar(old, new *runtime.Policy) (most int64) {
+	for _, at := range calendarInstants(old, new) {
+		for _, was := range calendarVariants(old, at) {
+			before := was.Rule("")
+			period := before.Period
+			for _, emptied := range []int64{at, at - 1, at - period + 1, at - period/2, at - period/4} {
+				state, _, err := before.Step(runtime.State{}, emptied, runtime.Request{Count: old.Capacity})
+				if err != nil {
+					panic("review: taking the capacity of a full key failed: " + err.Error())
+				}
+				_, d, _ := before.Step(state, emptied, runtime.Request{Op: runtime.Check, Count: 1})
+				last := emptied + int64(d.RetryAfter) - 1
+				for _, now := range []int64{emptied, at, last} {
+					if now < emptied || now > last {
+						continue
+					}
+					for _, is := range calendarVariants(new, now) {
+						most = max(most, tokensLeft(is, split(was, state, max(1, is.Shards)), now))
+					}
+				}
+			}
+		}
+	}
+	return most
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// exhaustedKey is the subject of the sentences about [Carried].
-const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
-
 // deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
 // the old one stored.
 func deployNotes(p pair, findings []Finding) (notes []Note) {

@@ -33,16 +33,6 @@ func exceeds(one, other *runtime.Policy) bool {
 	return envelopeExceeds(one, other) || (one.Reserves() || other.Reserves()) && envelopeExceeds(bounds.Unreserved(one), bounds.Unreserved(other))
 }
 
-// effective returns the policy with the capacity that its kind enforces.
-func effective(p *runtime.Policy) *runtime.Policy {
-	if !traitsOf(p).sliding || p.Capacity == p.Rate {
-		return p
-	}
-	same := *p
-	same.Capacity = p.Rate
-	return &same
-}
-
 // envelopeExceeds reports whether one envelope is above another one at some length.
 func envelopeExceeds(one, other *runtime.Policy) bool {
 	// A higher rate exceeds any lead that the other rule has, in a long enough interval.
@@ -244,4 +234,26 @@ func looserUntil(old, new *runtime.Policy) (time.Duration, bool) {
 		}
 	}
 	return time.Duration(looser), true
+}
+
+// effective returns the policy with the capacity that its kind enforces.
+func effective(p *runtime.Policy) *runtime.Policy {
+	if !traitsOf(p).sliding || p.Capacity == p.Rate {
+		return p
+	}
+	same := *p
+	same.Capacity = p.Rate
+	return &same
+}
+
+// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule. If
+// no limit can have that change alone, it is the new rule; but a capacity of 0 is one under which nothing passes.
+func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
+	policy := p.old.Policy
+	change(&policy)
+	changed := effective(&policy)
+	if changed.Validate() != nil && changed.Capacity > 0 {
+		return effective(&p.new.Policy)
+	}
+	return changed
 }

@@ -12,58 +12,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// judges has a function for each id of [spec.ChangeKinds]. Those that change names, keys or
-// methods are in judge.go, those of groups in groups.go, and the others below.
-var judges = map[string]func(*judgement, pair, []spec.Change){
-	"package-changed":        judgePackage,
-	"plans-changed":          judgePlans,
-	"plan-renamed":           judgePlanRenamed,
-	"plan-parameter-changed": judgePlanParameter,
-	"plan-added":             judgePlanAdded,
-	"plan-removed":           judgePlanRemoved,
-	"limit-added":            judgeAdded,
-	"limit-removed":          judgeRemoved,
-	"limit-renamed":          judgeRenamed,
-	"doc-changed":            judgeDoc,
-	"key-changed":            judgeKey,
-	"kind-changed":           judgeKind,
-	"rate-changed":           judgeRate,
-	"capacity-changed":       judgeCapacity,
-	"max-reserved-changed":   judgeMaxReserved,
-	"start-changed":          judgeStart,
-	"zone-changed":           judgeZone,
-	"precise-changed":        judgePrecise,
-	"shards-changed":         judgeShards,
-	"mode-changed":           judgeMode,
-	"timeout-changed":        judgeTimeout,
-	"on-error-changed":       judgeOnError,
-	"jitter-changed":         judgeJitter,
-	"deny-cache-changed":     judgeDenyCache,
-	"lease-changed":          judgeLease,
-	"durability-changed":     judgeDurability,
-	"overrides-changed":      judgeOverrides,
-	"go-name-changed":        judgeGoName,
-
-	"group-added":           judgeGroupAdded,
-	"group-removed":         judgeGroupRemoved,
-	"group-takes-changed":   judgeGroupTakes,
-	"group-checks-changed":  judgeGroupChecks,
-	"group-method-changed":  judgeGroupMethod,
-	"group-go-name-changed": judgeGroupGoName,
-}
-
-// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule. If
-// no limit can have that change alone, it is the new rule; but a capacity of 0 is one under which nothing passes.
-func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
-	policy := p.old.Policy
-	change(&policy)
-	changed := effective(&policy)
-	if changed.Validate() != nil && changed.Capacity > 0 {
-		return effective(&p.new.Policy)
-	}
-	return changed
-}
-
 func judgeKind(j *judgement, p pair, _ []spec.Change) {
 	j.compareRules(&p.old.Policy, &p.new.Policy)
 	j.class(StoredState)
@@ -141,23 +89,6 @@ func judgeStart(j *judgement, p pair, _ []spec.Change) {
 	if _, aligned := is.Offset(); aligned && len(p.new.Key) > 0 && !wasAligned {
 		j.note(Rule, "The windows of all keys now start at the same time.")
 	}
-}
-
-// sameWindows reports whether two different starts give the same windows, such as offsets that are a period apart.
-func sameWindows(p pair) bool {
-	was, wasAligned := p.old.Policy.Start.Offset()
-	is, aligned := p.new.Policy.Start.Offset()
-	period := p.new.Policy.Period
-	return wasAligned && aligned && (was%period-is%period)%period == 0
-}
-
-// windowsMove reports whether the windows of a limit start at other times. It is false if either rule has no windows.
-func windowsMove(p pair) bool {
-	old, new := &p.old.Policy, &p.new.Policy
-	if !windowed(old) || !windowed(new) {
-		return false
-	}
-	return old.Period != new.Period || old.Calendar != new.Calendar || old.Start != new.Start && !sameWindows(p)
 }
 
 func judgeShards(j *judgement, p pair, _ []spec.Change) {
@@ -418,4 +349,26 @@ func judgeDurability(j *judgement, p pair, _ []spec.Change) {
 		panic(fmt.Sprintf("review: durability %v is not described: add it to judgeDurability and strictness in gen/review/fields.go", is))
 	}
 	j.note(Rule, "MySQL and MariaDB set this for the whole server, so it has no effect there.")
+}
+
+// judgePrecise also removes the rows of the log that are not read any longer: a sweep by the new version does not delete them.
+func judgePrecise(j *judgement, p pair, _ []spec.Change) {
+	is := p.new.Policy.Precise
+	if p.old.Policy.Kind == p.new.Policy.Kind {
+		j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
+			if policy.Precise = is; is {
+				policy.Start, policy.Shards, policy.Lease = runtime.Start{}, 0, runtime.Lease{}
+			}
+		}))
+	}
+	j.class(StoredState)
+	if is {
+		j.note(Rule, "A key has up to %s, and a request is a transaction of several statements.", words.Count(p.new.Policy.Rate, "row"))
+		return
+	}
+	if p.old.Policy.Rate > 1 {
+		j.note(Deploy, "The rows of the log beside the first one of each key are no longer read.")
+		j.statement("after the deploy, to delete these rows, which a sweep does not delete",
+			"DELETE FROM rate_limits WHERE name = '%s' AND shard >= %d;", p.new.Policy.Name, max(1, p.new.Policy.Shards))
+	}
 }

@@ -24,12 +24,12 @@ import (
 
 func TestEveryChangeIsJudged(t *testing.T) {
 	for _, change := range spec.ChangeKinds() {
-		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/fields.go")
+		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/examine.go")
 		r := Of(parse(t, "old", change.Old), parse(t, "new", change.New))
 		require.NotEmpty(t, r.Subjects, change.ID)
 	}
-	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/fields.go has ids that spec.ChangeKinds does not have")
-	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/fields.go`, func() {
+	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/examine.go has ids that spec.ChangeKinds does not have")
+	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/examine.go`, func() {
 		judge(pair{}, []spec.Change{{ID: "x"}})
 	})
 }
@@ -88,7 +88,7 @@ var notJudged = map[string]string{
 
 func TestEveryFieldOfALimitIsJudged(t *testing.T) {
 	const howTo = "%s is a new field of a limit: add an edit that changes only this field to edits in gen/review/judge_test.go. " +
-		"The edit needs an id in gen/spec (ChangeKinds), a function for the id in judges (gen/review/fields.go), and cases in testdata/review. " +
+		"The edit needs an id in gen/spec (ChangeKinds), a function for the id in judges (gen/review/examine.go), and cases in testdata/review. " +
 		"If an edit of the field needs no verdict, add it to notJudged with the reason."
 	fields := fieldValues(&spec.Limit{})
 	for name := range fields {

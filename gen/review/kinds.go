@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -50,16 +51,6 @@ var traitsByKind = map[runtime.Kind]traits{
 	},
 }
 
-// newKind says how a stored row is read after an edit of the kind, for each old and new one.
-var newKind = map[[2]runtime.Kind]string{
-	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
-	{runtime.TokenBucket, runtime.SlidingWindow}: "The tokens that a key lacked at its last take count as used in the window of that take.",
-	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
-	{runtime.FixedWindow, runtime.SlidingWindow}: "The tokens that a key lacks in its window count as used at the start of that window.",
-	{runtime.SlidingWindow, runtime.TokenBucket}: "The tokens that a key has used in its window count as used, and accrue again from the start of that window. Use of the previous window is forgotten.",
-	{runtime.SlidingWindow, runtime.FixedWindow}: "The tokens that a key has used in its window count as used. Use of the previous window is forgotten.",
-}
-
 // traitsOf panics for an unknown kind instead of treating it like another one.
 func traitsOf(p *runtime.Policy) traits {
 	if p.Precise {
@@ -74,39 +65,12 @@ func traitsOf(p *runtime.Policy) traits {
 
 func windowed(p *runtime.Policy) bool { return traitsOf(p).windowed }
 
-// rowsReadAs says how stored rows are read under the new rule; it is empty if they mean the same.
-func rowsReadAs(p pair) string {
-	old, new := &p.old.Policy, &p.new.Policy
-	of := traitsOf(new)
-	switch {
-	case old.Precise != new.Precise:
-		return newPrecision(new)
-	case old.Kind != new.Kind:
-		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
-		if !ok {
-			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/kinds.go", old.Kind, new.Kind))
-		}
-		return sentence
-	case windowsMove(p) && p.hasCalendar():
-		return calendarReadAs(p)
-	case windowsMove(p): // before the rate, because the next window grants the new rate in any case
-		return of.newWindows
-	case old.Rate != new.Rate || old.Period != new.Period:
-		return of.newRate
-	}
-	return ""
-}
-
 func rateUnlessUnusable(p *runtime.Policy) int64 {
 	if p.Capacity+p.MaxReserved == 0 {
 		return 0
 	}
 	return p.Rate
 }
-
-// row is in what rows of exhausted keys differ: the tokens left under the old rule, negative if some are reserved, and
-// the Prev of [runtime.State].
-type row struct{ tokens, prev float64 }
 
 func exhaustedBuckets(rule *runtime.Rule, _ int64, _ grid) (rows []row) {
 	for _, debt := range debts(int64(rule.Debt), int64(rule.Rate)) {
@@ -183,9 +147,6 @@ func almostOne(rule *runtime.Rule) float64 {
 	return d.Value
 }
 
-// view is an instant at which a row is read, and the start of a window of the new rule, both counted from [origin].
-type view struct{ now, start int64 }
-
 // lastViews is for rules under which a row is worth more the later it is read.
 func lastViews(_ grid, _ *runtime.Policy, m moment) []view { return []view{{m.last, 0}} }
 
@@ -206,4 +167,91 @@ func slidingViews(g grid, p *runtime.Policy, m moment) (list []view) {
 		}
 	}
 	return list
+}
+
+// traitsOfPrecise are the traits of precise sliding windows, whose rows are a log and not windows.
+var traitsOfPrecise = traits{
+	sliding:   true,
+	longRun:   rateUnlessUnusable,
+	exhausted: exhaustedLogs,
+	views:     lastViews,
+	newRate:   "The tokens taken in the last old period stay counted, each for the new period from when it was taken.",
+}
+
+// exhaustedLogs has the log of a key that has taken all at one instant. A log of several instants is worth no more: the
+// token that comes back first ends the time in which the key is exhausted.
+func exhaustedLogs(rule *runtime.Rule, _ int64, _ grid) []row {
+	s, _, err := rule.Step(runtime.State{}, origin, runtime.Request{Count: int64(rule.Rate)})
+	if err != nil {
+		panic("review: taking the rate of a full key failed: " + err.Error())
+	}
+	return []row{{rule.Capacity + s.Value, s.Prev}}
+}
+
+// newKind says how a stored row is read after an edit of the kind, for each old and new one.
+var newKind = map[[2]runtime.Kind]string{
+	{runtime.TokenBucket, runtime.FixedWindow}:   "The tokens that a key lacked at its last take count as used in the window of that take.",
+	{runtime.TokenBucket, runtime.SlidingWindow}: "The tokens that a key lacked at its last take count as used in the window of that take.",
+	{runtime.FixedWindow, runtime.TokenBucket}:   "The tokens that a key lacks in its window count as used, and accrue again from the start of that window.",
+	{runtime.FixedWindow, runtime.SlidingWindow}: "The tokens that a key lacks in its window count as used at the start of that window.",
+	{runtime.SlidingWindow, runtime.TokenBucket}: "The tokens that a key has used in its window count as used, and accrue again from the start of that window. Use of the previous window is forgotten.",
+	{runtime.SlidingWindow, runtime.FixedWindow}: "The tokens that a key has used in its window count as used. Use of the previous window is forgotten.",
+}
+
+// rowsReadAs says how stored rows are read under the new rule; it is empty if they mean the same.
+func rowsReadAs(p pair) string {
+	old, new := &p.old.Policy, &p.new.Policy
+	of := traitsOf(new)
+	switch {
+	case old.Precise != new.Precise:
+		return newPrecision(new)
+	case old.Kind != new.Kind:
+		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
+		if !ok {
+			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/kinds.go", old.Kind, new.Kind))
+		}
+		return sentence
+	case windowsMove(p) && p.hasCalendar():
+		return calendarReadAs(p)
+	case windowsMove(p): // before the rate, because the next window grants the new rate in any case
+		return of.newWindows
+	case old.Rate != new.Rate || old.Period != new.Period:
+		return of.newRate
+	}
+	return ""
+}
+
+// calendarReadAs says how a row is read by the windows of a calendar that has changed.
+func calendarReadAs(p pair) string {
+	if !hasCalendar(&p.new.Policy) {
+		return "A key's current window ends at another time, and the next one grants the tokens accrued since the current one started."
+	}
+	return fmt.Sprintf("A key keeps its count until a new window begins that is at least %s after the start of its current one, "+
+		"and then gets the tokens of as many windows as fit between the two starts, rounded.", words.Length(p.new.Policy.Period/2))
+}
+
+// newPrecision says how a row is read by a limit that was not precise before, or is no longer.
+func newPrecision(new *runtime.Policy) string {
+	if new.Precise {
+		return "The tokens that a key has used count as taken at the end of its window, or for a token bucket a period after its last take, because the row does not say when they were. They are available again " +
+			words.Duration(new.Period) + " later."
+	}
+	return "All tokens in a key's log count as taken at its last take."
+}
+
+// sameWindows reports whether two different starts give the same windows, such as offsets that are a period apart.
+func sameWindows(p pair) bool {
+	was, wasAligned := p.old.Policy.Start.Offset()
+	is, aligned := p.new.Policy.Start.Offset()
+	period := p.new.Policy.Period
+	return wasAligned && aligned && (was%period-is%period)%period == 0
+}
+
+// windowsMove reports whether the windows of a limit start at other times. It is false if either rule has no windows.
+func windowsMove(p pair) bool {
+	old, new := &p.old.Policy, &p.new.Policy
+	if !windowed(old) || !windowed(new) {
+		return false
+	}
+	return old.Period != new.Period || old.Calendar != new.Calendar || old.Start != new.Start && !sameWindows(p)
 }

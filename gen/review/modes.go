@@ -31,11 +31,6 @@ func letsThrough(m runtime.Mode) int {
 	return n
 }
 
-// modesDiffer reports whether the modes, and not the numbers, decide which version lets more through.
-func (p pair) modesDiffer() bool {
-	return p.old != nil && p.new != nil && p.old.Policy.Mode != p.new.Policy.Mode
-}
-
 // modeLooseness is Loosened if the new mode lets more through, and Tightened if it lets less through.
 func (p pair) modeLooseness() []Class {
 	switch was, is := letsThrough(p.old.Policy.Mode), letsThrough(p.new.Policy.Mode); {
@@ -118,19 +113,6 @@ func notEnforced(mode runtime.Mode) []Note {
 		return nil
 	}
 	return []Note{{Rule, fmt.Sprintf("The mode is %v: %s, before and after. The classes and numbers of this edit are those of the limit if it were enforced.", mode, effect)}}
-}
-
-// enforced returns the limits as they were if they were enforced. Unlimited ones stay so.
-func (p pair) enforced() pair {
-	enforce := func(l *spec.Limit) *spec.Limit {
-		if l.Unlimited() {
-			return l
-		}
-		c := *l
-		c.Policy.Mode = runtime.ModeEnforce
-		return &c
-	}
-	return pair{enforce(p.old), enforce(p.new)}
 }
 
 // inMode returns a bound as the mode of the limit changes it.

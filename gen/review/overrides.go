@@ -2,7 +2,6 @@ package review
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -92,17 +91,6 @@ func nameIs(l *spec.Limit) string { return "o.name = '" + l.Policy.Name + "'" }
 
 func (j *judgement) listStatement(p pair, why, condition string) {
 	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(p.old), condition, inForce)
-}
-
-// noteOverriddenPlans says what becomes of overrides that give keys a plan which was renamed. They are of all limits.
-func (s *Subject) noteOverriddenPlans(renamed map[string]string) {
-	var j judgement
-	j.note(Deploy, "Overrides that give a key a plan have its name. Requests of these keys fail in the version that does not have the plan, and Ready reports them.")
-	for _, is := range slices.Sorted(maps.Keys(renamed)) {
-		j.statement(betweenVersions+", to keep overrides that give the plan "+is, appendEntries,
-			"o.name", "o.key", "'"+is+"'", "o.until_ns", "o.what = 'plan'", "AND o.plan = '"+renamed[is]+"' ", inForce)
-	}
-	s.Notes, s.SQL = inNoteOrder(append(s.Notes, j.notes...)), append(s.SQL, j.sql...)
 }
 
 // keyMove is how the parts of a key come from those of the old one.

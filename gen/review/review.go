@@ -45,9 +45,7 @@ package review
 import (
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -148,74 +146,6 @@ func Classes() []Class {
 	return []Class{Loosened, Tightened, StoredState, Breaking, Added, Removed, Renamed, Cosmetic}
 }
 
-// Of reviews the changes from one file to another. Both files must be valid.
-func Of(old, new *spec.File) *Review {
-	r := &Review{Old: old.Name, New: new.Name}
-	renamed := spec.PlanRenames(old, new)
-	for _, changes := range bySubject(spec.Diff(old, new)) {
-		s := subjectOf(changes, renamed)
-		isRenamed := func(c spec.Change) bool { return c.ID == "plan-renamed" }
-		overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
-		if slices.ContainsFunc(changes, isRenamed) && slices.ContainsFunc(old.Limits, overridden) {
-			s.noteOverriddenPlans(renamed)
-		}
-		r.Subjects = append(r.Subjects, s)
-	}
-	return r
-}
-
-// bySubject splits changes by limit and group. They are sorted so already.
-func bySubject(changes []spec.Change) (subjects [][]spec.Change) {
-	for i, c := range changes {
-		if i == 0 || c.Limit != changes[i-1].Limit || c.Group != changes[i-1].Group {
-			subjects = append(subjects, nil)
-		}
-		last := &subjects[len(subjects)-1]
-		*last = append(*last, c)
-	}
-	return subjects
-}
-
-// subjectOf takes the old names of renamed plans by the new ones.
-func subjectOf(changes []spec.Change, renamed map[string]string) Subject {
-	first := changes[0]
-	s := Subject{Limit: first.Limit, Group: first.Group}
-	p := pair{first.Old.Limit, first.New.Limit}
-	if p.old != nil {
-		s.Old, s.Per = p.old.Pos, partNames(p.old.Key)
-	}
-	// A changed limit has the key of the new file: callers pass that one.
-	if p.new != nil {
-		s.New, s.Per = p.new.Pos, partNames(p.new.Key)
-	}
-	if first.Old.Group != nil {
-		s.Old = first.Old.Group.Pos
-	}
-	if first.New.Group != nil {
-		s.New = first.New.Group.Pos
-	}
-	var found examined
-	if p.byPlan() {
-		found = examineByPlan(p, changes, renamed)
-	} else {
-		found = examine(p, changes)
-	}
-	s.Findings, s.Numbers, s.Notes, s.SQL = found.findings, found.numbers, inNoteOrder(found.notes), found.sql
-	return s
-}
-
-func byID(changes []spec.Change) (groups [][]spec.Change) {
-	for _, c := range changes {
-		i := slices.IndexFunc(groups, func(group []spec.Change) bool { return group[0].ID == c.ID })
-		if i < 0 {
-			groups = append(groups, []spec.Change{c})
-			continue
-		}
-		groups[i] = append(groups[i], c)
-	}
-	return groups
-}
-
 // inNoteOrder sorts notes by subject, and drops those that two changes have in common.
 func inNoteOrder(notes []Note) (list []Note) {
 	for _, about := range []string{Rule, RemovedRule, Calls, Deploy} {
@@ -280,19 +210,3 @@ func (s *Subject) severity() int {
 
 func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (spec.Pos{}) }
 func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (spec.Pos{}) }
-
-// pair is a limit before and after an edit, or its part for one plan; one of them is nil if it was added or removed.
-type pair struct{ old, new *spec.Limit }
-
-// periods returns the lengths of the intervals that numbers are printed for: a minute, an hour, a day, and the limit's
-// own periods.
-func (p pair) periods() []time.Duration {
-	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
-	for _, limit := range []*spec.Limit{p.old, p.new} {
-		if limit != nil && !limit.Unlimited() {
-			list = append(list, bounds.Interval(&limit.Policy))
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}

@@ -1,0 +1,43 @@
+package review
+
+import (
+	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// judgement is the result of judging changes with the same id.
+type judgement struct {
+	classes []Class
+	// ofRule marks a change that affects how many tokens the rule lets through, and alone has Loosened and Tightened as
+	// far as the change has these effects by itself. [classifyRuleChanges] needs both.
+	ofRule bool
+	alone  []Class
+	notes  []Note
+	sql    []Statement
+}
+
+func (j *judgement) class(classes ...Class) { j.classes = append(j.classes, classes...) }
+
+func (j *judgement) note(about, format string, args ...any) {
+	j.notes = append(j.notes, Note{about, fmt.Sprintf(format, args...)})
+}
+
+// describe adds a note for each sentence.
+func (j *judgement) describe(about string, sentences []string) {
+	for _, sentence := range sentences {
+		j.notes = append(j.notes, Note{about, sentence})
+	}
+}
+
+func (j *judgement) statement(why, format string, args ...any) {
+	j.sql = append(j.sql, Statement{why, fmt.Sprintf(format, args...)})
+}
+
+// compareRules records the effect that a change of the rule has by itself.
+func (j *judgement) compareRules(old, new *runtime.Policy) {
+	j.ofRule, j.alone = true, looseness(old, new)
+}
+
+// exhaustedKey is the subject of the sentences about [Carried].
+const exhaustedKey = "an exhausted key (less than one token left, nothing reserved)"
