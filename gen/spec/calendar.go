@@ -2,6 +2,7 @@ package spec
 
 import (
 	_ "embed"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,14 +18,12 @@ const (
 	calendarPattern = `^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`
 	// perKey is the zone of windows whose keys have their own.
 	perKey = "per key"
-	// anniversary is the start of windows whose keys have their own first day.
-	anniversary = "anniversary"
 )
 
 var calendarForm = regexp.MustCompile(calendarPattern)
 
 // period reads a duration, or a number of calendar units.
-func (p *parser) period(limit *draft, e entry) (ok bool) {
+func (p *reader) period(limit *draft, e entry) (ok bool) {
 	text := e.value.Value
 	if !isString(e.value) || !calendarForm.MatchString(text) {
 		limit.policy.Period, ok = p.length(e)
@@ -77,7 +76,7 @@ var zoneNames = sync.OnceValue(func() map[string]string {
 func CanonicalZone(zone string) string { return zoneNames()[zone] }
 
 // zone reads the name of a time zone.
-func (p *parser) zone(limit *draft, e entry) bool {
+func (p *reader) zone(limit *draft, e entry) bool {
 	name, ok := p.text(e, "the name of a time zone, or per key")
 	if !ok {
 		return false
@@ -121,101 +120,6 @@ func cutLast(text, sep string) (before, after string, found bool) {
 		return text, "", false
 	}
 	return text[:i], text[i+len(sep):], true
-}
-
-// calendarStart is a start in the words of a calendar: each is "" or 0 if it is not given.
-type calendarStart struct {
-	anniversary bool
-	date        runtime.Date
-	month       time.Month
-	day         int
-	weekday     string
-	at          string
-}
-
-var (
-	ordinalForm   = regexp.MustCompile(`^([1-9]|[12][0-9]|3[01])(st|nd|rd|th)$`)
-	timeOfDayForm = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
-)
-
-// calendarStartPattern is for editors: the forms that [parseCalendarStart] reads, with more combinations of them.
-const calendarStartPattern = `^(anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|` +
-	`((january|february|march|april|may|june|july|august|september|october|november|december)( |$))?([0-9]{1,2}(st|nd|rd|th))?|` +
-	`[0-9]{4}-[0-9]{2}-[0-9]{2})( ?([01][0-9]|2[0-3]):[0-5][0-9])?$`
-
-// parseCalendarStart reads words such as "15th 06:00". It returns false if one is unknown or of a sort that is given twice.
-func parseCalendarStart(text string) (s calendarStart, ok bool) {
-	for word := range strings.FieldsSeq(text) {
-		word, was := strings.ToLower(word), s
-		switch {
-		case word == anniversary:
-			s.anniversary = true
-		case ordinalForm.MatchString(word):
-			s.day, _ = strconv.Atoi(word[:len(word)-2])
-			if ordinal(s.day) != word {
-				return s, false
-			}
-		case timeOfDayForm.MatchString(word):
-			s.at = word
-		case monthNamed(word) > 0:
-			s.month = monthNamed(word)
-		case weekdayNamed(word) >= 0:
-			s.weekday = word
-		default:
-			day, err := time.Parse(time.DateOnly, word)
-			if err != nil || day.Year() < 1 {
-				return s, false
-			}
-			s.date = runtime.DateOf(day)
-		}
-		if again := was != (calendarStart{}) && was == s; again {
-			return s, false
-		}
-	}
-	return s, s != calendarStart{}
-}
-
-func monthNamed(word string) time.Month {
-	for month := time.January; month <= time.December; month++ {
-		if strings.ToLower(month.String()) == word {
-			return month
-		}
-	}
-	return 0
-}
-
-func weekdayNamed(word string) time.Weekday {
-	for day := time.Sunday; day <= time.Saturday; day++ {
-		if strings.ToLower(day.String()) == word {
-			return day
-		}
-	}
-	return -1
-}
-
-// ordinal returns "1st", "2nd", "15th".
-func ordinal(n int) string {
-	suffix := "th"
-	if n/10 != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return strconv.Itoa(n) + suffix
-}
-
-// readCalendarStart keeps a start in the words of a calendar until the period is known, and reports whether text is one.
-func (p *parser) readCalendarStart(text string) (ok bool) {
-	p.calendarStart, ok = parseCalendarStart(text)
-	if !ok {
-		p.calendarStart = calendarStart{}
-	}
-	return ok
 }
 
 // startMore explains the starts of calendars in the reference.
@@ -269,17 +173,17 @@ func startFormsOf(c runtime.Calendar) string {
 }
 
 // settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
-func (p *parser) settleCalendar(policy *unchecked, given map[string]entry) {
+func (p *checker) settleCalendar(limit *draft, given map[string]entry) {
 	period, hasPeriod := given["period"]
 	start, hasStart := given["start"]
 	zone, hasZone := given["zone"]
-	c := &policy.Calendar
+	c := &limit.policy.Calendar
 	switch {
 	case !hasPeriod:
 	case c.Unit == 0 && hasZone:
 		p.report(zone.at, notForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
 		p.note(period.at, "period is given here")
-	case c.Unit == 0 && hasStart && p.calendarStart != calendarStart{}:
+	case c.Unit == 0 && hasStart && limit.calendarStart != calendarStart{}:
 		// A date without a time is more likely an instant.
 		if dateForm.MatchString(start.value.Value) {
 			p.instant(start)
@@ -289,13 +193,13 @@ func (p *parser) settleCalendar(policy *unchecked, given map[string]entry) {
 			"start %s needs a period of calendar days, weeks, months or years", clip(start.value.Value))
 		p.note(period.at, "period is given here")
 	case c.Unit == 0:
-	case !hasZone && !p.gaveZone:
+	case !hasZone && !limit.gaveZone:
 		p.report(period.at, missingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
-	case hasStart && (p.calendarStart == calendarStart{}):
+	case hasStart && (limit.calendarStart == calendarStart{}):
 		p.report(start.at, notForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", clip(start.value.Value), calendarPeriod(*c))
 	case hasStart:
-		if !p.calendarStart.apply(c) {
+		if !limit.calendarStart.apply(c) {
 			p.report(start.at, notForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", clip(start.value.Value), calendarPeriod(*c))
 		}
 	}
@@ -369,4 +273,11 @@ func simplest(unit runtime.CalendarUnit, d runtime.Date) runtime.Date {
 		return runtime.Date{}
 	}
 	return d
+}
+
+func calendarPeriod(c runtime.Calendar) string {
+	if c.Count > 1 {
+		return fmt.Sprintf("%d %ss", c.Count, c.Unit)
+	}
+	return c.Unit.String()
 }

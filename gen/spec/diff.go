@@ -1,55 +1,10 @@
 package spec
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
-
-// Change is one difference between two files: a fact, without a judgement.
-type Change struct {
-	// ID is that of one of [ChangeKinds]: "capacity-changed". It never changes.
-	ID string
-	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
-	Limit string
-	// Group is the name of the group; "" for a change of a limit or of the file itself.
-	Group string
-	// Plan is the plan for which the limit changed, by its new name if it was renamed; "" for all plans.
-	Plan string
-	// Field is the field with another value; "" if the limit or group was added, removed or renamed.
-	Field string
-	// Old and New are the sides of the change.
-	Old, New Side
-}
-
-// Side is one side of a [Change].
-type Side struct {
-	// Limit is the limit in that file; nil if the file lacks it.
-	Limit *Limit
-	// Group is the group in that file; nil if the file lacks it, or the change is not of a group.
-	Group *Group
-	// File is that file, if the change is of the file itself.
-	File *File
-	// Value is the effective value of the field in the syntax of limits.yaml; "" if it has no value. If the limit was
-	// added, removed or renamed, it is the limit's name.
-	Value string
-	// Given reports whether the file gives the value. Otherwise it is a default.
-	Given bool
-	// Pos is the place of the value; if it is not given, of the limit's name or of the file's first rune. It is zero on
-	// the side that lacks the limit.
-	Pos Pos
-}
-
-// ChangeKind is a way in which two files can differ.
-type ChangeKind struct {
-	// ID is the [Change.ID] of such changes. An id never changes its meaning.
-	ID string
-	// Fields are the fields with such changes; none for changes of a whole limit.
-	Fields []string
-	// Summary describes the change and its main consequence in one sentence.
-	Summary string
-	// Old and New are two files with exactly this difference.
-	Old, New string
-}
 
 // ChangeKinds returns every kind of change, in the order in which [Diff] reports those of one limit.
 func ChangeKinds() []ChangeKind {
@@ -70,252 +25,436 @@ func fieldsOf[D, T any](id string, fields []field[D, T]) (of []string) {
 	return of
 }
 
-// changeKinds are those declared below, in their order.
-var changeKinds []ChangeKind
-
-// changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
-func changeKind(k ChangeKind) *ChangeKind {
-	changeKinds = append(changeKinds, k)
-	return &k
+// Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
+// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
+// capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
+//
+// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
+func Diff(old, new *File) []Change {
+	changes := diffFields(fileFields, "", old, new, wholeFile(old), wholeFile(new), givenInFile)
+	before := limitsByName(old)
+	names, plans := renames(old, new), PlanRenames(old, new)
+	changes = append(changes, diffPlanNames(old, new, plans)...)
+	for _, limit := range new.Limits {
+		name := limit.Policy.Name
+		if guess, ok := names[name]; ok {
+			name = guess
+		}
+		was := before[name]
+		// The limits that are left in before have been removed.
+		delete(before, name)
+		changes = append(changes, diffLimit(was, limit, plans)...)
+	}
+	for _, limit := range old.Limits {
+		if name := limit.Policy.Name; before[name] != nil {
+			changes = append(changes, Change{ID: limitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
+		}
+	}
+	return append(changes, diffGroups(old, new)...)
 }
 
-var (
-	packageChanged = changeKind(ChangeKind{
-		ID:      "package-changed",
-		Summary: "The generated package has another name, so its importers must change.",
-		Old:     "package: limits\n" + valid,
-		New:     "package: quotas\n" + valid,
-	})
-	plansChanged = changeKind(ChangeKind{
-		ID:      "plans-changed",
-		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
-		Old:     "plans: [free, pro]\n" + valid,
-		New:     "plans: [free, team, pro]\n" + valid,
-	})
-	planRenamed = changeKind(ChangeKind{
-		ID:      "plan-renamed",
-		Summary: "A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
-		Old:     planned("rate: {free: 10, pro: 60}"),
-		New:     strings.ReplaceAll(planned("rate: {free: 10, pro: 60}"), "pro", "team"),
-	})
-	limitAdded = changeKind(ChangeKind{
-		ID:      "limit-added",
-		Summary: "There is a limit with a new name. It has no effect until its method is called.",
-		Old:     valid,
-		New:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
-	})
-	limitRemoved = changeKind(ChangeKind{
-		ID:      "limit-removed",
-		Summary: "A limit was removed: calls of its method no longer compile, and its rows stay in the database.",
-		Old:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
-		New:     valid,
-	})
-	limitRenamed = changeKind(ChangeKind{
-		ID:      "limit-renamed",
-		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
-		Old:     valid,
-		New:     strings.Replace(valid, "sendMessage", "postMessage", 1),
-	})
-	planParameterChanged = changeKind(ChangeKind{
-		ID:      "plan-parameter-changed",
-		Summary: "The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
-		Old:     planned("rate: 10"),
-		New:     planned("rate: {free: 10, pro: 10}"),
-	})
-	planAdded = changeKind(ChangeKind{
-		ID:      "plan-added",
-		Summary: "The limit has numbers for a new plan. They have no effect until a call passes the plan.",
-		Old:     planned("rate: {free: 10, pro: 60}"),
-		New:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
-	})
-	planRemoved = changeKind(ChangeKind{
-		ID:      "plan-removed",
-		Summary: "The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
-		Old:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
-		New:     planned("rate: {free: 10, pro: 60}"),
-	})
-	docChanged = changeKind(ChangeKind{
-		ID:      "doc-changed",
-		Summary: "The doc has another text. Nothing else changes.",
-		Old:     limitOf("doc: bounds posts.", bucket),
-		New:     limitOf("doc: bounds how fast one user can post.", bucket),
-	})
-	keyChanged = changeKind(ChangeKind{
-		ID:      "key-changed",
-		Summary: "Requests are counted per other things, or the parameters of the method have other types or names.",
-		Old:     limitOf("key: {userID: int64}", bucket),
-		New:     limitOf("key: {teamID: int64, userID: int64}", bucket),
-	})
-	kindChanged = changeKind(ChangeKind{
-		ID:      "kind-changed",
-		Summary: "Tokens are granted in another way, and the stored state is read in another way.",
-		Old:     valid,
-		New:     strings.Replace(valid, "token bucket", "fixed window", 1),
-	})
-	rateChanged = changeKind(ChangeKind{
-		ID:      "rate-changed",
-		Summary: "The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
-		Old:     valid,
-		New:     strings.Replace(valid, "period: 1m", "period: 30s", 1),
-	})
-	capacityChanged = changeKind(ChangeKind{
-		ID:      "capacity-changed",
-		Summary: "More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
-		Old:     valid,
-		New:     limitOf(bucket, "capacity: 20"),
-	})
-	maxReservedChanged = changeKind(ChangeKind{
-		ID:      "max-reserved-changed",
-		Summary: "More or fewer tokens can be reserved ahead of their time.",
-		Old:     valid,
-		New:     limitOf(bucket, "maxReserved: 20"),
-	})
-	startChanged = changeKind(ChangeKind{
-		ID:      "start-changed",
-		Summary: "Windows begin at other times.",
-		Old:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
-		New:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
-	})
-	zoneChanged = changeKind(ChangeKind{
-		ID:      "zone-changed",
-		Summary: "Calendar windows begin at other instants, by the clocks of another time zone.",
-		Old:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
-		New:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
-	})
-	preciseChanged = changeKind(ChangeKind{
-		ID:      "precise-changed",
-		Summary: "A sliding window becomes exact, or an approximation again, and its counts are stored in another way.",
-		Old:     limitOf("kind: sliding window", "rate: 10", "period: 1m"),
-		New:     limitOf("kind: sliding window", "rate: 10", "period: 1m", "precise: true"),
-	})
-	shardsChanged = changeKind(ChangeKind{
-		ID:      "shards-changed",
-		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",
-		Old:     limitOf(bucket, "shards: 2"),
-		New:     limitOf(bucket, "shards: 5"),
-	})
-	modeChanged = changeKind(ChangeKind{
-		ID:      "mode-changed",
-		Summary: "The limit denies requests where it let all pass, or the other way around.",
-		Old:     valid,
-		New:     limitOf(bucket, "mode: shadow"),
-	})
-	timeoutChanged = changeKind(ChangeKind{
-		ID:      "timeout-changed",
-		Summary: "A decision may take more or less time before the store is treated as failed.",
-		Old:     limitOf(bucket, "timeout: 1s"),
-		New:     limitOf(bucket, "timeout: 100ms"),
-	})
-	onErrorChanged = changeKind(ChangeKind{
-		ID:      "on-error-changed",
-		Summary: "The decision if the store fails has changed.",
-		Old:     valid,
-		New:     limitOf(bucket, "onError: open"),
-	})
-	jitterChanged = changeKind(ChangeKind{
-		ID:      "jitter-changed",
-		Summary: "Clients are told to retry at more or at less different times.",
-		Old:     valid,
-		New:     limitOf(bucket, "jitter: 10s"),
-	})
-	denyCacheChanged = changeKind(ChangeKind{
-		ID:      "deny-cache-changed",
-		Summary: "A process repeats a denial from its memory for a longer or a shorter time.",
-		Old:     valid,
-		New:     limitOf(bucket, "denyCache: 1s"),
-	})
-	leaseChanged = changeKind(ChangeKind{
-		ID:      "lease-changed",
-		Summary: "Processes take blocks of another size or for another time, or start or stop taking blocks.",
-		Old:     valid,
-		New:     limitOf(bucket, "lease: {tokens: 5, for: 200ms}"),
-	})
-	durabilityChanged = changeKind(ChangeKind{
-		ID:      "durability-changed",
-		Summary: "A crash of the database's machine may lose the most recent counts, or no longer can.",
-		Old:     valid,
-		New:     limitOf(bucket, "durability: relaxed"),
-	})
-	overridesChanged = changeKind(ChangeKind{
-		ID:      "overrides-changed",
-		Summary: "Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
-		Old:     valid,
-		New:     limitOf(bucket, "overrides: {rate: 50}"),
-	})
-	goNameChanged = changeKind(ChangeKind{
-		ID:      "go-name-changed",
-		Summary: "The method has another name, so its callers must change.",
-		Old:     valid,
-		New:     limitOf(bucket, "goName: Post"),
-	})
-	groupAdded = changeKind(ChangeKind{
-		ID:      "group-added",
-		Summary: "There is a new group. It has no effect until its method is called.",
-		Old:     twoLimits,
-		New:     grouped,
-	})
-	groupRemoved = changeKind(ChangeKind{
-		ID:      "group-removed",
-		Summary: "A group was removed: calls of its method no longer compile. The limits and their counts stay.",
-		Old:     grouped,
-		New:     twoLimits,
-	})
-	groupTakesChanged = changeKind(ChangeKind{
-		ID:      "group-takes-changed",
-		Summary: "Callers of the group take from other limits, another number of tokens, or by other parameters.",
-		Old:     grouped,
-		New:     twoLimits + "groups:\n  post:\n    takes: {sendMessage: {n: 2}, signUp: {}}\n",
-	})
-	groupChecksChanged = changeKind(ChangeKind{
-		ID:      "group-checks-changed",
-		Summary: "Callers of the group must find a token of other limits, which give none up.",
-		Old:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
-	})
-	groupMethodChanged = changeKind(ChangeKind{
-		ID:      "group-method-changed",
-		Summary: "A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
-		Old:     planned("rate: 10") + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     planned("rate: {free: 10, pro: 10}") + "groups:\n  post:\n    takes: [sendMessage]\n",
-	})
-	groupGoNameChanged = changeKind(ChangeKind{
-		ID:      "group-go-name-changed",
-		Summary: "The method of a group and its types have other names, so the callers must change.",
-		Old:     grouped,
-		New:     grouped + "    goName: Publish\n",
-	})
-)
-
-// The parts of the example files.
-const (
-	// bucket are the fields that every limit has.
-	bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
-	// valid is a file with one limit.
-	valid = "version: 1\nlimits:\n  sendMessage:\n    " + bucket + "\n"
-)
-
-const (
-	// twoLimits is a file with two limits, and grouped has a group of both.
-	twoLimits = valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
-	grouped   = twoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
-)
-
-// limitOf returns a file with one limit, which has the given lines.
-func limitOf(lines ...string) string {
-	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
+func limitsByName(file *File) map[string]*Limit {
+	limits := make(map[string]*Limit, len(file.Limits))
+	for _, limit := range file.Limits {
+		limits[limit.Policy.Name] = limit
+	}
+	return limits
 }
 
-// planned returns a file with two plans and one limit, which has the given lines and a period.
-func planned(lines ...string) string {
-	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
+// wholeFile is the side of a change of the file itself.
+func wholeFile(file *File) Side { return Side{File: file, Pos: Pos{1, 1}} }
+
+// wholeLimit is the side of a limit that was added, removed or renamed.
+func wholeLimit(limit *Limit) Side {
+	return Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
 }
 
-// windowed is planned with a fixed window.
-func windowed(lines ...string) string {
-	return strings.Replace(planned(lines...), "token bucket", "fixed window", 1)
+// diffLimit returns the changes of a limit; old is nil for one that was added.
+func diffLimit(old, new *Limit, plans map[string]string) (changes []Change) {
+	name := new.Policy.Name
+	if old == nil {
+		return []Change{{ID: limitAdded.ID, Limit: name, New: wholeLimit(new)}}
+	}
+	if old.Policy.Name != name {
+		changes = append(changes, Change{ID: limitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
+	}
+	if len(old.Plans)+len(new.Plans) > 0 {
+		return append(changes, diffPlans(old, new, plans)...)
+	}
+	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
 }
 
-// withTeam returns a file of planned with another plan.
-func withTeam(file string) string {
-	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
+// diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
+// the place of a field that is given.
+func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, is Side, given func(*T, string) (Pos, bool)) (changes []Change) {
+	for _, f := range fields {
+		if f.effective == nil {
+			continue
+		}
+		was.Value, is.Value = f.effective(old), f.effective(new)
+		if was.Value != is.Value {
+			changes = append(changes, Change{ID: f.change.ID, Limit: limit, Field: f.name,
+				Old: was.at(given(old, f.name)), New: is.at(given(new, f.name))})
+		}
+	}
+	return changes
+}
+
+// at returns the side of a field, with its place if it is given.
+func (s Side) at(pos Pos, given bool) Side {
+	if s.Given = given; given {
+		s.Pos = pos
+	}
+	return s
+}
+
+func givenInLimit(limit *Limit, field string) (Pos, bool) {
+	at, given := limit.Given[field]
+	return at, given
+}
+
+// givenInFile returns the place of the first plan. That of the package is not stored.
+func givenInFile(file *File, field string) (Pos, bool) {
+	if field == "plans" {
+		if len(file.Plans) == 0 {
+			return Pos{1, 1}, false
+		}
+		return file.Plans[0].Pos, true
+	}
+	return Pos{1, 1}, file.Package != ""
+}
+
+// renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
+// renamed if both have the same key, and
+//
+//   - the same kind and doc, or
+//   - the same rule and method name, or
+//   - the same rule, if no other added or removed limit has it.
+//
+// If several limits are alike, nothing is guessed.
+func renames(old, new *File) map[string]string {
+	removed, added := without(old, new), without(new, old)
+	names := map[string]string{}
+	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
+	for _, alike := range []func(*Limit) any{docTrait, methodTrait, ruleTrait} {
+		before, after := only(removed, alike), only(added, alike)
+		for trait, limit := range after {
+			if was := before[trait]; was != nil && limit != nil {
+				names[limit.Policy.Name] = was.Policy.Name
+			}
+		}
+		removed, added = unpaired(removed, names, false), unpaired(added, names, true)
+	}
+	return names
+}
+
+// without returns the limits of a file with names that the other file lacks.
+func without(file, other *File) (limits []*Limit) {
+	names := limitsByName(other)
+	for _, limit := range file.Limits {
+		if names[limit.Policy.Name] == nil {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
+// only returns the limits by a trait; nil for a trait that several limits have.
+func only(limits []*Limit, trait func(*Limit) any) map[any]*Limit {
+	found := map[any]*Limit{}
+	for _, limit := range limits {
+		key := trait(limit)
+		if key == nil {
+			continue
+		}
+		if _, twice := found[key]; twice {
+			// The entry stays, so that a third limit with the trait is not taken for the only one.
+			limit = nil
+		}
+		found[key] = limit
+	}
+	return found
+}
+
+// unpaired returns the limits that names does not have: not as a key if new is set, otherwise not as a value.
+func unpaired(limits []*Limit, names map[string]string, new bool) (rest []*Limit) {
+	paired := map[string]bool{}
+	for is, was := range names {
+		paired[is], paired[was] = paired[is] || new, paired[was] || !new
+	}
+	for _, limit := range limits {
+		if !paired[limit.Policy.Name] {
+			rest = append(rest, limit)
+		}
+	}
+	return rest
+}
+
+// docTrait survives a renaming with a change of numbers. It is nil without a doc.
+func docTrait(l *Limit) any {
+	if l.Doc == "" {
+		return nil
+	}
+	return [3]string{l.Doc, effectiveKey(l), l.Policy.Kind.String()}
+}
+
+func ruleTrait(l *Limit) any {
+	// The names differ in any renaming.
+	policy := l.Policy
+	policy.Name = ""
+	return [3]any{policy, effectiveKey(l), plansTrait(l)}
+}
+
+func methodTrait(l *Limit) any { return [2]any{ruleTrait(l), l.GoName} }
+
+// PlanPair is a limit on both sides of an edit, for one plan.
+type PlanPair struct {
+	// Plan is the name of the plan, the new one if it was renamed. It is "" for a limit without plans on both sides.
+	Plan string
+	// Old and New are the limit for the plan, or the limit itself on a side that is the same for all plans. One of them
+	// is nil if that side lacks the plan, or the limit.
+	Old, New *Limit
+}
+
+// PairPlans returns the plans of a limit, in the order of the new side and then those that were removed. One of the sides
+// may be nil. The names of renamed plans are those of [PlanRenames].
+func PairPlans(old, new *Limit, renamed map[string]string) (pairs []PlanPair) {
+	switch {
+	case old == nil || len(old.Plans) == 0:
+		if new == nil || len(new.Plans) == 0 {
+			return []PlanPair{{Old: old, New: new}}
+		}
+		for _, of := range new.Plans {
+			pairs = append(pairs, PlanPair{of.Plan, old, of})
+		}
+		return pairs
+	case new == nil || len(new.Plans) == 0:
+		for _, of := range old.Plans {
+			pairs = append(pairs, PlanPair{of.Plan, of, new})
+		}
+		return pairs
+	}
+	var kept []string
+	for _, of := range new.Plans {
+		was := oldPlan(of.Plan, renamed)
+		kept = append(kept, was)
+		pairs = append(pairs, PlanPair{of.Plan, old.ForPlan(was), of})
+	}
+	for _, of := range old.Plans {
+		if !slices.Contains(kept, of.Plan) {
+			pairs = append(pairs, PlanPair{of.Plan, of, nil})
+		}
+	}
+	return pairs
+}
+
+func oldPlan(plan string, renamed map[string]string) string {
+	if was, ok := renamed[plan]; ok {
+		return was
+	}
+	return plan
+}
+
+// PlanRenames guesses which plans were renamed, and returns the old names by the new ones. An added plan is a removed one
+// renamed if both have the same numbers in all limits with plans on both sides, and no other added or removed plan has. If there is no such
+// limit, both must have the same place among equally many plans.
+func PlanRenames(old, new *File) map[string]string {
+	removed, added := plansWithout(old, new), plansWithout(new, old)
+	candidates := map[string][]string{}
+	claims := map[string]int{}
+	for _, is := range added {
+		for _, was := range removed {
+			if samePlan(old, new, was, is) {
+				candidates[is] = append(candidates[is], was)
+				claims[was]++
+			}
+		}
+	}
+	renamed := map[string]string{}
+	for is, of := range candidates {
+		if len(of) == 1 && claims[of[0]] == 1 {
+			renamed[is] = of[0]
+		}
+	}
+	return renamed
+}
+
+// plansWithout returns the plans of a file that the other one lacks.
+func plansWithout(file, other *File) (names []string) {
+	for _, plan := range file.Plans {
+		if planIndex(other, plan.Name) < 0 {
+			names = append(names, plan.Name)
+		}
+	}
+	return names
+}
+
+func planIndex(file *File, name string) int {
+	return slices.IndexFunc(file.Plans, func(p Plan) bool { return p.Name == name })
+}
+
+// samePlan reports whether a plan of the old file is like one of the new file.
+func samePlan(old, new *File, was, is string) bool {
+	compared := false
+	before := limitsByName(old)
+	for _, limit := range new.Limits {
+		o := before[limit.Policy.Name]
+		if o == nil || len(o.Plans) == 0 || len(limit.Plans) == 0 {
+			continue
+		}
+		compared = true
+		for _, f := range limitFields {
+			// A value that is the same for all plans does not identify one, and may have changed for all of them.
+			if f.byPlan && varies(f, o) && varies(f, limit) && f.effective(o.ForPlan(was)) != f.effective(limit.ForPlan(is)) {
+				return false
+			}
+		}
+	}
+	return compared || len(old.Plans) == len(new.Plans) && planIndex(old, was) == planIndex(new, is)
+}
+
+// varies reports whether a field has different values for the plans of a limit.
+func varies(f field[draft, Limit], l *Limit) bool {
+	return slices.ContainsFunc(l.Plans, func(of *Limit) bool { return f.effective(of) != f.effective(l.Plans[0]) })
+}
+
+// diffPlans returns the changes of a limit with plans on some side, except for its name.
+func diffPlans(old, new *Limit, renamed map[string]string) (changes []Change) {
+	name := new.Policy.Name
+	was, is := wholeLimit(old), wholeLimit(new)
+	if was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames()); was.Value == "" || is.Value == "" {
+		changes = append(changes, Change{ID: planParameterChanged.ID, Limit: name, Field: "plans", Old: was, New: is})
+	}
+	pairs := PairPlans(old, new, renamed)
+	for _, p := range pairs {
+		switch {
+		case p.Old == nil:
+			changes = append(changes, Change{ID: planAdded.ID, Limit: name, Plan: p.Plan, Old: Side{Limit: old}, New: wholePlan(new, p.New)})
+		case p.New == nil:
+			changes = append(changes, Change{ID: planRemoved.ID, Limit: name, Plan: p.Plan, Old: wholePlan(old, p.Old), New: Side{Limit: new}})
+		}
+	}
+	for _, f := range limitFields {
+		if !f.byPlan {
+			changes = append(changes, diffFields([]field[draft, Limit]{f}, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+			continue
+		}
+		changes = append(changes, diffByPlan(f, old, new, pairs)...)
+	}
+	return changes
+}
+
+// diffByPlan returns the changes of one field for each plan, or one change if it is the same for all of several plans.
+func diffByPlan(f field[draft, Limit], old, new *Limit, pairs []PlanPair) (changes []Change) {
+	limited := 0
+	for _, p := range pairs {
+		if p.Old == nil || p.New == nil || p.Old.UnlimitedRate && p.New.UnlimitedRate {
+			continue
+		}
+		becomes := p.Old.UnlimitedRate || p.New.UnlimitedRate
+		if !becomes {
+			limited++
+		} else if f.name != "rate" {
+			continue // the other numbers come or go with the rate
+		}
+		was, is := wholeLimit(old), wholeLimit(new)
+		if was.Value, is.Value = f.effective(p.Old), f.effective(p.New); was.Value != is.Value {
+			changes = append(changes, Change{
+				ID: f.change.ID, Limit: new.Policy.Name, Plan: p.Plan, Field: f.name,
+				Old: was.at(givenInLimit(p.Old, f.name)), New: is.at(givenInLimit(p.New, f.name)),
+			})
+		}
+	}
+	if len(changes) < 2 || len(changes) != limited {
+		return changes
+	}
+	for _, c := range changes[1:] {
+		if c.Old.Value != changes[0].Old.Value || c.New.Value != changes[0].New.Value {
+			return changes
+		}
+	}
+	changes[0].Plan = ""
+	return changes[:1]
+}
+
+// wholePlan is the side of a plan that was added or removed.
+func wholePlan(l, of *Limit) Side {
+	return Side{Limit: l, Value: of.Plan, Given: true, Pos: of.Given["rate"]}
+}
+
+// plansTrait is equal for limits with the same rule for each plan.
+func plansTrait(l *Limit) string {
+	var traits []string
+	for _, of := range l.Plans {
+		policy := of.Policy
+		policy.Name = ""
+		traits = append(traits, fmt.Sprintf("%s: %+v", of.Plan, policy))
+	}
+	return strings.Join(traits, "\n")
+}
+
+// diffPlanNames returns the plans that were renamed.
+func diffPlanNames(old, new *File, renamed map[string]string) (changes []Change) {
+	for _, plan := range new.Plans {
+		if was, ok := renamed[plan.Name]; ok {
+			before := old.Plans[planIndex(old, was)]
+			changes = append(changes, Change{
+				ID: planRenamed.ID, Plan: plan.Name,
+				Old: Side{Value: was, Given: true, Pos: before.Pos}, New: Side{Value: plan.Name, Given: true, Pos: plan.Pos},
+			})
+		}
+	}
+	return changes
+}
+
+// diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
+// nothing, so that a renamed one is removed and added.
+func diffGroups(old, new *File) (changes []Change) {
+	named := func(file *File) map[string]*Group {
+		groups := map[string]*Group{}
+		for _, g := range file.Groups {
+			groups[g.Name] = g
+		}
+		return groups
+	}
+	before, after := named(old), named(new)
+	for _, g := range new.Groups {
+		was := before[g.Name]
+		if was == nil {
+			changes = append(changes, Change{ID: groupAdded.ID, Group: g.Name, New: wholeGroup(g)})
+			continue
+		}
+		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
+		fields = append(fields, diffMethod(was, g)...)
+		for i := range fields {
+			fields[i].Group = g.Name
+		}
+		changes = append(changes, fields...)
+	}
+	for _, g := range old.Groups {
+		if after[g.Name] == nil {
+			changes = append(changes, Change{ID: groupRemoved.ID, Group: g.Name, Old: wholeGroup(g)})
+		}
+	}
+	return changes
+}
+
+// diffMethod returns the change of what callers of a group pass and may call, unless the members show it: it follows from
+// the limits, which may have changed while the group has not.
+func diffMethod(old, new *Group) []Change {
+	was, is := wholeGroup(old), wholeGroup(new)
+	was.Value, is.Value = old.method(), new.method()
+	same := effectiveMembers(old.Members()) == effectiveMembers(new.Members())
+	if was.Value == is.Value || !same && slices.Equal(sharedNames(old), sharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
+		return nil
+	}
+	was.Given, is.Given = false, false
+	return []Change{{ID: groupMethodChanged.ID, Field: "method", Old: was, New: is}}
+}
+
+func wholeGroup(g *Group) Side { return Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos} }
+
+func givenInGroup(g *Group, field string) (Pos, bool) {
+	at, given := g.Given[field]
+	return at, given
 }

@@ -165,7 +165,7 @@ func TestEveryFieldHasAChange(t *testing.T) {
 		}
 	}
 	for _, f := range limitFields {
-		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/spec/fields.go, to a ChangeKind in gen/spec/diff.go", f.name)
+		assert.NotNil(t, f.change, "a change of %s would not be reported: set change in gen/spec/fields.go, to a ChangeKind in gen/spec/change.go", f.name)
 		assert.NotNil(t, f.effective, "a change of %s would not be reported: set effective in gen/spec/fields.go", f.name)
 	}
 	for _, f := range groupFields {

@@ -86,13 +86,6 @@ func effectivePeriod(l *Limit) string {
 	return words.Duration(l.Policy.Period)
 }
 
-func calendarPeriod(c runtime.Calendar) string {
-	if c.Count > 1 {
-		return fmt.Sprintf("%d %ss", c.Count, c.Unit)
-	}
-	return c.Unit.String()
-}
-
 // effectiveCalendarStart returns the start of a calendar as limits.yaml writes it, "" for the default.
 func effectiveCalendarStart(c runtime.Calendar) string {
 	var parts []string
@@ -179,3 +172,14 @@ func unboundedOr(n int64, text string) string {
 	}
 	return text
 }
+
+// timeOfDay leaves out seconds that are zero.
+func timeOfDay(t time.Time) string {
+	if t.Second() == 0 && t.Nanosecond() == 0 {
+		return t.Format("15:04")
+	}
+	return t.Format("15:04:05.999999999")
+}
+
+// instantAt returns the instant at an offset from 0:00 UTC on 1 January 1970.
+func instantAt(offset time.Duration) time.Time { return time.Unix(0, int64(offset)).UTC() }

@@ -10,97 +10,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// field is one name that a map of the file may contain. A table of fields is the only place that lists the fields of a
-// map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff and the words. A new field needs
-// an entry here, a judgement of its change in gen/review, and its effect in package runtime.
-type field[D, T any] struct {
-	name string
-	// synonyms are the names of the field in other limiters, in lower case.
-	synonyms []string
-	required bool
-	// about explains the field in one cell of the reference, more is what does not fit there. Both are Markdown.
-	about, more string
-	// accepts describes the valid values, and absent what holds without the field. Both are Markdown.
-	accepts, absent string
-	// example is a valid value.
-	example string
-	schema  object
-	// sets is the field of [runtime.Policy], or for a field of a lease of [runtime.Lease], that holds the value.
-	sets string
-	// read stores the value and returns true, or reports its errors.
-	read func(p *parser, into *D, e entry) bool
-	// change is the kind of change that a diff reports for the field. It is nil for fields that cannot change by
-	// themselves: version, limits and those of a lease.
-	change *ChangeKind
-	// byPlan is set if the value may be a map with a value for each plan.
-	byPlan bool
-	// effective returns the value that applies, given or not, as limits.yaml writes it. Equal values are written alike.
-	effective func(of *T) string
-	// words describes the value in sentences of generated doc comments. Fields may share one.
-	words func(of *T) []string
-}
-
-// names lists the names of the fields of a table.
-func names[D, T any](fields []field[D, T]) []string {
-	list := make([]string, len(fields))
-	for i, f := range fields {
-		list[i] = f.name
-	}
-	return list
-}
-
-// fileFields are the fields at the top of the file.
-var fileFields = []field[File, File]{
-	{
-		name: "version", required: true,
-		about:   "The version of this format.",
-		accepts: "`1`",
-		example: "1",
-		schema:  object{"enum": []any{1, "1"}},
-		read:    (*parser).version,
-	},
-	{
-		name:      "package",
-		about:     "The name of the Go package to generate.",
-		accepts:   "a Go identifier, but not `" + strings.Join(ignoredPackages, "` or `") + "`",
-		absent:    "the `-package` flag, or the directory's name",
-		example:   "limits",
-		schema:    object{"type": "string", "pattern": identifierPattern, "not": object{"enum": unusablePackages()}},
-		read:      (*parser).packageName,
-		change:    packageChanged,
-		effective: func(f *File) string { return f.Package },
-	},
-	{
-		name: "plans", synonyms: []string{"plan", "tiers", "tier"},
-		about:     "The plans of your customers. `rate`, `capacity`, `maxReserved` and, for a token bucket, `period` may be a map with a value for each plan. The method of such a limit takes the plan as its last parameter.",
-		more:      "Every such map names every plan, as in `rate: {free: 10, pro: 60, enterprise: unlimited}`. With the rate `unlimited`, requests of that plan are allowed without the store and not counted, and the plan is left out of the other maps. A key has one count, whatever its plan.",
-		accepts:   "a list of names: each begins with a letter and has letters, digits, and single dashes or underscores between them",
-		absent:    "limits are the same for all callers",
-		example:   "[free, pro]",
-		schema:    plansSchema,
-		read:      (*parser).planList,
-		change:    plansChanged,
-		effective: effectivePlans,
-	},
-	{
-		name: "limits", required: true,
-		about:   "The limits, by name. A name is camelCase and becomes the name of a Go method.",
-		accepts: "a map from names to limits, with at least one",
-		example: "{sendMessage: {kind: token bucket, rate: 10, period: 1m}}",
-		schema:  limitsSchema,
-		read:    (*parser).limits,
-	},
-	{
-		name:    "groups",
-		about:   "Groups of limits, by name: one call takes from all limits of a group or, if one denies, from none. A name becomes the name of a Go method.",
-		accepts: "a map from names to groups",
-		absent:  "no groups",
-		example: "{post: {takes: [sendMessage]}}",
-		schema:  groupsSchema,
-		read:    (*parser).groups,
-	},
-}
-
 // limitFields are the fields of one limit, in the order in which people read them.
 var limitFields = []field[draft, Limit]{
 	{
@@ -144,13 +53,14 @@ var limitFields = []field[draft, Limit]{
 		example:   "10",
 		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
 		sets:      "Rate",
-		read:      byPlan(readTokens(1, func(l *draft) *int64 { return &l.policy.Rate })),
+		read:      byPlan((*parser).rate),
 		change:    rateChanged,
 		byPlan:    true,
 		effective: effectiveRate,
 	},
 	{
 		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
+		implied:   func(l *draft) bool { return l.impliesPeriod },
 		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
 		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or `3 months`; at most " + longestPeriod,
 		more:      "For a token bucket, the period may be a map with a duration for each plan.",
@@ -364,27 +274,5 @@ var limitFields = []field[draft, Limit]{
 		read:      (*parser).goName,
 		change:    goNameChanged,
 		effective: func(l *Limit) string { return l.GoName },
-	},
-}
-
-// leaseFields are the fields of the lease of a limit.
-var leaseFields = []field[runtime.Lease, runtime.Lease]{
-	{
-		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
-		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
-		accepts: "a whole number of tokens, 1 to `capacity`",
-		example: "10",
-		schema:  numberSchema(1, runtime.MaxTokens),
-		sets:    "Tokens",
-		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
-	},
-	{
-		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
-		about:   "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
-		accepts: "a duration, as for `period`",
-		example: "200ms",
-		schema:  durationSchema,
-		sets:    "For",
-		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
 	},
 }

@@ -176,8 +176,8 @@ func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
 	var sets []string
 	for _, f := range leaseFields {
 		var lease runtime.Lease
-		p := &parser{src: newSource("", f.name+": "+f.example)}
-		root := p.document()
+		p := newParser(newSource("", f.name+": "+f.example))
+		root := p.root()
 		entries, _ := p.entries(root, p.src.at(root), "", "")
 		require.True(t, f.read(p, &lease, entries[0]), f.name)
 		assert.False(t, reflect.ValueOf(lease).FieldByName(f.sets).IsZero(), "%s must set the field of runtime.Lease that sets names in gen/spec/fields.go", f.name)

@@ -146,7 +146,7 @@ func kindsAsCode() string {
 }
 
 // kind reads the kind of a limit.
-func (p *parser) kind(limit *draft, e entry) bool {
+func (p *reader) kind(limit *draft, e entry) bool {
 	kind, ok := oneOf(e, runtime.Kinds())
 	if !ok {
 		p.report(e.at, badKind, "", "kind must be %s, not %s", words.List(kindNames(), "or"), describe(e.value))

@@ -150,23 +150,10 @@ func (e entry) valueText() string {
 	return e.value.Value
 }
 
-// example is the member with each part of its key bound to a parameter of its own name.
-func (m *Member) example() string {
-	own := Member{Limit: m.Limit, Args: partNames(m.Limit)}
-	return own.String()
-}
-
-func partNames(l *Limit) (names []string) {
-	for _, part := range l.Key {
-		names = append(names, part.Name)
-	}
-	return names
-}
-
 // count reads the number of tokens: a number, or the name of a parameter.
 func (p *parser) count(m *Member, e entry) {
 	if !isString(e.value) {
-		m.Count, _ = p.number(e, 1, runtime.MaxTokens)
+		m.Count, _ = p.number(e, 1, runtime.MaxTokens, "")
 		return
 	}
 	if !partForm.MatchString(e.value.Value) {
@@ -177,12 +164,6 @@ func (p *parser) count(m *Member, e entry) {
 		m.Count, m.CountArg = 0, e.value.Value
 		p.parameter(m.CountArg, countType, e.at)
 	}
-}
-
-// parameter is the first use of a parameter of a group.
-type parameter struct {
-	typ string
-	at  span
 }
 
 // countType marks the parameters with numbers of tokens, which are of the methods and not of the key.
@@ -204,7 +185,7 @@ func (p *parser) parameter(name, typ string, at span) {
 }
 
 // canPass reports a limit that denies every request of the group.
-func (p *parser) canPass(m *Member, at span, takes bool) {
+func (p *checker) canPass(m *Member, at span, takes bool) {
 	name := label(m.Limit.Policy.Name)
 	least, plan := m.mostTokens()
 	switch {
@@ -223,26 +204,8 @@ func (p *parser) canPass(m *Member, at span, takes bool) {
 	}
 }
 
-// mostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
-// for all plans.
-func (m *Member) mostTokens() (least int64, plan string) {
-	least = runtime.Unbounded
-	for _, of := range m.Limit.Each() {
-		policy := &of.Policy
-		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
-			least, plan = most, of.Plan
-		}
-	}
-	return least, plan
-}
-
-// memberNames are the fields and methods that the decisions and the reservations of every group have.
-var memberNames = []string{
-	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
-}
-
 // takenAndChecked reports a limit that a group takes from and checks.
-func (p *parser) takenAndChecked(g *Group, given map[string]entry) {
+func (p *checker) takenAndChecked(g *Group, given map[string]entry) {
 	checks, ok := given["checks"]
 	for _, m := range g.Takes {
 		if ok && slices.ContainsFunc(g.Checks, func(c Member) bool { return c.Limit == m.Limit }) {
@@ -250,93 +213,6 @@ func (p *parser) takenAndChecked(g *Group, given map[string]entry) {
 			p.note(given["takes"].at, "takes is given here")
 		}
 	}
-}
-
-// SharedParameter is a parameter that the methods of some limits have after those for the parts of the key. The method of
-// a group has it once, and passes it to each of these limits.
-type SharedParameter struct {
-	// Name is the name of the parameter, and Type its Go type, in which Plan is the generated one.
-	Name, Type string
-	// What names the argument: "the plan".
-	What string
-	// Limits are the names of the limits that need it.
-	Limits []string
-}
-
-// The names of the shared parameters.
-const (
-	AnniversaryParameter = "anniversary"
-	ZoneParameter        = "zone"
-	PlanParameter        = "plan"
-)
-
-// sharedParameters are in the order of the parameters.
-var sharedParameters = []struct {
-	SharedParameter
-	needed func(l *Limit) bool
-}{
-	{SharedParameter{Name: AnniversaryParameter, Type: "time.Time", What: "the anniversary"}, func(l *Limit) bool { return l.Policy.Calendar.Anniversary }},
-	{SharedParameter{Name: ZoneParameter, Type: "*time.Location", What: "the time zone"}, func(l *Limit) bool { return l.Policy.Calendar.ZonePerKey }},
-	{SharedParameter{Name: PlanParameter, Type: "Plan", What: "the plan"}, func(l *Limit) bool { return len(l.Plans) > 0 }},
-}
-
-// Shared returns the parameters that the method of a limit has after those for the parts of the key, in their order.
-func (l *Limit) Shared() []SharedParameter { return sharedBy([]*Limit{l}) }
-
-// Shared returns the parameters that the method of the group has after those for parts of keys, in their order.
-func (g *Group) Shared() []SharedParameter {
-	var limits []*Limit
-	for _, m := range g.Members() {
-		limits = append(limits, m.Limit)
-	}
-	return sharedBy(limits)
-}
-
-func sharedBy(limits []*Limit) (list []SharedParameter) {
-	for _, s := range sharedParameters {
-		for _, l := range limits {
-			if s.needed(l) && !slices.Contains(s.Limits, l.Policy.Name) {
-				s.Limits = append(s.Limits, l.Policy.Name)
-			}
-		}
-		if len(s.Limits) > 0 {
-			list = append(list, s.SharedParameter)
-		}
-	}
-	return list
-}
-
-// Plans returns the names of the plans if a limit of the group depends on the plan, and otherwise none.
-func (g *Group) Plans() []string {
-	for _, m := range g.Members() {
-		if len(m.Limit.Plans) > 0 {
-			return m.Limit.PlanNames()
-		}
-	}
-	return nil
-}
-
-// Parameters returns the names of all parameters of the group's method, in their order.
-func (g *Group) Parameters() (names []string) {
-	for _, key := range g.Keys() {
-		names = append(names, key.Name)
-	}
-	return append(names, sharedNames(g)...)
-}
-
-func sharedNames(g *Group) (names []string) {
-	for _, s := range g.Shared() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-// SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
-func (g *Group) SharedWords() (sentences []string) {
-	for _, s := range g.Shared() {
-		sentences = append(sentences, "T"+s.What[1:]+" is that of "+words.List(s.Limits, "and")+".")
-	}
-	return sentences
 }
 
 // notShared reports parameters of a group that have the name of a shared one and are something else.
@@ -352,9 +228,4 @@ func (p *parser) notShared(g *Group) {
 		at := p.drafts[name].pos
 		p.note(span{at, Pos{at.Line, at.Column + len(name)}}, "the limit is here")
 	}
-}
-
-// isShared reports whether the method of a limit has a shared parameter with a name.
-func isShared(l *Limit, name string) bool {
-	return slices.ContainsFunc(l.Shared(), func(s SharedParameter) bool { return s.Name == name })
 }

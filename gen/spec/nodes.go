@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,18 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
 
-// entry is one "name: value" of a map.
-type entry struct {
-	name  string
-	value *yaml.Node
-	// named is the place of the name; at is the place of the value, or of the name if the value is empty.
-	named, at span
-	// again is set if the map has the name above too. The first one counts.
-	again bool
-}
-
 // entries returns the entries of a map in order, or reports that the node is not a map.
-func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, bool) {
+func (p *document) entries(node *yaml.Node, at span, what, help string) ([]entry, bool) {
 	if p.muted[node] {
 		return nil, false
 	}
@@ -51,7 +40,7 @@ func (p *parser) entries(node *yaml.Node, at span, what, help string) ([]entry, 
 }
 
 // complete reports whether every name of a map could be read.
-func (p *parser) complete(node *yaml.Node) bool {
+func (p *document) complete(node *yaml.Node) bool {
 	for i := 0; i < len(node.Content); i += 2 {
 		// The name in question may be that of a field which seems to be missing.
 		if key := node.Content[i]; p.muted[key] || !isString(key) {
@@ -61,7 +50,7 @@ func (p *parser) complete(node *yaml.Node) bool {
 	return true
 }
 
-func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
+func (p *document) entry(key, value *yaml.Node) (entry, bool) {
 	if p.muted[key] {
 		return entry{}, false
 	}
@@ -76,6 +65,16 @@ func (p *parser) entry(key, value *yaml.Node) (entry, bool) {
 		e.at = e.named
 	}
 	return e, true
+}
+
+// part returns the field called name of the map in an entry. The map must contain it.
+func (p *document) part(of entry, name string) entry {
+	i := 0
+	for of.value.Content[i].Value != name {
+		i += 2
+	}
+	e, _ := p.entry(of.value.Content[i], of.value.Content[i+1])
+	return e
 }
 
 // readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
@@ -96,7 +95,8 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []en
 		before, target := len(p.found), into
 		if e.again {
 			// The value must not replace the first one.
-			target = new(D)
+			other := *into
+			target = &other
 		}
 		switch {
 		// The value has a diagnostic already.
@@ -110,7 +110,7 @@ func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []en
 		}
 	}
 	for _, f := range fields {
-		if f.required && complete && !seen[f.name] && !(f.name == "period" && p.impliesPeriod) {
+		if f.required && complete && !seen[f.name] && (f.implied == nil || !f.implied(into)) {
 			p.report(owner, missingField, "add "+f.name+": "+f.example, "%s is missing", f.name)
 		}
 	}
@@ -143,8 +143,8 @@ func dropRefused[D, T any](found Diagnostics, e entry, f field[D, T]) {
 // takes reports whether a text is a valid value of the field, by parsing a file with it.
 func (f field[D, T]) takes(text string) bool {
 	// A real parse is slow, but it runs for offers of wrong values only, and cannot disagree with the field.
-	p := &parser{src: newSource("", f.name+": "+text)}
-	root := p.document()
+	p := newParser(newSource("", f.name+": "+text))
+	root := p.root()
 	if root == nil {
 		return false
 	}
@@ -185,33 +185,45 @@ func (p *parser) looksLikeLimit(node *yaml.Node) bool {
 		slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return slices.Contains(p.limitFields, n.Value) })
 }
 
+// missingSpaceAfterColon reports a name that contains its value too, because no space follows the colon.
+func (p *document) missingSpaceAfterColon(e entry, broken *Rule) bool {
+	place := missingSpaceForm.FindStringSubmatchIndex(e.name)
+	if place == nil || e.value.Tag != "!!null" || e.value.Kind != yaml.ScalarNode {
+		return false
+	}
+	p.report(e.named, broken, "write name: value", "a colon needs a space after it")
+	p.meant(e.name[:place[3]] + " " + e.name[place[3]:])
+	return true
+}
+
 func isString(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!str" }
 
+// describe names the value of a node in the words of YAML's users.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a map"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "null"
+	case n.Tag == "!!int", n.Tag == "!!float":
+		return "the number " + clip(n.Value)
+	case n.Tag == "!!timestamp":
+		return "the date " + clip(n.Value)
+	case n.Tag == "!!bool":
+		return n.Value
+	}
+	return quote(n.Value)
+}
+
 // text returns the value of a field that must be text, or reports another type.
-func (p *parser) text(e entry, want string) (string, bool) {
+func (p *document) text(e entry, want string) (string, bool) {
 	if isString(e.value) {
 		return e.value.Value, true
 	}
 	p.wrongType(e, want, "")
 	return "", false
-}
-
-// oneOf returns the known word that a value is.
-func oneOf[T fmt.Stringer](e entry, known []T) (word T, ok bool) {
-	i := slices.IndexFunc(known, func(w T) bool { return isString(e.value) && e.value.Value == w.String() })
-	if i < 0 {
-		return word, false
-	}
-	return known[i], true
-}
-
-// texts returns words as a file has them.
-func texts[T fmt.Stringer](known []T) []string {
-	written := make([]string, len(known))
-	for i, w := range known {
-		written[i] = w.String()
-	}
-	return written
 }
 
 // readWord returns a reader of a field that takes one of the known words. The synonyms are used for suggestions only.
@@ -240,72 +252,13 @@ func meantWord[W fmt.Stringer](text string, known []W, synonyms map[string]W) st
 	return Nearest(text, texts(known))
 }
 
-// wrongType reports a value of another type than the wanted one.
-func (p *parser) wrongType(e entry, want, help string) {
-	p.report(e.at, wrongType, help, "%s must be %s, not %s", e.name, want, describe(e.value))
-}
-
-const writeOut = "write the value out, so that each limit can be reviewed on its own"
-
-// refuseIndirection reports anchors, aliases, merge keys and tags anywhere under a node. Editing an anchor would change
-// limits on lines that a reviewer does not see.
-func (p *parser) refuseIndirection(node *yaml.Node) {
-	at := p.src.at(node)
-	switch word := p.src.between(at); {
-	case node.Kind == yaml.AliasNode:
-		p.refuseAlias(at, node.Value)
-		p.mute(node)
-	case node.Anchor != "":
-		p.report(at, anchor, writeOut, "anchors such as &%s are not allowed", clip(node.Anchor))
-		p.mute(node)
-	case node.Style&yaml.TaggedStyle != 0, isTag(node, word):
-		p.report(at, tag, "write the value without a tag", "tags such as %s are not allowed", clip(word))
-		p.mute(node)
-	case node.Tag == mergeTag:
-		node.Tag = "!!str" // "<<" is special only as the name of a field
+// oneOf returns the known word that a value is.
+func oneOf[T fmt.Stringer](e entry, known []T) (word T, ok bool) {
+	i := slices.IndexFunc(known, func(w T) bool { return isString(e.value) && e.value.Value == w.String() })
+	if i < 0 {
+		return word, false
 	}
-	for i, child := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 0 {
-			p.refuseMerge(child)
-		}
-		p.refuseIndirection(child)
-	}
-}
-
-const mergeTag = "!!merge"
-
-// refuseMerge reports the name of a field that is a merge key.
-func (p *parser) refuseMerge(name *yaml.Node) {
-	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
-		p.report(p.src.at(name), mergeKey, writeOut, "merge keys (<<) are not allowed")
-		p.mute(name)
-	}
-}
-
-func (p *parser) refuseAlias(at span, name string) {
-	p.report(at, anchor, writeOut, "aliases such as *%s are not allowed", clip(name))
-}
-
-// mute suppresses further diagnostics of a node.
-func (p *parser) mute(node *yaml.Node) {
-	if p.muted == nil {
-		p.muted = map[*yaml.Node]bool{}
-	}
-	p.muted[node] = true
-}
-
-// missingSpaceForm is a name with a colon that is part of it in YAML, because no space follows.
-var missingSpaceForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
-
-// missingSpaceAfterColon reports a name that contains its value too, because no space follows the colon.
-func (p *parser) missingSpaceAfterColon(e entry, broken *Rule) bool {
-	place := missingSpaceForm.FindStringSubmatchIndex(e.name)
-	if place == nil || e.value.Tag != "!!null" || e.value.Kind != yaml.ScalarNode {
-		return false
-	}
-	p.report(e.named, broken, "write name: value", "a colon needs a space after it")
-	p.meant(e.name[:place[3]] + " " + e.name[place[3]:])
-	return true
+	return known[i], true
 }
 
 // readBool returns a reader of true or false.
@@ -329,4 +282,9 @@ var meantBoolean = map[string]string{
 	"true": "true", "false": "false", // in quotes
 	"True": "true", "TRUE": "true", "yes": "true", "Yes": "true", "on": "true", "On": "true", "1": "true",
 	"False": "false", "FALSE": "false", "no": "false", "No": "false", "off": "false", "Off": "false", "0": "false",
+}
+
+// wrongType reports a value of another type than the wanted one.
+func (p *document) wrongType(e entry, want, help string) {
+	p.report(e.at, wrongType, help, "%s must be %s, not %s", e.name, want, describe(e.value))
 }

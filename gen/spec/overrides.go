@@ -62,7 +62,7 @@ func (p *parser) overrides(limit *draft, e entry) bool {
 	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
 }
 
-func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 	switch {
 	case isUnlimited(e.value):
 		b.Unlimited, b.Rate = true, runtime.MaxTokens
@@ -72,11 +72,12 @@ func (p *parser) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
 		p.meant(unlimited)
 		return false
 	}
-	b.Rate, ok = p.number(e, 1, runtime.MaxTokens)
+	help, _ := rateHelp(e.value.Value, "")
+	b.Rate, ok = p.number(e, 1, runtime.MaxTokens, help)
 	return ok
 }
 
-func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
+func (p *reader) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 	var of draft
 	if !p.maxReserved(&of, e) {
 		return false
@@ -89,7 +90,7 @@ func (p *parser) mostReserved(b *runtime.OverrideBounds, e entry) bool {
 }
 
 // settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
-func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
+func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
 	e, ok := given["overrides"]
 	if !ok || limit.overrides == nil {
 		return
@@ -141,7 +142,7 @@ func (p *parser) settleOverrides(limit *draft, given map[string]entry) {
 	}
 }
 
-func (p *parser) reportOverride(e entry, part, help, message string, args ...any) {
+func (p *checker) reportOverride(e entry, part, help, message string, args ...any) {
 	defer func(limit string) { p.limit = limit }(p.limit)
 	p.limit += ": overrides"
 	p.report(p.part(e, part).at, badOverrides, help, message, args...)
@@ -195,7 +196,7 @@ func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []Ke
 }
 
 // sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
-func (p *parser) sameOverrideMethods(entries []entry, limits []*draft) {
+func (p *checker) sameOverrideMethods(entries []entry, limits []*draft) {
 	needed := map[string]int{}
 	for i, limit := range limits {
 		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {

@@ -9,18 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Plan is one of the plans of a file.
-type Plan struct {
-	// Name is the text that ParsePlan of the generated code accepts: "free".
-	Name string
-	// GoName is the name of the generated constant: "PlanFree".
-	GoName string
-	// Pos is the place of the name.
-	Pos Pos
-}
 
 const planPattern = `^[a-zA-Z][a-zA-Z0-9]*([-_][a-zA-Z0-9]+)*$`
 
@@ -36,17 +25,6 @@ const (
 	plansHelp = "write plans: [free, pro]"
 	planHelp  = "begin with a letter, and use letters and digits, with single dashes or underscores between them"
 )
-
-// plansFirst sorts the field plans before the others.
-func plansFirst(a, b entry) int {
-	order := func(e entry) int {
-		if e.name == "plans" {
-			return 0
-		}
-		return 1
-	}
-	return order(a) - order(b)
-}
 
 // planList reads the plans of the file.
 func (p *parser) planList(file *File, e entry) bool {
@@ -111,19 +89,6 @@ func (p *parser) planName(item *yaml.Node, at span) bool {
 		return true
 	}
 	return false
-}
-
-func planWords(name string) []string {
-	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
-}
-
-// PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
-func PlanGoName(name string) string {
-	out := "Plan"
-	for _, word := range planWords(name) {
-		out += goName(word)
-	}
-	return out
 }
 
 const unlimited = "unlimited"
@@ -209,172 +174,3 @@ func noPlansHelp(entries []entry) string {
 }
 
 func (p *parser) planNames() []string { return planNames(p.plans) }
-
-// PlanNames returns the names of the plans of the file.
-func (f *File) PlanNames() []string { return planNames(f.Plans) }
-
-func planNames(plans []Plan) []string {
-	names := make([]string, len(plans))
-	for i, plan := range plans {
-		names[i] = plan.Name
-	}
-	return names
-}
-
-// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
-// limit, and given those of them without errors; clean means that these are all.
-func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, clean bool) {
-	maps := planMaps(all)
-	if len(maps) == 0 {
-		p.settleLimit(limit, given, clean)
-		return
-	}
-	if len(p.plans) == 0 || p.plansUnknown || !p.fitKindByPlan(limit, given) || !p.namesEveryPlan(maps) {
-		return
-	}
-	before := len(p.found)
-	for _, plan := range p.plans {
-		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, maps, clean))
-	}
-	p.dropRepeated(before)
-	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
-	if limited < 0 {
-		p.report(maps["rate"].named, unlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
-		return
-	}
-	limit.policy = limit.plans[limited].policy
-	if limit.policy.Mode == runtime.ModeBlock {
-		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
-		for _, of := range limit.plans {
-			if of.unlimitedRate {
-				of.policy = limit.policy
-			}
-		}
-	}
-}
-
-// planMaps returns the entries with a map of plans, by the name of the field.
-func planMaps(all []entry) map[string]entry {
-	maps := map[string]entry{}
-	for _, f := range limitFields {
-		i := slices.IndexFunc(all, func(e entry) bool { return e.name == f.name && !e.again })
-		if f.byPlan && i >= 0 && all[i].value.Kind == yaml.MappingNode {
-			maps[f.name] = all[i]
-		}
-	}
-	return maps
-}
-
-// fitKindByPlan reports the maps of plans that the kind of the limit does not have.
-func (p *parser) fitKindByPlan(limit *draft, given map[string]entry) bool {
-	before := len(p.found)
-	for _, r := range algorithms[limit.policy.Kind].refusals {
-		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
-			p.report(e.at, notForKind, r.help, "%s", r.message)
-		}
-	}
-	return len(p.found) == before
-}
-
-// namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
-func (p *parser) namesEveryPlan(maps map[string]entry) bool {
-	before := len(p.found)
-	for _, f := range limitFields {
-		e, ok := maps[f.name]
-		if !ok || p.muted[e.value] {
-			continue
-		}
-		var missing []string
-		for _, plan := range p.planNames() {
-			value, given := p.planEntry(e, plan)
-			rate, _ := p.planEntry(maps["rate"], plan)
-			free := f.name != "rate" && rate.value != nil && isUnlimited(rate.value)
-			switch {
-			case given && free:
-				p.report(value.named, unlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", quote(plan), f.name)
-				p.note(rate.at, "its rate is given here")
-			case !given && !free && !p.misspelled(e, plan):
-				missing = append(missing, plan)
-			}
-		}
-		if len(missing) > 0 {
-			p.report(e.named, missingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, planList(missing))
-		}
-	}
-	return len(p.found) == before
-}
-
-func planList(plans []string) string {
-	if len(plans) == 1 {
-		return "the plan " + plans[0]
-	}
-	return "the plans " + words.List(plans, "and")
-}
-
-// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
-func (p *parser) misspelled(e entry, plan string) bool {
-	for i := 0; i+1 < len(e.value.Content); i += 2 {
-		name := e.value.Content[i].Value
-		if !slices.Contains(p.planNames(), name) && Nearest(name, p.planNames()) == plan {
-			return true
-		}
-	}
-	return false
-}
-
-// planEntry returns the value of a plan in a map, as an entry with the name of the field.
-func (p *parser) planEntry(of entry, plan string) (entry, bool) {
-	if of.value == nil {
-		return entry{}, false
-	}
-	for i := 0; i+1 < len(of.value.Content); i += 2 {
-		if key := of.value.Content[i]; isString(key) && key.Value == plan {
-			e, ok := p.entry(key, of.value.Content[i+1])
-			e.name = of.name
-			return e, ok
-		}
-	}
-	return entry{}, false
-}
-
-// draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
-func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry, clean bool) *draft {
-	of := *limit
-	of.plan, of.plans, of.given = plan, nil, map[string]Pos{}
-	own := map[string]entry{}
-	for _, f := range limitFields {
-		e, ok := given[f.name]
-		if !ok {
-			continue
-		}
-		if _, isMap := maps[f.name]; isMap {
-			if e, ok = p.planEntry(e, plan); !ok {
-				continue // an unlimited plan is left out
-			}
-			if f.name == "rate" && isUnlimited(e.value) {
-				of.unlimitedRate = true
-			} else {
-				f.read(p, &of, e)
-			}
-		}
-		own[f.name], of.given[f.name] = e, e.at.pos
-	}
-	if of.unlimitedRate {
-		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
-		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
-		return &of
-	}
-	p.settleLimit(&of, own, clean)
-	return &of
-}
-
-// dropRepeated drops the diagnostics after the first n that several plans have in common.
-func (p *parser) dropRepeated(n int) {
-	kept := p.found[:n]
-	for _, d := range p.found[n:] {
-		if !slices.ContainsFunc(kept[n:], func(o Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
-			kept = append(kept, d)
-		}
-	}
-	p.found = kept
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // Rule is a requirement on every limits.yaml.
@@ -387,3 +388,5 @@ var (
 		Right:   valid + "groups:\n  post: {takes: [sendMessage]}\n",
 	})
 )
+
+func kindNames() []string { return texts(runtime.Kinds()) }

@@ -87,22 +87,22 @@ func TestSchemaIsUpToStandard(t *testing.T) {
 	}
 }
 
-// checker checks values against a JSON Schema, with the keywords of ours only.
-type checker struct {
+// schemaChecker checks values against a JSON Schema, with the keywords of ours only.
+type schemaChecker struct {
 	t    *testing.T
 	root map[string]any
 }
 
-func readSchema(t *testing.T, schema []byte) checker {
+func readSchema(t *testing.T, schema []byte) schemaChecker {
 	t.Helper()
 	var root map[string]any
 	require.NoError(t, json.Unmarshal(schema, &root))
-	return checker{t, root}
+	return schemaChecker{t, root}
 }
 
-func (c checker) check(v any) []string { return c.problems(c.root, v) }
+func (c schemaChecker) check(v any) []string { return c.problems(c.root, v) }
 
-func (c checker) valid(schema, v any) bool { return len(c.problems(schema, v)) == 0 }
+func (c schemaChecker) valid(schema, v any) bool { return len(c.problems(schema, v)) == 0 }
 
 // keywords are the words of a schema that do not make a value invalid by themselves.
 var keywords = []string{
@@ -111,7 +111,7 @@ var keywords = []string{
 }
 
 // problems returns the words of the schema that the value breaks.
-func (c checker) problems(schema, v any) (broken []string) {
+func (c schemaChecker) problems(schema, v any) (broken []string) {
 	if allowed, ok := schema.(bool); ok {
 		if !allowed {
 			return []string{"false"}
@@ -127,7 +127,7 @@ func (c checker) problems(schema, v any) (broken []string) {
 	return broken
 }
 
-func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
+func (c schemaChecker) keeps(rules map[string]any, word string, want, v any) bool {
 	object, isObject := v.(map[string]any)
 	list, isList := v.([]any)
 	text, isText := v.(string)
@@ -180,11 +180,11 @@ func (c checker) keeps(rules map[string]any, word string, want, v any) bool {
 	if word == "additionalProperties" && rules["properties"] == nil {
 		return c.everyProperty(rules, object)
 	}
-	require.Contains(c.t, keywords, word, "a word that the checker does not support")
+	require.Contains(c.t, keywords, word, "a word that the schemaChecker does not support")
 	return true
 }
 
-func (c checker) everyName(schema any, object map[string]any) bool {
+func (c schemaChecker) everyName(schema any, object map[string]any) bool {
 	for name := range object {
 		if !c.valid(schema, name) {
 			return false
@@ -194,7 +194,7 @@ func (c checker) everyName(schema any, object map[string]any) bool {
 }
 
 // everyProperty checks the values of a map by the schemas of their names, or by additionalProperties.
-func (c checker) everyProperty(rules map[string]any, object map[string]any) bool {
+func (c schemaChecker) everyProperty(rules map[string]any, object map[string]any) bool {
 	known, _ := rules["properties"].(map[string]any)
 	for name, v := range object {
 		schema, ok := known[name]

@@ -2,23 +2,23 @@ package spec
 
 import (
 	"fmt"
-
-	"gopkg.in/yaml.v3"
+	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"gopkg.in/yaml.v3"
 )
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
 // only the valid ones, and clean means that all are.
-func (p *parser) settleLimit(limit *draft, given map[string]entry, clean bool) {
+func (p *checker) settleLimit(limit *draft, given map[string]entry, clean bool) {
 	_, kind := given["kind"]
 	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
 	if kind && !p.fitsKind(&limit.policy, given) {
 		return
 	}
 	policy := &limit.policy
-	p.settleCalendar(policy, given)
+	p.settleCalendar(limit, given)
 	if _, ok := given["capacity"]; !ok {
 		policy.Capacity = policy.Rate
 	}
@@ -48,7 +48,7 @@ func capacityIsZero(policy *unchecked, given map[string]entry) bool {
 }
 
 // fitsKind reports the fields that the limit's kind does not have.
-func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
+func (p *checker) fitsKind(policy *unchecked, given map[string]entry) bool {
 	before := len(p.found)
 	for _, r := range algorithms[policy.Kind].refusals {
 		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
@@ -59,7 +59,7 @@ func (p *parser) fitsKind(policy *unchecked, given map[string]entry) bool {
 }
 
 // enoughForShards reports a limit that cannot be split, or into fewer shards only.
-func (p *parser) enoughForShards(policy *unchecked, given map[string]entry) {
+func (p *checker) enoughForShards(policy *unchecked, given map[string]entry) {
 	shards, ok := given["shards"]
 	if !ok {
 		return
@@ -94,123 +94,166 @@ func atMostShards(n int64) string {
 	return "use at most " + words.Number(n) + " shards"
 }
 
-const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
-
-func (p *parser) lease(limit *draft, e entry) bool {
-	return readMap(p, leaseFields, &limit.policy.Lease, e, leaseHelp)
-}
-
-// leaseFits reports a lease that contradicts other fields.
-func (p *parser) leaseFits(policy *unchecked, given map[string]entry) {
-	lease, ok := given["lease"]
-	if !ok {
+// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
+// limit, and given those of them without errors; clean means that these are all.
+func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, clean bool) {
+	maps := planMaps(all)
+	if len(maps) == 0 {
+		p.settleLimit(limit, given, clean)
 		return
 	}
-	if policy.Start.FirstUse() {
-		p.report(lease.at, badLease, "leave lease out, or give an instant or an offset",
-			"windows that start at first use have no lease, because a process cannot compute when they end")
-		p.note(given["start"].at, "start is given here")
+	if len(p.plans) == 0 || p.plansUnknown || !p.fitKindByPlan(limit, given) || !p.namesEveryPlan(maps) {
 		return
 	}
-	source, note := "capacity", "capacity is given here"
-	if _, ok := given[source]; !ok {
-		source, note = "rate", "the capacity is the rate, given here"
+	before := len(p.found)
+	for _, plan := range p.plans {
+		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, maps, clean))
 	}
-	// If neither could be read, the capacity is not known.
-	most, ok := given[source]
-	if !ok || policy.Lease.Tokens <= policy.Capacity {
+	p.dropRepeated(before)
+	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
+	if limited < 0 {
+		p.report(maps["rate"].named, unlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
 		return
 	}
-	p.report(p.part(lease, "tokens").at, badLease, atMostLeased(policy.Capacity),
-		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
-	p.note(most.at, note)
-}
-
-func atMostLeased(n int64) string {
-	if n == 0 {
-		return "leave lease out"
-	}
-	return "use at most " + words.Number(n)
-}
-
-// part returns the field called name of the map in an entry. The map must contain it.
-func (p *parser) part(of entry, name string) entry {
-	i := 0
-	for of.value.Content[i].Value != name {
-		i += 2
-	}
-	e, _ := p.entry(of.value.Content[i], of.value.Content[i+1])
-	return e
-}
-
-// preciseFits reports the fields that a precise limit cannot have.
-func (p *parser) preciseFits(policy *unchecked, given map[string]entry) {
-	precise, ok := given["precise"]
-	if !ok || !policy.Precise {
-		return
-	}
-	for _, c := range preciseConflicts {
-		e, ok := given[c.field]
-		if ok && c.applies(policy) {
-			p.report(e.at, badPrecise, c.help(policy), "%s", c.message(policy))
-			p.note(precise.at, "precise is given here")
+	limit.policy = limit.plans[limited].policy
+	if limit.policy.Mode == runtime.ModeBlock {
+		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
+		for _, of := range limit.plans {
+			if of.unlimitedRate {
+				of.policy = limit.policy
+			}
 		}
 	}
 }
 
-// preciseConflict is a field that a precise limit cannot have, or some of its values.
-type preciseConflict struct {
-	field         string
-	applies       func(p *unchecked) bool
-	message, help func(p *unchecked) string
-	// schema is the schema of the values that a precise limit can have, and hint what editors show for the others.
-	schema any
-	hint   string
+// planMaps returns the entries with a map of plans, by the name of the field.
+func planMaps(all []entry) map[string]entry {
+	maps := map[string]entry{}
+	for _, f := range limitFields {
+		i := slices.IndexFunc(all, func(e entry) bool { return e.name == f.name && !e.again })
+		if f.byPlan && i >= 0 && all[i].value.Kind == yaml.MappingNode {
+			maps[f.name] = all[i]
+		}
+	}
+	return maps
 }
 
-var preciseConflicts = []preciseConflict{
-	{
-		field:   "rate",
-		applies: func(p *unchecked) bool { return p.Rate > runtime.MaxPreciseRate },
-		message: func(p *unchecked) string {
-			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate))
-		},
-		help:   bucketInstead,
-		schema: numberSchema(1, runtime.MaxPreciseRate),
-		hint:   tooPrecise,
-	},
-	{
-		field: "start", applies: func(p *unchecked) bool { return true },
-		message: always("a precise limit has no windows to start"), help: always("leave start out"),
-		schema: false, hint: "A precise limit has no windows that start.",
-	},
-	{
-		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
-		message: always("a precise limit cannot have shards, which each would have a log of their own"), help: always("leave shards out"),
-		schema: object{"const": 1, "errorMessage": "A precise limit cannot have shards."},
-	},
-	{
-		field: "lease", applies: func(p *unchecked) bool { return true },
-		message: always("a precise limit has no lease, because leased tokens are used later than they are counted"), help: always("leave lease out"),
-		schema: false, hint: "A precise limit has no lease.",
-	},
+// fitKindByPlan reports the maps of plans that the kind of the limit does not have.
+func (p *checker) fitKindByPlan(limit *draft, given map[string]entry) bool {
+	before := len(p.found)
+	for _, r := range algorithms[limit.policy.Kind].refusals {
+		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
+			p.report(e.at, notForKind, r.help, "%s", r.message)
+		}
+	}
+	return len(p.found) == before
 }
 
-var tooPrecise = fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate))
-
-func always(text string) func(*unchecked) string {
-	return func(*unchecked) string { return text }
+// namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
+func (p *parser) namesEveryPlan(maps map[string]entry) bool {
+	before := len(p.found)
+	for _, f := range limitFields {
+		e, ok := maps[f.name]
+		if !ok || p.muted[e.value] {
+			continue
+		}
+		var missing []string
+		for _, plan := range p.planNames() {
+			value, given := p.planEntry(e, plan)
+			rate, _ := p.planEntry(maps["rate"], plan)
+			free := f.name != "rate" && rate.value != nil && isUnlimited(rate.value)
+			switch {
+			case given && free:
+				p.report(value.named, unlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", quote(plan), f.name)
+				p.note(rate.at, "its rate is given here")
+			case !given && !free && !p.misspelled(e, plan):
+				missing = append(missing, plan)
+			}
+		}
+		if len(missing) > 0 {
+			p.report(e.named, missingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, planList(missing))
+		}
+	}
+	return len(p.found) == before
 }
 
-// bucketInstead describes the token bucket that keeps the promise of a precise limit: with capacity C and rate N-C per
-// period, it never grants more than N in any period.
-func bucketInstead(p *unchecked) string {
-	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
-		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
+func planList(plans []string) string {
+	if len(plans) == 1 {
+		return "the plan " + plans[0]
+	}
+	return "the plans " + words.List(plans, "and")
+}
+
+// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
+func (p *parser) misspelled(e entry, plan string) bool {
+	for i := 0; i+1 < len(e.value.Content); i += 2 {
+		name := e.value.Content[i].Value
+		if !slices.Contains(p.planNames(), name) && Nearest(name, p.planNames()) == plan {
+			return true
+		}
+	}
+	return false
+}
+
+// planEntry returns the value of a plan in a map, as an entry with the name of the field.
+func (p *checker) planEntry(of entry, plan string) (entry, bool) {
+	if of.value == nil {
+		return entry{}, false
+	}
+	for i := 0; i+1 < len(of.value.Content); i += 2 {
+		if key := of.value.Content[i]; isString(key) && key.Value == plan {
+			e, ok := p.entry(key, of.value.Content[i+1])
+			e.name = of.name
+			return e, ok
+		}
+	}
+	return entry{}, false
+}
+
+// draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
+func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry, clean bool) *draft {
+	of := *limit
+	of.plan, of.plans, of.given = plan, nil, map[string]Pos{}
+	own := map[string]entry{}
+	for _, f := range limitFields {
+		e, ok := given[f.name]
+		if !ok {
+			continue
+		}
+		if _, isMap := maps[f.name]; isMap {
+			if e, ok = p.planEntry(e, plan); !ok {
+				continue // an unlimited plan is left out
+			}
+			if f.name == "rate" && isUnlimited(e.value) {
+				of.unlimitedRate = true
+			} else {
+				f.read(p, &of, e)
+			}
+		}
+		own[f.name], of.given[f.name] = e, e.at.pos
+	}
+	if of.unlimitedRate {
+		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
+		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
+		return &of
+	}
+	p.settleLimit(&of, own, clean)
+	return &of
+}
+
+// dropRepeated drops the diagnostics after the first n that several plans have in common.
+func (p *checker) dropRepeated(n int) {
+	kept := p.found[:n]
+	for _, d := range p.found[n:] {
+		if !slices.ContainsFunc(kept[n:], func(o Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
+			kept = append(kept, d)
+		}
+	}
+	p.found = kept
 }
 
 // sameMethods reports plans of a limit that would need different methods of the generated handle.
-func (p *parser) sameMethods(limit *Limit, given map[string]entry) bool {
+func (p *checker) sameMethods(limit *Limit, given map[string]entry) bool {
 	var first *Limit
 	for _, of := range limit.Plans {
 		switch {
@@ -231,7 +274,7 @@ func (p *parser) sameMethods(limit *Limit, given map[string]entry) bool {
 }
 
 // differ reports a difference between two plans, at the value of a field.
-func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other string, rule *Rule, help, message string) {
+func (p *checker) differ(limit *Limit, given map[string]entry, field, one, other string, rule *Rule, help, message string) {
 	e, ok := given[field]
 	if !ok {
 		e = given["rate"]
@@ -249,7 +292,7 @@ func (p *parser) differ(limit *Limit, given map[string]entry, field, one, other 
 // carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
 // with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
 // back would grant tokens again.
-func (p *parser) carryAlike(limit *Limit, given map[string]entry) bool {
+func (p *checker) carryAlike(limit *Limit, given map[string]entry) bool {
 	if limit.Policy.Kind != runtime.FixedWindow {
 		return true
 	}
@@ -268,7 +311,7 @@ func (p *parser) carryAlike(limit *Limit, given map[string]entry) bool {
 	return true
 }
 
-func (p *parser) carriesMore(limit *Limit, given map[string]entry, small, large *Limit) {
+func (p *checker) carriesMore(limit *Limit, given map[string]entry, small, large *Limit) {
 	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
 	difference := "capacity - rate"
 	if limit.Policy.Reserves() {
@@ -327,4 +370,36 @@ func carriedWords(l *Limit) string {
 		return fmt.Sprintf("%s on %s (%s - rate %s)", words.Number(n), l.Plan, of, words.Number(l.Policy.Rate))
 	}
 	return fmt.Sprintf("none on %s (%s, rate %s)", l.Plan, of, words.Number(l.Policy.Rate))
+}
+
+// check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
+func (p *checker) check(d *draft, e entry, given map[string]entry) {
+	limit := p.limitOf(d, e)
+	for _, of := range d.plans {
+		plan := p.limitOf(of, e)
+		if limit == nil || plan == nil {
+			return
+		}
+		limit.Plans = append(limit.Plans, plan)
+	}
+	if limit == nil || !p.sameMethods(limit, given) || !p.carryAlike(limit, given) {
+		return
+	}
+	d.limit = limit
+}
+
+// limitOf returns the limit of a draft, or nil if the runtime would refuse it.
+func (p *checker) limitOf(d *draft, e entry) *Limit {
+	limit, err := NewLimit(runtime.Policy(d.policy))
+	if err != nil {
+		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
+		// their combinations have better messages: this is for what they overlook.
+		if len(p.found) == 0 {
+			p.report(e.named, outOfRange, "", "%v", err)
+		}
+		return nil
+	}
+	limit.Plan, limit.UnlimitedRate, limit.Overrides, limit.GoName = d.plan, d.unlimitedRate, d.overrides, d.goName
+	limit.Doc, limit.Key, limit.Pos, limit.Given = d.doc, d.key, d.pos, d.given
+	return limit
 }

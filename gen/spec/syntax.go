@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -11,8 +12,80 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// root returns the root of the file's only document, or reports why it has none and returns nil.
+func (p *document) root() *yaml.Node {
+	reader := &slowReader{text: p.src.text}
+	decoder := yaml.NewDecoder(reader)
+	first, err := decode(decoder)
+	if err == nil {
+		return p.only(first, decoder, reader)
+	}
+	if errors.Is(err, io.EOF) {
+		p.report(span{Pos{1, 1}, Pos{1, 1}}, emptyFile, "begin with version: 1", "the file has no content")
+		return nil
+	}
+	p.syntaxError(err, reader.line())
+	return nil
+}
+
+// only returns the root of the first document, or reports the one after it.
+func (p *document) only(first *yaml.Node, decoder *yaml.Decoder, reader *slowReader) *yaml.Node {
+	// The rest of the file is decoded too, because an error or a document there would otherwise be ignored.
+	second, err := decode(decoder)
+	root := first.Content[0]
+	switch {
+	case err == nil:
+		p.report(p.src.wholeLine(second.Line), secondDocument, "put all limits under one limits:",
+			"a second document begins here")
+	case !errors.Is(err, io.EOF):
+		p.syntaxError(err, reader.line())
+	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
+		p.report(p.src.at(root), emptyFile, "begin with version: 1", "the file has no content")
+	default:
+		return root
+	}
+	return nil
+}
+
+// decode returns the next document, or [io.EOF].
+func decode(decoder *yaml.Decoder) (document *yaml.Node, err error) {
+	// The YAML reader panics on some malformed input.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	document = new(yaml.Node)
+	err = decoder.Decode(document)
+	// A file with comments only is a document without a root.
+	if err == nil && len(document.Content) == 0 {
+		err = io.EOF
+	}
+	return document, err
+}
+
+// slowReader returns its text byte by byte, because the errors of the YAML reader name no line or a wrong one: its
+// position shows how far the YAML reader came.
+type slowReader struct {
+	text string
+	next int
+}
+
+func (r *slowReader) Read(b []byte) (int, error) {
+	if r.next == len(r.text) {
+		return 0, io.EOF
+	}
+	// More than one byte would make the position run ahead of the error by the size of the buffer.
+	b[0] = r.text[r.next]
+	r.next++
+	return 1, nil
+}
+
+// line returns the current line.
+func (r *slowReader) line() int { return 1 + strings.Count(r.text[:r.next], "\n") }
+
 // syntaxError reports an error of the YAML reader, which had read the file up to a line.
-func (p *parser) syntaxError(err error, reached int) {
+func (p *document) syntaxError(err error, reached int) {
 	problem := problemOf(err)
 	line := p.src.faultyLine(problem, reached)
 	if name, ok := strings.CutPrefix(problem.text, "unknown anchor '"); ok {
@@ -196,24 +269,52 @@ func (s *source) nextText(n int) int {
 	return min(n+1, len(s.lines))
 }
 
-// textAbove returns the last line with text before line n, or n if no line has.
-func (s *source) textAbove(n int) int {
-	for i := n - 1; i > 0; i-- {
-		if s.hasText(i) {
-			return i
-		}
-	}
-	return n
-}
-
-// hasText reports whether a line has more than spaces and a comment. A tab counts as text, because it can be the error.
-func (s *source) hasText(n int) bool {
-	text := strings.Trim(s.line(n), " ")
-	return text != "" && !strings.HasPrefix(text, "#")
-}
-
 // lacksColon reports whether a line is probably a "name: value" without the colon or the space after it.
 func (s *source) lacksColon(n int) bool {
 	line := s.line(n)
 	return !strings.Contains(line+" ", ": ") && !strings.HasPrefix(line, "---")
 }
+
+// missingSpaceForm is a name with a colon that is part of it in YAML, because no space follows.
+var missingSpaceForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
+
+// refuseIndirection reports anchors, aliases, merge keys and tags anywhere under a node. Editing an anchor would change
+// limits on lines that a reviewer does not see.
+func (p *document) refuseIndirection(node *yaml.Node) {
+	at := p.src.at(node)
+	switch word := p.src.between(at); {
+	case node.Kind == yaml.AliasNode:
+		p.refuseAlias(at, node.Value)
+		p.mute(node)
+	case node.Anchor != "":
+		p.report(at, anchor, writeOut, "anchors such as &%s are not allowed", clip(node.Anchor))
+		p.mute(node)
+	case node.Style&yaml.TaggedStyle != 0, isTag(node, word):
+		p.report(at, tag, "write the value without a tag", "tags such as %s are not allowed", clip(word))
+		p.mute(node)
+	case node.Tag == mergeTag:
+		node.Tag = "!!str" // "<<" is special only as the name of a field
+	}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			p.refuseMerge(child)
+		}
+		p.refuseIndirection(child)
+	}
+}
+
+const mergeTag = "!!merge"
+
+// refuseMerge reports the name of a field that is a merge key.
+func (p *document) refuseMerge(name *yaml.Node) {
+	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
+		p.report(p.src.at(name), mergeKey, writeOut, "merge keys (<<) are not allowed")
+		p.mute(name)
+	}
+}
+
+func (p *document) refuseAlias(at span, name string) {
+	p.report(at, anchor, writeOut, "aliases such as *%s are not allowed", clip(name))
+}
+
+const writeOut = "write the value out, so that each limit can be reviewed on its own"

@@ -2,14 +2,11 @@ package spec
 
 import (
 	"cmp"
-	"math"
 	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -64,7 +61,7 @@ func readDuration[T any](at func(*T) *time.Duration) func(*parser, *T, entry) bo
 }
 
 // length reads a duration from a nanosecond to the longest period.
-func (p *parser) length(e entry) (time.Duration, bool) {
+func (p *reader) length(e entry) (time.Duration, bool) {
 	sum, ok := exact(e.value.Value)
 	if e.value.Tag != "!!str" || !ok {
 		p.notDuration(e)
@@ -82,7 +79,7 @@ func (p *parser) length(e entry) (time.Duration, bool) {
 }
 
 // wholeNanoseconds returns a duration, or reports one with a fraction of a nanosecond.
-func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
+func (p *reader) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 	if !sum.IsInt() {
 		p.report(e.at, badDuration, "", "%s is not a whole number of nanoseconds: %s", e.name, clip(e.value.Value))
 		return 0, false
@@ -95,7 +92,7 @@ func (p *parser) wholeNanoseconds(e entry, sum *big.Rat) (time.Duration, bool) {
 }
 
 // notDuration reports a value that is not a duration.
-func (p *parser) notDuration(e entry) {
+func (p *reader) notDuration(e entry) {
 	if e.value.Tag == "!!int" || e.value.Tag == "!!float" || decimalForm.MatchString(e.value.Value) {
 		p.report(e.at, badDuration, durationHelp, "%s must be a duration with a unit, not %s", e.name, describe(e.value))
 		n := strings.ReplaceAll(e.value.Value, "_", "")
@@ -172,111 +169,9 @@ func unevenUnit(text string) (unit, days string, ok bool) {
 	return unit, strconv.Itoa(count*length) + "d", true
 }
 
-// firstUse is the start of windows that begin at each key's first request.
-const firstUse = "first use"
-
-const instantPattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`
-
 var (
-	instantForm = regexp.MustCompile(instantPattern)
-	offsetForm  = regexp.MustCompile(offsetPattern)
-	dateForm    = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
+	// wholeForm is a number that YAML 1.1, YAML 1.2 and people read alike.
+	wholeForm   = regexp.MustCompile(`^-?[0-9]+(_[0-9]+)*$`)
+	decimalForm = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	octalForm   = regexp.MustCompile(`^[-+]?0[0-9]+$`)
 )
-
-// The first and the last instant that an int64 of nanoseconds since 1970 can represent.
-var (
-	firstInstant = time.Unix(0, math.MinInt64)
-	lastInstant  = time.Unix(0, math.MaxInt64)
-)
-
-// start reads when windows begin.
-func (p *parser) start(limit *draft, e entry) (ok bool) {
-	text := e.value.Value
-	switch {
-	case e.value.Kind != yaml.ScalarNode || e.value.Tag == "!!null":
-		p.wrongType(e, startInWords, "")
-		return false
-	case p.readCalendarStart(text):
-		return true
-	case text == firstUse:
-		limit.policy.Start = runtime.StartFirstUse()
-		return true
-	// Zero needs no unit.
-	case text == "0":
-		limit.policy.Start = runtime.StartOffset(0)
-		return true
-	case dateForm.MatchString(text):
-		limit.policy.Start, ok = p.instant(e)
-	default:
-		limit.policy.Start, ok = p.offset(e)
-	}
-	return ok
-}
-
-const startInWords = "an instant, an offset or first use"
-
-// instant reads an RFC 3339 instant.
-func (p *parser) instant(e entry) (runtime.Start, bool) {
-	text := e.value.Value
-	t, err := time.Parse(time.RFC3339Nano, text)
-	switch {
-	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
-	case !instantForm.MatchString(text):
-		p.report(e.at, badStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", quote(text))
-		p.meant(meantInstant(text))
-	case err != nil:
-		p.report(e.at, badStart, "", "start is a time that does not exist: %s", clip(text))
-	case t.Before(firstInstant), t.After(lastInstant):
-		p.report(e.at, badStart, "", "start must be between the years 1678 and 2262, not %s", clip(text))
-	default:
-		return runtime.StartAt(t), true
-	}
-	return runtime.Start{}, false
-}
-
-// meantInstant returns the instant in UTC that a date or a time without a zone probably means, or "".
-func meantInstant(text string) string {
-	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.Format(time.RFC3339)
-		}
-	}
-	return ""
-}
-
-// offset reads an offset from 0:00 UTC on 1 January 1970.
-func (p *parser) offset(e entry) (runtime.Start, bool) {
-	text := e.value.Value
-	// Without this, a misspelled "first use" would be reported as a wrong duration.
-	if Nearest(text, []string{firstUse, "first request"}) != "" {
-		p.report(e.at, badStart, "", "start must be %s, not %s", startInWords, describe(e.value))
-		p.meant(firstUse)
-		return runtime.Start{}, false
-	}
-	unsigned, negative := strings.CutPrefix(text, "-")
-	sum, ok := exact(strings.TrimPrefix(unsigned, "+"))
-	if !offsetForm.MatchString(text) || !ok || e.value.Tag != "!!str" {
-		p.notOffset(e)
-		return runtime.Start{}, false
-	}
-	length, ok := p.wholeNanoseconds(e, sum)
-	if ok && length > runtime.MaxPeriod {
-		p.report(e.at, outOfRange, "", "start must be an offset of at most %s, not %s", longestPeriod, clip(text))
-		return runtime.Start{}, false
-	}
-	if negative {
-		length = -length
-	}
-	return runtime.StartOffset(length), ok
-}
-
-func (p *parser) notOffset(e entry) {
-	p.report(e.at, badStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
-		"start must be %s, not %s", startInWords, describe(e.value))
-	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
-		n := strings.ReplaceAll(e.value.Value, "_", "")
-		p.meant(n+"s", n+"m", n+"h")
-		return
-	}
-	p.meant(meantDuration(e.value.Value)...)
-}

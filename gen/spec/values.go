@@ -21,9 +21,19 @@ import (
 // readTokens returns a reader of a number of tokens.
 func readTokens[T any](least int64, at func(*T) *int64) func(*parser, *T, entry) bool {
 	return func(p *parser, into *T, e entry) (ok bool) {
-		*at(into), ok = p.number(e, least, runtime.MaxTokens)
+		*at(into), ok = p.number(e, least, runtime.MaxTokens, "")
 		return ok
 	}
+}
+
+// rate reads a rate, which people also write as "10 per minute".
+func (p *reader) rate(limit *draft, e entry) bool {
+	help, implies := rateHelp(e.value.Value, limit.writtenPeriod)
+	n, ok := p.number(e, 1, runtime.MaxTokens, help)
+	limit.policy.Rate = n
+	// The remedy contains the period, so that it need not be reported as missing.
+	limit.impliesPeriod = limit.impliesPeriod || !ok && implies
+	return ok
 }
 
 // unboundedWord is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
@@ -36,7 +46,7 @@ const mostReserved = runtime.Unbounded - 1
 // unboundedSynonyms are the words for it in other limiters.
 var unboundedSynonyms = []string{"unlimited", "infinite", "infinity", "inf", ".inf", "any", "no bound", "nobound"}
 
-func (p *parser) maxReserved(limit *draft, e entry) bool {
+func (p *reader) maxReserved(limit *draft, e entry) bool {
 	text := e.value.Value
 	scalar := e.value.Kind == yaml.ScalarNode && e.value.Tag != "!!null"
 	switch lower := strings.ToLower(text); {
@@ -48,26 +58,19 @@ func (p *parser) maxReserved(limit *draft, e entry) bool {
 		p.meant(unboundedWord)
 		return false
 	}
-	n, ok := p.number(e, 0, mostReserved)
+	n, ok := p.number(e, 0, mostReserved, "")
 	limit.policy.MaxReserved = n
 	return ok
 }
 
-func (p *parser) shards(limit *draft, e entry) bool {
-	n, ok := p.number(e, 1, runtime.MaxShards)
+func (p *reader) shards(limit *draft, e entry) bool {
+	n, ok := p.number(e, 1, runtime.MaxShards, "")
 	limit.policy.Shards = int(n)
 	return ok
 }
 
-var (
-	// wholeForm is a number that YAML 1.1, YAML 1.2 and people read alike.
-	wholeForm   = regexp.MustCompile(`^-?[0-9]+(_[0-9]+)*$`)
-	decimalForm = regexp.MustCompile(`^[-+]?[0-9]+$`)
-	octalForm   = regexp.MustCompile(`^[-+]?0[0-9]+$`)
-)
-
-// number reads a whole number from least to most.
-func (p *parser) number(e entry, least, most int64) (int64, bool) {
+// number reads a whole number from least to most. The help is for a value that is not a whole number.
+func (p *reader) number(e entry, least, most int64, help string) (int64, bool) {
 	plain := strings.ReplaceAll(e.value.Value, "_", "")
 	number := e.value.Tag == "!!int" || e.value.Tag == "!!float"
 	switch {
@@ -78,28 +81,20 @@ func (p *parser) number(e entry, least, most int64) (int64, bool) {
 		if n, err := strconv.ParseInt(plain, 10, 64); err == nil && least <= n && n <= most {
 			return n, true
 		}
-		help := ""
+		larger := ""
 		if most == mostReserved && !strings.HasPrefix(plain, "-") {
-			help = "write " + unboundedWord + " for reservations without a bound"
+			larger = "write " + unboundedWord + " for reservations without a bound"
 		}
-		p.report(e.at, outOfRange, help, "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), clip(e.value.Value))
+		p.report(e.at, outOfRange, larger, "%s must be %s to %s, not %s", e.name, words.Number(least), words.Number(most), clip(e.value.Value))
 	case e.value.Tag == "!!int":
 		p.report(e.at, notWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.name, clip(e.value.Value))
 		p.meant(inDecimal(plain))
 	default:
-		p.report(e.at, notWhole, p.numberHelp(e), "%s must be a whole number, not %s", e.name,
+		p.report(e.at, notWhole, help, "%s must be a whole number, not %s", e.name,
 			strings.TrimPrefix(describe(e.value), "the number "))
 		p.meant(meantNumber(e.value))
 	}
 	return 0, false
-}
-
-// numberHelp returns the remedy for a number that is not whole. Only a rate is written in other words.
-func (p *parser) numberHelp(e entry) string {
-	if e.name != "rate" {
-		return ""
-	}
-	return p.rateHelp(e.value.Value)
 }
 
 // inDecimal returns an integer in the syntax of Go, such as 0x10, in decimal digits; "" for other text.
@@ -112,7 +107,7 @@ func inDecimal(text string) string {
 }
 
 // leadingZero reports a number such as 010, which is 8 in YAML but 10 for most readers.
-func (p *parser) leadingZero(e entry, plain string) {
+func (p *reader) leadingZero(e entry, plain string) {
 	decimal, _ := new(big.Int).SetString(plain, 10)
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
 		// 07 is 7 in either base, so only one reading is offered.
@@ -164,12 +159,12 @@ func wholeNumber(text string) string {
 }
 
 // doc reads the author's text. It becomes a comment in generated code, where some lines would be build constraints.
-func (p *parser) doc(limit *draft, e entry) (ok bool) {
+func (p *reader) doc(limit *draft, e entry) (ok bool) {
 	limit.doc, ok = p.docText(e)
 	return ok
 }
 
-func (p *parser) docText(e entry) (string, bool) {
+func (p *reader) docText(e entry) (string, bool) {
 	text, ok := p.text(e, "text")
 	if !ok {
 		return "", false
@@ -213,7 +208,7 @@ func docProblem(line string) string {
 func isLiteral(n *yaml.Node) bool { return n.Style&yaml.LiteralStyle != 0 }
 
 // docLine returns the place of a line of the text, or of the whole text if it is not literal.
-func (p *parser) docLine(e entry, i int) span {
+func (p *reader) docLine(e entry, i int) span {
 	// The YAML reader keeps the lines of literal text only.
 	if !isLiteral(e.value) {
 		return e.at
@@ -238,51 +233,50 @@ var (
 	timedForm = regexp.MustCompile(`^[0-9]{1,18}[smhdw]$`)
 )
 
-// rateHelp returns the remedy for a rate that is not a whole number of tokens, such as "10/s", "20rpm" or 0.5.
-func (p *parser) rateHelp(text string) string {
+// rateHelp returns the remedy for a rate that is not a whole number of tokens, such as "10/s", "20rpm" or 0.5, beside a
+// period, which may be "", and whether the rate itself implies one.
+func rateHelp(text, period string) (help string, implies bool) {
 	if parts := shortForm.FindStringSubmatch(text); parts != nil {
-		return p.spokenRate(parts[1], parts[2], parts[3])
+		return spokenRate(parts[1], parts[2], parts[3])
 	}
 	if parts := perForm.FindStringSubmatch(text); parts != nil {
-		return p.spokenRate(parts[1], parts[2], strings.TrimSpace(parts[3]))
+		return spokenRate(parts[1], parts[2], strings.TrimSpace(parts[3]))
 	}
 	if timedForm.MatchString(text) {
 		count := strings.TrimRight(text, "mhdwsM")
-		return "write rate: " + count + " and period: 1" + text[len(count):] + ", or a number with all its zeros"
+		return "write rate: " + count + " and period: 1" + text[len(count):] + ", or a number with all its zeros", false
 	}
 	n, ok := spokenCount(text, "")
 	if !ok || n.IsInt() {
-		return ""
+		return "", false
 	}
-	if rate, times, ok := wholeRate(n, p.writtenPeriod); ok {
-		return "tokens are whole: write rate: " + rate + " and period: " + times
+	if rate, times, ok := wholeRate(n, period); ok {
+		return "tokens are whole: write rate: " + rate + " and period: " + times, false
 	}
 	if denominator := n.Denom().Int64(); denominator <= mostTimes {
-		return "tokens are whole: write rate: " + plain(n.Num().Int64()) + ", and " + n.Denom().String() + " times the period"
+		return "tokens are whole: write rate: " + plain(n.Num().Int64()) + ", and " + n.Denom().String() + " times the period", false
 	}
-	return ""
+	return "", false
 }
 
-// spokenRate returns the remedy for a count per time.
-func (p *parser) spokenRate(count, scale, per string) string {
+// spokenRate is rateHelp for a count per time.
+func spokenRate(count, scale, per string) (help string, implies bool) {
 	n, ok := spokenCount(count, scale)
 	if !ok {
-		return ""
+		return "", false
 	}
 	lengths := meantDuration(per)
 	if len(lengths) == 0 {
 		if !n.IsInt() {
-			return ""
+			return "", false
 		}
-		return "write rate: " + plain(n.Num().Int64()) + ", and the time as period"
+		return "write rate: " + plain(n.Num().Int64()) + ", and the time as period", false
 	}
 	rate, period, ok := wholeRate(n, lengths[0])
 	if !ok {
-		return ""
+		return "", false
 	}
-	// The remedy contains the period, so that it need not be reported as missing.
-	p.impliesPeriod = true
-	return "write rate: " + rate + " and period: " + period
+	return "write rate: " + rate + " and period: " + period, true
 }
 
 // spokenCount returns a positive number as people write it: 1,000 or 1.5k. It is false for numbers that no rate has.

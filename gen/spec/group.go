@@ -1,0 +1,277 @@
+package spec
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Group is several limits that one call takes from: from all of them or, if one denies, from none.
+type Group struct {
+	// Name is the name in the file. It is not stored.
+	Name string
+	// GoName is the name of the generated method: "Complete" for complete.
+	GoName string
+	// Doc is the author's text, as for a [Limit].
+	Doc string
+	// Takes are the limits that the group takes from, and Checks those that must have a token and give none up.
+	Takes, Checks []Member
+	// Pos is the place of the group's name.
+	Pos Pos
+	// Given has the places of the given values, by the name of the field.
+	Given map[string]Pos
+}
+
+// Member is a limit of a [Group].
+type Member struct {
+	Limit *Limit
+	// Args has the name of the parameter for each part of the limit's key.
+	Args []string
+	// Count is the number of tokens, unless CountArg is the name of the parameter that has it.
+	Count    int64
+	CountArg string
+}
+
+// Members returns the limits that the group takes from, and then those that it checks. Decisions are in this order.
+func (g *Group) Members() []Member { return slices.Concat(g.Takes, g.Checks) }
+
+// Keys returns the parameters of the group's method for parts of keys: one for each name, in the order of their first use
+// by [Group.Members]. The method has those of [Group.Shared] after them.
+func (g *Group) Keys() (keys []KeyPart) {
+	for _, m := range g.Members() {
+		for i, name := range m.Args {
+			// A parameter can be a part of two types with one Go type, such as hashed string and string.
+			if key := (KeyPart{name, m.Limit.Key[i].Type}); !slices.ContainsFunc(keys, func(k KeyPart) bool { return k.Name == name }) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// Verbs returns the methods of the group's handle.
+func (g *Group) Verbs() (verbs []string) {
+	if g.Allows() {
+		verbs = append(verbs, "Allow", "Check", "Require")
+	}
+	if g.Reserves() {
+		verbs = append(verbs, "Reserve")
+	}
+	return append(verbs, "Wait")
+}
+
+// Counts returns the names of the parameters with numbers of tokens, which the methods of the group have, in the order
+// of their first use.
+func (g *Group) Counts() (names []string) {
+	for _, m := range g.Takes {
+		if m.CountArg != "" && !slices.Contains(names, m.CountArg) {
+			names = append(names, m.CountArg)
+		}
+	}
+	return names
+}
+
+// Allows reports whether the tokens of the group can be taken without reserving: no limit has capacity 0.
+func (g *Group) Allows() bool {
+	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Capacity == 0 })
+}
+
+// Reserves reports whether tokens of a limit of the group can be reserved. The other limits are then taken from at once.
+func (g *Group) Reserves() bool {
+	return slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Reserves() })
+}
+
+// Words returns a sentence on each limit of [Group.Members]: "It takes 1 token of llmRequests per team and model."
+func (g *Group) Words() (sentences []string) {
+	for _, m := range g.Takes {
+		if m.CountArg != "" {
+			sentences = append(sentences, "It takes as many tokens of "+m.inWords()+" as the argument "+m.CountArg+".")
+		} else {
+			sentences = append(sentences, "It takes "+words.Count(m.Count, "token")+" of "+m.inWords()+".")
+		}
+	}
+	for _, m := range g.Checks {
+		sentences = append(sentences, "It checks "+m.inWords()+", which must have a token and gives none up.")
+	}
+	return sentences
+}
+
+func (m Member) inWords() string {
+	if len(m.Args) == 0 {
+		return m.Limit.Policy.Name
+	}
+	return m.Limit.Policy.Name + " per " + words.List(m.Args, "and")
+}
+
+// String is the member in the syntax of limits.yaml: "llmTokens: {team: team, model: model, n: tokens}". A check has no n.
+func (m Member) String() string {
+	parts := make([]string, 0, len(m.Args)+1)
+	for i, arg := range m.Args {
+		parts = append(parts, m.Limit.Key[i].Name+": "+arg)
+	}
+	switch {
+	case m.CountArg != "":
+		parts = append(parts, countPart+": "+m.CountArg)
+	case m.Count > 0:
+		parts = append(parts, countPart+": "+strconv.FormatInt(m.Count, 10))
+	}
+	return m.Limit.Policy.Name + ": {" + strings.Join(parts, ", ") + "}"
+}
+
+// countPart is the name of the number of tokens, beside the parts of a key.
+const countPart = "n"
+
+// effectiveMembers is a map, whether the file has a map or a list.
+func effectiveMembers(members []Member) string {
+	if len(members) == 0 {
+		return ""
+	}
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = m.String()
+	}
+	return "{" + strings.Join(texts, ", ") + "}"
+}
+
+// goTypes returns the names of the types that can be generated for a group.
+func (g *Group) goTypes() []string {
+	return []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
+}
+
+// method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
+func (g *Group) method() string {
+	var parameters []string
+	for _, key := range g.Keys() {
+		parameters = append(parameters, key.Name+" "+key.GoType())
+	}
+	for _, shared := range g.Shared() {
+		parameters = append(parameters, shared.Name+" "+shared.Type)
+	}
+	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
+}
+
+// example is the member with each part of its key bound to a parameter of its own name.
+func (m *Member) example() string {
+	own := Member{Limit: m.Limit, Args: partNames(m.Limit)}
+	return own.String()
+}
+
+// mostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
+// for all plans.
+func (m *Member) mostTokens() (least int64, plan string) {
+	least = runtime.Unbounded
+	for _, of := range m.Limit.Each() {
+		policy := &of.Policy
+		if most := policy.Capacity + min(policy.MaxReserved, runtime.Unbounded-policy.Capacity); !of.Unlimited() && most < least {
+			least, plan = most, of.Plan
+		}
+	}
+	return least, plan
+}
+
+// memberNames are the fields and methods that the decisions and the reservations of every group have.
+var memberNames = []string{
+	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
+}
+
+// SharedParameter is a parameter that the methods of some limits have after those for the parts of the key. The method of
+// a group has it once, and passes it to each of these limits.
+type SharedParameter struct {
+	// Name is the name of the parameter, and Type its Go type, in which Plan is the generated one.
+	Name, Type string
+	// What names the argument: "the plan".
+	What string
+	// Limits are the names of the limits that need it.
+	Limits []string
+}
+
+// The names of the shared parameters.
+const (
+	AnniversaryParameter = "anniversary"
+	ZoneParameter        = "zone"
+	PlanParameter        = "plan"
+)
+
+// sharedParameters are in the order of the parameters.
+var sharedParameters = []struct {
+	SharedParameter
+	needed func(l *Limit) bool
+}{
+	{SharedParameter{Name: AnniversaryParameter, Type: "time.Time", What: "the anniversary"}, func(l *Limit) bool { return l.Policy.Calendar.Anniversary }},
+	{SharedParameter{Name: ZoneParameter, Type: "*time.Location", What: "the time zone"}, func(l *Limit) bool { return l.Policy.Calendar.ZonePerKey }},
+	{SharedParameter{Name: PlanParameter, Type: "Plan", What: "the plan"}, func(l *Limit) bool { return len(l.Plans) > 0 }},
+}
+
+// Shared returns the parameters that the method of a limit has after those for the parts of the key, in their order.
+func (l *Limit) Shared() []SharedParameter { return sharedBy([]*Limit{l}) }
+
+// Shared returns the parameters that the method of the group has after those for parts of keys, in their order.
+func (g *Group) Shared() []SharedParameter {
+	var limits []*Limit
+	for _, m := range g.Members() {
+		limits = append(limits, m.Limit)
+	}
+	return sharedBy(limits)
+}
+
+func sharedBy(limits []*Limit) (list []SharedParameter) {
+	for _, s := range sharedParameters {
+		for _, l := range limits {
+			if s.needed(l) && !slices.Contains(s.Limits, l.Policy.Name) {
+				s.Limits = append(s.Limits, l.Policy.Name)
+			}
+		}
+		if len(s.Limits) > 0 {
+			list = append(list, s.SharedParameter)
+		}
+	}
+	return list
+}
+
+// Plans returns the names of the plans if a limit of the group depends on the plan, and otherwise none.
+func (g *Group) Plans() []string {
+	for _, m := range g.Members() {
+		if len(m.Limit.Plans) > 0 {
+			return m.Limit.PlanNames()
+		}
+	}
+	return nil
+}
+
+// Parameters returns the names of all parameters of the group's method, in their order.
+func (g *Group) Parameters() (names []string) {
+	for _, key := range g.Keys() {
+		names = append(names, key.Name)
+	}
+	return append(names, sharedNames(g)...)
+}
+
+func sharedNames(g *Group) (names []string) {
+	for _, s := range g.Shared() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// SharedWords returns a sentence on each shared parameter: "The plan is that of llmRequests and llmTokens."
+func (g *Group) SharedWords() (sentences []string) {
+	for _, s := range g.Shared() {
+		sentences = append(sentences, "T"+s.What[1:]+" is that of "+words.List(s.Limits, "and")+".")
+	}
+	return sentences
+}
+
+// isShared reports whether the method of a limit has a shared parameter with a name.
+func isShared(l *Limit, name string) bool {
+	return slices.ContainsFunc(l.Shared(), func(s SharedParameter) bool { return s.Name == name })
+}
+
+func partNames(l *Limit) (names []string) {
+	for _, part := range l.Key {
+		names = append(names, part.Name)
+	}
+	return names
+}

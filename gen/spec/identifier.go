@@ -1,0 +1,105 @@
+package spec
+
+import (
+	"go/token"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+const limitNamePattern = `^[a-z][a-zA-Z0-9]*$`
+
+var limitNameForm = regexp.MustCompile(limitNamePattern)
+
+func goKeywords() []string {
+	var keywords []string
+	// Package token has fewer than 256 tokens and no list of them.
+	for t := token.Token(0); t < 1<<8; t++ {
+		if t.IsKeyword() {
+			keywords = append(keywords, t.String())
+		}
+	}
+	return keywords
+}
+
+const exportedPattern = `^[A-Z][A-Za-z0-9_]*$`
+
+var exportedForm = regexp.MustCompile(exportedPattern)
+
+// initialisms are the words that Go names have in capitals: the list of staticcheck, LLM and SMS. It must not change,
+// because that would rename generated methods.
+var initialisms = map[string]bool{
+	"ACL": true, "AMQP": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DB": true, "DNS": true,
+	"EOF": true, "GID": true, "GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true,
+	"JSON": true, "LLM": true, "QPS": true, "RAM": true, "RPC": true, "RTP": true, "SIP": true, "SLA": true, "SMS": true,
+	"SMTP": true, "SQL": true, "SSH": true, "TCP": true, "TLS": true, "TS": true, "TTL": true, "UDP": true,
+	"UI": true, "UID": true, "URI": true, "URL": true, "UTF8": true, "UUID": true, "VM": true, "XML": true,
+	"XMPP": true, "XSRF": true, "XSS": true,
+}
+
+// goName returns the exported Go name for a camelCase one: APIKeys for apiKeys.
+func goName(name string) string {
+	var out strings.Builder
+	for _, word := range camelWords(name) {
+		if upper := strings.ToUpper(word); initialisms[upper] {
+			out.WriteString(upper)
+		} else {
+			out.WriteString(capital(word))
+		}
+	}
+	return out.String()
+}
+
+func capital(word string) string {
+	head := first(word, 1)
+	return strings.ToUpper(head) + word[len(head):]
+}
+
+// camelWords splits a name before every capital letter that does not follow another.
+func camelWords(name string) []string {
+	var words []string
+	start := 0
+	for i := 1; i < len(name); i++ {
+		if isUpper(name[i]) && !isUpper(name[i-1]) {
+			words = append(words, name[start:i])
+			start = i
+		}
+	}
+	if start < len(name) {
+		words = append(words, name[start:])
+	}
+	return words
+}
+
+// leadingCapitals returns how many bytes at the beginning of a word are lowercase in camelCase: all leading capitals,
+// except one that begins the next word. It is 3 for LLM, and 4 for HTTPRequests.
+func leadingCapitals(word string) int {
+	n := 0
+	for n < len(word) && isUpper(word[n]) {
+		n++
+	}
+	// The last capital of HTTPRequests begins the next word.
+	if n > 1 && n < len(word) && 'a' <= word[n] && word[n] <= 'z' {
+		n--
+	}
+	return max(n, len(first(word, 1)))
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// camelCase returns the name of a limit that send-message, SendMessage or send message probably means, or "".
+func camelCase(name string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, word := range words {
+		if i > 0 {
+			words[i] = goName(word)
+			continue
+		}
+		head := word[:leadingCapitals(word)]
+		words[i] = strings.ToLower(head) + word[len(head):]
+	}
+	if joined := strings.Join(words, ""); limitNameForm.MatchString(joined) && len(joined) <= longest {
+		return joined
+	}
+	return ""
+}

@@ -1,0 +1,171 @@
+package spec
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Limit is one rule of the file, with every default filled in. Its Policy is valid: only [NewLimit] sets it, and a file
+// with a policy that is not valid has diagnostics and no limits.
+type Limit struct {
+	checked
+	// Plans has the limit as it is for each plan, in the order of [File.Plans]: with a Policy and the places of Given of
+	// its own. It is empty for a limit that is the same for all plans.
+	Plans []*Limit
+	// Plan is the name of the plan, for an element of Plans.
+	Plan string
+	// UnlimitedRate is set for a plan with the rate unlimited. The Policy is unlimited then, unless the mode is block.
+	UnlimitedRate bool
+	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
+	// limit without overrides. The effective numbers are in Policy.
+	Overrides *runtime.OverrideBounds
+	// GoName is the name of the generated method: "SendMessage" for sendMessage.
+	GoName string
+	// Doc is the author's text, without trailing white space; it may have several lines.
+	Doc string
+	// Key holds the parts of the key in their order; it is empty for one shared counter.
+	Key []KeyPart
+	// Pos is the place of the limit's name.
+	Pos Pos
+	// Given has the places of the given values, by the name of the field: "rate".
+	Given map[string]Pos
+}
+
+// checked is a type of its own so that other packages can read Limit.Policy and cannot write a Limit with one.
+type checked struct {
+	// Policy has the effective values: Capacity is Rate if the file does not give it, and so on. If they depend on the
+	// plan, it is the policy of the first plan that is limited.
+	Policy runtime.Policy
+}
+
+// NewLimit returns a limit with a policy and nothing else, or the error of [runtime.Policy.Validate].
+func NewLimit(policy runtime.Policy) (*Limit, error) {
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
+	return &Limit{checked: checked{policy}}, nil
+}
+
+// Unlimited reports whether the limit of a plan is unlimited and not blocked.
+func (l *Limit) Unlimited() bool { return l.Policy.Mode == runtime.ModeUnlimited }
+
+// Each returns the limit of each plan, or the limit itself if it is the same for all plans.
+func (l *Limit) Each() []*Limit {
+	if len(l.Plans) == 0 {
+		return []*Limit{l}
+	}
+	return l.Plans
+}
+
+// ForPlan returns the limit of a plan, or the limit itself if it is the same for all plans; nil if it lacks the plan.
+func (l *Limit) ForPlan(name string) *Limit {
+	if len(l.Plans) == 0 {
+		return l
+	}
+	for _, of := range l.Plans {
+		if of.Plan == name {
+			return of
+		}
+	}
+	return nil
+}
+
+// PlanNames returns the names of the plans of the limit.
+func (l *Limit) PlanNames() []string {
+	names := make([]string, len(l.Plans))
+	for i, of := range l.Plans {
+		names[i] = of.Plan
+	}
+	return names
+}
+
+// Plan is one of the plans of a file.
+type Plan struct {
+	// Name is the text that ParsePlan of the generated code accepts: "free".
+	Name string
+	// GoName is the name of the generated constant: "PlanFree".
+	GoName string
+	// Pos is the place of the name.
+	Pos Pos
+}
+
+func planNames(plans []Plan) []string {
+	names := make([]string, len(plans))
+	for i, plan := range plans {
+		names[i] = plan.Name
+	}
+	return names
+}
+
+// PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
+func PlanGoName(name string) string {
+	out := "Plan"
+	for _, word := range planWords(name) {
+		out += goName(word)
+	}
+	return out
+}
+
+func planWords(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
+}
+
+// KeyPart is one named and typed part of a limit's key.
+type KeyPart struct {
+	// Name is a Go identifier that is not a keyword.
+	Name string
+	// Type is the type as the file has it: "int64", "netip.Addr/64", "hashed string" or "example.com/ids.UserID".
+	Type string
+}
+
+// hashedString is the type of a part of which only a hash is stored.
+const hashedString = "hashed string"
+
+// GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
+func (k KeyPart) GoType() string {
+	switch {
+	case k.Hashed():
+		return "string"
+	case k.PrefixBits() > 0:
+		return addrType
+	}
+	return k.Type
+}
+
+// Hashed reports whether only a hash of the part is stored.
+func (k KeyPart) Hashed() bool { return k.Type == hashedString }
+
+// PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
+func (k KeyPart) PrefixBits() int {
+	parts := addrPrefixForm.FindStringSubmatch(k.Type)
+	if parts == nil {
+		return 0
+	}
+	bits, _ := strconv.Atoi(parts[1])
+	return bits
+}
+
+const (
+	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
+	// unimportedPattern matches the import paths that Go refuses in every module: packages that cannot be imported,
+	// elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
+	unimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
+		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`
+	typePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
+	keyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
+	addrType        = "netip.Addr"
+	// addrPrefixPattern matches the type of an address of which 1 to 128 bits count.
+	addrPrefixPattern = `^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`
+)
+
+var (
+	unimportedForm = regexp.MustCompile(unimportedPattern)
+	typeForm       = regexp.MustCompile(typePattern)
+	addrPrefixForm = regexp.MustCompile(addrPrefixPattern)
+	keyTypes       = []string{"string", hashedString, "bool", "int", "int64", "uint64", addrType, "netip.Addr/64"}
+)
+
+var typedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)
