@@ -12,9 +12,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// alias is a name of package runtime that the generated package declares too, so that its users need not import both.
-type alias struct{ name, doc string }
-
 var typeAliases = []alias{
 	{"Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
 	{"Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
@@ -199,9 +196,6 @@ func (n names) receiving() *jen.Statement { return jen.Params(jen.Id(n.receiver)
 // limiter is the call l.limiter().
 func (n names) limiter() *jen.Statement { return jen.Id(n.receiver).Dot(limiterMethod).Call() }
 
-// onePerLine is a literal with one element per line. The literals of jennifer with a Dict would sort the elements.
-var onePerLine = jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}
-
 // declareLimit writes a limit's method and its policy.
 //
 //	// SendMessage bounds how fast one user can post.
@@ -271,18 +265,6 @@ func handleOf(l *spec.Limit) handle {
 	return handle{"Limit", "Limit"}
 }
 
-// keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All
-// other types use runtime.Text.
-var keyParts = map[string]string{
-	"string":        "String",
-	"hashed string": "Hashed",
-	"bool":          "Bool",
-	"int":           "Int",
-	"int64":         "Int64",
-	"uint64":        "Uint64",
-	"netip.Addr":    "Addr",
-}
-
 // parameters are the parameters of a limit's method: one for each part of its key, after them the anniversary and the time
 // zone of a key that has its own, and last the plan if the limit depends on it.
 func (n names) parameters(l *spec.Limit) []jen.Code {
@@ -316,40 +298,6 @@ func keyType(written string) *jen.Statement {
 		return jen.Qual(netipPath, "Addr")
 	}
 	return jen.Id(written)
-}
-
-// key is the expression for the key of the parameters of a limit's method:
-//
-//	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team)).Since(anniversary).In(zone)
-func (n names) key(l *spec.Limit) *jen.Statement {
-	key := n.storedKey(l)
-	if l.Policy.Calendar.Anniversary {
-		key = key.Dot("Since").Call(jen.Id(n.calendarParameter(l, anniversaryParameter)))
-	}
-	if l.Policy.Calendar.ZonePerKey {
-		key = key.Dot("In").Call(jen.Id(n.calendarParameter(l, zoneParameter)))
-	}
-	return key
-}
-
-func (n names) storedKey(l *spec.Limit) *jen.Statement {
-	if len(l.Key) == 0 {
-		return jen.Qual(runtimePath, "Key").Values()
-	}
-	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
-		for _, part := range l.Key {
-			parameter := jen.Id(n.parameter(l, part.Name))
-			if bits := part.PrefixBits(); bits > 0 {
-				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
-				continue
-			}
-			from := keyParts[part.Type]
-			if from == "" {
-				from = "Text"
-			}
-			g.Qual(runtimePath, from).Call(parameter)
-		}
-	})
 }
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
@@ -399,40 +347,4 @@ func beginsWithWord(text, word string) bool {
 	rest, ok := strings.CutPrefix(text, word)
 	next, _ := utf8.DecodeRuneInString(rest)
 	return ok && !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_'
-}
-
-// comment writes a text above the declaration that follows, as line comments.
-func comment(file *jen.File, text string) {
-	// For a text of several lines, jennifer would write a block comment, which */ in the text ends.
-	for _, line := range commentLines(text) {
-		file.Comment(line)
-	}
-}
-
-// commentLines returns a text as line comments. Whatever the text is, no line is a directive or ends the comment.
-func commentLines(text string) []string {
-	lines := strings.Split(strings.TrimRight(harmless(text), "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight("// "+disarm(line), " \t")
-	}
-	return lines
-}
-
-// harmless drops the characters that Go refuses in a comment, or that show it in another order than the compiler reads it.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if spec.Illegible(r) && r != '\n' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-}
-
-// disarm changes a line that gofmt treats as an old build constraint, and would move to the top of the file.
-func disarm(line string) string {
-	if spec.IsBuildLine(line) {
-		// The space is the smallest change that gofmt does not move.
-		return strings.Replace(line, "+", "+ ", 1)
-	}
-	return line
 }

@@ -90,8 +90,6 @@ func sharedType(shared spec.SharedParameter) *jen.Statement {
 	return jen.Id(shared.Type)
 }
 
-var argumentPerLine = jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}
-
 // memberCall is the call of a limit's method: l.LLMTokens(team, model).
 func (g group) memberCall(m spec.Member) *jen.Statement {
 	return jen.Id(g.receiver).Dot(m.Limit.GoName).CallFunc(func(args *jen.Group) {
@@ -284,8 +282,4 @@ func (g group) count(name string) string {
 		name += "Count"
 	}
 	return name
-}
-
-func hasParameter(g *spec.Group, name string) bool {
-	return slices.Contains(g.Counts(), name) || slices.ContainsFunc(g.Keys(), func(k spec.KeyPart) bool { return k.Name == name })
 }

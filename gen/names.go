@@ -180,3 +180,67 @@ func isStandard(line string) bool {
 	first, _, _ := strings.Cut(strings.TrimSuffix(path, `"`), "/")
 	return !strings.Contains(first, ".")
 }
+
+// keyParts has the function of package runtime that turns a value into a part of a key, for the predeclared types. All
+// other types use runtime.Text.
+var keyParts = map[string]string{
+	"string":        "String",
+	"hashed string": "Hashed",
+	"bool":          "Bool",
+	"int":           "Int",
+	"int64":         "Int64",
+	"uint64":        "Uint64",
+	"netip.Addr":    "Addr",
+}
+
+func hasParameter(g *spec.Group, name string) bool {
+	return slices.Contains(g.Counts(), name) || slices.ContainsFunc(g.Keys(), func(k spec.KeyPart) bool { return k.Name == name })
+}
+
+// planParameter is the last parameter of the method of a limit or a group that depends on the plan.
+const planParameter = spec.PlanParameter
+
+// policyName is the variable with the policy of a limit, or with those of its plans.
+func policyName(l *spec.Limit) string {
+	if len(l.Plans) > 0 {
+		return "policies" + l.GoName
+	}
+	return "policy" + l.GoName
+}
+
+// key is the expression for the key of the parameters of a limit's method:
+//
+//	runtime.KeyOf(runtime.Int64(userID), runtime.Text(team)).Since(anniversary).In(zone)
+func (n names) key(l *spec.Limit) *jen.Statement {
+	key := n.storedKey(l)
+	if l.Policy.Calendar.Anniversary {
+		key = key.Dot("Since").Call(jen.Id(n.calendarParameter(l, anniversaryParameter)))
+	}
+	if l.Policy.Calendar.ZonePerKey {
+		key = key.Dot("In").Call(jen.Id(n.calendarParameter(l, zoneParameter)))
+	}
+	return key
+}
+
+// alias is a name of package runtime that the generated package declares too, so that its users need not import both.
+type alias struct{ name, doc string }
+
+func (n names) storedKey(l *spec.Limit) *jen.Statement {
+	if len(l.Key) == 0 {
+		return jen.Qual(runtimePath, "Key").Values()
+	}
+	return jen.Qual(runtimePath, "KeyOf").CallFunc(func(g *jen.Group) {
+		for _, part := range l.Key {
+			parameter := jen.Id(n.parameter(l, part.Name))
+			if bits := part.PrefixBits(); bits > 0 {
+				g.Qual(runtimePath, "AddrPrefix").Call(parameter, jen.Lit(bits))
+				continue
+			}
+			from := keyParts[part.Type]
+			if from == "" {
+				from = "Text"
+			}
+			g.Qual(runtimePath, from).Call(parameter)
+		}
+	})
+}

@@ -7,9 +7,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// planParameter is the last parameter of the method of a limit or a group that depends on the plan.
-const planParameter = spec.PlanParameter
-
 // planErrors are the errors of a package with plans, besides errorAliases.
 var planErrors = []alias{
 	{"ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan."},

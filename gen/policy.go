@@ -18,14 +18,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// policyName is the variable with the policy of a limit, or with those of its plans.
-func policyName(l *spec.Limit) string {
-	if len(l.Plans) > 0 {
-		return "policies" + l.GoName
-	}
-	return "policy" + l.GoName
-}
-
 // policyLiteral is a policy with its effective values. Defaults are left out.
 //
 //	runtime.Policy{

@@ -6,7 +6,9 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -43,6 +45,45 @@ func TestFilesUseThoseBelow(t *testing.T) {
 				assert.LessOrEqual(t, floor[to], floor[from], "%s/%s uses %s of %s, which is above it", folder, from, names, to)
 			}
 		}
+	}
+}
+
+// inseparable are the files outside of that table whose types name one another.
+var inseparable = map[string][]string{
+	"runtime/internal/model":          {"run.go", "settle.go"},
+	"runtime/limithttp":               {"binder.go", "denial.go"},
+	"runtime/sqlstore/internal/group": {"batch.go", "flight.go"},
+}
+
+// TestFilesHaveAnOrder holds the other packages to the same: their files can be put in an order in which none uses a later one.
+func TestFilesHaveAnOrder(t *testing.T) {
+	for _, root := range []string{"cmd/ratelimitgen", "gen", "runtime"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.IsDir() {
+				return err
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || entry.Name() == "testdata" {
+				return filepath.SkipDir // a program for tests only
+			}
+			folder, _ := filepath.Rel("..", path)
+			rest := usesOf(t, path)
+			// What uses only files that were removed is removed next.
+			for removed := true; removed; {
+				removed = false
+				for file, uses := range rest {
+					if !slices.ContainsFunc(slices.Collect(maps.Keys(uses)), func(other string) bool {
+						return rest[other] != nil && !slices.Contains(inseparable[folder], other)
+					}) {
+						delete(rest, file)
+						removed = true
+					}
+				}
+			}
+			if !strings.Contains(readMap(t), "| `"+folder+"`:") {
+				assert.Empty(t, rest, "files of %s use one another, or what uses them", folder)
+			}
+			return nil
+		}))
 	}
 }
 

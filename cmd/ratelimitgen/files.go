@@ -349,3 +349,10 @@ func syncDirectory(path string) {
 		directory.Close()
 	}
 }
+
+// absentError is [fs.ErrNotExist] with a message of its own.
+type absentError struct{ message string }
+
+func (a absentError) Error() string { return a.message }
+
+func (a absentError) Is(target error) bool { return target == fs.ErrNotExist }

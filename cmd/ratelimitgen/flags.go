@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -56,15 +54,6 @@ func noArgs(args []string) error {
 		return usagef("unexpected argument %q", args[0])
 	}
 	return nil
-}
-
-// suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty
-// if none of the words is near.
-func suggestion(prefix, written string, words []string) string {
-	if best := spec.Nearest(written, words); best != "" {
-		return fmt.Sprintf(" (did you mean %q?)", prefix+best)
-	}
-	return ""
 }
 
 // choice is a flag with a fixed list of values, the first of which is the default.
@@ -129,83 +118,11 @@ func onTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func helpCommand() command {
-	return command{
-		name:    "help",
-		args:    "[COMMAND]",
-		summary: "print the commands, or the usage of one",
-		prepare: func(*flag.FlagSet) action { return help },
+// suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty
+// if none of the words is near.
+func suggestion(prefix, written string, words []string) string {
+	if best := spec.Nearest(written, words); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", prefix+best)
 	}
-}
-
-func help(s streams, args []string) error {
-	switch len(args) {
-	case 0:
-		return listCommands(s.out)
-	case 1:
-		c, err := findCommand(args[0])
-		if err != nil {
-			return err
-		}
-		return describe(s.out, c)
-	}
-	return usagef("takes one command, not %d", len(args))
-}
-
-func listCommands(w io.Writer) error {
-	fmt.Fprint(w, "ratelimitgen compiles limits.yaml into a Go package with a typed method for every limit.\n\n")
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, c := range commands() {
-		fmt.Fprintf(table, "  ratelimitgen %s\t%s\n", c.name, c.summary)
-	}
-	table.Flush()
-	_, err := fmt.Fprint(w, "\nExit codes: 0 success, 1 the check failed (invalid file, stale code, unapproved change), 2 usage\nerror, 3 could not run.\n")
-	return err
-}
-
-// describe prints the usage line, the summary, the flags and the help of a command.
-func describe(w io.Writer, c command) error {
-	// The command help has no flag set of this command, so they are declared again.
-	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	c.prepare(flags)
-	var usage, table strings.Builder
-	flags.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		name := strings.TrimSpace("-" + f.Name + " " + value)
-		fmt.Fprintf(&usage, " [%s]", name)
-		if len(name) > 16 {
-			name += "\n" + strings.Repeat(" ", 18)
-		}
-		fmt.Fprintf(&table, "  %-16s %s\n", name, text)
-	})
-	if c.args != "" {
-		usage.WriteString(" " + c.args)
-	}
-	fmt.Fprintf(w, "usage: ratelimitgen %s%s\n\n%s.\n", c.name, &usage, strings.ToUpper(c.summary[:1])+c.summary[1:])
-	for _, part := range []string{table.String(), c.help} {
-		if part != "" {
-			fmt.Fprintf(w, "\n%s", part)
-		}
-	}
-	return nil
-}
-
-func versionCommand() command {
-	return command{
-		name:    "version",
-		summary: "print the version",
-		prepare: func(*flag.FlagSet) action { return version },
-	}
-}
-
-func version(s streams, args []string) error {
-	if err := noArgs(args); err != nil {
-		return err
-	}
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return errors.New("the version is unknown: the program was built without build information")
-	}
-	_, err := fmt.Fprintf(s.out, "ratelimitgen %s, built with %s\n", build.Main.Version, build.GoVersion)
-	return err
+	return ""
 }

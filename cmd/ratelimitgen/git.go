@@ -96,12 +96,6 @@ func (r revision) inWorkingTree() (string, error) {
 	return filepath.FromSlash(strings.TrimSuffix(up, "\n") + r.path), nil
 }
 
-// absentError is [fs.ErrNotExist] with a message of its own.
-type absentError struct{ message string }
-
-func (a absentError) Error() string        { return a.message }
-func (a absentError) Is(target error) bool { return target == fs.ErrNotExist }
-
 // read returns at most maxRead bytes of the file. The error is [fs.ErrNotExist] if the commit exists and does not have
 // the file.
 func (r revision) read() ([]byte, error) {

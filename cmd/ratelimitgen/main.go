@@ -28,6 +28,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -40,19 +41,6 @@ func commands() []command {
 		schemaCommand(), sqlCommand(), simulateCommand(), versionCommand(), helpCommand(),
 	}
 }
-
-type command struct {
-	name string
-	// args are the arguments after the flags, as in the usage line.
-	args string
-	// summary is one line that begins with a verb, and help the rest of the description.
-	summary, help string
-	// prepare declares the flags, and returns the function to call once they are parsed.
-	prepare func(*flag.FlagSet) action
-}
-
-// action runs a command with the arguments that are not flags.
-type action func(s streams, args []string) error
 
 func main() {
 	// The process ends soon, so collecting garbage less often costs some memory and saves time.
@@ -122,79 +110,83 @@ func commandNames() []string {
 	return names
 }
 
-const (
-	exitOK = iota
-	exitFindings
-	exitUsage
-	exitFailed
-)
-
-// checkFailed is the error of a command that has found a problem in its input, such as an invalid file or stale code.
-// Its text is empty if the reason has been printed already.
-type checkFailed struct{ reason string }
-
-func (c checkFailed) Error() string { return c.reason }
-
-// usageError is the error of a wrong call of the program.
-type usageError struct{ problem string }
-
-func (u usageError) Error() string { return u.problem }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
-
-// report prints the error of a command, if it has a text, and returns the exit code for it.
-func report(stderr io.Writer, name string, err error) int {
-	code := exitFailed
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, new(checkFailed)):
-		code = exitFindings
-	case errors.As(err, new(usageError)):
-		code = exitUsage
+func helpCommand() command {
+	return command{
+		name:    "help",
+		args:    "[COMMAND]",
+		summary: "print the commands, or the usage of one",
+		prepare: func(*flag.FlagSet) action { return help },
 	}
-	if err.Error() != "" {
-		// Errors contain names of files and arguments, which may control a terminal.
-		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", name), printable.Text(err.Error()))
-	}
-	if code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s' for usage.\n", join("ratelimitgen help", name))
-	}
-	return code
 }
 
-func join(program, name string) string {
-	if name == "" {
-		return program
+func help(s streams, args []string) error {
+	switch len(args) {
+	case 0:
+		return listCommands(s.out)
+	case 1:
+		c, err := findCommand(args[0])
+		if err != nil {
+			return err
+		}
+		return describe(s.out, c)
 	}
-	return program + " " + name
+	return usagef("takes one command, not %d", len(args))
 }
 
-// streams are where a command prints.
-type streams struct {
-	// out takes the text for people, and err the diagnostics and messages.
-	out, err stream
-	// data is standard output for code and workflow commands, and json for JSON. Both are written as they are,
-	// whereas out escapes control characters.
-	data, json io.Writer
-	// terminal is standard error without escaping, because progress bars move the cursor.
-	terminal io.Writer
-}
-
-// stream takes text for people. It escapes text that would control a terminal or a CI runner.
-type stream struct {
-	*printable.Writer
-	// colors reports whether the other end is a terminal with colors.
-	colors bool
-}
-
-// jsonWriter escapes JSON so that it does not control a terminal or a CI runner. Each Write must be a whole value
-// or line.
-type jsonWriter struct{ w io.Writer }
-
-func (j jsonWriter) Write(text []byte) (int, error) {
-	if _, err := j.w.Write(printable.JSON(text)); err != nil {
-		return 0, err
+func listCommands(w io.Writer) error {
+	fmt.Fprint(w, "ratelimitgen compiles limits.yaml into a Go package with a typed method for every limit.\n\n")
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, c := range commands() {
+		fmt.Fprintf(table, "  ratelimitgen %s\t%s\n", c.name, c.summary)
 	}
-	return len(text), nil
+	table.Flush()
+	_, err := fmt.Fprint(w, "\nExit codes: 0 success, 1 the check failed (invalid file, stale code, unapproved change), 2 usage\nerror, 3 could not run.\n")
+	return err
+}
+
+// describe prints the usage line, the summary, the flags and the help of a command.
+func describe(w io.Writer, c command) error {
+	// The command help has no flag set of this command, so they are declared again.
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	c.prepare(flags)
+	var usage, table strings.Builder
+	flags.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		name := strings.TrimSpace("-" + f.Name + " " + value)
+		fmt.Fprintf(&usage, " [%s]", name)
+		if len(name) > 16 {
+			name += "\n" + strings.Repeat(" ", 18)
+		}
+		fmt.Fprintf(&table, "  %-16s %s\n", name, text)
+	})
+	if c.args != "" {
+		usage.WriteString(" " + c.args)
+	}
+	fmt.Fprintf(w, "usage: ratelimitgen %s%s\n\n%s.\n", c.name, &usage, strings.ToUpper(c.summary[:1])+c.summary[1:])
+	for _, part := range []string{table.String(), c.help} {
+		if part != "" {
+			fmt.Fprintf(w, "\n%s", part)
+		}
+	}
+	return nil
+}
+
+func versionCommand() command {
+	return command{
+		name:    "version",
+		summary: "print the version",
+		prepare: func(*flag.FlagSet) action { return version },
+	}
+}
+
+func version(s streams, args []string) error {
+	if err := noArgs(args); err != nil {
+		return err
+	}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("the version is unknown: the program was built without build information")
+	}
+	_, err := fmt.Fprintf(s.out, "ratelimitgen %s, built with %s\n", build.Main.Version, build.GoVersion)
+	return err
 }

@@ -1,41 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
-
-// open returns the text of the trace: a file, standard input or generated traffic.
-func (a *simulateArgs) open(s streams, limits []sim.Limit) (io.ReadCloser, error) {
-	if a.traffic != "" {
-		return a.newTraffic(limits)
-	}
-	file := os.Stdin
-	if a.trace != standardInput {
-		var err error
-		file, err = openFile(a.trace)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s does not exist; -trace takes a file of requests, or - for standard input", shown(a.trace))
-		case err != nil:
-			return nil, err
-		}
-	}
-	// Lines printed while the trace is read would mix with the bar if both are on the terminal.
-	if !onTerminal(s.terminal) || a.format.value != "text" && onTerminal(os.Stdout) {
-		return file, nil
-	}
-	return newProgress(file, size(file), s.terminal, time.Now), nil
-}
 
 // size returns the size of a file in bytes, 0 for a pipe or if it is unknown.
 func size(file *os.File) int64 {
@@ -44,35 +18,6 @@ func size(file *os.File) int64 {
 		return 0
 	}
 	return info.Size()
-}
-
-// traceName is the name of the trace in messages.
-func (a *simulateArgs) traceName() string {
-	switch a.trace {
-	case "":
-		return "traffic"
-	case standardInput:
-		return "standard input"
-	}
-	return shown(a.trace)
-}
-
-func (a *simulateArgs) newTraffic(limits []sim.Limit) (io.ReadCloser, error) {
-	i := 0
-	switch {
-	case a.limit != "":
-		i = slices.Index(limitNames(limits), a.limit)
-	case len(limits) > 1:
-		return nil, usagef("-traffic needs -limit, because %s has %d limits", shown(a.limits), len(limits))
-	}
-	if i < 0 { // -against may have a limit of that name, but the requests are generated for the new file
-		return nil, usagef("%s has no limit %q%s", shown(a.limits), a.limit, suggestion("", a.limit, limitNames(limits)))
-	}
-	traffic, err := sim.NewTraffic(a.traffic, limits[i], a.seed)
-	if err != nil {
-		return nil, usagef("-traffic: %v", err)
-	}
-	return io.NopCloser(traffic), nil
 }
 
 // maxFaults is the number of faults that are listed.

@@ -364,3 +364,24 @@ func encode(p playground) string {
 	}
 	return string(text)
 }
+
+// policiesOf returns the policies of a pair, the old one first.
+func policiesOf(pair spec.PlanPair) (list []*runtime.Policy) {
+	for _, version := range []*spec.Limit{pair.Old, pair.New} {
+		if version != nil {
+			list = append(list, &version.Policy)
+		}
+	}
+	return list
+}
+
+func anyLimited(policies []*runtime.Policy) bool {
+	for _, p := range policies {
+		if p.Mode != runtime.ModeUnlimited {
+			return true
+		}
+	}
+	return false
+}
+
+func limitID(name string) string { return "limit-" + name }

@@ -3,7 +3,6 @@ package page
 import (
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // PictureFile is a drawing as a file of its own.
@@ -37,23 +36,4 @@ func (p *Page) Pictures() (list []PictureFile) {
 		}
 	}
 	return list
-}
-
-// policiesOf returns the policies of a pair, the old one first.
-func policiesOf(pair spec.PlanPair) (list []*runtime.Policy) {
-	for _, version := range []*spec.Limit{pair.Old, pair.New} {
-		if version != nil {
-			list = append(list, &version.Policy)
-		}
-	}
-	return list
-}
-
-func anyLimited(policies []*runtime.Policy) bool {
-	for _, p := range policies {
-		if p.Mode != runtime.ModeUnlimited {
-			return true
-		}
-	}
-	return false
 }

@@ -393,3 +393,5 @@ func (r *Recording) caption(limit string) string {
 	}
 	return "Tokens of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"
 }
+
+func count(n int, thing string) string { return words.Count(int64(n), thing) }

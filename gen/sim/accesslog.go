@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 )
@@ -66,13 +65,6 @@ func closingQuote(text []byte, from int) int {
 		i++
 	}
 	return -1
-}
-
-// columnFault is a fault at the byte at.
-func columnFault(text []byte, at int, format string, args ...any) *Fault {
-	f := faultf(format, args...)
-	f.Column = 1 + utf8.RuneCount(text[:at])
-	return f
 }
 
 // The names of the fields of access logs. Those of the common and combined formats are the variables of nginx; the last

@@ -383,3 +383,37 @@ func strictRFC3339(text []byte) bool {
 	zone := text[max(0, len(text)-len("+15:04")):]
 	return text[len(text)-1] == 'Z' || string(zone[1:3]) < "24" && string(zone[4:]) < "60"
 }
+
+func appendName(out []byte, field int) []byte {
+	out = append(out, '"')
+	out = append(out, fields[field].name...)
+	return append(out, `":`...)
+}
+
+// verbOf returns the verb of a request, "" for allow, which is the default.
+func verbOf(op runtime.Op) string {
+	for _, v := range verbs {
+		if v.op == op && op != runtime.Take {
+			return v.name
+		}
+	}
+	return ""
+}
+
+func dateOf(text []byte) (runtime.Date, bool) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if day, err := time.Parse(layout, string(text)); err == nil && runtime.DateOf(day).Valid() {
+			return runtime.DateOf(day), true
+		}
+	}
+	return runtime.Date{}, false
+}
+
+// plan returns the value of the field plan. It returns "" for a value of another type: logs may use that name for
+// something else, and a limit with plans reports that the plan is missing.
+func (v jsonValue) plan() (string, error) {
+	if v.text[0] != '"' {
+		return "", nil
+	}
+	return v.str("plan")
+}

@@ -1,13 +1,8 @@
 package sim
 
 import (
-	"bytes"
-	"math"
 	"strconv"
-	"time"
 	"unicode/utf8"
-
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // parseLog reads a line of a log by its layout. It keeps the number of the line.
@@ -79,106 +74,4 @@ func (t *Trace) setField(field int, text []byte) (reason string) {
 		}
 	}
 	return reason
-}
-
-func dateOf(text []byte) (runtime.Date, bool) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if day, err := time.Parse(layout, string(text)); err == nil && runtime.DateOf(day).Valid() {
-			return runtime.DateOf(day), true
-		}
-	}
-	return runtime.Date{}, false
-}
-
-// timeForms are the forms of time in logs besides RFC 3339 and Unix times. Those without a zone are in UTC.
-var timeForms = []string{
-	"02/Jan/2006:15:04:05 -0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05Z0700",
-	"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006/01/02 15:04:05", time.RFC1123, time.RFC1123Z,
-}
-
-// timeParser reads the times of a log.
-type timeParser struct {
-	// form is the index of the form of the last time, with which the next one is tried first.
-	form int
-	// text is the last time, and at its instant: a log has many lines per second.
-	text []byte
-	at   int64
-}
-
-// instant reads a time, in nanoseconds since 1970 UTC. It returns the fault of one that it cannot read.
-func (p *timeParser) instant(text []byte) (at int64, reason string) {
-	if len(p.text) > 0 && bytes.Equal(text, p.text) {
-		return p.at, ""
-	}
-	if len(text) > 0 && isDigit(text[0]) && bytes.IndexFunc(text, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) < 0 {
-		at, reason = unixTimeOf(text)
-	} else {
-		at, reason = p.parse(text)
-	}
-	if reason == "" {
-		p.text, p.at = append(p.text[:0], text...), at
-	}
-	return at, reason
-}
-
-func (p *timeParser) parse(text []byte) (int64, string) {
-	var t time.Time
-	if err := t.UnmarshalText(text); err != nil || !strictRFC3339(text) {
-		var ok bool
-		if t, ok = p.parseForms(string(text)); !ok {
-			return 0, "at must be an RFC 3339 time such as 2030-01-02T15:04:05Z, 02/Jan/2030:15:04:05 +0000, or a Unix time"
-		}
-	}
-	if t.Before(firstInstant) || t.After(lastInstant) {
-		return 0, "at must be in the years 1970 to 2199"
-	}
-	return t.UnixNano(), ""
-}
-
-func (p *timeParser) parseForms(text string) (time.Time, bool) {
-	for i := range timeForms {
-		form := (p.form + i) % len(timeForms)
-		if t, err := time.Parse(timeForms[form], text); err == nil {
-			p.form = form
-			return t, true
-		}
-	}
-	return time.Time{}, false
-}
-
-// Below these, whole Unix times are in seconds, milliseconds and microseconds; others are in nanoseconds. Seconds reach
-// the year 5138 before they would be read as milliseconds, and the other units begin in March 1973.
-const (
-	unixSecondsBelow = 100_000_000_000
-	unixMillisBelow  = 1000 * unixSecondsBelow
-	unixMicrosBelow  = 1000 * unixMillisBelow
-)
-
-// unixTimeOf reads digits that may have a fraction.
-func unixTimeOf(text []byte) (at int64, reason string) {
-	whole, fraction, dot := bytes.Cut(text, []byte("."))
-	n, err := strconv.ParseInt(string(whole), 10, 64)
-	if err != nil || dot && (len(fraction) == 0 || bytes.IndexByte(fraction, '.') >= 0) {
-		return 0, "at must be a Unix time in plain digits, such as 1893596645 or 1893596645.25"
-	}
-	unit, units := int64(1), "nanoseconds"
-	switch {
-	case n < unixSecondsBelow:
-		unit, units = int64(time.Second), "seconds"
-	case n < unixMillisBelow:
-		unit, units = int64(time.Millisecond), "milliseconds"
-	case n < unixMicrosBelow:
-		unit, units = int64(time.Microsecond), "microseconds"
-	}
-	if n > lastInstant.UnixNano()/unit || n > math.MaxInt64/unit {
-		return 0, "at must be in the years 1970 to 2199; as a Unix time in " + units + " it is later"
-	}
-	at = n * unit
-	for _, digit := range bytes.TrimRight(fraction, "0") {
-		if unit /= 10; unit == 0 {
-			break // programs that keep times as floating point numbers print more digits than a nanosecond has
-		}
-		at += unit * int64(digit-'0')
-	}
-	return at, ""
 }

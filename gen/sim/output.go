@@ -69,12 +69,6 @@ func (a *SideAnswer) appendJSON(out []byte, first int, op runtime.Op) []byte {
 	return out
 }
 
-func appendName(out []byte, field int) []byte {
-	out = append(out, '"')
-	out = append(out, fields[field].name...)
-	return append(out, `":`...)
-}
-
 // appendMs appends a duration in milliseconds. It keeps the nanoseconds, where a float64 would round long durations.
 func appendMs(out []byte, d time.Duration) []byte {
 	out = strconv.AppendInt(out, int64(d/time.Millisecond), 10)
@@ -93,14 +87,4 @@ func appendMs(out []byte, d time.Duration) []byte {
 // appendValue appends the shortest number that parses to the same float64, without an exponent.
 func appendValue(out []byte, value float64) []byte {
 	return strconv.AppendFloat(out, value, 'f', -1, 64)
-}
-
-// verbOf returns the verb of a request, "" for allow, which is the default.
-func verbOf(op runtime.Op) string {
-	for _, v := range verbs {
-		if v.op == op && op != runtime.Take {
-			return v.name
-		}
-	}
-	return ""
 }

@@ -26,31 +26,12 @@
 package sim
 
 import (
-	"errors"
-	"math/rand/v2"
-	"net/netip"
-	"strconv"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Limit is a limit, or a group of limits, to replay requests of.
-type Limit struct {
-	// Policy is the rule; it must be valid. A group has only a Name and, for [NewTraffic], the Capacity.
-	Policy *runtime.Policy
-	// Members are the limits of a group; a limit has none.
-	Members []Member
-	// Key has the type of each part of the key, written as in limits.yaml: "int64". It is empty for a limit with
-	// one shared counter.
-	Key []string
-	// Words is the rule in words, for people.
-	Words string
-	// Plans has the policies of a limit that depends on the plan. Policy is then the first that is limited.
-	Plans []Plan
-}
 
 // Replay is the state of limits during a replay.
 type Replay struct {
@@ -123,28 +104,6 @@ func unknownLimit(name string, limits []*limitState) error {
 	return fault
 }
 
-// limitState is a limit with the state of its keys.
-type limitState struct {
-	Limit
-	// members replace the rule of a group.
-	members []*memberState
-	parsers []partParser
-	keys    map[string]*keyState
-	// zones are the time zones of lines, by name.
-	zones map[string]*time.Location
-	tally
-	// byPlan has the tally of each plan.
-	byPlan []planTally
-}
-
-func newLimitState(l Limit) *limitState {
-	s := &limitState{Limit: l, keys: map[string]*keyState{}, byPlan: make([]planTally, len(l.Plans))}
-	for _, typ := range l.Key {
-		s.parsers = append(s.parsers, partParserOf(typ))
-	}
-	return s
-}
-
 // decide also returns the state of the line's key. The plan is that of [limitState.plan]. The error is a [*Fault].
 func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, error) {
 	k, err := s.find(l)
@@ -167,229 +126,109 @@ func (s *limitState) decide(l *Line, plan int) (*keyState, runtime.Decision, err
 	return k, d, nil
 }
 
-// find returns the state of the line's key.
-func (s *limitState) find(l *Line) (*keyState, error) {
-	key, err := s.encodeKey(l)
-	if err != nil {
-		return nil, err
+// connect finds the limits of a group. It panics if the replay lacks one.
+func (s *limitState) connect(r *Replay) {
+	for _, m := range s.Members {
+		limit := r.byName[m.Limit]
+		if limit == nil || len(limit.Members) > 0 {
+			panic(fmt.Sprintf("sim: the group %s has no limit %s", s.Policy.Name, m.Limit))
+		}
+		s.members = append(s.members, &memberState{Member: m, limit: limit})
 	}
-	k := s.keys[key]
-	if k == nil {
-		k = newKeyState(s.Policy, key)
-		s.keys[key] = k
-	}
-	return k, nil
 }
 
-// requestedKeys is the number of keys with a line. Groups have states of other keys too.
-func (s *limitState) requestedKeys() (n int) {
-	for _, k := range s.keys {
-		if k.requests > 0 {
-			n++
-		}
+// decideTogether decides a line by all members of a group, and takes from all of them if all allow it. The group itself
+// has no state but the tally of its keys; the tallies of the members count the lines that name them.
+func (s *limitState) decideTogether(l *Line) (runtime.Decision, error) {
+	if l.Op != runtime.Take {
+		return runtime.Decision{}, faultf("%s is a group, which has only the verb allow", s.Policy.Name)
 	}
-	return n
-}
-
-// completeCalendar sets the zone and the anniversary of a line's key, if the limit's calendar has them per key.
-func (s *limitState) completeCalendar(q *runtime.Request, l *Line) (err error) {
-	c, name := s.Policy.Calendar, s.Policy.Name
-	if c.ZonePerKey {
-		if l.Zone == "" || l.Zone == "Local" {
-			return faultf("%s has a time zone per key: add \"zone\", the name of one, such as \"Europe/Berlin\"", name)
-		}
-		if s.zones == nil {
-			s.zones = map[string]*time.Location{}
-		}
-		if q.Zone = s.zones[l.Zone]; q.Zone == nil {
-			if q.Zone, err = time.LoadLocation(l.Zone); err != nil {
-				return faultf("unknown time zone \"%s\"", clip(l.Zone, 60))
+	if l.Count != 1 && !s.counted() {
+		return runtime.Decision{}, faultf("%s has no count, because the file fixes how many tokens it takes", s.Policy.Name)
+	}
+	all := runtime.Decision{Limit: s.Policy.Name, Allowed: true}
+	// Checks first: a fault or a denial of the last member must not take from the first.
+	for _, check := range []bool{true, false} {
+		for i, m := range s.members {
+			d, err := m.decide(l, check)
+			if err != nil {
+				return runtime.Decision{}, err
 			}
-			s.zones[l.Zone] = q.Zone
+			all = together(all, d, i == 0)
+		}
+		if check {
+			if !all.Allowed {
+				return all, nil
+			}
+			all = runtime.Decision{Limit: s.Policy.Name, Allowed: true}
 		}
 	}
-	if q.Anniversary = l.Anniversary; c.Anniversary && !l.Anniversary.Valid() {
-		return faultf("%s has an anniversary per key: add \"anniversary\", a day such as \"2024-01-31\"", name)
-	}
-	return nil
+	return all, nil
 }
 
-// encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an
-// e-mail address.
-func (s *limitState) encodeKey(l *Line) (string, error) {
-	name := s.Policy.Name
-	if len(l.Key) == 0 && len(s.parsers) > 0 {
-		return "", faultf("the line has no key; %s needs one of %s: add the field key, or name that of a log with -map key=NAME",
-			name, words.Count(int64(len(s.parsers)), "part"))
-	}
-	if len(l.Key) != len(s.parsers) {
-		return "", faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
-	}
-	if len(l.Key) == 0 {
-		return "", nil
-	}
-	var buffer [8]runtime.Part // on the stack, because a replay encodes millions of keys
-	parts := buffer[:0]
-	for i, text := range l.Key {
-		if i < len(l.keyTypes) && !accepts(s.Key[i], l.keyTypes[i]) {
-			return "", faultf("part %d of the key of %s has type %s; write it as %s", i+1, name, s.Key[i], accepted(s.Key[i]))
+// counted reports whether a member takes the count of the line.
+func (s *limitState) counted() bool {
+	for _, m := range s.members {
+		if m.Count == 0 {
+			return true
 		}
-		part, ok := s.parsers[i](text)
-		if !ok {
-			return "", faultf("part %d of the key of %s is not a valid %s", i+1, name, s.Key[i])
-		}
-		parts = append(parts, part)
 	}
-	key := runtime.KeyOf(parts...).String()
-	if key == "" {
-		return "", faultf("the key of %s is empty, which the generated code refuses", name)
-	}
-	return key, nil
+	return false
 }
 
-// accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
-func accepts(typ string, json jsonType) bool {
-	switch json {
-	case jsonNumber:
-		return typ == "int" || typ == "int64" || typ == "uint64"
-	case jsonBool:
-		return typ == "bool"
+// decide checks a line, or takes its tokens.
+func (m *memberState) decide(l *Line, check bool) (runtime.Decision, error) {
+	if check {
+		if err := m.find(l); err != nil {
+			return runtime.Decision{}, err
+		}
 	}
-	return true
+	p := m.policy
+	q := runtime.Request{Op: runtime.Check, Count: m.Count, Reserve: l.Reserve && !m.Check && p.Reserves()}
+	if q.Count == 0 {
+		q.Count = l.Count
+	}
+	if !check && !m.Check {
+		q.Op = runtime.Take
+	}
+	if err := m.limit.completeCalendar(&q, l); err != nil {
+		return runtime.Decision{}, err
+	}
+	d, err := m.key.decide(p, l.At, q)
+	if err != nil {
+		return d, &Fault{Reason: p.Name + ": " + err.Error(), cause: err}
+	}
+	return d, nil
 }
 
-// accepted names the JSON values that accepts allows.
-func accepted(typ string) string {
-	switch {
-	case accepts(typ, jsonNumber):
-		return "a number or a string"
-	case accepts(typ, jsonBool):
-		return "true or false, or a string"
-	}
-	return "a string, in quotes"
-}
-
-// partParser parses one part of a key. It is false if the text is not a value of the part's type.
-type partParser func(text string) (part runtime.Part, ok bool)
-
-// partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
-// are in the generated code. A trace has the MarshalText of a type of the user's own.
-func partParserOf(typ string) partParser {
-	switch typ {
-	case "bool":
-		return func(text string) (runtime.Part, bool) {
-			return runtime.Bool(text == "true"), text == "true" || text == "false"
-		}
-	case "int", "int64":
-		return func(text string) (runtime.Part, bool) {
-			n, err := strconv.ParseInt(text, 10, 64)
-			return runtime.Int64(n), err == nil
-		}
-	case "uint64":
-		return func(text string) (runtime.Part, bool) {
-			n, err := strconv.ParseUint(text, 10, 64)
-			return runtime.Uint64(n), err == nil
-		}
-	case "hashed string":
-		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
-	case "netip.Addr":
-		return func(text string) (runtime.Part, bool) {
-			a, ok := parseAddr(text)
-			return runtime.Addr(a), ok
+// find sets the key of a line.
+func (m *memberState) find(l *Line) error {
+	m.line.Key, m.line.keyTypes = m.line.Key[:0], m.line.keyTypes[:0]
+	for _, i := range m.Member.Key {
+		m.line.Key = append(m.line.Key, l.Key[i])
+		if i < len(l.keyTypes) {
+			m.line.keyTypes = append(m.line.keyTypes, l.keyTypes[i])
 		}
 	}
-	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
-		n, _ := strconv.Atoi(bits)
-		return func(text string) (runtime.Part, bool) {
-			a, ok := parseAddr(text)
-			return runtime.AddrPrefix(a, n), ok
-		}
+	plan, err := m.limit.plan(l)
+	if err != nil {
+		return err
 	}
-	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
-}
-
-// parseAddr also parses an address with a port, which logs have.
-func parseAddr(text string) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(text)
+	m.key, err = m.limit.find(&m.line)
 	if err == nil {
-		return a, true
+		m.policy = m.limit.use(m.key, plan)
 	}
-	withPort, err := netip.ParseAddrPort(text)
-	return withPort.Addr(), err == nil
+	return err
 }
 
-// keyState is the state that a store would hold of one key, and the tally of its requests.
-type keyState struct {
-	key   string
-	rule  runtime.Rule
-	state runtime.State
-	// shards replaces state for sharded limits, and log for precise ones.
-	shards, log []runtime.State
-	// picks counts the decisions by shards.
-	picks uint64
-	// plan is the plan of rule, and plans counts the requests of each plan.
-	plan  int
-	plans []int64
-	tally
-}
-
-func newKeyState(p *runtime.Policy, key string) *keyState {
-	k := &keyState{key: key, rule: p.Rule(key)}
-	if p.Shards > 1 {
-		k.shards = make([]runtime.State, p.Shards)
+// together adds the decision of a member: the group has as few tokens as the limit that has fewest.
+func together(all, d runtime.Decision, first bool) runtime.Decision {
+	all.Allowed = all.Allowed && d.Allowed
+	all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+	all.Delay = max(all.Delay, d.Delay)
+	all.FullAfter = max(all.FullAfter, d.FullAfter)
+	if first || d.Value < all.Value {
+		all.Value, all.Remaining = d.Value, d.Remaining
 	}
-	return k
-}
-
-// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
-func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
-	switch {
-	case p.Mode == runtime.ModeEnforce:
-		return k.step(p, now, q)
-	case p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
-		d, err := k.step(p, now, q)
-		d.BlockedFor = runtime.Never
-		return d, err
-	case p.Mode == runtime.ModeShadow:
-		d, err := k.step(p, now, q)
-		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
-			d, err = k.step(p, now, runtime.Request{Op: runtime.Peek})
-			d.Allowed = false
-		}
-		if err != nil {
-			return d, err
-		}
-		return p.Mode.Applied(d, q.Op, q.Count), nil
-	}
-	// The other modes decide without the state of the key.
-	q.Policy, q.Key = p, k.key
-	b := runtime.NewBatch([]runtime.Call{{Requests: []runtime.Request{q}}})
-	b.Run(now, nil)
-	a := b.Answers()[0]
-	if a.Err != nil {
-		return runtime.Decision{}, a.Err
-	}
-	return a.Decisions[0], nil
-}
-
-// step executes a request by the rule alone.
-func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
-	if k.rule.Precise {
-		rows, d, err := k.rule.StepLog(k.log, now, q)
-		k.log = rows
-		return d, err
-	}
-	if k.shards == nil {
-		rule := k.rule.For(q)
-		next, d, err := rule.Step(k.state, now, q)
-		k.state = next
-		return d, err
-	}
-	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
-	// same trace gets the same decisions again.
-	d, err := p.StepShards(k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
-	if err == nil {
-		k.picks++
-	}
-	return d, err
+	return all
 }

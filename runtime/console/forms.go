@@ -156,3 +156,20 @@ func (f form) PlanField() string {
 func (f form) MayLift() bool {
 	return f.Verb == operate.Override && f.Limit.Policies[0].Overrides.Unlimited
 }
+
+// entryInForce is a block or an override in force, for thisKey or allKeys.
+type entryInForce struct{ Limit, For, What string }
+
+// logged is an entry of the log, for thisKey or allKeys.
+type logged struct{ At, For, What, Author, Reason string }
+
+// changes has the fields of the form of each change.
+var changes = map[operate.Verb][]string{
+	operate.Grant:    {"n", "plan", "zone", "since"},
+	operate.Take:     {"n", "plan", "zone", "since"},
+	operate.Reset:    {"zone", "since"},
+	operate.Block:    {"for", "until"},
+	operate.Unblock:  {},
+	operate.Override: {"rate", "capacity", "max-reserved", "to-plan", "mode", "for", "until"},
+	operate.End:      {},
+}

@@ -1,109 +1,19 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
 	_ "embed" // style.css and page.html
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
-
-// The lists read at most maxPages pages of the rows of a limit, and the first page of the console about allPages of all
-// limits, so that they are as fast for any table.
-const (
-	maxPages = 20
-	allPages = 100
-	maxKeys  = 25
-)
-
-// page is the data of a page: one of Index, Limit, Key and Found is set, or only Problem.
-type page struct {
-	Title, Problem string
-	Index          *indexPage
-	Limit          *limitPage
-	Key            *keyPage
-	Found          []found
-}
-
-// indexPage is all limits.
-type indexPage struct {
-	Limits []listed
-	// InForce has the blocks and overrides of whole limits.
-	InForce []entryInForce
-	Busiest busyTable
-	// Denials means that denials are counted.
-	Denials bool
-}
-
-// listed is a limit in the table of all of them.
-type listed struct{ Name, InUse, Least, DeniedKeys string }
-
-// busy is a key that lacks tokens.
-type busy struct{ Limit, Shown, Link, Plan, Left, Exact, Capacity, Full, InForce string }
-
-// busyTable is a table of keys. Limits, Plans and InForce say whether it has columns for the limit, the plan, and the block or
-// override in force.
-type busyTable struct {
-	Keys                   []busy
-	Limits, Plans, InForce bool
-}
-
-// limitPage is a limit with its busy keys.
-type limitPage struct {
-	subject
-	InUse string
-	// More means that the limit has more rows than were read.
-	More    bool
-	Busiest busyTable
-	Denied  []deniedKey
-	Denials bool
-	// Overridden are the newest overrides and blocks of keys.
-	Overridden []overriddenKey
-}
-
-type overriddenKey struct{ Shown, Link, What string }
-
-// deniedKey is a key that was denied between AtLeast and AtMost times.
-type deniedKey struct {
-	Fingerprint     string
-	AtMost, AtLeast int64
-}
-
-// keyPage is the state of one key.
-type keyPage struct {
-	subject
-	Shown  string
-	States []state
-}
-
-type state struct {
-	Plan, Words string
-	Drawing     template.HTML
-	Points      []pointWords
-}
-
-type pointWords struct{ After, Tokens string }
-
-// entryInForce is a block or an override in force, for thisKey or allKeys.
-type entryInForce struct{ Limit, For, What string }
-
-// logged is an entry of the log, for thisKey or allKeys.
-type logged struct{ At, For, What, Author, Reason string }
-
-// found is a key with the fingerprint that was searched.
-type found struct{ Limit, Shown, Link string }
 
 func (c *console) index(w http.ResponseWriter, r *http.Request) {
 	p, all := &indexPage{Denials: c.Denials != nil}, c.Catalog.Limits
@@ -162,27 +72,6 @@ func (c *console) used(r *http.Request, l *runtime.CatalogLimit, pages int) (ope
 		return operate.Used{}, errors.New("the store cannot list its rows")
 	}
 	return operate.Busiest(r.Context(), lister, c.Catalog, l, "", maxKeys, pages)
-}
-
-// counted is how many keys lack tokens.
-func counted(u operate.Used, err error) string {
-	switch {
-	case err != nil:
-		return "unknown"
-	case u.More:
-		return fmt.Sprintf("%d or more", u.InUse)
-	}
-	return fmt.Sprint(u.InUse)
-}
-
-// firstText is the text of the first error: an outage has the same one for each limit.
-func firstText(all []error) string {
-	for _, err := range all {
-		if err != nil {
-			return err.Error()
-		}
-	}
-	return ""
 }
 
 func (c *console) table(keys []operate.BusyKey, limits bool) busyTable {
@@ -377,33 +266,39 @@ func (c *console) overridden(l runtime.CatalogLimit) (all []overriddenKey) {
 	return all
 }
 
-func (c *console) problem(w http.ResponseWriter, code int, text string) {
-	c.render(w, code, page{Title: http.StatusText(code), Problem: text})
-}
-
-func (c *console) render(w http.ResponseWriter, code int, p page) {
-	var b bytes.Buffer
-	if err := templates.Execute(&b, p); err != nil {
-		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+// find redirects to the page of the key whose parts are in the form. The form is posted, so that no key is in a URL.
+func (c *console) find(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	if fingerprint := r.PostFormValue("fingerprint"); fingerprint != "" {
+		c.who(w, r, fingerprint)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
-	// Whatever the text is from, its characters do not reorder the page or hide in it.
-	io.WriteString(w, printable.Text(b.String()))
+	l, ok := c.Catalog.Limit(r.PostFormValue("limit"))
+	if !ok {
+		c.problem(w, http.StatusNotFound, "There is no such limit.")
+		return
+	}
+	key, err := l.ParseKey(r.PostForm["part"])
+	if err != nil {
+		c.problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	redirect(w, c.link(l.Name, key.String()))
 }
 
-//go:embed style.css
-var style string
-
-//go:embed page.html
-var pageHTML string
-
-var styleHash = func() string {
-	sum := sha256.Sum256([]byte(style))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}()
-
-var templates = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(style) },
-}).Parse(pageHTML))
+// who shows the keys that have a fingerprint.
+func (c *console) who(w http.ResponseWriter, r *http.Request, fingerprint string) {
+	fingerprint = strings.ToLower(strings.TrimSpace(fingerprint))
+	keys, more, err := operate.Who(r.Context(), c.Store, c.Catalog.Limits, c.Secret, fingerprint, maxPages)
+	p := page{Title: "Keys with the fingerprint " + fingerprint, Problem: errorText(err)}
+	for _, k := range keys {
+		p.Found = append(p.Found, found{k.Limit, c.shown(k.Key), c.link(k.Limit, k.Key)})
+	}
+	switch {
+	case err == nil && len(keys) == 0 && more:
+		p.Problem = "No key that was read has this fingerprint. There are more rows than were read: use the command who of package operate."
+	case err == nil && len(keys) == 0:
+		p.Problem = "No stored key has this fingerprint under the secret of this console."
+	}
+	c.render(w, http.StatusOK, p)
+}

@@ -1,14 +1,11 @@
 package limithttp
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -98,80 +95,6 @@ func statusOf(err error) int {
 		}
 	}
 	return http.StatusServiceUnavailable
-}
-
-// mistakes are the errors of limits that the program has to prevent, and no client causes.
-var mistakes = []error{
-	runtime.ErrInvalidKey, runtime.ErrInvalidPlan, runtime.ErrInvalidPolicy, runtime.ErrInvalidCall, runtime.ErrNoStore,
-	runtime.ErrNoTx, runtime.ErrNilTx,
-}
-
-// Deny writes the response if a limit that the handler has called itself returns err, in a transaction for example: the one
-// that a [Route] writes, without the RateLimit fields. An error of something else gets the status of [Error], or 503.
-//
-//	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error { ... return limit.WithTx(tx).SendMessage(id).Require(ctx) })
-//	if err != nil {
-//		h.Deny(w, r, err)
-//		return
-//	}
-//
-// The error of a denied reservation is its Err; Reserve has none for it. An err of nil is a mistake of the program, with the
-// status 500.
-func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
-	if err == nil {
-		err = errNoDenial
-	}
-	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
-		d := limited.Decision
-		b.deny(w, r, denialOf(runtime.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
-		return
-	}
-	b.deny(w, r, denialOf(runtime.Decisions{}, err))
-}
-
-var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))
-
-// deny reports an error, and writes the response of a denial.
-func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
-	if d.Status >= http.StatusInternalServerError {
-		b.report(r, d)
-	}
-	if d.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
-	}
-	if b.options.Deny != nil {
-		b.options.Deny(w, r, d)
-		return
-	}
-	d.WriteProblem(w)
-}
-
-func (b *Binder) report(r *http.Request, d *Denial) {
-	switch {
-	case errors.Is(d.Err, context.Canceled): // the client has gone
-	case b.options.OnError != nil:
-		b.options.OnError(r, d.Err)
-	case d.Status == http.StatusInternalServerError:
-		b.mistake.log(d.Err)
-	}
-}
-
-// mistakeLog logs one error: each request would have another one of the same mistake.
-type mistakeLog struct{ once sync.Once }
-
-func (l *mistakeLog) log(err error) {
-	l.once.Do(func() {
-		slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", err)
-	})
-}
-
-// problem is the body of a response, a problem details object of RFC 9457.
-type problem struct {
-	Type             string   `json:"type"`
-	Title            string   `json:"title"`
-	Status           int      `json:"status"`
-	Detail           string   `json:"detail,omitempty"`
-	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
 // WriteProblem writes the status and the body that the default of Options.Deny writes: a problem details object.

@@ -2,6 +2,8 @@ package limithttp
 
 import (
 	"errors"
+	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -80,4 +82,53 @@ func unquote(s string) (value, after string, err error) {
 		}
 	}
 	return "", "", errForwarded
+}
+
+// trim removes the white space that HTTP allows around values.
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// parseHost returns the address of an entry: "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" or
+// "[2001:db8::1]:80".
+func parseHost(s string) (netip.Addr, error) {
+	host := s
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		inner, port, ok := strings.Cut(inner, "]")
+		if !ok || port != "" && !isPort(port) {
+			return netip.Addr{}, errNotAddress
+		}
+		host = inner
+	} else if h, port, ok := strings.Cut(s, ":"); ok && !strings.Contains(port, ":") {
+		// With one colon only: an IPv6 address has at least two.
+		if !isPort(":" + port) {
+			return netip.Addr{}, errNotAddress
+		}
+		host = h
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}, errNotAddress
+	}
+	// A client could invent a zone for each request, and so get a new key each time.
+	a = a.Unmap().WithZone("")
+	if a.IsUnspecified() {
+		return netip.Addr{}, errNotAddress
+	}
+	return a, nil
+}
+
+var errNotAddress = errors.New("not an IP address")
+
+// isPort reports whether s is a colon and a port: a number, or an obfuscated one of RFC 7239 such as _gazonk.
+func isPort(s string) bool {
+	port, ok := strings.CutPrefix(s, ":")
+	if name, obfuscated := strings.CutPrefix(port, "_"); ok && obfuscated {
+		return name != "" && strings.IndexFunc(name, notObfuscated) < 0
+	}
+	_, err := strconv.ParseUint(port, 10, 16)
+	return ok && err == nil
+}
+
+// notObfuscated reports whether a rune cannot be in an obfuscated identifier of RFC 7239.
+func notObfuscated(c rune) bool {
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-')
 }

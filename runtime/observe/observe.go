@@ -151,3 +151,13 @@ func secretOr(secret []byte) []byte {
 	rand.Read(random) // never fails
 	return random
 }
+
+// Options complete [Counters] and [Denials].
+type Options struct {
+	// Policies are those of the limits, from Policies of the generated package. Their series exist with the value 0 before
+	// the first request. Other limits are added with their first request.
+	Policies []*runtime.Policy
+	// Secret is that of the fingerprints. If it is empty, each process makes a random one, so that its fingerprints mean
+	// nothing to others.
+	Secret []byte
+}

@@ -67,17 +67,6 @@ type Done struct {
 	Had, Has float64
 }
 
-// ErrUsage is the errors of a command line or a [Change] that cannot be executed as it is written. Nothing was written.
-var ErrUsage = errors.New("usage error")
-
-// usageError is an [ErrUsage].
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error        { return u.error }
-func (u usageError) Is(target error) bool { return target == ErrUsage }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // Apply makes a change, after an entry in the log of the store. All writes of operators are made by it. An error that is
 // [ErrUsage] or [runtime.ErrNoOverrides] means that nothing was written.
 func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c Change) (Done, error) {
@@ -277,4 +266,31 @@ func (a *applying) record(of runtime.Overrides) (runtime.OverrideEntry, error) {
 		Plan: plan, Rate: a.Rate, Capacity: a.Capacity, MaxReserved: a.MaxReserved, Mode: mode,
 		Until: until, Reason: a.Reason, Author: a.Author,
 	})
+}
+
+// policies returns the policies by which to read a limit: the one of a plan, or with "" all of them.
+func policies(catalog *runtime.Catalog, l *runtime.CatalogLimit, plan string) ([]named, error) {
+	var all []named
+	for i, p := range l.Policies {
+		n := named{policy: p}
+		if len(l.Policies) > 1 || len(catalog.Plans) == 1 && p.Mode == runtime.ModeUnlimited {
+			n.plan = catalog.Plans[i]
+		}
+		if plan == "" || plan == n.plan {
+			all = append(all, n)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case len(l.Policies) == 1:
+		return nil, usagef("%s does not depend on the plan: leave -plan out", l.Name)
+	}
+	return nil, usagef("there is no plan %q%s; the plans are %s", plan, suggestion(plan, catalog.Plans), strings.Join(catalog.Plans, ", "))
+}
+
+// named is a policy and its plan, if the limit depends on that.
+type named struct {
+	plan   string
+	policy *runtime.Policy
 }

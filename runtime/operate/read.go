@@ -224,35 +224,42 @@ func (c *call) printEntries(entries []runtime.OverrideEntry) error {
 	return table.Flush()
 }
 
-// Describe returns what an entry of the log does, in words.
-func Describe(e runtime.OverrideEntry) string {
-	var words []string
-	switch e.What {
-	case runtime.OverrideGranted, runtime.OverrideTaken:
-		return fmt.Sprintf("%s %d", e.What, e.Rate)
-	case runtime.OverrideNone:
-		return "ended"
-	case runtime.OverrideUnblock:
-		return "unblocked"
-	case runtime.OverrideReset:
-		return e.What
-	case runtime.OverridePlan:
-		words = append(words, "plan "+e.Plan)
-	case runtime.OverrideNumbers:
-	default:
-		words = append(words, e.What)
+// who prints the keys that have a fingerprint.
+func (c *call) who() error {
+	if len(c.secret) == 0 {
+		return errors.New("this program does not have the secret of the fingerprints: pass it in operate.Options")
 	}
-	for _, n := range []struct {
-		name string
-		n    int64
-	}{{"rate", e.Rate}, {"capacity", e.Capacity}, {"maxReserved", e.MaxReserved}} {
-		if n.n != 0 {
-			words = append(words, fmt.Sprintf("%s %d", n.name, n.n))
+	if len(c.args) != 1 {
+		return usagef("who takes one fingerprint: who 99cf03e72f3b")
+	}
+	fingerprint := strings.ToLower(c.args[0])
+	if len(fingerprint) != 12 || strings.Trim(fingerprint, "0123456789abcdef") != "" {
+		return usagef("a fingerprint has 12 hexadecimal digits, unlike %q", c.args[0])
+	}
+	limits := c.catalog.Limits
+	if c.flags.given["limit"] {
+		l, err := limitNamed(c.catalog, c.flags.limit)
+		if err != nil {
+			return err
 		}
+		limits = []runtime.CatalogLimit{*l}
 	}
-	until := "for good"
-	if !e.Until.Equal(runtime.ForGood) {
-		until = "until " + moment(e.Until)
+	found, _, err := Who(c.ctx, c.store, limits, c.secret, fingerprint, 0)
+	if err != nil {
+		return err
 	}
-	return strings.Join(append(words, until), ", ")
+	if len(found) == 0 {
+		_, err := fmt.Fprintf(c.out, "No stored key has the fingerprint %s under this secret.\n", fingerprint)
+		return err
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "LIMIT\tKEY\n")
+	for _, k := range found {
+		shown := "(shared)"
+		if k.Key != "" {
+			shown = QuoteKey(k.Key)
+		}
+		fmt.Fprintf(table, "%s\t%s\n", k.Limit, shown)
+	}
+	return table.Flush()
 }

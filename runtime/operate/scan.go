@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -256,44 +253,4 @@ func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runti
 		}
 	}
 	return true, nil
-}
-
-// who prints the keys that have a fingerprint.
-func (c *call) who() error {
-	if len(c.secret) == 0 {
-		return errors.New("this program does not have the secret of the fingerprints: pass it in operate.Options")
-	}
-	if len(c.args) != 1 {
-		return usagef("who takes one fingerprint: who 99cf03e72f3b")
-	}
-	fingerprint := strings.ToLower(c.args[0])
-	if len(fingerprint) != 12 || strings.Trim(fingerprint, "0123456789abcdef") != "" {
-		return usagef("a fingerprint has 12 hexadecimal digits, unlike %q", c.args[0])
-	}
-	limits := c.catalog.Limits
-	if c.flags.given["limit"] {
-		l, err := limitNamed(c.catalog, c.flags.limit)
-		if err != nil {
-			return err
-		}
-		limits = []runtime.CatalogLimit{*l}
-	}
-	found, _, err := Who(c.ctx, c.store, limits, c.secret, fingerprint, 0)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
-		_, err := fmt.Fprintf(c.out, "No stored key has the fingerprint %s under this secret.\n", fingerprint)
-		return err
-	}
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "LIMIT\tKEY\n")
-	for _, k := range found {
-		shown := "(shared)"
-		if k.Key != "" {
-			shown = QuoteKey(k.Key)
-		}
-		fmt.Fprintf(table, "%s\t%s\n", k.Limit, shown)
-	}
-	return table.Flush()
 }

@@ -1,10 +1,13 @@
 package operate
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
 // suggestion returns the word nearest to one that is misspelled, as ` (did you mean "word"?)`, or "".
@@ -48,4 +51,49 @@ func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") 
 // tokens returns a number of tokens with at most two digits after the point.
 func tokens(n float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(n, 'f', 2, 64), "0"), ".")
+}
+
+// ErrUsage is the errors of a command line or a [Change] that cannot be executed as it is written. Nothing was written.
+var ErrUsage = errors.New("usage error")
+
+// usageError is an [ErrUsage].
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func (u usageError) Is(target error) bool { return target == ErrUsage }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Describe returns what an entry of the log does, in words.
+func Describe(e runtime.OverrideEntry) string {
+	var words []string
+	switch e.What {
+	case runtime.OverrideGranted, runtime.OverrideTaken:
+		return fmt.Sprintf("%s %d", e.What, e.Rate)
+	case runtime.OverrideNone:
+		return "ended"
+	case runtime.OverrideUnblock:
+		return "unblocked"
+	case runtime.OverrideReset:
+		return e.What
+	case runtime.OverridePlan:
+		words = append(words, "plan "+e.Plan)
+	case runtime.OverrideNumbers:
+	default:
+		words = append(words, e.What)
+	}
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"rate", e.Rate}, {"capacity", e.Capacity}, {"maxReserved", e.MaxReserved}} {
+		if n.n != 0 {
+			words = append(words, fmt.Sprintf("%s %d", n.name, n.n))
+		}
+	}
+	until := "for good"
+	if !e.Until.Equal(runtime.ForGood) {
+		until = "until " + moment(e.Until)
+	}
+	return strings.Join(append(words, until), ", ")
 }

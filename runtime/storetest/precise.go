@@ -10,18 +10,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// precise returns a sliding window that never grants more than 10 tokens in any minute.
-func precise() *runtime.Policy {
-	for _, kind := range runtime.Kinds() {
-		p := basic(kind)
-		p.Name, p.Start, p.MaxReserved, p.Precise = "precise", runtime.Start{}, 0, true
-		if p.Validate() == nil {
-			return p
-		}
-	}
-	panic("storetest: no kind can be precise")
-}
-
 // logs returns the clauses about precise sliding windows.
 func logs() []clause {
 	return []clause{

@@ -215,20 +215,3 @@ func ceil(a, b int64) int64 {
 	}
 	return a/b + 1
 }
-
-// add returns a+b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// times returns a*b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
-func times(a, b int64) int64 {
-	high, low := bits.Mul64(uint64(a), uint64(b))
-	if high > 0 || low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(low)
-}

@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,13 @@ type spans struct {
 	longestFrom       int64
 	// ok reports whether there are any.
 	ok bool
+}
+
+// table has the starts of all windows of a calendar, in order, for each anniversary that a key can have.
+type table struct {
+	starts [][]int64
+	// known has the spans calculated so far, by their number of windows.
+	known map[int64]spans
 }
 
 func (t *table) spans(n, mean int64) spans {
@@ -147,13 +155,6 @@ func Interval(p *runtime.Policy) time.Duration {
 
 // The windows from which bounds are taken begin between these instants, in seconds since 1970.
 var firstSecond, lastSecond = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).Unix(), int64(math.MaxInt64 / time.Second)
-
-// table has the starts of all windows of a calendar, in order, for each anniversary that a key can have.
-type table struct {
-	starts [][]int64
-	// known has the spans calculated so far, by their number of windows.
-	known map[int64]spans
-}
 
 // tables has those of a few calendars.
 var tables struct {
@@ -299,4 +300,21 @@ func (o offsets) first(clock int64) int64 {
 		}
 	}
 	return clock
+}
+
+// add returns a+b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// times returns a*b for numbers that are not negative, or [math.MaxInt64] instead of an overflow.
+func times(a, b int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high > 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
 }

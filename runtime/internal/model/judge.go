@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"time"
@@ -274,12 +273,6 @@ func (w *World) take(q request, d runtime.Decision, t terms, now, n int64) {
 	}
 }
 
-// due is a key of a limit and the instant at which its tokens are due.
-type due struct {
-	k  *key
-	at int64
-}
-
 // jitter judges the jitter of an answer: those that have to wait have one, the same for the same instant.
 func (w *World) jitter(q request, d runtime.Decision, now int64) {
 	most, wait := q.l.counted().Jitter, max(d.RetryAfter, d.BlockedFor)
@@ -304,14 +297,4 @@ func (w *World) jitter(q request, d runtime.Decision, now int64) {
 		}
 		w.jitters[of] = d.Jitter
 	}
-}
-
-// describe returns a decision with its numbers.
-func describe(d runtime.Decision) string {
-	taken := "never"
-	if !d.TakenAt.IsZero() {
-		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
-	}
-	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
-		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
 }

@@ -406,3 +406,19 @@ func (l *limit) constant() bool {
 
 // loose reports whether the model only bounds the decisions of the limit.
 func (l *limit) loose() bool { return l.traits["shards"] != "1" || l.traits["lease"] == "yes" }
+
+// request is a request for one key.
+type request struct {
+	l       *limit
+	k       *key
+	plan    int
+	op      runtime.Op
+	n       int64
+	reserve bool
+}
+
+// due is a key of a limit and the instant at which its tokens are due.
+type due struct {
+	k  *key
+	at int64
+}

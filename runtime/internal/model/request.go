@@ -9,16 +9,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// request is a request for one key.
-type request struct {
-	l       *limit
-	k       *key
-	plan    int
-	op      runtime.Op
-	n       int64
-	reserve bool
-}
-
 // tokens returns what a key has at an instant, by the terms that are in force then.
 func (q request) tokens(now int64, t terms) *big.Rat {
 	return new(big.Rat).Sub(whole(t.capacity), q.k.history.missing(now, t, false))

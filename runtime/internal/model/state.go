@@ -66,32 +66,6 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 	}
 }
 
-// remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
-func (w *World) remaining(when string, q request, now int64, t terms, n int64) {
-	tokens, _ := q.tokens(now, t).Float64()
-	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
-	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
-		w.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)
-	}
-}
-
-// left judges what a decision says is left after the request.
-func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
-	if w.err != nil || !t.counts() || q.l.loose() || t.unlimited {
-		return
-	}
-	tokens, _ := q.tokens(now, t).Float64()
-	close := 1e-6 + noise(t, q.k.history.missing(now, t, false))
-	switch {
-	case t.windows.kind == precise && int64(len(q.k.history)) >= t.rate && tokens < 0:
-	case d.Value > tokens+close || d.Value < tokens-close && (d.Allowed || q.l.traits["denyCache"] == "no"):
-		// A denial that is repeated from memory has the tokens left before.
-		w.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
-	case d.Allowed || q.l.traits["denyCache"] == "no":
-		w.remaining("a decision", q, now, t, d.Remaining)
-	}
-}
-
 // forgetSwept forgets the history of the keys that a sweep has deleted: they have been full for an hour by the numbers of every
 // plan and of the override in force, and longer for calendars.
 func (w *World) forgetSwept() {

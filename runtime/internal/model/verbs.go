@@ -5,117 +5,11 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"math/big"
 	"slices"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// deadline is the caller's, for a store that is silent.
-const deadline = 50 * time.Millisecond
-
-// perform sends the request of a verb, and judges the answer. It returns false if the verb does not apply.
-func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state, where string) bool {
-	ctx := context.Background()
-	if state == "silent" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, deadline)
-		defer cancel()
-	}
-	p, k := q.l.of(q.plan), q.k.of
-	limit := limiter.Limit(p, k)
-	now := w.clock.now()
-	switch verb {
-	case "allow":
-		q.op = runtime.Take
-		d, err := limit.AllowN(ctx, q.n)
-		w.judge(q, d, err, now, state, where)
-	case "allow up to":
-		q.op = runtime.TakeUpTo
-		d, err := limit.AllowUpTo(ctx, q.n)
-		w.judge(q, d, err, now, state, where)
-	case "check":
-		q.op = runtime.Check
-		d, err := limit.CheckN(ctx, q.n)
-		w.judge(q, d, err, now, state, where)
-	case "require":
-		q.op = runtime.Take
-		if q.l.loose() && q.l.at(q.k, q.plan, now).mode == runtime.ModeShadow && q.l.traits["lease"] != "yes" {
-			return false // its answer does not tell whether it has taken
-		}
-		d, err := requireN(ctx, limit, q.n)
-		w.judge(q, d, err, now, state, where)
-	case "reserve":
-		q.op, q.reserve = runtime.Take, true
-		return w.reserve(ctx, limiter, q, now, state, where)
-	case "charge":
-		q.op = runtime.Charge
-		if t := q.l.at(q.k, q.plan, now); t.unlimited && t.mode == runtime.ModeBlock {
-			return false
-		}
-		d, err := limit.Charge(ctx, q.n)
-		w.judge(q, d, err, now, state, where)
-	case "peek":
-		q.op = runtime.Peek
-		if state == "answers" {
-			return true // every step is followed by one
-		}
-		_, err := limit.Peek(ctx)
-		w.judgeFailure(q, runtime.Decision{}, err, state)
-	case "reset":
-		q.op = runtime.Reset
-		err := limit.Reset(ctx)
-		w.logf("reset %s %s: %v", p.Name, k, err)
-		if state != "answers" {
-			w.judgeFailure(q, runtime.Decision{}, err, state)
-			return true
-		}
-		if err != nil {
-			w.failf("reset: %v", err)
-		}
-		kept := q.k.history
-		q.k.history, q.k.leased = nil, nil
-		if at := kept.latest(); q.k.windows.kind == sliding && len(at) > 0 && !q.l.at(q.k, q.plan, now).unlimited {
-			// The later window stays the current one if the clock has gone back.
-			q.k.history = history{{now: at[len(at)-1], tokens: new(big.Rat), used: new(big.Rat), by: kept[len(kept)-1].by}}
-		}
-		w.earliest = now
-		w.begin(q.k)
-	case "refund", "settle", "cancel":
-		return w.giveBack(ctx, limiter, verb, q, state, where)
-	case "all", "group check", "group reserve":
-		return w.together(ctx, limiter, verb, q, state, where)
-	case "wait", "group wait":
-		return w.wait(limiter, verb, q)
-	case "too late":
-		return w.tooLate(limiter, q)
-	case "override", "block", "unblock", "end":
-		return w.operate(verb, q.l, q.k, q.plan, w.r.IntN(4) == 0, "")
-	case "edit":
-		w.edit(q.l)
-	case "sweep":
-		if _, err := w.env.Sweep(ctx, w.policies()...); err != nil {
-			w.failf("sweep: %v", err)
-		}
-		w.dropEnded()
-		w.forgetSwept()
-		w.sweeps++
-	}
-	return true
-}
-
-// policies returns the policies of all plans.
-func (w *World) policies() (all []*runtime.Policy) {
-	for _, l := range w.limits {
-		for i := range l.policies {
-			if i > 0 || l.names == nil {
-				all = append(all, l.of(i))
-			}
-		}
-	}
-	return all
-}
 
 // requireN returns what AllowN would.
 func requireN(ctx context.Context, l runtime.Limit, n int64) (d runtime.Decision, err error) {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -157,38 +154,6 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs Pairs, wan
 	return w
 }
 
-// run sends requests, of which some have the wanted values, and returns the first difference from the model.
-func (w *World) run(steps int, want map[string]string) error {
-	for i := 0; i < steps && w.err == nil && !w.ended; i++ {
-		wanted := map[string]string{}
-		if i%3 > 0 {
-			wanted = want
-		}
-		w.pass(wanted)
-		switch choose(w.r, wanted, "in") {
-		case "commit":
-			w.transaction(wanted, true)
-		case "rollback":
-			w.transaction(wanted, false)
-		default:
-			w.step(w.limiter, wanted, "store")
-		}
-	}
-	for _, l := range w.limits {
-		for _, k := range l.keys {
-			w.checkLeased(l, k)
-		}
-	}
-	if w.err != nil {
-		limits := ""
-		for _, l := range w.limits {
-			limits += fmt.Sprintf("%+v\n", l.policies)
-		}
-		return fmt.Errorf("%w\n%s%s", w.err, limits, strings.Join(w.trace, "\n"))
-	}
-	return nil
-}
-
 // failf records a difference.
 func (w *World) failf(format string, args ...any) {
 	if w.err == nil {
@@ -200,182 +165,53 @@ func (w *World) logf(format string, args ...any) {
 	w.trace = append(w.trace, w.clock.Now().UTC().Format("2006-01-02 15:04:05.000000000 ")+fmt.Sprintf(format, args...))
 }
 
-// pass lets time pass, or puts the clock back.
-func (w *World) pass(want map[string]string) {
-	l := oneOf(w.r, w.limits...)
-	period := int64(l.counted().Period)
-	w.back = false
+// deadline is the caller's, for a store that is silent.
+const deadline = 50 * time.Millisecond
+
+// left judges what a decision says is left after the request.
+func (w *World) left(q request, d runtime.Decision, t terms, now int64) {
+	if w.err != nil || !t.counts() || q.l.loose() || t.unlimited {
+		return
+	}
+	tokens, _ := q.tokens(now, t).Float64()
+	close := 1e-6 + noise(t, q.k.history.missing(now, t, false))
 	switch {
-	case choose(w.r, want, "clock") == "back" && (want["clock"] != "" || w.r.IntN(4) == 0):
-		w.back, w.ended = true, w.ended || w.unsure
-		for _, l := range w.limits {
-			l.back = true
-		}
-		// An hour is how long a store keeps ended entries for such a clock.
-		w.latest = max(w.latest, w.clock.now())
-		w.clock.skew.Add(-w.r.Int64N(max(1, min(2*period, w.clock.now()-max(w.earliest, w.latest-int64(50*time.Minute))))))
-	case w.r.IntN(3) == 0:
-	case w.r.IntN(12) == 0:
-		time.Sleep(time.Duration(w.r.Int64N(min(3*period, int64(100*24*time.Hour)))))
-	default:
-		time.Sleep(time.Duration(w.r.Int64N(min(period, int64(40*24*time.Hour))/8 + 1)))
+	case t.windows.kind == precise && int64(len(q.k.history)) >= t.rate && tokens < 0:
+	case d.Value > tokens+close || d.Value < tokens-close && (d.Allowed || q.l.traits["denyCache"] == "no"):
+		// A denial that is repeated from memory has the tokens left before.
+		w.failf("%v tokens are said to be left, want %v: %s", d.Value, tokens, describe(d))
+	case d.Allowed || q.l.traits["denyCache"] == "no":
+		w.remaining("a decision", q, now, t, d.Remaining)
 	}
 }
 
-// transaction sends requests in a transaction, and ends it.
-func (w *World) transaction(want map[string]string, commit bool) {
-	tx, err := w.env.Begin()
-	if err != nil {
-		w.failf("begin: %v", err)
-		return
-	}
-	type saved struct {
-		at  *event
-		was event
-	}
-	before, leased, lives := map[*key]history{}, map[*key][]use{}, map[*key]int{}
-	var events []saved
+// policies returns the policies of all plans.
+func (w *World) policies() (all []*runtime.Policy) {
 	for _, l := range w.limits {
-		for _, k := range l.keys {
-			before[k], leased[k], lives[k] = slices.Clone(k.history), k.leased, k.life
-			for _, e := range k.history {
-				events = append(events, saved{e, *e})
+		for i := range l.policies {
+			if i > 0 || l.names == nil {
+				all = append(all, l.of(i))
 			}
 		}
 	}
-	open := slices.Clone(w.open)
-	where := map[bool]string{true: "commit", false: "rollback"}[commit]
-	limiter := w.limiter.WithTx(tx)
-	w.transactions++
-	w.tx = w.transactions
-	defer func() { w.tx = 0 }()
-	wanted := maps.Clone(want)
-	for range 1 + w.r.IntN(3) {
-		w.step(limiter, wanted, where)
-	}
-	w.logf("%s", where)
-	end := tx.Rollback
-	if commit {
-		end = tx.Commit
-	}
-	if err := end(); err != nil {
-		w.failf("%s: %v", where, err)
-	}
-	if commit {
-		return
-	}
-	for k, h := range before {
-		k.history, k.leased, k.life, k.seen, k.reported = h, leased[k], lives[k], nil, false
-	}
-	for _, s := range events {
-		*s.at = s.was
-	}
-	// Tokens that were given back in the transaction are not tried again.
-	w.open = slices.DeleteFunc(open, func(t *taken) bool { return !slices.Contains(w.open, t) })
+	return all
 }
 
-// lookAt sees what a key of a limit with shards has before a request.
-func (w *World) lookAt(limiter *runtime.Limiter, l *limit, k *key, plan int) {
-	if l.names == nil {
-		plan = 0
-	} else if plan == 0 {
-		plan = 1
+// describe returns a decision with its numbers.
+func describe(d runtime.Decision) string {
+	taken := "never"
+	if !d.TakenAt.IsZero() {
+		taken = d.TakenAt.UTC().Format("15:04:05.000000000")
 	}
-	if !l.at(k, plan, w.clock.now()).counts() {
-		return
-	}
-	b, err := limiter.Limit(l.of(plan), k.of).Peek(context.Background())
-	if err != nil {
-		w.failf("peek: %v", err)
-	}
-	k.just, k.justBy = b.Value, l.at(k, plan, w.clock.now())
+	return fmt.Sprintf("%v; taken %d at %s, value %v, shadowed %v, delay %v, jitter %v, retry after %v, reset after %v, full after %v",
+		d, d.Taken, taken, d.Value, d.Shadowed, d.Delay, d.Jitter, d.RetryAfter, d.ResetAfter, d.FullAfter)
 }
 
-// step sends one request.
-func (w *World) step(limiter *runtime.Limiter, want map[string]string, where string) {
-	if w.err != nil || w.ended {
-		return
-	}
-	l := w.limits[0]
-	if w.r.IntN(3) == 0 {
-		l = oneOf(w.r, w.limits...)
-	}
-	k := oneOf(w.r, l.keys...)
-	verb, state := choose(w.r, want, "verb"), "answers"
-	again := k.denied != nil && w.r.IntN(3) == 0
-	if again && want["verb"] == "" {
-		// Whether a denial still holds shows only if the same is asked again, perhaps after a change.
-		verb = oneOf(w.r, "allow", "check", "charge", "cancel", verb)
-	}
-	if v, ok := want["store"]; ok || w.r.IntN(20) == 0 {
-		if state = v; !ok {
-			state = oneOf(w.r, Fields["store"]...)
-		}
-	}
-	tags := maps.Clone(l.traits)
-	tags["verb"], tags["in"], tags["store"] = verb, where, state
-	tags["edited"], tags["clock"] = "no", "forward"
-	if l.edits > 0 {
-		tags["edited"] = "yes"
-	}
-	if w.back {
-		tags["clock"] = "back"
-	}
-	plan := 0
-	if l.names != nil {
-		plan = 1 + w.r.IntN(3)
-		if v, ok := want["plan"]; ok {
-			plan = max(1, slices.Index(l.names, v))
-		}
-	}
-	if _, wanted := want["plan"]; again && !wanted {
-		plan = k.denied.plan
-	}
-	tags["plan"] = "none"
-	if plan > 0 {
-		tags["plan"] = l.names[plan]
-	}
-	w.putInForce(l, k, plan, want["force"], where)
-	tags["force"] = l.inForce(k, plan, w.clock.now())
-	if verb == "edit" || verb == "sweep" {
-		delete(tags, "plan")
-		delete(tags, "force")
-	}
-	for field, v := range tags {
-		for other, u := range tags {
-			if field < other && Impossible(Value{field, v}, Value{other, u}) != "" {
-				return
-			}
-		}
-	}
-	for _, l := range w.limits {
-		if state != "answers" || l.traits["lease"] == "yes" || l.traits["shards"] == "1" {
-			continue
-		}
-		for _, k := range l.keys {
-			k.just = math.NaN()
-			if verb != "edit" && w.err == nil {
-				w.lookAt(limiter, l, k, plan)
-			}
-		}
-	}
-	w.store.state = state
-	q := request{l: l, k: k, plan: plan, n: oneOf(w.r, 0, 1, 1, 1, 2, 3, 5, 10, w.r.Int64N(40))}
-	if again {
-		q.n = k.denied.n
-	}
-	before := len(w.trace)
-	done := w.perform(limiter, verb, q, state, where)
-	w.store.state = "answers"
-	if !done {
-		return
-	}
-	w.Steps++
-	if len(w.trace) == before {
-		w.logf("%s %s %s plan %d n %d", verb, l.policies[len(l.policies)-1].Name, k.of, plan, q.n)
-	}
-	w.Pairs.Add(tags)
-	if state == "answers" && w.err == nil {
-		w.compare(limiter, l, k, plan, "after "+verb)
+// remaining judges the whole tokens that are said to be left: those are the ones that a request can take.
+func (w *World) remaining(when string, q request, now int64, t terms, n int64) {
+	tokens, _ := q.tokens(now, t).Float64()
+	least, most := math.Floor(tokens-q.surplus(t)), math.Floor(tokens+q.lenience(now, t))
+	if float64(n) < min(least, runtime.MaxTokens) && n >= 0 || float64(n) > max(0, most) || n < 0 {
+		w.failf("%s: %d whole tokens are said to remain of %v", when, n, tokens)
 	}
 }

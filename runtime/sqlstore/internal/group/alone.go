@@ -2,15 +2,10 @@ package group
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// InlineFunc calls the backend in the goroutine of a lone caller. If ok is false, it has done nothing, and the calls must
-// go to the backend. It must return soon after ctx has ended, except with one writer.
-type InlineFunc func(ctx context.Context, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error)
 
 // mayWait reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
 // and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
@@ -56,26 +51,6 @@ func (q *queue) beginAlone(ctx context.Context, calls []runtime.Call, key uint64
 		q.watchLocked(now.Add(glance))
 	}
 	return f
-}
-
-// runAlone runs the flight of a lone caller. If ok is false, nothing was done. ctx is f.lone, which the watchdog clears if
-// it abandons the flight.
-func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
-	// Deferred, because a statement may panic.
-	defer func() {
-		if next := q.finish(f, ok && err == nil); next != nil {
-			go q.run(next)
-		}
-	}()
-	answers, ok, err = q.inline(loneContext{f.ctx, ctx}, calls)
-	if err != nil && f.ctx.Err() != nil {
-		if ctx.Err() != nil {
-			// The caller's context has not been canceled just because the statement was.
-			return answers, ok, fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
-		}
-		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
-	}
-	return answers, ok, err
 }
 
 // loneContext is the context of a lone caller's statement. It ends when the watchdog cancels it, and not with the caller's

@@ -39,9 +39,6 @@ type caller struct {
 	late bool
 }
 
-// errTimeout is the error of calls that the backend has not answered within [Timeout].
-var errTimeout = fmt.Errorf("the database did not answer in time: %w", context.DeadlineExceeded)
-
 func newBatch(capacity int) *batch {
 	return &batch{
 		calls: make([]runtime.Call, 0, capacity), callers: make([]caller, 0, capacity),

@@ -46,28 +46,11 @@ package group
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Timeout is the longest that a call waits, whatever its context: up to half of it in the queue, and up to half of it for
-// the backend. The error then wraps [context.DeadlineExceeded].
-const Timeout = 10 * time.Second
-
-// DefaultBatch is the default of [Options.Batch].
-const DefaultBatch = 1000
-
-// Options configure a [Store].
-type Options struct {
-	// OneWriter means that the backend is a database in this process that has one writer at a time.
-	OneWriter bool
-	// Batch is the most calls in a batch; 0 is [DefaultBatch]. If it is 1, each call goes to the backend at once and by itself,
-	// but one after the other with one writer.
-	Batch int
-	// Inline, if not nil, runs a call that finds the store idle in the goroutine of its caller.
-	Inline InlineFunc
-}
 
 // Store is a [runtime.Store] that groups the calls of another, its backend. It may be used by many goroutines at once.
 type Store struct {
@@ -112,4 +95,14 @@ func (s *Store) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("calls are still in flight: %w", ctx.Err())
 	}
+}
+
+func newQueue(backend runtime.Store, o Options) *queue {
+	q := &queue{
+		backend: backend, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
+		wasAlone: true, returns: returns{part: 1},
+	}
+	q.watchdog = time.AfterFunc(time.Hour, q.check)
+	q.watchdog.Stop()
+	return q
 }

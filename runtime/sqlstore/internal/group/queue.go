@@ -1,8 +1,6 @@
 package group
 
 import (
-	"context"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -49,80 +47,12 @@ type queue struct {
 // maxFlights is one that takes too long, and one that goes around it.
 const maxFlights = 2
 
-func newQueue(backend runtime.Store, o Options) *queue {
-	q := &queue{
-		backend: backend, inline: o.Inline, oneWriter: o.OneWriter, maxCalls: o.Batch, seed: maphash.MakeSeed(),
-		wasAlone: true, returns: returns{part: 1},
-	}
-	q.watchdog = time.AfterFunc(time.Hour, q.check)
-	q.watchdog.Stop()
-	return q
-}
-
-// do returns the backend's answers to calls, in a batch if others wait too. Once the queue is closed, each do is a backend
-// call of its own.
-func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	key := q.keyOf(calls)
-	if f := q.beginAlone(ctx, calls, key); f != nil {
-		if answers, ok, err := q.runAlone(ctx, f, calls); ok {
-			return answers, err
-		}
-	}
-	b, i := q.join(ctx, calls, key)
-	if b == nil {
-		return doSingle(ctx, q.backend, calls)
-	}
-	if !b.wait(ctx) {
-		if phase := q.leave(b, i); phase != "" {
-			return nil, fmt.Errorf("%s: %w", phase, ctx.Err())
-		}
-	}
-	return b.answersOf(i)
-}
-
 // keyOf returns the hash of the first key of calls. Other keys only make a statement wait for another one's rows.
 func (q *queue) keyOf(calls []runtime.Call) uint64 {
 	if q.oneWriter || len(calls[0].Requests) == 0 {
 		return 0
 	}
 	return maphash.String(q.seed, calls[0].Requests[0].Key)
-}
-
-// close closes the queue to new calls. The channel is closed when nothing is in flight.
-func (q *queue) close() (idle <-chan struct{}) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.idle == nil {
-		q.idle = make(chan struct{})
-		q.goOnLocked()
-	}
-	return q.idle
-}
-
-// join adds calls to a batch, of which they are the ith caller. It returns nil if the queue is closed.
-func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *batch, i int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.idle != nil {
-		return nil, 0
-	}
-	list := q.listLocked(key)
-	// The calls of one caller stay in one batch, even if they are more than maxCalls.
-	if n := len(*list); n > 0 && len((*list)[n-1].calls)+len(calls) <= q.maxCalls {
-		b = (*list)[n-1]
-	} else {
-		b = newBatch(q.lastSize)
-		if !q.oneWriter {
-			b.keys = new(keySet)
-		}
-		*list = append(*list, b)
-		// Nothing else may fire: the flight before may have been abandoned, and never return.
-		q.watchLocked(b.created.Add(Timeout))
-	}
-	i = b.joinLocked(ctx, calls, key)
-	q.joined.Add(int64(len(calls)))
-	q.goOnLocked()
-	return b, i
 }
 
 // listLocked returns the list that calls with a key wait in.
@@ -215,81 +145,18 @@ func (q *queue) releaseLocked(f *flight) {
 	slices.SortStableFunc(q.waiting, func(a, b *batch) int { return a.created.Compare(b.created) })
 }
 
-// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run.
-func (q *queue) finish(f *flight, answered bool) (next *flight) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.endLocked(f) {
-		return nil
-	}
-	next = q.nextLocked()
-	q.wasAlone = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
-	q.goOnLocked()
-	return next
-}
-
-// goOnLocked runs the flights that are to begin.
-func (q *queue) goOnLocked() {
-	for f := q.nextLocked(); f != nil; f = q.nextLocked() {
-		go q.run(f)
-	}
-	if q.idle != nil && len(q.flights) == 0 && !q.closed {
-		q.closed = true
-		close(q.idle)
-	}
-}
-
-// run runs a flight, and those that come after it, in a goroutine that ends when there is none.
-func (q *queue) run(f *flight) {
-	for f != nil {
-		answers, err := f.call(q.backend)
-		before := q.joined.Load()
-		f.end(answers, err)
-		q.gather(f, before)
-		f = q.finish(f, err == nil)
-	}
-}
-
-// What a call waits for when its context ends.
-const (
-	phaseQueued   = "waiting for earlier calls"
-	phaseInFlight = "waiting for the database"
-)
-
-// leave removes the ith caller from a batch because its context has ended, and returns what the caller waited for: ""
-// if the batch has been answered meanwhile.
-func (q *queue) leave(b *batch, i int) (phase string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if b.answered() {
-		return ""
-	}
-	b.remaining--
-	f := b.in
-	if f == nil {
-		if b.remaining == 0 {
-			q.removeLocked(func(o *batch) bool { return o == b })
-		}
-		return phaseQueued
-	}
-	switch f.remaining--; {
-	case f.remaining > 0:
-	case q.oneWriter:
-		f.cancel()
-	default:
-		f.deadline = earlier(f.deadline, time.Now().Add(linger))
-		q.watchLocked(f.deadline)
-	}
-	if b.callers[i].late {
-		return phaseQueued
-	}
-	return phaseInFlight
-}
-
 // removeLocked removes batches that have not begun.
 func (q *queue) removeLocked(which func(*batch) bool) {
 	q.waiting = slices.DeleteFunc(q.waiting, which)
 	for _, f := range q.flights {
 		f.after = slices.DeleteFunc(f.after, which)
+	}
+}
+
+// watchLocked makes the watchdog fire at a time, or earlier.
+func (q *queue) watchLocked(at time.Time) {
+	if q.watched.IsZero() || at.Before(q.watched) {
+		q.watched = at
+		q.watchdog.Reset(time.Until(at))
 	}
 }

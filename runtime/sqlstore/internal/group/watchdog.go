@@ -4,27 +4,6 @@ import (
 	"time"
 )
 
-// linger is how long a flight that all callers have left may go on. Most answers that are late are a little late, and
-// drivers abort a statement by closing its connection. Without linger, connections would be closed and opened all the
-// time, and with a timeout shorter than it takes to open one, no call would ever succeed. Calls wait as long for a flight that
-// has one of their keys.
-const linger = 250 * time.Millisecond
-
-// grace is how long the backend has to return after the context of a flight has ended.
-const grace = 50 * time.Millisecond
-
-// glance is how often the context of a lone caller is checked, and how long its statement may go on after that. After that
-// time, too, the next flight goes around one that has not ended.
-const glance = 25 * time.Millisecond
-
-// watchLocked makes the watchdog fire at a time, or earlier.
-func (q *queue) watchLocked(at time.Time) {
-	if q.watched.IsZero() || at.Before(q.watched) {
-		q.watched = at
-		q.watchdog.Reset(time.Until(at))
-	}
-}
-
 // check runs when the watchdog fires. It ends the flights that have exceeded their time.
 func (q *queue) check() { q.expire(time.Now()) }
 
@@ -83,11 +62,4 @@ func (q *queue) expireFlightLocked(f *flight, now time.Time) {
 		next = earlier(next, f.patience)
 	}
 	q.watchLocked(next)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -2,37 +2,10 @@ package lease
 
 import (
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// key is one key of a limit, in this process. The lock of the store guards everything but block.
-type key struct {
-	id
-	block atomic.Pointer[block]
-	// transfer is nil unless a block is being taken or refunded.
-	transfer *transfer
-	// resets counts the calls that are resetting the key. Until they return, no block is taken.
-	resets int
-	// bypass is until when the key has no block, because there are not enough tokens for one.
-	bypass time.Time
-	// timer ends the block, or the bypass.
-	timer *time.Timer
-}
-
-// block is tokens that have been taken.
-type block struct {
-	left atomic.Int64
-	// end is when the block can no longer be spent by this process's clock, and endByStore by the store's clock.
-	end, endByStore time.Time
-	// refund is the request that refunds the block, and ledger has the decisions on its tokens that were refunded.
-	refund runtime.Request
-	ledger runtime.Ledger
-	// windowEnd is when the window ends in which the block was taken, by this process's clock; zero without windows.
-	windowEnd time.Time
-}
 
 // resetAfter is [runtime.Decision.ResetAfter] for tokens of the block.
 func (b *block) resetAfter() time.Duration {

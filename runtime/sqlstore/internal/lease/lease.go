@@ -39,41 +39,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
-
-// Store is a [runtime.Store] that takes blocks from another, its backend. It may be used by many goroutines at once.
-//
-// There is one way to spend a block, TakeLocal. Handles of package runtime call it first, because it is a few atomic
-// operations without an allocation. Do calls it for everything else: for calls that did not come from a handle, and after
-// a block has been taken.
-type Store struct {
-	backend runtime.Store
-	clock   func() time.Time
-
-	mu   sync.RWMutex
-	keys map[id]*key
-	// peak is the largest size that the map has had.
-	peak   int
-	closed bool
-	// transfers counts the goroutines that take blocks or refund them.
-	transfers sync.WaitGroup
-}
-
-// id names a key of a limit.
-type id struct {
-	policy *runtime.Policy
-	key    string
-}
-
-// New returns a store that takes blocks from a backend. Blocks end by the clock of this process, and also by clock if that
-// is not nil.
-func New(backend runtime.Store, clock func() time.Time) *Store {
-	return &Store{backend: backend, clock: clock, keys: map[id]*key{}}
-}
 
 var _ runtime.LocalTaker = (*Store)(nil)
 
@@ -129,8 +97,6 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 
 func hasLease(c runtime.Call) bool { return slices.ContainsFunc(c.Requests, leases) }
 
-func leases(q runtime.Request) bool { return q.Policy != nil && q.Policy.Lease.Tokens > 0 }
-
 // blockRequest returns the request of calls if it is the only one, and a block can answer it.
 func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 	if len(calls) != 1 || len(calls[0].Requests) != 1 {
@@ -140,13 +106,6 @@ func blockRequest(calls []runtime.Call) (runtime.Request, bool) {
 	plain := (q.Op == runtime.Take || q.Op == runtime.TakeUpTo || q.Op == runtime.Check) && !q.Reserve && q.Count >= 0
 	return q, plain && q.Policy != nil && q.Count <= q.Policy.Lease.Tokens && q.Policy.Validate() == nil
 }
-
-// timeout bounds what a call waits for a block or for the backend, and how long a refund is tried.
-const timeout = 10 * time.Second
-
-// attempts is how many blocks a request waits for, before it goes to the backend by itself. More than one, because others
-// may spend the block first.
-const attempts = 3
 
 // take answers a Take, or a TakeUpTo of its whole count, from the key's block, and waits for a new block if need be.
 func (s *Store) take(ctx context.Context, q runtime.Request, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -197,13 +156,6 @@ func (s *Store) answer(d runtime.Decision) []runtime.Answer {
 	return []runtime.Answer{{Decisions: []runtime.Decision{d}, At: s.now().UnixNano(), Source: runtime.SourceLease}}
 }
 
-func (s *Store) now() time.Time {
-	if s.clock == nil {
-		return time.Now()
-	}
-	return s.clock()
-}
-
 // doWithoutBlocks refunds the blocks of the keys of calls, and has the backend answer the calls.
 func (s *Store) doWithoutBlocks(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	refunds := s.beginRefunds(calls)
@@ -252,14 +204,4 @@ func (s *Store) endAll() (calls []runtime.Call) {
 	}
 	s.keys, s.peak = map[id]*key{}, 0
 	return calls
-}
-
-func (s *Store) sendRefunds(ctx context.Context, calls []runtime.Call) error {
-	if len(calls) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	_, err := s.backend.Do(ctx, calls)
-	return err
 }

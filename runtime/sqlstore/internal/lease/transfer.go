@@ -8,14 +8,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// transfer is a block on its way from the backend, or back. Others wait for it: requests for a block that is being taken,
-// and resets for both directions. Without that, tokens from before a reset could be spent or refunded after it.
-type transfer struct {
-	// done is closed when the block has been taken or refunded, or that has failed.
-	done chan struct{}
-	err  error
-}
-
 // renew returns the transfer of the key, after starting one if need be. It returns nil if the key can
 // have no block for now. The transfer is shared by all callers, so it does not end with ctx.
 func (s *Store) renew(ctx context.Context, q runtime.Request) *transfer {
@@ -207,3 +199,22 @@ func (s *Store) endResets(keys []*key) {
 		}
 	}
 }
+
+func (s *Store) now() time.Time {
+	if s.clock == nil {
+		return time.Now()
+	}
+	return s.clock()
+}
+
+func (s *Store) sendRefunds(ctx context.Context, calls []runtime.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	_, err := s.backend.Do(ctx, calls)
+	return err
+}
+
+func leases(q runtime.Request) bool { return q.Policy != nil && q.Policy.Lease.Tokens > 0 }

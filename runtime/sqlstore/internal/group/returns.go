@@ -1,9 +1,6 @@
 package group
 
-import (
-	goruntime "runtime"
-	"time"
-)
+import "time"
 
 // returns learns how many callers of a flight call again at once, which decides whether the next flight waits for them.
 // Callers in a loop would miss it otherwise: two halves of them would take turns in flights of half the size, each of which
@@ -35,29 +32,4 @@ func (r *returns) worthLocked() bool {
 
 func (r *returns) addLocked(returned, calls int64) {
 	r.part += (min(1, float64(returned)/float64(calls)) - r.part) / 8
-}
-
-// gather waits after a flight until its callers, who have their answers, wait for the next one, or have taken too long. Before
-// they had them, this number of calls had joined.
-func (q *queue) gather(f *flight, before int64) {
-	// Also where it is not worth more: other goroutines have waited for the processor. They have used less of it than a
-	// database in this process, so it needs no more.
-	goruntime.Gosched()
-	if q.oneWriter {
-		return
-	}
-	q.mu.Lock()
-	worth := q.returns.worthLocked()
-	q.mu.Unlock()
-	if !worth {
-		return
-	}
-	calls, begin := int64(len(f.calls)), time.Now()
-	most := min(maxGather, begin.Sub(f.began)/gatherPart)
-	for yields := 0; q.joined.Load()-before < calls && yields < maxYields && time.Since(begin) < most; yields++ {
-		goruntime.Gosched()
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.returns.addLocked(q.joined.Load()-before, calls)
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+)
+
+type command struct {
+	name string
+	// args are the arguments after the flags, as in the usage line.
+	args string
+	// summary is one line that begins with a verb, and help the rest of the description.
+	summary, help string
+	// prepare declares the flags, and returns the function to call once they are parsed.
+	prepare func(*flag.FlagSet) action
+}
+
+// action runs a command with the arguments that are not flags.
+type action func(s streams, args []string) error
+
+// checkFailed is the error of a command that has found a problem in its input, such as an invalid file or stale code.
+// Its text is empty if the reason has been printed already.
+type checkFailed struct{ reason string }
+
+func (c checkFailed) Error() string { return c.reason }
+
+// usageError is the error of a wrong call of the program.
+type usageError struct{ problem string }
+
+func (u usageError) Error() string { return u.problem }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// report prints the error of a command, if it has a text, and returns the exit code for it.
+func report(stderr io.Writer, name string, err error) int {
+	code := exitFailed
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, new(checkFailed)):
+		code = exitFindings
+	case errors.As(err, new(usageError)):
+		code = exitUsage
+	}
+	if err.Error() != "" {
+		// Errors contain names of files and arguments, which may control a terminal.
+		fmt.Fprintf(stderr, "%s: %s\n", join("ratelimitgen", name), printable.Text(err.Error()))
+	}
+	if code == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s' for usage.\n", join("ratelimitgen help", name))
+	}
+	return code
+}
+
+func join(program, name string) string {
+	if name == "" {
+		return program
+	}
+	return program + " " + name
+}
+
+// streams are where a command prints.
+type streams struct {
+	// out takes the text for people, and err the diagnostics and messages.
+	out, err stream
+	// data is standard output for code and workflow commands, and json for JSON. Both are written as they are,
+	// whereas out escapes control characters.
+	data, json io.Writer
+	// terminal is standard error without escaping, because progress bars move the cursor.
+	terminal io.Writer
+}
+
+// stream takes text for people. It escapes text that would control a terminal or a CI runner.
+type stream struct {
+	*printable.Writer
+	// colors reports whether the other end is a terminal with colors.
+	colors bool
+}
+
+// jsonWriter escapes JSON so that it does not control a terminal or a CI runner. Each Write must be a whole value
+// or line.
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(text []byte) (int, error) {
+	if _, err := j.w.Write(printable.JSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+const (
+	exitOK = iota
+	exitFindings
+	exitUsage
+	exitFailed
+)

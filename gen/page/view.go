@@ -1,0 +1,174 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+)
+
+// Write writes the page. It returns the error of w.
+func (p *Page) Write(w io.Writer) error {
+	var out bytes.Buffer
+	if err := pageTemplate.Execute(&out, p.view()); err != nil {
+		return fmt.Errorf("cannot write the page: %w", err)
+	}
+	// Azure Pipelines reads these characters as a command, wherever they are in a log.
+	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte("##["), []byte("#&#35;[")))
+	return err
+}
+
+// Is reports whether a text is a page.
+func Is(text []byte) bool { return bytes.Contains(text[:min(len(text), 2048)], []byte(generator)) }
+
+// generator is an element of every page.
+const generator = `<meta name="generator" content="ratelimitgen page"/>`
+
+// pageView is the page as the template reads it.
+type pageView struct {
+	Style, Script          template.HTML
+	StyleHash, ScriptHash  string
+	Name, Against, Summary string
+	Remark                 string
+	Legend                 []legendEntry
+	Story                  []string
+	Changes                []changeView
+	Limits                 []limitView
+	Groups                 []groupView
+	Filter                 bool
+	Comparison             string
+}
+
+type legendEntry struct {
+	SVG  template.HTML
+	Name string
+}
+
+// changeView is an entry in the list of changes.
+type changeView struct{ Link, Name, Classes string }
+
+// groupView is a group of limits.
+type groupView struct {
+	ID, Name, Doc string
+	Lines         []string
+	Members       []string
+	Tally         string
+}
+
+func (p *Page) view() *pageView {
+	style := draw.Style + pageCSS
+	script := "//<![CDATA[\n\"use strict\";\n{\n" + stepJS + playgroundJS + pageJS + "}\n//]]>"
+	v := &pageView{
+		Style: template.HTML("<style>" + style + "</style>"), StyleHash: sourceHash(style),
+		Script: template.HTML("<script>" + script + "</script>"), ScriptHash: sourceHash(script),
+		Name: printable.Line(p.File.Name), Legend: legend(), Story: p.storyWords(),
+		Comparison: comparisonConfig(),
+	}
+	limits := p.limits()
+	v.Summary = p.summary(len(limits))
+	v.Filter = len(limits) > mostOpen
+	if p.Old != nil {
+		v.Against = printable.Line(p.Old.Name)
+		r := review.Of(p.Old, p.File)
+		v.Remark = p.Remark
+		v.Changes = changes(r)
+	}
+	for i := range limits {
+		v.Limits = append(v.Limits, p.limitView(&limits[i], len(limits) <= mostOpen))
+	}
+	for _, g := range p.File.Groups {
+		v.Groups = append(v.Groups, p.groupView(g))
+	}
+	return v
+}
+
+// sourceHash returns the hash of an inline script or style for a Content-Security-Policy.
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func (p *Page) summary(limits int) string {
+	parts := []string{count(limits, "limit")}
+	if n := len(p.File.Groups); n > 0 {
+		parts = append(parts, count(n, "group"))
+	}
+	if n := len(p.File.Plans); n > 0 {
+		parts = append(parts, count(n, "plan"))
+	}
+	return words.List(parts, "and")
+}
+
+// storyWords say what the drawings show.
+func (p *Page) storyWords() []string {
+	if p.Recording != nil {
+		return p.Recording.words()
+	}
+	return []string{
+		"The drawings on the left show one key of each limit in the same story: it is quiet; then comes a burst of a quarter more than the limit allows at once; then requests at twice the rate; and then it is quiet again. Each request takes the same number of tokens, so that about twelve use up a full key. If a limit can be reserved, all requests reserve.",
+		"The drawings on the right show the most that one key can use in any interval, for every length of the interval. Both axes are logarithmic.",
+	}
+}
+
+func legend() (list []legendEntry) {
+	for _, o := range []struct {
+		outcome draw.Outcome
+		name    string
+	}{{draw.Allowed, "allowed"}, {draw.Delayed, "delayed: reserved, to be used later"}, {draw.Denied, "denied"}, {draw.Shadowed, "passed in shadow mode, would be denied or delayed"}} {
+		list = append(list, legendEntry{template.HTML(draw.Symbol(o.outcome)), o.name})
+	}
+	return list
+}
+
+func changes(r *review.Review) (list []changeView) {
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		c := changeView{Name: s.Name(), Classes: strings.Join(classNames(s), ", ")}
+		switch {
+		case s.Group != "" && s.New != (spec.Pos{}):
+			c.Link = groupID(s.Group)
+		case s.Limit != "":
+			c.Link = limitID(s.Limit)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func groupID(name string) string { return "group-" + name }
+
+func (p *Page) groupView(g *spec.Group) groupView {
+	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words()}
+	for _, m := range g.Members() {
+		v.Members = append(v.Members, m.Limit.Policy.Name)
+	}
+	if p.Recording != nil {
+		v.Tally = p.Recording.tallyWords(g.Name)
+	}
+	return v
+}
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed step.js
+	stepJS string
+	//go:embed playground.js
+	playgroundJS string
+	//go:embed page.js
+	pageJS string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+)

@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Fault is an error in a line of a trace.
+type Fault struct {
+	// Line counts from 1.
+	Line int
+	// Column is the place in the line, counted in runes from 1; 0 if the fault concerns the whole line.
+	Column int
+	// Reason describes the fault, without the value of a key.
+	Reason string
+	// Unknown is the limit of the line, if there is no limit of that name.
+	Unknown string
+
+	cause error
+}
+
+// Error returns the place and the reason: "3:17: count must be a whole number, not a string".
+func (f *Fault) Error() string {
+	if f.Column == 0 {
+		return fmt.Sprintf("%d: %s", f.Line, f.Reason)
+	}
+	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Reason)
+}
+
+// Unwrap returns the error of the limiter, if the fault is one: [runtime.ErrExceedsCapacity] or
+// [runtime.ErrInvalidCount].
+func (f *Fault) Unwrap() error { return f.cause }
+
+func faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }
+
+// columnFault is a fault at the byte at.
+func columnFault(text []byte, at int, format string, args ...any) *Fault {
+	f := faultf(format, args...)
+	f.Column = 1 + utf8.RuneCount(text[:at])
+	return f
+}

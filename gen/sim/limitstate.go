@@ -1,0 +1,392 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Limit is a limit, or a group of limits, to replay requests of.
+type Limit struct {
+	// Policy is the rule; it must be valid. A group has only a Name and, for [NewTraffic], the Capacity.
+	Policy *runtime.Policy
+	// Members are the limits of a group; a limit has none.
+	Members []Member
+	// Key has the type of each part of the key, written as in limits.yaml: "int64". It is empty for a limit with
+	// one shared counter.
+	Key []string
+	// Words is the rule in words, for people.
+	Words string
+	// Plans has the policies of a limit that depends on the plan. Policy is then the first that is limited.
+	Plans []Plan
+}
+
+// Plan is a plan of a limit, with the rule for it, or a plan of a group.
+type Plan struct {
+	Name string
+	// Policy has the name of the limit: a key has one count, whatever its plan. That of a group has only the name.
+	Policy *runtime.Policy
+}
+
+func (l *Limit) policies() []*runtime.Policy {
+	list := []*runtime.Policy{l.Policy}
+	for _, p := range l.Plans {
+		list = append(list, p.Policy)
+	}
+	return list
+}
+
+// limitState is a limit with the state of its keys.
+type limitState struct {
+	Limit
+	// members replace the rule of a group.
+	members []*memberState
+	parsers []partParser
+	keys    map[string]*keyState
+	// zones are the time zones of lines, by name.
+	zones map[string]*time.Location
+	tally
+	// byPlan has the tally of each plan.
+	byPlan []planTally
+}
+
+func newLimitState(l Limit) *limitState {
+	s := &limitState{Limit: l, keys: map[string]*keyState{}, byPlan: make([]planTally, len(l.Plans))}
+	for _, typ := range l.Key {
+		s.parsers = append(s.parsers, partParserOf(typ))
+	}
+	return s
+}
+
+// find returns the state of the line's key.
+func (s *limitState) find(l *Line) (*keyState, error) {
+	key, err := s.encodeKey(l)
+	if err != nil {
+		return nil, err
+	}
+	k := s.keys[key]
+	if k == nil {
+		k = newKeyState(s.Policy, key)
+		s.keys[key] = k
+	}
+	return k, nil
+}
+
+// requestedKeys is the number of keys with a line. Groups have states of other keys too.
+func (s *limitState) requestedKeys() (n int) {
+	for _, k := range s.keys {
+		if k.requests > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// completeCalendar sets the zone and the anniversary of a line's key, if the limit's calendar has them per key.
+func (s *limitState) completeCalendar(q *runtime.Request, l *Line) (err error) {
+	c, name := s.Policy.Calendar, s.Policy.Name
+	if c.ZonePerKey {
+		if l.Zone == "" || l.Zone == "Local" {
+			return faultf("%s has a time zone per key: add \"zone\", the name of one, such as \"Europe/Berlin\"", name)
+		}
+		if s.zones == nil {
+			s.zones = map[string]*time.Location{}
+		}
+		if q.Zone = s.zones[l.Zone]; q.Zone == nil {
+			if q.Zone, err = time.LoadLocation(l.Zone); err != nil {
+				return faultf("unknown time zone \"%s\"", clip(l.Zone, 60))
+			}
+			s.zones[l.Zone] = q.Zone
+		}
+	}
+	if q.Anniversary = l.Anniversary; c.Anniversary && !l.Anniversary.Valid() {
+		return faultf("%s has an anniversary per key: add \"anniversary\", a day such as \"2024-01-31\"", name)
+	}
+	return nil
+}
+
+// encodeKey encodes the key of a line as the generated code does. No fault repeats a part of the key, which may be an
+// e-mail address.
+func (s *limitState) encodeKey(l *Line) (string, error) {
+	name := s.Policy.Name
+	if len(l.Key) == 0 && len(s.parsers) > 0 {
+		return "", faultf("the line has no key; %s needs one of %s: add the field key, or name that of a log with -map key=NAME",
+			name, words.Count(int64(len(s.parsers)), "part"))
+	}
+	if len(l.Key) != len(s.parsers) {
+		return "", faultf("the key has %s; %s needs %d", words.Count(int64(len(l.Key)), "part"), name, len(s.parsers))
+	}
+	if len(l.Key) == 0 {
+		return "", nil
+	}
+	var buffer [8]runtime.Part // on the stack, because a replay encodes millions of keys
+	parts := buffer[:0]
+	for i, text := range l.Key {
+		if i < len(l.keyTypes) && !accepts(s.Key[i], l.keyTypes[i]) {
+			return "", faultf("part %d of the key of %s has type %s; write it as %s", i+1, name, s.Key[i], accepted(s.Key[i]))
+		}
+		part, ok := s.parsers[i](text)
+		if !ok {
+			return "", faultf("part %d of the key of %s is not a valid %s", i+1, name, s.Key[i])
+		}
+		parts = append(parts, part)
+	}
+	key := runtime.KeyOf(parts...).String()
+	if key == "" {
+		return "", faultf("the key of %s is empty, which the generated code refuses", name)
+	}
+	return key, nil
+}
+
+// accepts reports whether a part of a type may be a JSON value of a type. A JSON string may hold any of them.
+func accepts(typ string, json jsonType) bool {
+	switch json {
+	case jsonNumber:
+		return typ == "int" || typ == "int64" || typ == "uint64"
+	case jsonBool:
+		return typ == "bool"
+	}
+	return true
+}
+
+// accepted names the JSON values that accepts allows.
+func accepted(typ string) string {
+	switch {
+	case accepts(typ, jsonNumber):
+		return "a number or a string"
+	case accepts(typ, jsonBool):
+		return "true or false, or a string"
+	}
+	return "a string, in quotes"
+}
+
+// partParser parses one part of a key. It is false if the text is not a value of the part's type.
+type partParser func(text string) (part runtime.Part, ok bool)
+
+// partParserOf returns the parser of a type. Different spellings of a value ("007" and "7") are the same key, as they
+// are in the generated code. A trace has the MarshalText of a type of the user's own.
+func partParserOf(typ string) partParser {
+	switch typ {
+	case "bool":
+		return func(text string) (runtime.Part, bool) {
+			return runtime.Bool(text == "true"), text == "true" || text == "false"
+		}
+	case "int", "int64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseInt(text, 10, 64)
+			return runtime.Int64(n), err == nil
+		}
+	case "uint64":
+		return func(text string) (runtime.Part, bool) {
+			n, err := strconv.ParseUint(text, 10, 64)
+			return runtime.Uint64(n), err == nil
+		}
+	case "hashed string":
+		return func(text string) (runtime.Part, bool) { return runtime.Hashed(text), true }
+	case "netip.Addr":
+		return func(text string) (runtime.Part, bool) {
+			a, ok := parseAddr(text)
+			return runtime.Addr(a), ok
+		}
+	}
+	if bits, ok := strings.CutPrefix(typ, "netip.Addr/"); ok {
+		n, _ := strconv.Atoi(bits)
+		return func(text string) (runtime.Part, bool) {
+			a, ok := parseAddr(text)
+			return runtime.AddrPrefix(a, n), ok
+		}
+	}
+	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
+}
+
+// parseAddr also parses an address with a port, which logs have.
+func parseAddr(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	if err == nil {
+		return a, true
+	}
+	withPort, err := netip.ParseAddrPort(text)
+	return withPort.Addr(), err == nil
+}
+
+// keyState is the state that a store would hold of one key, and the tally of its requests.
+type keyState struct {
+	key   string
+	rule  runtime.Rule
+	state runtime.State
+	// shards replaces state for sharded limits, and log for precise ones.
+	shards, log []runtime.State
+	// picks counts the decisions by shards.
+	picks uint64
+	// plan is the plan of rule, and plans counts the requests of each plan.
+	plan  int
+	plans []int64
+	tally
+}
+
+func newKeyState(p *runtime.Policy, key string) *keyState {
+	k := &keyState{key: key, rule: p.Rule(key)}
+	if p.Shards > 1 {
+		k.shards = make([]runtime.State, p.Shards)
+	}
+	return k
+}
+
+// decide decides a request at an instant, in nanoseconds since 1970 UTC, as the mode of the limit requires.
+func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	switch {
+	case p.Mode == runtime.ModeEnforce:
+		return k.step(p, now, q)
+	case p.Mode == runtime.ModeBlock && q.Op == runtime.Charge:
+		d, err := k.step(p, now, q)
+		d.BlockedFor = runtime.Never
+		return d, err
+	case p.Mode == runtime.ModeShadow:
+		d, err := k.step(p, now, q)
+		if errors.Is(err, runtime.ErrExceedsCapacity) && q.Op != runtime.Charge {
+			d, err = k.step(p, now, runtime.Request{Op: runtime.Peek})
+			d.Allowed = false
+		}
+		if err != nil {
+			return d, err
+		}
+		return p.Mode.Applied(d, q.Op, q.Count), nil
+	}
+	// The other modes decide without the state of the key.
+	q.Policy, q.Key = p, k.key
+	b := runtime.NewBatch([]runtime.Call{{Requests: []runtime.Request{q}}})
+	b.Run(now, nil)
+	a := b.Answers()[0]
+	if a.Err != nil {
+		return runtime.Decision{}, a.Err
+	}
+	return a.Decisions[0], nil
+}
+
+// step executes a request by the rule alone.
+func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
+	if k.rule.Precise {
+		rows, d, err := k.rule.StepLog(k.log, now, q)
+		k.log = rows
+		return d, err
+	}
+	if k.shards == nil {
+		rule := k.rule.For(q)
+		next, d, err := rule.Step(k.state, now, q)
+		k.state = next
+		return d, err
+	}
+	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
+	// same trace gets the same decisions again.
+	d, err := p.StepShards(k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
+	if err == nil {
+		k.picks++
+	}
+	return d, err
+}
+
+// plan returns the index of the line's plan in Plans; 0 for a limit without plans. The error is a [*Fault], which wraps
+// [runtime.ErrInvalidPlan] if the limit lacks the plan.
+func (s *limitState) plan(l *Line) (int, error) {
+	if len(s.Plans) == 0 {
+		return 0, nil
+	}
+	for i, p := range s.Plans {
+		if p.Name == l.Plan {
+			return i, nil
+		}
+	}
+	switch {
+	case l.Plan != "":
+		fault := faultf("unknown plan \"%s\"; the plans are %s", clip(l.Plan, 60), s.planNames())
+		fault.cause = runtime.ErrInvalidPlan
+		return 0, fault
+	case l.raw != nil && l.raw[fieldPlan] != nil && l.raw[fieldPlan][0] != '"':
+		return 0, faultf("plan must be a string; the plans of %s are %s", s.Policy.Name, s.planNames())
+	}
+	return 0, faultf("the line has no field plan, on which %s depends; add it, or name the plan of all such lines with -plan", s.Policy.Name)
+}
+
+func (s *limitState) planNames() string {
+	names := make([]string, len(s.Plans))
+	for i, p := range s.Plans {
+		names[i] = p.Name
+	}
+	return words.List(names, "and")
+}
+
+// use returns the policy of a plan, after making its rule that of the key.
+func (s *limitState) use(k *keyState, plan int) *runtime.Policy {
+	if len(s.Plans) == 0 {
+		return s.Policy
+	}
+	policy := s.Plans[plan].Policy
+	k.usePlan(plan, policy)
+	return policy
+}
+
+// usePlan makes the rule of the key that of a plan.
+func (k *keyState) usePlan(plan int, policy *runtime.Policy) {
+	// Keys seldom change their plan, and a rule takes a hash.
+	if k.plan != plan+1 {
+		k.plan, k.rule = plan+1, policy.Rule(k.key)
+	}
+}
+
+// planTally counts the decisions of one plan, and the keys that had it.
+type planTally struct {
+	tally
+	keys int
+}
+
+func (s *limitState) addToPlan(k *keyState, plan int, l *Line, d runtime.Decision) {
+	if len(s.Plans) == 0 {
+		return
+	}
+	if k.plans == nil {
+		k.plans = make([]int64, len(s.Plans))
+	}
+	if k.plans[plan]++; k.plans[plan] == 1 {
+		s.byPlan[plan].keys++
+	}
+	s.byPlan[plan].add(l, d)
+}
+
+// planRows has a row for each plan with requests, to go below the row of the limit.
+func (s *limitState) planRows(indent string, shadow bool) (rows [][]string) {
+	for i := range s.byPlan {
+		if t := &s.byPlan[i]; t.requests > 0 {
+			rows = append(rows, append([]string{indent + s.Plans[i].Name}, t.row(t.keys, shadow)...))
+		}
+	}
+	return rows
+}
+
+// Member is a limit of a group. A line that names the group takes from all of its members, or from none.
+type Member struct {
+	// Limit is the name of the limit.
+	Limit string
+	// Key has, for each part of the limit's key, the index of the part of the group's key.
+	Key []int
+	// Count is the number of tokens; 0 for the count of the line.
+	Count int64
+	// Check is set for a limit that must have a token and gives none up.
+	Check bool
+}
+
+// memberState is a member with the state of its limit.
+type memberState struct {
+	Member
+	limit *limitState
+	// line is the line of the trace as it is for this limit.
+	line Line
+	key  *keyState
+	// policy is that of the line's plan.
+	policy *runtime.Policy
+}

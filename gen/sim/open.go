@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// NewTrace returns the trace that r holds, which may be compressed with gzip.
+func NewTrace(r io.Reader) *Trace { return &Trace{lines: newLineReader(&gunzipped{from: r}), Late: -1} }
+
+// Replay calls answer with each line, in order. It calls onFault with each invalid line, and with the [*Fault] that
+// answer returns. It stops at the end of the trace, or at the first error of onFault, of the reader, or of answer if
+// it is not a [*Fault], and returns that error.
+func (t *Trace) Replay(answer func(*Line) error, onFault func(*Fault) error) error {
+	for {
+		line, err := t.next()
+		number := t.line.Number
+		if err == nil && line != nil {
+			number = line.Number
+			err = answer(line)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			fault := new(Fault)
+			if !errors.As(err, &fault) {
+				return err
+			}
+			fault.Line = number // a fault of answer does not have it yet
+			if err := onFault(fault); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// next returns the next line in order of time, or nil for one that Only skips or that is held to be put in order.
+func (t *Trace) next() (*Line, error) {
+	if !t.begun {
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
+	}
+	late := t.lateness()
+	if late == 0 {
+		return t.parsed(0)
+	}
+	until := t.last - int64(late)
+	if t.ended {
+		until = t.last
+	}
+	if line := t.late.pop(until); line != nil {
+		return line, nil
+	}
+	if t.ended {
+		return nil, io.EOF
+	}
+	line, err := t.parsed(late)
+	switch {
+	case errors.Is(err, io.EOF):
+		t.ended = true
+		return nil, nil
+	case err == nil && line != nil:
+		t.late.push(line)
+	}
+	return nil, err
+}
+
+// lateness returns how far out of order the lines may be.
+func (t *Trace) lateness() time.Duration {
+	switch {
+	case t.Late >= 0:
+		return t.Late
+	case t.layout != nil:
+		return DefaultLate
+	}
+	return 0
+}
+
+// parsed returns the next line as it is read.
+func (t *Trace) parsed(late time.Duration) (*Line, error) {
+	text, err := t.first, error(nil)
+	if t.first = nil; text == nil {
+		text, err = t.lines.next()
+	}
+	l := &t.line
+	if l.Number = t.lines.number; err != nil {
+		return nil, err
+	}
+	if t.layout == nil {
+		err = l.parse(text)
+	} else {
+		err = t.parseLog(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !l.hasLimit {
+		l.Limit = t.Default
+	}
+	if l.Plan == "" {
+		l.Plan = t.DefaultPlan
+	}
+	switch {
+	case l.Reserve && l.Op != runtime.Take:
+		return nil, faultf("only the verb allow can reserve")
+	case t.Only != "" && l.Limit != t.Only: // before the checks below, which do not concern the lines of other limits
+		t.LeftOut++
+		return nil, nil
+	case !l.hasLimit && t.Default == "":
+		return nil, faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
+	case l.At < t.last-int64(late) && late > 0:
+		return nil, faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time", time.Duration(t.last-l.At), t.lastLine, late)
+	case l.At < t.last-int64(late):
+		return nil, faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
+	}
+	if l.At >= t.last {
+		t.last, t.lastLine = l.At, l.Number
+	}
+	return l, nil
+}
+
+// begin finds the format of the trace by its first line, and how to read it. It keeps the line if it is a request.
+func (t *Trace) begin() error {
+	text, err := t.lines.next()
+	if t.line.Number = t.lines.number; err != nil {
+		return err // a line that is too long is skipped: the next one is then the first
+	}
+	t.begun = true
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	format := t.Format
+	if len(text) > 0 && (format == "" || format == Recognized) {
+		if format, err = t.recognize(text); err != nil {
+			return err
+		}
+	}
+	if format != CSVTable {
+		t.first = text
+	}
+	switch format {
+	case JSONLines:
+		if !t.Map.Empty() {
+			return mappingErrorf("-map does not apply to traces of the format jsonl; use the format json")
+		}
+		return nil
+	case JSONLog:
+		return t.beginJSON(text)
+	case AccessLog:
+		return t.beginAccess(text)
+	case CSVTable:
+		return t.beginCSV(text)
+	}
+	return mappingErrorf("unknown format %q", format)
+}
+
+// recognize returns the format that a trace with this first line has.
+func (t *Trace) recognize(text []byte) (Format, error) {
+	switch {
+	case text[0] == '{':
+		// Also if the line has no time: the fault says so.
+		if names := memberNames(text); t.Map.Empty() && (hasAny(names, []string{"at", "limit", "key"}) || !hasAny(names, timeNames)) {
+			return JSONLines, nil
+		}
+		return JSONLog, nil
+	case len(accessNames(text)) > 0:
+		return AccessLog, nil
+	case t.looksLikeCSV(text):
+		return CSVTable, nil
+	case t.Map.Empty():
+		return JSONLines, nil // the fault says what a line must be, and what it is
+	case text[0] == '[':
+		return "", mappingErrorf("the trace begins with a JSON list; write its objects one per line: jq -c '.[]'")
+	}
+	return "", mappingErrorf("the first line has none of the known formats; pass -trace-format, one of json, access and csv")
+}
+
+func (t *Trace) looksLikeCSV(text []byte) bool {
+	names, _, err := csvHeader(text)
+	if err != nil || len(names) == 0 || bytes.ContainsAny(text[:1], "[{") {
+		return false
+	}
+	mapped := slices.ContainsFunc(t.Map.entries, func(e mapEntry) bool { return slices.Contains(names, e.name) })
+	return mapped || len(names) > 1 && hasAny(names, timeNames)
+}
+
+func hasAny(names, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// read uses the layout with a mapping, completed for the fields that the log is known to have.
+func (t *Trace) read(with layout, m Mapping) {
+	t.layout, t.mapping, t.values = with, m, make([]value, len(m.entries))
+}
+
+func (t *Trace) beginJSON(text []byte) error {
+	known := memberNames(text)
+	m, err := t.Map.completed(t.AddressKey, known)
+	if err != nil {
+		return err
+	}
+	t.read(newJSONLayout(m), m)
+	return nil
+}
+
+func (t *Trace) beginAccess(text []byte) error {
+	names := accessNames(text)
+	if len(names) == 0 {
+		return mappingErrorf("the first line is not of an access log: it needs a time in brackets after three fields, as nginx and Apache write, or at the start, as Envoy does")
+	}
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
+	m, err := t.Map.completed(t.AddressKey, append(slices.Clone(known), requestNames...))
+	if err != nil {
+		return err
+	}
+	with, err := newAccessLayout(m, names)
+	if err != nil {
+		return err
+	}
+	t.read(with, m)
+	return nil
+}
+
+func (t *Trace) beginCSV(text []byte) error {
+	names, separator, err := csvHeader(text)
+	if err != nil {
+		return mappingErrorf("the first line is not CSV: %s", err.(*Fault).Reason)
+	}
+	m := t.Map
+	if m.Empty() {
+		m = named(names)
+	}
+	if m, err = m.completed(t.AddressKey, names); err != nil {
+		return err
+	}
+	with, err := newCSVLayout(m, names, separator, t.lines)
+	if err != nil {
+		return err
+	}
+	t.read(with, m)
+	return nil
+}

@@ -1,0 +1,72 @@
+package limithttp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Limits is what a [Binder] takes tokens from: the generated *Limits, or a [*runtime.Limiter].
+type Limits interface {
+	All(ctx context.Context, items ...runtime.Item) (runtime.Decisions, error)
+}
+
+// Options are the settings of a [Binder]. The zero Options are a good default.
+type Options struct {
+	// Deny writes the response if the handler must not run. The fields of the response are already set, except
+	// Content-Type. The default writes application/problem+json.
+	Deny func(http.ResponseWriter, *http.Request, *Denial)
+	// OnError, if not nil, is called with each error for which the status is 500 or more, before the response is written.
+	// The default logs the first error that is a mistake of the program with [log/slog], and no failures of the store.
+	OnError func(*http.Request, error)
+	// AdvertiseShared adds the fields for limits without a key too. They show every client the load of all of them.
+	AdvertiseShared bool
+	// PartitionSecret, if not empty, adds the parameter pk to the fields: the start of an HMAC-SHA-256 of the key, by which
+	// a client can tell its counts apart. The key cannot be found from it without the secret.
+	PartitionSecret []byte
+	// Legacy adds fields from before the draft.
+	Legacy Legacy
+}
+
+// Binder binds limits to routes. It may be used by several goroutines.
+type Binder struct {
+	limits  Limits
+	options Options
+	mistake mistakeLog
+	// now is the clock for the times in legacy fields.
+	now func() time.Time
+}
+
+// New returns a Binder of limits.
+func New(l Limits, o Options) *Binder { return &Binder{limits: l, options: o, now: time.Now} }
+
+// Take takes the tokens of a request. The error is that of the limits, such as a failure of the store.
+type Take func(ctx context.Context) (runtime.Decisions, error)
+
+// mistakes are the errors of limits that the program has to prevent, and no client causes.
+var mistakes = []error{
+	runtime.ErrInvalidKey, runtime.ErrInvalidPlan, runtime.ErrInvalidPolicy, runtime.ErrInvalidCall, runtime.ErrNoStore,
+	runtime.ErrNoTx, runtime.ErrNilTx,
+}
+
+// mistakeLog logs one error: each request would have another one of the same mistake.
+type mistakeLog struct{ once sync.Once }
+
+func (l *mistakeLog) log(err error) {
+	l.once.Do(func() {
+		slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", err)
+	})
+}
+
+// problem is the body of a response, a problem details object of RFC 9457.
+type problem struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Detail           string   `json:"detail,omitempty"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}

@@ -1,0 +1,60 @@
+package limithttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Deny writes the response if a limit that the handler has called itself returns err, in a transaction for example: the one
+// that a [Route] writes, without the RateLimit fields. An error of something else gets the status of [Error], or 503.
+//
+//	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error { ... return limit.WithTx(tx).SendMessage(id).Require(ctx) })
+//	if err != nil {
+//		h.Deny(w, r, err)
+//		return
+//	}
+//
+// The error of a denied reservation is its Err; Reserve has none for it. An err of nil is a mistake of the program, with the
+// status 500.
+func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil {
+		err = errNoDenial
+	}
+	if limited, ok := errors.AsType[*runtime.LimitedError](err); ok {
+		d := limited.Decision
+		b.deny(w, r, denialOf(runtime.Decisions{RetryAfter: d.RetryAfter, Each: []runtime.Decision{d}}, nil))
+		return
+	}
+	b.deny(w, r, denialOf(runtime.Decisions{}, err))
+}
+
+var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))
+
+// deny reports an error, and writes the response of a denial.
+func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
+	if d.Status >= http.StatusInternalServerError {
+		b.report(r, d)
+	}
+	if d.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
+	}
+	if b.options.Deny != nil {
+		b.options.Deny(w, r, d)
+		return
+	}
+	d.WriteProblem(w)
+}
+
+func (b *Binder) report(r *http.Request, d *Denial) {
+	switch {
+	case errors.Is(d.Err, context.Canceled): // the client has gone
+	case b.options.OnError != nil:
+		b.options.OnError(r, d.Err)
+	case d.Status == http.StatusInternalServerError:
+		b.mistake.log(d.Err)
+	}
+}

@@ -1,0 +1,209 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// do returns the backend's answers to calls, in a batch if others wait too. Once the queue is closed, each do is a backend
+// call of its own.
+func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	key := q.keyOf(calls)
+	if f := q.beginAlone(ctx, calls, key); f != nil {
+		if answers, ok, err := q.runAlone(ctx, f, calls); ok {
+			return answers, err
+		}
+	}
+	b, i := q.join(ctx, calls, key)
+	if b == nil {
+		return doSingle(ctx, q.backend, calls)
+	}
+	if !b.wait(ctx) {
+		if phase := q.leave(b, i); phase != "" {
+			return nil, fmt.Errorf("%s: %w", phase, ctx.Err())
+		}
+	}
+	return b.answersOf(i)
+}
+
+// run runs a flight, and those that come after it, in a goroutine that ends when there is none.
+func (q *queue) run(f *flight) {
+	for f != nil {
+		answers, err := f.call(q.backend)
+		before := q.joined.Load()
+		f.end(answers, err)
+		q.gather(f, before)
+		f = q.finish(f, err == nil)
+	}
+}
+
+// leave removes the ith caller from a batch because its context has ended, and returns what the caller waited for: ""
+// if the batch has been answered meanwhile.
+func (q *queue) leave(b *batch, i int) (phase string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b.answered() {
+		return ""
+	}
+	b.remaining--
+	f := b.in
+	if f == nil {
+		if b.remaining == 0 {
+			q.removeLocked(func(o *batch) bool { return o == b })
+		}
+		return phaseQueued
+	}
+	switch f.remaining--; {
+	case f.remaining > 0:
+	case q.oneWriter:
+		f.cancel()
+	default:
+		f.deadline = earlier(f.deadline, time.Now().Add(linger))
+		q.watchLocked(f.deadline)
+	}
+	if b.callers[i].late {
+		return phaseQueued
+	}
+	return phaseInFlight
+}
+
+// finish ends a flight, and returns the next one. If it returns nil, the caller has nothing more to run.
+func (q *queue) finish(f *flight, answered bool) (next *flight) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.endLocked(f) {
+		return nil
+	}
+	next = q.nextLocked()
+	q.wasAlone = answered && len(f.calls) <= 1 && next == nil && len(q.flights) == 0 && len(q.waiting) == 0
+	q.goOnLocked()
+	return next
+}
+
+// goOnLocked runs the flights that are to begin.
+func (q *queue) goOnLocked() {
+	for f := q.nextLocked(); f != nil; f = q.nextLocked() {
+		go q.run(f)
+	}
+	if q.idle != nil && len(q.flights) == 0 && !q.closed {
+		q.closed = true
+		close(q.idle)
+	}
+}
+
+// close closes the queue to new calls. The channel is closed when nothing is in flight.
+func (q *queue) close() (idle <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle == nil {
+		q.idle = make(chan struct{})
+		q.goOnLocked()
+	}
+	return q.idle
+}
+
+// gather waits after a flight until its callers, who have their answers, wait for the next one, or have taken too long. Before
+// they had them, this number of calls had joined.
+func (q *queue) gather(f *flight, before int64) {
+	// Also where it is not worth more: other goroutines have waited for the processor. They have used less of it than a
+	// database in this process, so it needs no more.
+	goruntime.Gosched()
+	if q.oneWriter {
+		return
+	}
+	q.mu.Lock()
+	worth := q.returns.worthLocked()
+	q.mu.Unlock()
+	if !worth {
+		return
+	}
+	calls, begin := int64(len(f.calls)), time.Now()
+	most := min(maxGather, begin.Sub(f.began)/gatherPart)
+	for yields := 0; q.joined.Load()-before < calls && yields < maxYields && time.Since(begin) < most; yields++ {
+		goruntime.Gosched()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.returns.addLocked(q.joined.Load()-before, calls)
+}
+
+// join adds calls to a batch, of which they are the ith caller. It returns nil if the queue is closed.
+func (q *queue) join(ctx context.Context, calls []runtime.Call, key uint64) (b *batch, i int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle != nil {
+		return nil, 0
+	}
+	list := q.listLocked(key)
+	// The calls of one caller stay in one batch, even if they are more than maxCalls.
+	if n := len(*list); n > 0 && len((*list)[n-1].calls)+len(calls) <= q.maxCalls {
+		b = (*list)[n-1]
+	} else {
+		b = newBatch(q.lastSize)
+		if !q.oneWriter {
+			b.keys = new(keySet)
+		}
+		*list = append(*list, b)
+		// Nothing else may fire: the flight before may have been abandoned, and never return.
+		q.watchLocked(b.created.Add(Timeout))
+	}
+	i = b.joinLocked(ctx, calls, key)
+	q.joined.Add(int64(len(calls)))
+	q.goOnLocked()
+	return b, i
+}
+
+// runAlone runs the flight of a lone caller. If ok is false, nothing was done. ctx is f.lone, which the watchdog clears if
+// it abandons the flight.
+func (q *queue) runAlone(ctx context.Context, f *flight, calls []runtime.Call) (answers []runtime.Answer, ok bool, err error) {
+	// Deferred, because a statement may panic.
+	defer func() {
+		if next := q.finish(f, ok && err == nil); next != nil {
+			go q.run(next)
+		}
+	}()
+	answers, ok, err = q.inline(loneContext{f.ctx, ctx}, calls)
+	if err != nil && f.ctx.Err() != nil {
+		if ctx.Err() != nil {
+			// The caller's context has not been canceled just because the statement was.
+			return answers, ok, fmt.Errorf("%s: %w: %v", phaseInFlight, ctx.Err(), err)
+		}
+		return answers, ok, fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return answers, ok, err
+}
+
+// doSingle makes a flight of its own for the calls of one caller.
+func doSingle(ctx context.Context, backend runtime.Store, calls []runtime.Call) ([]runtime.Answer, error) {
+	// No queue has this batch, so nothing needs a lock.
+	b := newBatch(1)
+	i := b.joinLocked(ctx, calls, 0)
+	f := newFlightLocked([]*batch{b}, b.created)
+	if f == nil {
+		return b.answersOf(i)
+	}
+	// Some drivers do not return when their context ends, so the caller must be able to return without them.
+	go func() { f.end(f.call(backend)) }()
+	var timeout <-chan time.Time
+	if deadline, ok := ctx.Deadline(); !ok || deadline.After(b.created.Add(Timeout)) {
+		// Only where it is needed, because the timer costs more than everything else here.
+		timer := time.NewTimer(Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var err error
+	select {
+	case <-b.done:
+		return b.answersOf(i)
+	case <-ctx.Done():
+		err = fmt.Errorf("%s: %w", phaseInFlight, ctx.Err())
+	case <-timeout:
+		err = errTimeout
+	}
+	time.AfterFunc(linger, f.cancel)
+	return nil, err
+}
