@@ -48,9 +48,11 @@ type generateArgs struct {
 	// source is the limits.yaml, and output the Go file.
 	source, output string
 	// pkg is the value of -package, "" without it.
-	pkg                           string
-	check, stdout, force, verbose bool
-	color                         choice
+	pkg string
+	// prints means that the code goes to standard output.
+	prints                bool
+	check, force, verbose bool
+	color                 choice
 }
 
 func prepareGenerate(flags *flag.FlagSet) action {
@@ -58,7 +60,6 @@ func prepareGenerate(flags *flag.FlagSet) action {
 	flags.StringVar(&a.output, "o", "", "write to `OUTPUT`, - for standard output (default "+defaultOutput+" beside FILE, or in the current directory under go generate)")
 	flags.StringVar(&a.pkg, "package", "", "use `NAME` as the package name")
 	flags.BoolVar(&a.check, "check", false, "write nothing; report whether the code is up to date")
-	flags.BoolVar(&a.stdout, "stdout", false, "print the code instead of writing it")
 	flags.BoolVar(&a.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")
 	flags.BoolVar(&a.verbose, "v", false, "print whether OUTPUT was written or up to date")
 	a.color.declareColor(flags)
@@ -78,7 +79,7 @@ func (a *generateArgs) run(s streams, args []string) error {
 		return err
 	}
 	switch {
-	case a.stdout:
+	case a.prints:
 		_, err := s.data.Write(code)
 		return err
 	case a.check:
@@ -96,14 +97,14 @@ func (a *generateArgs) set(args []string) (err error) {
 		return usagef("needs a file name, because the generated code contains it; for a file named -, write ./-")
 	}
 	if a.output == standardOutput {
-		a.stdout, a.output = true, ""
+		a.prints, a.output = true, ""
 	}
 	if a.output == "" {
 		a.output = outputFor(a.source)
 	}
 	switch {
-	case a.check && a.stdout:
-		return usagef("-check and -stdout cannot be combined")
+	case a.check && a.prints:
+		return usagef("-check and -o - cannot be combined")
 	case a.pkg != "" && !spec.IsPackageName(a.pkg):
 		return usagef("-package %q is not a valid name of a Go package", a.pkg)
 	case filepath.Ext(a.output) != ".go":
