@@ -246,8 +246,8 @@ func effective(p *runtime.Policy) *runtime.Policy {
 	return &same
 }
 
-// withOneChange returns the old rule with a single change, whose effect by itself is then compared with the old rule. If
-// no limit can have that change alone, it is the new rule; but a capacity of 0 is one under which nothing passes.
+// withOneChange returns the old rule with a single change, to be compared with the old rule. If no limit can have only that
+// change, it returns the new rule. A capacity of 0 stays, because it is a rule under which nothing passes.
 func (p pair) withOneChange(change func(policy *runtime.Policy)) *runtime.Policy {
 	policy := p.old.Policy
 	change(&policy)

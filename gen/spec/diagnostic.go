@@ -19,7 +19,7 @@ const maxDiagnostics = 100
 
 // Diagnostic is one error in a limits.yaml. There are no warnings: a file with a diagnostic is not valid.
 type Diagnostic struct {
-	// ID is that of the broken rule, one of [Rules]: "unknown-field". It never changes.
+	// ID is the id of the broken rule, one of [Rules]: "unknown-field". It never changes.
 	ID string
 	// File is the name passed to [Parse].
 	File string

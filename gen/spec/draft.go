@@ -9,7 +9,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// draft is a limit while it is read: values may be missing, or contradict each other. [parser.check] makes the Limit.
+// draft is a limit while it is read: values may be missing, or contradict each other. [checker.check] makes the Limit.
 type draft struct {
 	policy unchecked
 	plans  []*draft

@@ -3,9 +3,10 @@ package spec
 import (
 	"slices"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"gopkg.in/yaml.v3"
 )
 
 // limits reads the map of limits.

@@ -146,7 +146,7 @@ func (p *reader) partName(name string, at span) bool {
 	return false
 }
 
-// unusableParts are the identifiers that [parser.partName] refuses.
+// unusableParts are the identifiers that [reader.partName] refuses.
 func unusableParts() []string {
 	return slices.Concat(keyTypes, goKeywords())
 }

@@ -30,7 +30,7 @@ func Address(id string) string {
 // rules are those declared below, in their order.
 var rules []Rule
 
-// rule adds a rule to the list. Because [parser.report] takes a *Rule, no diagnostic can have an id that the list lacks.
+// rule adds a rule to the list. Because [document.report] takes a *Rule, no diagnostic can have an id that the list lacks.
 func rule(r Rule) *Rule {
 	rules = append(rules, r)
 	return &r

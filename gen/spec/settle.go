@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"gopkg.in/yaml.v3"
 )
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains

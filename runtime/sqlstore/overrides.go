@@ -17,7 +17,7 @@ import (
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
 	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
 
-// overrides is the log of overrides, in a table of its own.
+// overrides is the log of overrides. It has its own table.
 type overrides struct {
 	*prepared
 	// log is the name of the table.

@@ -21,7 +21,7 @@ import (
 //
 // While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
 //
-// The error is that of fn, of the commit, or of ctx. If fn returns an error, the transaction is rolled back. If ctx ends
+// The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends
 // during the commit, the transaction may have been committed although there is an error.
 func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
 	return retry(ctx, func() error { return inTx(ctx, db, fn) })

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// single runs fn, whose one statement may be executed twice without harm, outside of a transaction unless the driver
-// splits it.
+// single runs fn outside of a transaction, unless the driver splits statements. fn has one statement, which may be executed
+// twice without harm.
 func (s *server) single(ctx context.Context, x *executor, fn func(session) error) error {
 	if x.splits {
 		return s.inTx(ctx, x, runtime.DurabilityDefault, fn)
