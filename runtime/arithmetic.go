@@ -80,3 +80,16 @@ func instant(now int64) time.Time { return time.Unix(0, now).UTC() }
 func wholeTokens(value, allowance float64) int64 {
 	return max(0, int64(math.Floor(value+allowance)))
 }
+
+// wait returns the time from now to a later instant.
+func wait(now, at int64) time.Duration {
+	// The difference overflows if the clock shows an instant long before 1970.
+	if wait := at - now; wait >= 0 {
+		return time.Duration(wait)
+	}
+	return math.MaxInt64
+}
+
+func daysIn(year int, month time.Month) int {
+	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}

@@ -70,6 +70,13 @@ func NewSeededBatch(calls []Call, seed uint64) *Batch {
 	return b
 }
 
+// NewUnsharded returns a batch for which each key has one row, whatever its policy says.
+func NewUnsharded(calls []Call) *Batch {
+	b := &Batch{calls: calls, unsharded: true}
+	b.collectRows()
+	return b
+}
+
 // collectRows sets the rows to those that the calls need.
 func (b *Batch) collectRows() {
 	b.rows = nil // the store may still have the rows that there were
@@ -79,7 +86,7 @@ func (b *Batch) collectRows() {
 	for i := range b.calls {
 		for j := range b.calls[i].Requests {
 			// An invalid request has no rows, and is answered with an error without them.
-			if q := &b.calls[i].Requests[j]; q.Validate() == nil && q.usesRows() {
+			if q := &b.calls[i].Requests[j]; q.Validate() == nil && q.UsesRows() {
 				for _, shard := range b.shards(q) {
 					b.rows = append(b.rows, Row{q.Policy.Name, q.Key, shard})
 				}
@@ -103,7 +110,7 @@ func (b *Batch) shards(q *Request) []int {
 	if q.ofShard() {
 		return shardNumbers[q.Shard-1 : q.Shard]
 	}
-	if n > 2 && q.decides() {
+	if n > 2 && q.Decides() {
 		// All requests of the batch for one key get the same two, so that a batch locks few rows.
 		first, second := twoOf(n, hash(q.Policy.Name, q.Key)^b.seed)
 		return []int{first, second}
@@ -128,8 +135,8 @@ func (b *Batch) useAllShards(q *Request) {
 	b.allShards[wholeKey(q)] = true
 }
 
-// sameKey reports whether a row belongs to the request's key.
-func (q *Request) sameKey(r Row) bool { return r.Key == q.Key && r.Name == q.Policy.Name }
+// isOf reports whether a row belongs to a request's key.
+func isOf(r Row, q *Request) bool { return r.Key == q.Key && r.Name == q.Policy.Name }
 
 // wholeKey identifies a request's key without a shard.
 func wholeKey(q *Request) Row { return Row{q.Policy.Name, q.Key, -1} }
@@ -211,7 +218,7 @@ func (b *Batch) execute(requests []Request, now int64) (answer Answer, ok bool) 
 // earlier or later. If the call passes later than the last of its requests would alone, because an override of one ends
 // while another one waits, the last one waits for that.
 func (b *Batch) waitAcrossEnds(decisions []Decision, requests []Request, now int64) (ok bool) {
-	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q Request) bool { return q.Policy.Overrides.next != nil }) {
+	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q Request) bool { next, _ := q.Policy.Next(); return next != nil }) {
 		return true
 	}
 	var last *Decision
@@ -243,7 +250,7 @@ func (b *Batch) passesAfter(decisions []Decision, requests []Request, now int64,
 				continue
 			}
 			d, ok := decisions[i], true
-			policy, ends := requests[i].Policy.at(at)
+			policy, ends := requests[i].Policy.At(at)
 			if at > now || policy != requests[i].Policy {
 				d, ok = b.decideAt(requests, i, at)
 			}
@@ -266,13 +273,13 @@ func (b *Batch) passesAfter(decisions []Decision, requests []Request, now int64,
 // decideAt returns the decision on a request of a denied call at a later instant, by the policy that is then in force.
 func (b *Batch) decideAt(requests []Request, i int, at int64) (Decision, bool) {
 	q := requests[i]
-	read := q.usesRows()
-	q.Policy, _ = q.Policy.at(at)
+	read := q.UsesRows()
+	q.Policy, _ = q.Policy.At(at)
 	if q.Op == TakeUpTo {
 		q.Count = min(q.Count, 1)
 	}
 	q.Op = Check
-	if !read && q.usesRows() {
+	if !read && q.UsesRows() {
 		// The tokens of a key that is blocked, or has no limit now, are unknown.
 		if rule := q.rule(); q.Policy.Mode == ModeShadow || rule.refuse(&q) == nil {
 			return Decision{Allowed: true}, true
@@ -302,7 +309,7 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 			}
 			switch {
 			case err != nil:
-				return Answer{Err: &requestError{i, fmt.Errorf("%s: %w", limitNames(requests[i:i+1]), err)}}, true
+				return Answer{Err: &RequestError{i, fmt.Errorf("%v: %w", Call{requests[i : i+1]}, err)}}, true
 			case !ok:
 				return Answer{}, false
 			}
@@ -317,15 +324,18 @@ func (b *Batch) decideAll(requests []Request, now int64) (answer Answer, ok bool
 	return Answer{Decisions: decisions}, true
 }
 
-// requestError is the error of a call that one of its requests has.
-type requestError struct {
-	// index is the position of the request.
-	index int
-	err   error
+// RequestError is the error of a call that one of its requests has.
+type RequestError struct {
+	// Index is the position of the request.
+	Index int
+	Err   error
 }
 
-func (e *requestError) Error() string { return e.err.Error() }
-func (e *requestError) Unwrap() error { return e.err }
+// Error returns the text of Err.
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *RequestError) Unwrap() error { return e.Err }
 
 // refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
 // those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
@@ -339,7 +349,7 @@ func refuseTogether(q *Request, all []Request) error {
 		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
 			return fmt.Errorf("%w: two different policies have this name and key", ErrInvalidCall)
 		}
-		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.sameWindows(&all[i]) {
+		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {
 			return fmt.Errorf("%w: one key has two time zones or anniversaries", ErrInvalidCall)
 		}
 	}
@@ -369,9 +379,9 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	if err := q.Validate(); err != nil {
 		return Decision{}, true, err
 	}
-	if !q.usesRows() {
+	if !q.UsesRows() {
 		d, err := q.withoutRows(now)
-		return q.decided(d, now), true, err
+		return q.Decided(d, now), true, err
 	}
 	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
 	b.rule = q.rule()
@@ -386,13 +396,13 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 	// never pass, and only so are RetryAfter and Delay those of the sum.
 	if taken > 0 {
 		q.Count += taken
-		b.undo(q.sameKey)
+		b.undo(func(r Row) bool { return isOf(r, &q) })
 	}
 	d, ok, err = b.step(whole, &q, now)
 	if err != nil {
 		return b.refused(whole, q, err, now)
 	}
-	d = q.decided(d, now)
+	d = q.Decided(d, now)
 	d.Taken = min(d.Taken, count)
 	return d, ok, nil
 }
@@ -400,7 +410,7 @@ func (b *Batch) decide(q Request, taken int64, now int64) (d Decision, ok bool, 
 // refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if an
 // override that ends gives the key less than the count.
 func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision, bool, error) {
-	if !q.decides() || !errors.Is(err, ErrExceedsCapacity) || q.Policy.Mode != ModeShadow && !q.fitsLater() {
+	if !q.Decides() || !errors.Is(err, ErrExceedsCapacity) || q.Policy.Mode != ModeShadow && !q.fitsLater() {
 		return Decision{}, true, err
 	}
 	if b.shardsOf(q.Policy) > 2 && !b.allShards[wholeKey(&q)] {
@@ -408,18 +418,18 @@ func (b *Batch) refused(whole *Rule, q Request, err error, now int64) (Decision,
 		return Decision{}, false, nil
 	}
 	// The requests before it for this key take nothing either: see decideAll.
-	b.undo(q.sameKey)
+	b.undo(func(r Row) bool { return isOf(r, &q) })
 	q.Op = Peek
 	d, ok, err := b.step(whole, &q, now)
 	d.Allowed, d.RetryAfter = false, Never
-	return q.decided(d, now), ok, err
+	return q.Decided(d, now), ok, err
 }
 
 // takenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does not
 // depend on them, and for a count of 0.
 func takenBefore(requests []Request, at int) int64 {
 	q, sum := &requests[at], int64(0)
-	if q.Op != Take || q.Policy == nil || q.empty() {
+	if q.Op != Take || q.Policy == nil || q.Empty() {
 		return 0
 	}
 	for _, e := range takesOf(requests[:at], q) {
@@ -473,8 +483,8 @@ func (b *Batch) step(whole *Rule, q *Request, now int64) (d Decision, ok bool, e
 	for i, n := range numbers {
 		b.set(b.find(q, n), s.states[i])
 	}
-	if d.shard > 0 {
-		d.shard = numbers[d.shard-1] + 1
+	if d.Receipt.Shard > 0 {
+		d.Receipt.Shard = numbers[d.Receipt.Shard-1] + 1
 	}
 	return d, true, err
 }
@@ -566,3 +576,6 @@ func (b batchSlots) lookUp(row Row) (int, bool) {
 	}
 	return slices.BinarySearchFunc(b.rows, row, Row.Compare)
 }
+
+// unread is the state of a row that is neither read nor written.
+var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}

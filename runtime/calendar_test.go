@@ -658,11 +658,11 @@ func TestSweepWithoutTheCalendarOfTheKey(t *testing.T) {
 		now += d.Int64N(6 * int64(c.Period()))
 		_, balance, err := rule.Step(state, now-int64(24*time.Hour), peek())
 		require.NoError(t, err)
-		if p.Sweepable(runtime.Row{Name: p.Name}, state, now) {
+		if runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now) {
 			swept++
 			require.Equal(t, p.Capacity, balance.Remaining, "%+v", c)
 		}
-		require.True(t, p.Sweepable(runtime.Row{Name: p.Name}, state, now+9*int64(c.Period())))
+		require.True(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now+9*int64(c.Period())))
 	}
 	require.Positive(t, swept)
 }

@@ -64,22 +64,28 @@ type Decision struct {
 	// refunded.
 	FailedLocal error
 
-	// free is how many of Taken were not taken, because the policy's Mode is ModeShadow.
-	free int64
-	// total is that of the row after the tokens were taken; 0 if that is unknown.
-	total float64
-	// shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
-	shard int
-	// leased says that the tokens are a part of those that a lease has taken.
-	leased bool
-	// ledger has at place whether the decision was refunded or settled. It is nil for a decision that was not made by a
-	// method of this package.
+	// Receipt is for Refund.
+	Receipt Receipt
+}
+
+// Receipt says where the tokens of a [Decision] were taken, so that they can be given back, once.
+type Receipt struct {
+	// Free is how many of the Decision's Taken were not taken, because the policy's Mode is ModeShadow.
+	Free int64
+	// Total is that of the row after the tokens were taken; 0 if that is unknown.
+	Total float64
+	// Shard counts from 1, if the tokens were taken from one shard; otherwise it is 0.
+	Shard int
+	// Leased says that the tokens are a part of those that a lease has taken.
+	Leased bool
+
+	// ledger has at place whether the decision was refunded or settled. It is nil for a decision that nobody has entered.
 	ledger *Ledger
 	place  int64
 }
 
-// Ledger records which of the decisions that share it have been refunded or settled, so that no token is given back
-// twice, also by copies of a decision. The zero Ledger has none.
+// Ledger records which of the receipts that share it were used, so that no token is given back twice, also by copies of a
+// [Decision]. The zero Ledger has none.
 type Ledger struct {
 	mu      sync.Mutex
 	settled map[int64]bool
@@ -106,20 +112,20 @@ func (l *Ledger) reopen(place int64) {
 	delete(l.settled, place)
 }
 
-// settle records that the decision is settled, and returns false if it was already.
-func (d *Decision) settle() bool { return d.ledger == nil || d.ledger.settle(d.place) }
+// Settle records that the tokens are given back, and returns false if they were already, also by a copy of the receipt.
+func (r *Receipt) Settle() bool { return r.ledger == nil || r.ledger.settle(r.place) }
 
-// reopen records that settling the decision has failed.
-func (d *Decision) reopen() {
-	if d.ledger != nil {
-		d.ledger.reopen(d.place)
+// Reopen records that giving them back has failed.
+func (r *Receipt) Reopen() {
+	if r.ledger != nil {
+		r.ledger.reopen(r.place)
 	}
 }
 
-// enter enters a decision in a ledger, unless it is in one.
-func (d *Decision) enter(l *Ledger, place int) {
-	if d.ledger == nil {
-		d.ledger, d.place = l, int64(place)
+// Enter enters the receipt in a ledger at a place of its own, unless it is in one.
+func (r *Receipt) Enter(l *Ledger, place int64) {
+	if r.ledger == nil {
+		r.ledger, r.place = l, place
 	}
 }
 
@@ -128,7 +134,7 @@ func (d *Decision) enter(l *Ledger, place int) {
 func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
 	return Decision{
 		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: instant(taken.TakenAt), Remaining: left, Value: float64(left),
-		total: taken.Total, shard: taken.Shard, leased: true, ledger: of, place: left,
+		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left},
 	}
 }
 
@@ -136,32 +142,9 @@ func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decis
 // has taken. The caller sets Policy and Key.
 func (d *Decision) RefundRequest(n int64) Request {
 	n = min(n, d.Taken)
-	return Request{Op: Refund, Count: n - min(d.free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: d.total, Shard: d.shard, Leased: d.leased}
+	r := &d.Receipt
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: d.TakenAt.UnixNano(), Total: r.Total, Shard: r.Shard, Leased: r.Leased}
 }
-
-// uncounted reports whether the store has not counted the tokens of an allowed request.
-func (d *Decision) uncounted() bool { return d.FailedOpen != nil || d.FailedLocal != nil }
-
-// spread sets the jitter of the decision on a request at the instant now, if it has to wait.
-func (d *Decision) spread(q *Request, now int64) {
-	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
-	due := max(d.RetryAfter, d.BlockedFor)
-	if d.Allowed {
-		due = max(d.Delay, d.BlockedFor)
-	}
-	if d.Policy == nil || d.Policy.Jitter == 0 || due == 0 || due == Never {
-		return
-	}
-	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
-	// request must get the same jitter.
-	const unit = int64(time.Millisecond)
-	at := addSaturating(addSaturating(now, int64(due)), unit/2) / unit
-	seed := hash(d.Policy.Name, q.Key)
-	d.Jitter = time.Duration(mix(seed^mix(uint64(at))) % uint64(d.Policy.Jitter+1))
-}
-
-// blocks reports whether it is a denial because of ModeBlock.
-func (d *Decision) blocks() bool { return !d.Allowed && d.Policy != nil && d.Policy.Mode == ModeBlock }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.
 func (d Decision) Err() error {
@@ -280,21 +263,21 @@ func (m Mode) Applied(d Decision, op Op, count int64) Decision {
 		d.Allowed, d.Shadowed, d.RetryAfter, d.Delay = true, true, 0, 0
 	}
 	if op == TakeUpTo && d.Taken < count {
-		d.Shadowed, d.free, d.Taken = true, count-d.Taken, count
+		d.Shadowed, d.Receipt.Free, d.Taken = true, count-d.Taken, count
 	}
 	return d
 }
 
-// decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes it.
-func (q *Request) decided(d Decision, now int64) Decision {
+// Decided returns d, the decision of an enforced limit on a request at the instant now, as the policy's mode changes it.
+func (q *Request) Decided(d Decision, now int64) Decision {
 	d = q.Policy.Mode.Applied(d, q.Op, q.Count)
-	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.blockedFor(now)
+	d.Limit, d.Policy, d.BlockedFor = q.Policy.Name, q.Policy, q.Policy.BlockedFor(now)
 	return d
 }
 
-// blockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if the
+// BlockedFor returns how long requests are denied from now on whatever the tokens are: [Never] without an end, and 0 if the
 // Mode is not ModeBlock.
-func (p *Policy) blockedFor(now int64) (after time.Duration) {
+func (p *Policy) BlockedFor(now int64) (after time.Duration) {
 	for ; p != nil && p.Mode == ModeBlock; p = p.Overrides.next {
 		if p.Overrides.until == 0 {
 			return Never

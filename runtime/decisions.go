@@ -27,7 +27,7 @@ func (ds Decisions) Key(i int) Key {
 	if i >= len(ds.requests) {
 		return Key{}
 	}
-	return ds.requests[i].key()
+	return ds.requests[i].AsKey()
 }
 
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its

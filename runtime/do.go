@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // do executes one call, given as a slice because that is the form of [Store.Do], within the timeouts of its limits. The
@@ -11,10 +12,10 @@ import (
 func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err error) {
 	c := calls[0]
 	if l == nil || l.store == nil {
-		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), ErrNoStore)
+		return Answer{Source: SourceNone}, fmt.Errorf("%v: %w", c, ErrNoStore)
 	}
 	if err := ctx.Err(); err != nil {
-		return Answer{Source: SourceNone}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+		return Answer{Source: SourceNone}, fmt.Errorf("%v: %w", c, err)
 	}
 	bounded := ctx
 	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
@@ -52,7 +53,7 @@ func (l *Limiter) do(ctx context.Context, calls []Call) (answer Answer, err erro
 	}
 	// Here, because the modes have been applied.
 	for i := range answer.Decisions {
-		answer.Decisions[i].spread(&c.Requests[i], answer.At)
+		spread(&answer.Decisions[i], &c.Requests[i], answer.At)
 	}
 	return answer, err
 }
@@ -79,11 +80,29 @@ func (l *Limiter) doAll(ctx context.Context, calls []Call) ([]Answer, error) {
 // withoutStore returns the answer at the instant now to a call of which no request uses rows.
 func (c Call) withoutStore(now int64) (Answer, bool) {
 	for i := range c.Requests {
-		if c.Requests[i].usesRows() {
+		if c.Requests[i].UsesRows() {
 			return Answer{}, false
 		}
 	}
 	b := NewBatch([]Call{c})
 	b.Run(now, nil)
 	return b.Answers()[0], true
+}
+
+// spread sets the jitter of the decision on a request at the instant now, if it has to wait.
+func spread(d *Decision, q *Request, now int64) {
+	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
+	due := max(d.RetryAfter, d.BlockedFor)
+	if d.Allowed {
+		due = max(d.Delay, d.BlockedFor)
+	}
+	if d.Policy == nil || d.Policy.Jitter == 0 || due == 0 || due == Never {
+		return
+	}
+	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
+	// request must get the same jitter.
+	const unit = int64(time.Millisecond)
+	at := addSaturating(addSaturating(now, int64(due)), unit/2) / unit
+	seed := hash(d.Policy.Name, q.Key)
+	d.Jitter = time.Duration(mix(seed^mix(uint64(at))) % uint64(d.Policy.Jitter+1))
 }

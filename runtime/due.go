@@ -21,7 +21,7 @@ func (r *Rule) when(s State, now int64, need float64) int64 {
 
 // first returns the first instant, now or later, at which s has the tokens that need returns for the rule that applies then.
 func (r *Rule) first(s State, now int64, need func(r *Rule) float64) int64 {
-	if modes[r.mode].allows {
+	if r.mode.Passes() {
 		return now
 	}
 	return r.earlier(s, now, r.when(s, now, need(r)), need)
@@ -39,7 +39,7 @@ func (r *Rule) earlier(s State, now, at int64, need func(r *Rule) float64) int64
 // instant.
 func (r *Rule) lifted() int64 {
 	for ; r.next != nil; r = r.next {
-		if modes[r.next.mode].allows {
+		if r.next.mode.Passes() {
 			return r.ends
 		}
 	}
@@ -80,13 +80,4 @@ func (r *Rule) search(s State, now int64, need float64) int64 {
 // until returns how long after now s has need tokens.
 func (r *Rule) until(s State, now int64, need float64) time.Duration {
 	return wait(now, r.when(s, now, need))
-}
-
-// wait returns the time from now to a later instant.
-func wait(now, at int64) time.Duration {
-	// The difference overflows if the clock shows an instant long before 1970.
-	if wait := at - now; wait >= 0 {
-		return time.Duration(wait)
-	}
-	return math.MaxInt64
 }

@@ -88,7 +88,7 @@ func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservatio
 	}
 	for i := range requests {
 		q := &requests[i]
-		q.Reserve = q.Op == Take && q.Policy.mayReserve()
+		q.Reserve = q.Op == Take && q.Policy.MayReserve()
 		q.MaxDelay = maxDelay
 	}
 	ds, err := g.limiter.doTogether(ctx, requests, g.held)
@@ -147,7 +147,7 @@ func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
 	if err != nil || rs.Allowed {
 		return rs, err
 	}
-	if rs.RetryAfter == Never || slices.ContainsFunc(rs.Decisions.Each, func(d Decision) bool { return d.blocks() }) {
+	if rs.RetryAfter == Never || slices.ContainsFunc(rs.Decisions.Each, func(d Decision) bool { return blocks(&d) }) {
 		return nil, rs.Err()
 	}
 	for _, d := range rs.Decisions.Each {
@@ -255,7 +255,7 @@ func (l *Limiter) decisions(requests []Request, answer Answer, err error) (Decis
 	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(Ledger)
 	for i := range all.Each {
 		d := &all.Each[i]
-		d.enter(ledger, i)
+		d.Receipt.Enter(ledger, int64(i))
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}

@@ -10,11 +10,11 @@ import (
 // are not replaced. now is the instant at which the policies are in force, 0 if no key of the call has any.
 func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, now int64, err error) {
 	var view *OverrideView
-	var snapshot *overrideSnapshot
+	var snapshot *OverrideSnapshot
 	// One instant for the whole call: requests for one key must have one policy.
 	present := func() int64 {
 		if now == 0 {
-			now = view.now()
+			now = view.Now()
 		}
 		return now
 	}
@@ -28,7 +28,7 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, now int6
 				return false, 0, err
 			}
 		}
-		p, _, problem := snapshot.policy(q.Policy, q.Key, present)
+		p, _, problem := snapshot.Policy(q.Policy, q.Key, present)
 		switch {
 		case problem != nil:
 			// The others still apply: OnError must not let a request pass whose key is blocked.
@@ -45,7 +45,7 @@ func (l *Limiter) override(ctx context.Context, c *Call) (changed bool, now int6
 }
 
 // overrides returns what this process holds in memory, after reading it at the first use.
-func (l *Limiter) overrides(ctx context.Context) (*OverrideView, *overrideSnapshot, error) {
+func (l *Limiter) overrides(ctx context.Context) (*OverrideView, *OverrideSnapshot, error) {
 	s, ok := l.store.(OverrideStore)
 	if !ok {
 		return nil, nil, ErrNoOverrides
@@ -54,7 +54,7 @@ func (l *Limiter) overrides(ctx context.Context) (*OverrideView, *overrideSnapsh
 	if !l.inTx {
 		s = nil
 	}
-	snapshot, err := view.load(ctx, s)
+	snapshot, err := view.Load(ctx, s)
 	return view, snapshot, err
 }
 
@@ -69,10 +69,10 @@ func (l *Limiter) inForceNow(p *Policy, key string) (*Policy, bool) {
 		return nil, false
 	}
 	view := s.OverrideView()
-	snapshot := view.snapshot.Load()
+	snapshot := view.Snapshot()
 	if snapshot == nil {
 		return nil, false
 	}
-	p, _, err := snapshot.policy(p, key, view.now)
+	p, _, err := snapshot.Policy(p, key, view.Now)
 	return p, err == nil
 }

@@ -214,6 +214,9 @@ func StoredKey(text string) (Key, error) {
 	return Key{text: text}, nil
 }
 
+// Err returns why every method of a limit fails with the key: an [ErrInvalidKey], an [ErrInvalidPlan], or nil.
+func (k Key) Err() error { return k.err }
+
 // String returns the key as it is stored: its parts, joined with "|". The bytes "|" and "%", control characters and
 // invalid UTF-8 are written as %XX, and an empty part as "%". A key of more than [MaxKey] bytes is cut off, and "%~" and
 // the SHA-256 of the whole key are appended.

@@ -6,12 +6,12 @@ import (
 )
 
 // algorithms has an entry for every [Kind].
-var algorithms = [endOfKinds]algorithm{TokenBucket: tokenBucket{}, FixedWindow: fixedWindow{}, SlidingWindow: slidingWindow{}}
+var algorithms = [...]algorithm{TokenBucket: tokenBucket{}, FixedWindow: fixedWindow{}, SlidingWindow: slidingWindow{}}
 
 // algorithm returns the arithmetic of a kind. Functions with an error refuse an unknown kind with [ErrInvalidPolicy]
 // before they get here. In the others it panics, because a kind must never behave like another one.
 func (k Kind) algorithm() algorithm {
-	if k < endOfKinds && algorithms[k] != nil {
+	if int(k) < len(algorithms) && algorithms[k] != nil {
 		return algorithms[k]
 	}
 	panic(fmt.Sprintf("runtime: %v has no algorithm: add it to algorithms in kinds.go", k))

@@ -92,12 +92,12 @@ func (l Limit) Refund(ctx context.Context, d Decision) (Decision, error) {
 // The error is [ErrInvalidCount] if n is less than 0, [ErrInvalidKey], [ErrInvalidPolicy], or the store's.
 func (l Limit) RefundN(ctx context.Context, d Decision, n int64) (Decision, error) {
 	// An invalid n goes on to the check of the count, although there is nothing to refund.
-	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.settle()) {
+	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
 		return l.do(ctx, Request{Op: Peek})
 	}
 	after, err := l.do(ctx, d.RefundRequest(n))
 	if n > 0 && err != nil {
-		d.reopen()
+		d.Receipt.Reopen()
 	}
 	return after, err
 }
@@ -126,7 +126,7 @@ func (l Limit) Peek(ctx context.Context) (Balance, error) {
 		Limit: d.Limit, Capacity: d.Policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
 	}
 	switch {
-	case modes[d.Policy.Mode].allows:
+	case d.Policy.Mode.Passes():
 		b.Capacity = MaxTokens
 	case d.Policy.Mode == ModeBlock:
 		b.Remaining, b.BlockedFor = 0, d.BlockedFor
@@ -169,7 +169,7 @@ func (l Limit) do(ctx context.Context, q Request) (Decision, error) {
 	}
 	d := answer.Decisions[0]
 	if !d.TakenAt.IsZero() {
-		d.enter(&one.ledger, 0)
+		d.Receipt.Enter(&one.ledger, 0)
 	}
 	return d, nil
 }
@@ -177,31 +177,31 @@ func (l Limit) do(ctx context.Context, q Request) (Decision, error) {
 // takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
 // token: there are no leased tokens for an invalid request.
 func (l Limit) takeLocal(ctx context.Context, q *Request) (Decision, bool) {
-	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.takes() || q.Reserve || l.key.err != nil || l.limiter == nil {
+	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
 		return Decision{}, false
 	}
 	s, ok := l.limiter.store.(LocalTaker)
 	if !ok || ctx.Err() != nil {
 		return Decision{}, false
 	}
-	p, ok := l.limiter.inForceNow(l.policy, l.key.text)
+	p, ok := l.limiter.inForceNow(l.policy, l.key.String())
 	if !ok {
 		return Decision{}, false
 	}
-	return s.TakeLocal(p, l.key.text, q.Count)
+	return s.TakeLocal(p, l.key.String(), q.Count)
 }
 
 // complete sets the policy and the key of a request.
 func (l Limit) complete(q *Request) error {
-	if l.key.err != nil {
-		return l.wrap(l.key.err)
+	if err := l.key.Err(); err != nil {
+		return l.wrap(err)
 	}
 	if err := l.policy.Validate(); err != nil {
 		return l.wrap(err)
 	}
-	q.Policy, q.Key = l.policy, l.key.text
-	if problem := l.key.completeCalendar(q); problem != "" {
-		return l.wrap(fmt.Errorf("%w: %s", ErrInvalidKey, problem))
+	q.Policy = l.policy
+	if err := l.key.Complete(q); err != nil {
+		return l.wrap(err)
 	}
 	return nil
 }
@@ -218,8 +218,8 @@ func (l Limit) wrap(err error) error {
 func (l *Limit) observeLeased(ctx context.Context, q *Request, d *Decision) {
 	o := Observation{
 		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
-		key: hide(l.key.text),
 	}
+	o.SetKey(l.key.String())
 	if l.held == nil {
 		// Not by report, because one more copy is a fiftieth of a leased take.
 		l.limiter.observer.Decided(ctx, o)

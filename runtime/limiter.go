@@ -78,3 +78,11 @@ func Observe(o Observer) Option {
 		}
 	}
 }
+
+// both is two observers.
+type both struct{ first, second Observer }
+
+func (b both) Decided(ctx context.Context, o Observation) {
+	b.first.Decided(ctx, o)
+	b.second.Decided(ctx, o)
+}

@@ -99,8 +99,7 @@ func (m *localMemory) learn(q *Request, d *Decision, decided int64) {
 func (m *localMemory) decide(c Call, now int64) Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := &Batch{calls: []Call{c}, unsharded: true}
-	b.collectRows()
+	b := NewUnsharded([]Call{c})
 	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
 	}
 	for _, change := range b.Changes() {

@@ -268,7 +268,7 @@ func (s memTxStore) Do(ctx context.Context, calls []Call) ([]Answer, error) {
 
 // AppendOverride implements [OverrideStore]. It returns an error: the log is not part of the transaction.
 func (s memTxStore) AppendOverride(context.Context, OverrideEntry) (OverrideEntry, error) {
-	return OverrideEntry{}, errOverridesInTx
+	return OverrideEntry{}, ErrOverridesInTx
 }
 
 // OverridesSince implements [OverrideStore].

@@ -44,16 +44,15 @@ const (
 var modes [endOfModes]modeTraits = [...]modeTraits{
 	ModeEnforce:   {name: "enforce", counts: true},
 	ModeShadow:    {name: "shadow", counts: true},
-	ModeOff:       {name: "off", allows: true},
+	ModeOff:       {name: "off", passes: true},
 	ModeBlock:     {name: "block"},
-	ModeUnlimited: {name: "unlimited", allows: true},
+	ModeUnlimited: {name: "unlimited", passes: true},
 }
 
-// modeTraits are the properties of a mode: whether requests are decided by the count of their key, and if not, whether
-// they are allowed.
+// modeTraits are the properties of a mode: see [Mode.Counts] and [Mode.Passes].
 type modeTraits struct {
 	name           string
-	counts, allows bool
+	counts, passes bool
 }
 
 // Modes returns every Mode that a limit can choose in limits.yaml. ModeUnlimited belongs to plans.
@@ -61,10 +60,17 @@ func Modes() []Mode { return []Mode{ModeEnforce, ModeShadow, ModeOff, ModeBlock}
 
 // String returns the word used in limits.yaml: "enforce".
 func (m Mode) String() string {
-	if m.known() {
+	if m.Known() {
 		return modes[m].name
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-func (m Mode) known() bool { return m < endOfModes }
+// Known reports whether m is one of the constants.
+func (m Mode) Known() bool { return m < endOfModes }
+
+// Counts reports whether requests are decided by the count of their key.
+func (m Mode) Counts() bool { return m.Known() && modes[m].counts }
+
+// Passes reports whether all requests pass, and none is counted: with ModeOff and ModeUnlimited.
+func (m Mode) Passes() bool { return m.Known() && modes[m].passes }

@@ -192,7 +192,8 @@ func Fingerprint(secret []byte, key string) string {
 // hiddenKey returns the text of a key. It is a function because printing by reflection shows only its address.
 type hiddenKey func() string
 
-func hide(key string) hiddenKey { return func() string { return key } }
+// SetKey sets the key of the request, which only the methods of o use.
+func (o *Observation) SetKey(key string) { o.key = func() string { return key } }
 
 func (k hiddenKey) text() string {
 	if k == nil {
@@ -204,7 +205,8 @@ func (k hiddenKey) text() string {
 // hiddenError returns an error. It is a function because the errors that the error wraps may contain the key.
 type hiddenError func() error
 
-func hideError(err error) hiddenError { return func() error { return err } }
+// SetErr sets the error of Err.
+func (o *Observation) SetErr(err error) { o.err = func() error { return err } }
 
 // withoutKey returns a text in which a key is replaced. A key of a few bytes is replaced only where it is a word, because it
 // occurs in others by chance.
@@ -263,12 +265,4 @@ type Observer interface {
 	//
 	// A panic is not recovered: it reaches the caller, who then gets no decision although the tokens are taken.
 	Decided(ctx context.Context, o Observation)
-}
-
-// both is two observers.
-type both struct{ first, second Observer }
-
-func (b both) Decided(ctx context.Context, o Observation) {
-	b.first.Decided(ctx, o)
-	b.second.Decided(ctx, o)
 }

@@ -32,7 +32,8 @@ func (l *Limiter) release(ctx context.Context, h *held, err error) {
 	interrupted := err != nil && !errors.Is(err, ErrLimited)
 	for _, o := range h.last {
 		if interrupted && (o.Outcome == OutcomeDenied || o.Outcome == OutcomeDeniedByOther) {
-			o.Outcome, o.err, o.Waited = OutcomeCanceled, hideError(err), time.Since(h.begun)
+			o.Outcome, o.Waited = OutcomeCanceled, time.Since(h.begun)
+			o.SetErr(err)
 		}
 		l.observer.Decided(ctx, o)
 	}
@@ -82,10 +83,10 @@ func (l *Limiter) observe(ctx context.Context, c Call, answer Answer, err error,
 	}
 	took := time.Since(begun)
 	h.retry()
-	invalid, one := errors.AsType[*requestError](err)
+	invalid, one := errors.AsType[*RequestError](err)
 	for i := range c.Requests {
 		// The other requests of the call were not decided, and are not at fault.
-		if l.observes(&c.Requests[i]) && (!one || i == invalid.index) {
+		if l.observes(&c.Requests[i]) && (!one || i == invalid.Index) {
 			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
 		}
 	}
@@ -126,13 +127,15 @@ func (l *Limiter) observeRefunds(ctx context.Context, calls []Call, answers []An
 func (l *Limiter) observation(ctx context.Context, c Call, i int, answer *Answer, err error, took time.Duration) Observation {
 	q := &c.Requests[i]
 	o := Observation{
-		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: l.inTx, Index: i, Limits: len(c.Requests), Count: q.Count, key: hide(q.Key),
+		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: l.inTx, Index: i, Limits: len(c.Requests), Count: q.Count,
 	}
+	o.SetKey(q.Key)
 	if q.Policy != nil {
 		o.Limit = q.Policy.Name
 	}
 	if err != nil {
-		o.Outcome, o.err = outcomeOfError(ctx, err, answer.Source), hideError(err)
+		o.Outcome = outcomeOfError(ctx, err, answer.Source)
+		o.SetErr(err)
 	} else {
 		o.decide(q, &answer.Decisions[i], answer.Allowed())
 	}
@@ -148,10 +151,11 @@ func (o *Observation) decide(q *Request, d *Decision, allowed bool) {
 	o.Taken, o.Remaining, o.Delay, o.RetryAfter = d.Taken, d.Remaining, d.Delay, d.RetryAfter
 	switch {
 	case d.FailedLocal != nil:
-		o.Source, o.err = SourceMemory, hideError(d.FailedLocal)
+		o.Source = SourceMemory
+		o.SetErr(d.FailedLocal)
 	case d.FailedOpen != nil:
-		o.err = hideError(d.FailedOpen)
-	case !q.usesRows():
+		o.SetErr(d.FailedOpen)
+	case !q.UsesRows():
 		o.Source = SourceNone
 	}
 }

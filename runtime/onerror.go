@@ -17,7 +17,7 @@ func (c Call) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	shortest := time.Duration(0)
 	for i := range c.Requests {
 		q := &c.Requests[i]
-		if t := q.Policy.Timeout; q.decides() && q.usesRows() && t > 0 && (shortest == 0 || t < shortest) {
+		if t := q.Policy.Timeout; q.Decides() && q.UsesRows() && t > 0 && (shortest == 0 || t < shortest) {
 			shortest = t
 		}
 	}
@@ -38,7 +38,7 @@ func (c Call) failsClosed() bool {
 }
 
 func (q *Request) failsClosed() bool {
-	return !q.decides() || q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow && q.usesRows()
+	return !q.Decides() || q.Policy.OnError == FailClosed && q.Policy.Mode != ModeShadow && q.UsesRows()
 }
 
 // failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
@@ -51,7 +51,7 @@ func (c Call) failOpen(err error) Answer {
 	}
 	answer := empty.Answers()[0]
 	for i, q := range c.Requests[:len(answer.Decisions)] {
-		if !q.usesRows() {
+		if !q.UsesRows() {
 			continue
 		}
 		taken := answer.Decisions[i].Taken
@@ -90,7 +90,7 @@ func (l *Limiter) decideWithout(c Call, err error) Answer {
 	var at []int
 	for i, q := range c.Requests {
 		// Those that need no store decide too: a blocked limit must not take tokens of the others.
-		if q.usesRows() && (q.Policy.OnError != FailLocal || q.Policy.Mode == ModeShadow) {
+		if q.UsesRows() && (q.Policy.OnError != FailLocal || q.Policy.Mode == ModeShadow) {
 			continue
 		}
 		local.Requests, at = append(local.Requests, q), append(at, i)
@@ -103,7 +103,7 @@ func (l *Limiter) decideWithout(c Call, err error) Answer {
 		return decided
 	}
 	for i, d := range decided.Decisions {
-		if local.Requests[i].usesRows() {
+		if local.Requests[i].UsesRows() {
 			// The store has taken nothing, and a refund must not give it tokens.
 			d.TakenAt, d.FailedLocal = time.Time{}, err
 		}
@@ -132,7 +132,7 @@ func (l *Limiter) withoutStore(ctx, bounded context.Context, c Call, err error, 
 	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
 	// otherwise open the limit.
 	if l.inTx || c.failsClosed() || unread && c.needsOverrides() || gone != nil {
-		return Answer{}, fmt.Errorf("%s: %w", limitNames(c.Requests), err)
+		return Answer{}, fmt.Errorf("%v: %w", c, err)
 	}
 	answer := l.decideWithout(c, err)
 	return answer, answer.Err

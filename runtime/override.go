@@ -149,8 +149,12 @@ func (e *OverrideEntry) Validate() error {
 	return nil
 }
 
-// complete sets what an entry does, and reports a problem of the override with a policy.
-func (v *Override) complete(e *OverrideEntry, p *Policy) error {
+// Complete sets what an entry does, and reports a problem of the override with the policy of its key.
+func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
+	e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
+	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
+	// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
+	p = p.Overrides.plans.counted(p)
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
 		if err == nil {
@@ -222,8 +226,8 @@ func (v *Override) checkNumbers(p *Policy) error {
 	return nil
 }
 
-// known returns an error for an entry that a later version has put in force.
-func (e *OverrideEntry) known() error {
+// Known returns an error for an entry that a later version has put in force.
+func (e *OverrideEntry) Known() error {
 	if e.lifts() || e.What == OverrideBlock || e.What == OverridePlan || e.What == OverrideNumbers {
 		return nil
 	}
@@ -236,13 +240,13 @@ func (e *OverrideEntry) lifts() bool {
 	return e.What == OverrideUnlimited || e.What == OverrideOff || e.What == OverrideShadow
 }
 
-// apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds of the
+// Apply returns the policy that an entry puts in force for keys of a policy, until next is. Numbers beyond the bounds of the
 // policy, as after an edit of limits.yaml, are reduced to them: the file has the last word. The result is valid if p is.
-func (e *OverrideEntry) apply(p, next *Policy) (*Policy, error) {
+func (e *OverrideEntry) Apply(p, next *Policy) (*Policy, error) {
 	of, unlimited := *p, p.Mode == ModeUnlimited
 	switch {
-	case e.known() != nil:
-		return nil, e.known()
+	case e.Known() != nil:
+		return nil, e.Known()
 	case e.What == OverrideBlock:
 		of = blocked(p)
 	case e.What == OverridePlan:
@@ -309,8 +313,5 @@ func blocked(p *Policy) Policy {
 	return of
 }
 
-// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
-const OverridePage = 1000
-
-// errOverridesInTx: the log is not part of a transaction of the caller.
-var errOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)
+// ErrOverridesInTx: the log is not part of a transaction of the caller.
+var ErrOverridesInTx = fmt.Errorf("%w: overrides cannot be written or read in a transaction of the caller: use the limits without WithTx", ErrInvalidOverride)

@@ -19,17 +19,12 @@ func (l *Limiter) OverridesForAll(p *Policy) Overrides { return l.Overrides(p, K
 
 // Set puts an override in force, in place of the one before. It returns the entry of the log.
 func (o Overrides) Set(ctx context.Context, v Override) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
-		e.Rate, e.Capacity, e.MaxReserved = v.Rate, v.Capacity, v.MaxReserved
-		e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
-		// The numbers are for whatever plan the key has: those of an unlimited one say nothing about them.
-		return v.complete(e, o.of.policy.Overrides.plans.counted(o.of.policy))
-	})
+	return o.append(ctx, func(e *OverrideEntry, _, _ bool) error { return v.Complete(e, o.of.policy) })
 }
 
 // Block denies all requests. An override of the key is in force again when the block ends. It returns the entry of the log.
 func (o Overrides) Block(ctx context.Context, b Block) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry, _ keyOverrides) error {
+	return o.append(ctx, func(e *OverrideEntry, _, _ bool) error {
 		e.What, e.Until, e.Reason, e.Author = OverrideBlock, b.Until, b.Reason, b.Author
 		return nil
 	})
@@ -53,7 +48,7 @@ func (o Overrides) History(ctx context.Context) ([]OverrideEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.OverrideHistory(ctx, o.of.policy.Name, o.of.key.text)
+	entries, err := s.OverrideHistory(ctx, o.of.policy.Name, o.of.key.String())
 	if err != nil {
 		return nil, o.of.wrap(err)
 	}
@@ -61,8 +56,8 @@ func (o Overrides) History(ctx context.Context) ([]OverrideEntry, error) {
 }
 
 func (o Overrides) end(ctx context.Context, what string, end OverrideEnd) (OverrideEntry, error) {
-	return o.append(ctx, func(e *OverrideEntry, inForce keyOverrides) error {
-		if inForce.block == nil && (inForce.override == nil || what == OverrideUnblock) {
+	return o.append(ctx, func(e *OverrideEntry, blocked, overridden bool) error {
+		if !blocked && (!overridden || what == OverrideUnblock) {
 			return ErrNoOverride
 		}
 		e.What, e.Until, e.Reason, e.Author = what, e.At, end.Reason, end.Author
@@ -70,8 +65,8 @@ func (o Overrides) end(ctx context.Context, what string, end OverrideEnd) (Overr
 	})
 }
 
-// append appends an entry that fill completes, given the entries in force for the key.
-func (o Overrides) append(ctx context.Context, fill func(e *OverrideEntry, inForce keyOverrides) error) (OverrideEntry, error) {
+// append appends an entry that fill completes, given what is in force for the key.
+func (o Overrides) append(ctx context.Context, fill func(e *OverrideEntry, blocked, overridden bool) error) (OverrideEntry, error) {
 	s, err := o.store()
 	if err != nil {
 		return OverrideEntry{}, err
@@ -89,14 +84,15 @@ func (o Overrides) append(ctx context.Context, fill func(e *OverrideEntry, inFor
 }
 
 // entry returns the entry that fill completes, if it is valid.
-func (o Overrides) entry(ctx context.Context, v *OverrideView, fill func(*OverrideEntry, keyOverrides) error) (e OverrideEntry, err error) {
+func (o Overrides) entry(ctx context.Context, v *OverrideView, fill func(e *OverrideEntry, blocked, overridden bool) error) (e OverrideEntry, err error) {
 	// Also so that the clock of the store is known.
 	if err := v.Refresh(ctx); err != nil {
 		return e, err
 	}
-	p, now := o.of.policy, v.now()
-	e = OverrideEntry{Limit: p.Name, Key: o.of.key.text, Most: p.Overrides.declared(), At: instant(now)}
-	if err := fill(&e, v.snapshot.Load().of(e.Limit, e.Key).live(now)); err != nil {
+	p, now := o.of.policy, v.Now()
+	e = OverrideEntry{Limit: p.Name, Key: o.of.key.String(), Most: p.Overrides.Declared(), At: instant(now)}
+	blocked, overridden := v.Snapshot().Has(e.Limit, e.Key, now)
+	if err := fill(&e, blocked, overridden); err != nil {
 		return e, err
 	}
 	if err := e.Validate(); err != nil {
@@ -117,14 +113,14 @@ func (o Overrides) store() (OverrideStore, error) {
 	}
 	s, ok := l.limiter.store.(OverrideStore)
 	switch err := l.policy.Validate(); {
-	case l.key.err != nil:
-		return nil, l.wrap(l.key.err)
+	case l.key.Err() != nil:
+		return nil, l.wrap(l.key.Err())
 	case err != nil:
 		return nil, l.wrap(err)
 	case !l.policy.Overridable():
 		return nil, l.wrap(fmt.Errorf("%w: the limit has no overrides: add overrides to it in limits.yaml", ErrInvalidOverride))
 	case l.limiter.inTx:
-		return nil, l.wrap(errOverridesInTx)
+		return nil, l.wrap(ErrOverridesInTx)
 	case !ok:
 		return nil, l.wrap(ErrNoOverrides)
 	}

@@ -38,7 +38,7 @@ const DefaultOverridesEvery = 5 * time.Second
 type OverrideView struct {
 	source OverrideSource
 	// snapshot is nil until the log has been read.
-	snapshot atomic.Pointer[overrideSnapshot]
+	snapshot atomic.Pointer[OverrideSnapshot]
 	// loaded is closed when the log has been read.
 	loaded chan struct{}
 	// reading has one element while a goroutine reads. It guards next.
@@ -91,7 +91,7 @@ func (v *OverrideView) InForce() (all []OverrideEntry) {
 	if s == nil {
 		return nil
 	}
-	now := v.now()
+	now := v.Now()
 	for i := range s.shards {
 		for _, k := range s.shards[i].keys {
 			for _, o := range [...]*inForce{k.block.live(now), k.override.live(now)} {
@@ -112,7 +112,7 @@ func (v *OverrideView) PolicyOf(p *Policy, key string) (*Policy, error) {
 	if s == nil || !p.Overridable() {
 		return p, nil
 	}
-	p, _, err := s.policy(p, key, v.now)
+	p, _, err := s.Policy(p, key, v.Now)
 	return p, err
 }
 
@@ -122,10 +122,10 @@ func (v *OverrideView) PolicyOf(p *Policy, key string) (*Policy, error) {
 // beyond the limit's bounds is no problem, because it is reduced to them. The policies may be nil.
 func (v *OverrideView) Problems(policies []*Policy) (all []error) {
 	for _, e := range v.InForce() {
-		err := e.known()
+		err := e.Known()
 		for _, p := range policies {
 			if err == nil && p.Overridable() && p.Name == e.Limit {
-				_, err = e.apply(p, nil)
+				_, err = e.Apply(p, nil)
 			}
 		}
 		if err != nil {
@@ -189,7 +189,7 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 			if o == nil {
 				continue
 			}
-			effective, err := o.entry.apply(p, nil)
+			effective, err := o.entry.Apply(p, nil)
 			if err != nil {
 				return false
 			}
@@ -199,11 +199,15 @@ func (v *OverrideView) Sweepable(policies []*Policy, row Row, s State, now int64
 	return Sweepable(judges, row, s, now)
 }
 
-func (v *OverrideView) now() int64 { return v.source.Now() }
+// Now returns the instant by the clock of the store, in nanoseconds since 1970 UTC.
+func (v *OverrideView) Now() int64 { return v.source.Now() }
 
-// load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller, given as
+// Snapshot returns the overrides as of the last read, or nil if the log has not been read.
+func (v *OverrideView) Snapshot() *OverrideSnapshot { return v.snapshot.Load() }
+
+// Load returns the overrides, and waits for the first read if that is not complete. In a transaction of the caller, given as
 // in, it reads by itself: the transaction may have the only connection of the pool, for which the goroutine that reads waits.
-func (v *OverrideView) load(ctx context.Context, in OverrideStore) (_ *overrideSnapshot, err error) {
+func (v *OverrideView) Load(ctx context.Context, in OverrideStore) (_ *OverrideSnapshot, err error) {
 	if snapshot := v.snapshot.Load(); snapshot != nil {
 		return snapshot, nil
 	}
@@ -266,7 +270,7 @@ func (v *OverrideView) Refresh(ctx context.Context) error {
 
 // publish puts what was read in force.
 func (v *OverrideView) publish(b *overrideBuilder) {
-	b.drop(v.now())
+	b.drop(v.Now())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.snapshot.Load()
@@ -278,7 +282,7 @@ func (v *OverrideView) publish(b *overrideBuilder) {
 	default:
 		defer close(before.changed)
 	}
-	v.snapshot.Store(&overrideSnapshot{b.last, b.shards, make(chan struct{})})
+	v.snapshot.Store(&OverrideSnapshot{b.last, b.shards, make(chan struct{})})
 }
 
 // follow starts the goroutine that reads, and reports whether it runs.
@@ -350,13 +354,22 @@ func (v *OverrideView) readFirst(ctx context.Context) bool {
 	return attempt.err == nil
 }
 
-// overrideSnapshot is the overrides as of one read. It is never changed.
-type overrideSnapshot struct {
+// OverrideSnapshot is the overrides as of one read. It is never changed.
+type OverrideSnapshot struct {
 	// last is the newest entry that was read.
 	last   OverrideEntry
 	shards *overrideShards
 	// changed is closed when another snapshot replaces this one.
 	changed chan struct{}
+}
+
+// Changed returns a channel that is closed when another snapshot replaces this one.
+func (s *OverrideSnapshot) Changed() <-chan struct{} { return s.changed }
+
+// Has reports whether a block and an override of a key, or with the key "" of the whole limit, are in force.
+func (s *OverrideSnapshot) Has(limit, key string, now int64) (block, override bool) {
+	k := s.of(limit, key).live(now)
+	return k.block != nil, k.override != nil
 }
 
 // overrideShards is a map in parts, so that a change copies one of them: at 100,000 keys, 200 of these and the 8 kB of the
@@ -379,7 +392,7 @@ func (k overrideKey) shard() int {
 }
 
 // of returns the overrides of a key, or with the key "" those of the whole limit.
-func (s *overrideSnapshot) of(limit, key string) keyOverrides {
+func (s *OverrideSnapshot) of(limit, key string) keyOverrides {
 	at := overrideKey{limit, key}
 	return s.shards[at.shard()].keys[at]
 }
@@ -422,7 +435,7 @@ func (o *inForce) policy(base, next *Policy) (*Policy, error) {
 			outdated = i
 		}
 	}
-	effective, err := o.entry.apply(base, next)
+	effective, err := o.entry.Apply(base, next)
 	kept := slices.Clone(known)
 	if made := (effectivePolicy{base, next, effective, err}); outdated < 0 {
 		kept = append(kept, made)
@@ -448,12 +461,9 @@ func (k keyOverrides) live(now int64) keyOverrides {
 	return keyOverrides{k.block.live(now), k.override.live(now)}
 }
 
-// policy returns the policy in force for a key, and the instant at which that ends by itself.
-func (s *overrideSnapshot) policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
-	if p.Overrides.base != nil {
-		// A policy that came from a decision.
-		p = p.Overrides.base
-	}
+// Policy returns the policy in force for a key, and the instant at which that ends by itself.
+func (s *OverrideSnapshot) Policy(p *Policy, key string, now func() int64) (_ *Policy, until int64, err error) {
+	p = p.Base() // p may have come from a decision
 	whole, own := s.of(p.Name, ""), s.of(p.Name, key)
 	if whole == (keyOverrides{}) && own == (keyOverrides{}) {
 		return p, math.MaxInt64, nil
@@ -489,6 +499,27 @@ func lastOf(a, b *inForce) *inForce {
 	return a
 }
 
+// Lasts returns how long the policies by which requests were denied stay in force. It is 0 if one of them was replaced,
+// even by one that denies more: the next try finds that.
+func (s *OverrideSnapshot) Lasts(requests []Request, denied []Decision, now func() int64) time.Duration {
+	shortest := Never
+	for i, q := range requests {
+		if !q.Policy.Overridable() || denied[i].Policy == nil {
+			continue
+		}
+		p, until, err := s.Policy(q.Policy, q.Key, now)
+		switch {
+		case err != nil:
+		case *p != *denied[i].Policy:
+			// Not by address, because a cached denial has the policy of another request.
+			return 0
+		case until != math.MaxInt64:
+			shortest = min(shortest, time.Duration(until-now()))
+		}
+	}
+	return shortest
+}
+
 type sinceFunc = func(ctx context.Context, id int64) ([]OverrideEntry, error)
 
 // overrideBuilder makes a snapshot from an earlier one and the entries after it.
@@ -497,13 +528,13 @@ type overrideBuilder struct {
 	// shards is from's until the first change, and owned are the parts that are not shared with from.
 	shards *overrideShards
 	owned  [len(overrideShards{})]bool
-	from   *overrideSnapshot
+	from   *OverrideSnapshot
 }
 
 var noShards overrideShards
 
 // builder returns a builder on top of s, which may be nil.
-func (s *overrideSnapshot) builder() *overrideBuilder {
+func (s *OverrideSnapshot) builder() *overrideBuilder {
 	if s == nil {
 		return &overrideBuilder{shards: &noShards}
 	}
@@ -672,7 +703,7 @@ func ObsoleteOverrides(log []OverrideEntry, before time.Time) (ids []int64) {
 
 // Endings returns the entries that end the blocks and overrides in force of a limit, for a store that forgets the limit.
 func (v *OverrideView) Endings(limit string) (all []OverrideEntry) {
-	now, ended := instant(v.now()), map[string]bool{}
+	now, ended := instant(v.Now()), map[string]bool{}
 	for _, e := range v.InForce() {
 		if e.Limit == limit && !ended[e.Key] {
 			ended[e.Key] = true
@@ -698,3 +729,6 @@ type OverrideStore interface {
 	// OverrideView returns the overrides that this process holds in memory, always the same one.
 	OverrideView() *OverrideView
 }
+
+// OverridePage is how many entries [OverrideStore.OverridesSince] returns at once.
+const OverridePage = 1000

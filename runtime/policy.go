@@ -87,9 +87,9 @@ type Policy struct {
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
-// mayReserve reports whether requests may reserve by this policy, or by a plan that an override gives to a key of an
+// MayReserve reports whether requests may reserve by this policy, or by a plan that an override gives to a key of an
 // unlimited one.
-func (p *Policy) mayReserve() bool {
+func (p *Policy) MayReserve() bool {
 	return p.Reserves() || p != nil && p.Mode == ModeUnlimited && p.Overrides.MaxReserved > 0
 }
 
@@ -124,17 +124,29 @@ func (b OverrideBounds) String() string {
 	return fmt.Sprintf("at most rate %d, capacity %d, maxReserved %d", b.Rate, b.Capacity, b.MaxReserved)
 }
 
-// declared returns the bounds as they were declared.
-func (b OverrideBounds) declared() OverrideBounds {
+// Declared returns the bounds as they were declared, without what only this process has.
+func (b OverrideBounds) Declared() OverrideBounds {
 	return OverrideBounds{Rate: b.Rate, Capacity: b.Capacity, MaxReserved: b.MaxReserved, Unlimited: b.Unlimited}
 }
 
 // Overridable reports whether keys of the limit can have overrides.
 func (p *Policy) Overridable() bool { return p != nil && p.Overrides.Rate != 0 }
 
-// at returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
+// Base returns the policy without the override that has put p in force; p itself if none has.
+func (p *Policy) Base() *Policy {
+	if p.Overrides.base != nil {
+		return p.Overrides.base
+	}
+	return p
+}
+
+// Next returns the policy that follows p when the override that has put p in force ends, and that instant, in nanoseconds since
+// 1970 UTC. It is nil if no end is known.
+func (p *Policy) Next() (next *Policy, ends int64) { return p.Overrides.next, p.Overrides.until }
+
+// At returns the policy that is in force at an instant in place of p, which is in force now, and the instant at which another
 // one follows it, or the last instant.
-func (p *Policy) at(instant int64) (*Policy, int64) {
+func (p *Policy) At(instant int64) (*Policy, int64) {
 	for ; p.Overrides.next != nil; p = p.Overrides.next {
 		if instant < p.Overrides.until {
 			return p, p.Overrides.until
@@ -183,7 +195,7 @@ type kind struct {
 func Kinds() []Kind {
 	var all []Kind
 	for k := range endOfKinds {
-		if k.known() {
+		if k.Known() {
 			all = append(all, k)
 		}
 	}
@@ -192,7 +204,7 @@ func Kinds() []Kind {
 
 // String returns the kind as it is written in limits.yaml: "token bucket".
 func (k Kind) String() string {
-	if !k.known() {
+	if !k.Known() {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
 	return kinds[k].name
@@ -200,12 +212,13 @@ func (k Kind) String() string {
 
 // Linear reports whether the tokens of the kind accrue by the linear formula of [Rule.Step]. Only such limits have a
 // capacity of their own, and can be reserved.
-func (k Kind) Linear() bool { return k.known() && kinds[k].linear }
+func (k Kind) Linear() bool { return k.Known() && kinds[k].linear }
 
 // Windowed reports whether the kind divides time into windows, which begin at the policy's Start.
-func (k Kind) Windowed() bool { return k.known() && kinds[k].windowed }
+func (k Kind) Windowed() bool { return k.Known() && kinds[k].windowed }
 
-func (k Kind) known() bool { return k > 0 && k < endOfKinds }
+// Known reports whether k is one of the constants.
+func (k Kind) Known() bool { return k > 0 && k < endOfKinds }
 
 // kindList returns the kinds for an error text: "token bucket, fixed window, sliding window".
 func kindList() string {

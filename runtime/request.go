@@ -54,9 +54,12 @@ func Ops() []Op {
 	return all
 }
 
+// Known reports whether o is one of the constants.
+func (o Op) Known() bool { return o < endOfOps }
+
 // String returns the name of the constant.
 func (o Op) String() string {
-	if o < endOfOps {
+	if o.Known() {
 		return ops[o].name
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
@@ -122,14 +125,14 @@ func (q *Request) calendarProblem() string {
 	return ""
 }
 
-// sameWindows reports whether two requests for one key have the same zone and anniversary.
-func (q *Request) sameWindows(o *Request) bool {
+// SameWindows reports whether two requests for one key have the same zone and anniversary.
+func (q *Request) SameWindows(o *Request) bool {
 	// Every LoadLocation of a name returns another pointer.
 	return q.Anniversary == o.Anniversary && (q.Zone == o.Zone || q.Zone.String() == o.Zone.String())
 }
 
-// key returns the key of a valid request.
-func (q *Request) key() Key {
+// AsKey returns the key of a valid request, with its zone and anniversary.
+func (q *Request) AsKey() Key {
 	k := Key{text: q.Key}
 	calendar := q.Policy.calendar()
 	if !calendar.PerKey() {
@@ -139,7 +142,7 @@ func (q *Request) key() Key {
 	if a := q.Anniversary; a.Valid() {
 		zone := c.zone
 		if zone == nil {
-			zone, _ = loadZone(calendar.Zone)
+			zone, _ = calendar.Location()
 		}
 		// Noon is on the same day even where the clock skips midnight.
 		c.since = time.Date(a.Year, a.Month, a.Day, 12, 0, 0, 0, zone)
@@ -148,12 +151,16 @@ func (q *Request) key() Key {
 	return k
 }
 
-// completeCalendar sets the zone and the anniversary of a request, whose policy is valid, and returns what the key lacks
-// for them, or "".
-func (k Key) completeCalendar(q *Request) string {
+// Complete sets the key of a request, whose policy is valid, with its zone and anniversary. The error is [ErrInvalidKey], that of
+// Err or because the key lacks one of them.
+func (k Key) Complete(q *Request) error {
+	if k.err != nil {
+		return k.err
+	}
+	q.Key = k.text
 	c := q.Policy.calendar()
 	if !c.PerKey() {
-		return ""
+		return nil
 	}
 	own := k.ownCalendar()
 	if c.ZonePerKey {
@@ -162,37 +169,41 @@ func (k Key) completeCalendar(q *Request) string {
 	if c.Anniversary && !own.since.IsZero() {
 		zone := own.zone
 		if !c.ZonePerKey {
-			zone, _ = loadZone(c.Zone)
+			zone, _ = c.Location()
 		}
 		if zone != nil {
 			q.Anniversary = DateOf(own.since.In(zone))
 		}
 	}
-	return q.calendarProblem()
+	if problem := q.calendarProblem(); problem != "" {
+		return fmt.Errorf("%w: %s", ErrInvalidKey, problem)
+	}
+	return nil
 }
 
-// counts reports whether the request has a count.
-func (q *Request) counts() bool { return q.Op < endOfOps && ops[q.Op].counts }
+// Counts reports whether the request has a count.
+func (q *Request) Counts() bool { return q.Op.Known() && ops[q.Op].counts }
 
-// empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
-func (q *Request) empty() bool { return q.counts() && q.Count == 0 }
+// Empty reports whether the request has a count of 0: it is allowed whatever the key has, and changes nothing.
+func (q *Request) Empty() bool { return q.Counts() && q.Count == 0 }
 
-// decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
-func (q *Request) decides() bool { return q.Op < endOfOps && ops[q.Op].decides }
+// Decides reports whether the request is allowed or denied: a Take, a Check or a TakeUpTo.
+func (q *Request) Decides() bool { return q.Op.Known() && ops[q.Op].decides }
 
-// takes reports whether the request takes tokens if it is allowed.
-func (q *Request) takes() bool { return q.Op == Take || q.Op == TakeUpTo }
+// Takes reports whether the request takes tokens if it is allowed.
+func (q *Request) Takes() bool { return q.Op == Take || q.Op == TakeUpTo }
 
-// late reports whether a delay is longer than the request accepts.
-func (q *Request) late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
+// Late reports whether a delay is longer than the request accepts.
+func (q *Request) Late(delay time.Duration) bool { return q.MaxDelay > 0 && delay > q.MaxDelay }
 
-// limitNames returns the names of the limits of an error, but never their keys, which may be personal.
-func limitNames(requests []Request) string {
-	var names []string
-	for i := range requests {
-		if p := requests[i].Policy; p != nil {
-			names = append(names, p.Name)
-		}
+// UsesRows reports whether a request needs the rows of its key, and so the store. The policy must be valid.
+func (q *Request) UsesRows() bool {
+	switch m := q.Policy.Mode; {
+	case m.Counts():
+		return true
+	case m.Passes():
+		// A row may be left from another mode or plan.
+		return q.Op == Reset
 	}
-	return "limit " + quoted(names, ", ")
+	return !q.Decides()
 }

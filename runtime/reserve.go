@@ -91,7 +91,7 @@ func (r *Reservation) settleOnce(ctx context.Context, used int64, h *held) error
 
 // beginSettlingLocked closes the reservation, and the decision for its copies. It returns false if one of them was closed.
 func (r *Reservation) beginSettlingLocked() bool {
-	if !r.open || !r.settle() {
+	if !r.open || !r.Receipt.Settle() {
 		return false
 	}
 	r.open = false
@@ -101,7 +101,7 @@ func (r *Reservation) beginSettlingLocked() bool {
 // reopenLocked undoes beginSettlingLocked, after settling has failed.
 func (r *Reservation) reopenLocked() {
 	r.open = true
-	r.reopen()
+	r.Receipt.Reopen()
 }
 
 // correct refunds rest tokens, or charges them if rest is negative.
@@ -109,7 +109,7 @@ func (r *Reservation) correct(ctx context.Context, rest int64, h *held) error {
 	of := r.of
 	of.held = h
 	switch {
-	case r.Shadowed && r.TakenAt.IsZero(), modes[r.Policy.Mode].allows:
+	case r.Shadowed && r.TakenAt.IsZero(), r.Policy.Mode.Passes():
 		// The mode has let it pass uncounted, and its use is not counted either, even if the mode was that of an override
 		// which has ended since.
 		return nil
@@ -144,5 +144,5 @@ func (l Limit) doDetached(ctx context.Context, q Request) error {
 func (l *Limiter) reservation(q *Request, d Decision, allowed bool) *Reservation {
 	// A limit that would have allowed the request has taken nothing if another one has denied it.
 	d.Allowed = d.Allowed && allowed
-	return newReservation(l.settler().Limit(q.Policy, q.key()), d, q.Count, d.Allowed && q.Op == Take)
+	return newReservation(l.settler().Limit(q.Policy, q.AsKey()), d, q.Count, d.Allowed && q.Op == Take)
 }

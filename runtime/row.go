@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"strings"
-	"time"
 )
 
 // Row identifies a stored [State].
@@ -42,6 +41,3 @@ type State struct {
 	// Exists distinguishes a stored State from that of a new key.
 	Exists bool
 }
-
-// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
-const sweepAfter = time.Hour

@@ -2,29 +2,9 @@ package runtime
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 )
-
-// StoredRow is a row of a store.
-type StoredRow struct {
-	Row   Row
-	State State
-}
-
-// RowLister is a [Store] that can list its rows, for operators.
-type RowLister interface {
-	Store
-	// Rows returns the rows of a limit after a row, in the order of [Row.Compare]: at most limit of them, and at most
-	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The first
-	// page is that after the row with the name of the limit and Shard -1. The instant is that of the store's clock, in
-	// nanoseconds since 1970 UTC.
-	Rows(ctx context.Context, after Row, limit int) (rows []StoredRow, at int64, err error)
-}
-
-// RowPage is the most rows that [RowLister.Rows] returns at once.
-const RowPage = 500
 
 // PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
 // in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of the

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"math"
+	"time"
 )
 
 // algorithm is the arithmetic of one [Kind]. Instants are in nanoseconds since 1970 UTC; numbers of tokens may have
@@ -91,10 +92,10 @@ func (p *Policy) Rule(key string) Rule {
 	case p.Kind.Windowed() && !p.Precise:
 		r.Phase = p.Start.phase(p.Name, key, r.Period)
 	}
-	if p.Overrides.next != nil {
-		next := p.Overrides.next.Rule(key)
-		next.mode = p.Overrides.next.Mode
-		r.ends, r.next = p.Overrides.until, &next
+	if following, ends := p.Next(); following != nil {
+		next := following.Rule(key)
+		next.mode = following.Mode
+		r.ends, r.next = ends, &next
 	}
 	return r
 }
@@ -110,13 +111,13 @@ func unlimited(p *Policy) Rule {
 
 // phase returns where in a period the windows of a key begin, in nanoseconds from 0 to period-1.
 func (s Start) phase(name, key string, period int64) int64 {
-	switch s.mode {
-	case startAligned:
-		return floorMod(int64(s.offset), period)
-	case startByKey:
-		return int64(hash(name, key) % uint64(period))
+	if s.FirstUse() {
+		return 0
 	}
-	return 0
+	if offset, aligned := s.Offset(); aligned {
+		return floorMod(int64(offset), period)
+	}
+	return int64(hash(name, key) % uint64(period))
 }
 
 // Shard returns the rule for shard i of n, counting from 0: its share of the tokens.
@@ -177,3 +178,9 @@ func (r *Rule) windowStart(at int64) int64 {
 	}
 	return at - floorMod(at-r.Phase, r.Period)
 }
+
+// Boundless returns a rule of a kind by which every count can pass, for requests that no row decides.
+func Boundless(k Kind) Rule { return Rule{Kind: k, Capacity: endless} }
+
+// sweepAfter is how long a row is kept after it has become full, so that a clock that is set back by less still finds it.
+const sweepAfter = time.Hour

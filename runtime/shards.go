@@ -34,8 +34,8 @@ func (p *Policy) StepShards(states []State, key string, now int64, q Request, se
 	} else {
 		d, _, err = all.step(whole, len(states), now, &q)
 	}
-	if d.shard > 0 {
-		d.shard = [...]int{first, second}[d.shard-1] + 1
+	if d.Receipt.Shard > 0 {
+		d.Receipt.Shard = [...]int{first, second}[d.Receipt.Shard-1] + 1
 	}
 	left := whole.balance(State{Value: all.holders(whole).sum(now) - whole.Capacity, TS: now, Exists: true}, now)
 	d.Value, d.Remaining = left.Value, left.Remaining
@@ -58,7 +58,7 @@ func (s shards) step(whole *Rule, n int, now int64, q *Request) (d Decision, ok 
 	if q.ofShard() {
 		return s.refundOne(whole, n, now, q)
 	}
-	if len(s.states) == 2 && q.decides() && s.canDecide(whole, n) {
+	if len(s.states) == 2 && q.Decides() && s.canDecide(whole, n) {
 		if d, ok = s.stepFuller(whole, now, q); ok {
 			return d, true, nil
 		}
@@ -106,7 +106,7 @@ func (s shards) stepFuller(whole *Rule, now int64, q *Request) (d Decision, ok b
 		return Decision{}, false
 	}
 	s.states[i] = next
-	d.shard = i + 1
+	d.Receipt.Shard = i + 1
 	// The other shards are not read. Their tokens are estimated by the capacity of these two.
 	two := s.rules[0].Capacity + s.rules[1].Capacity
 	d.Value = s.sum(now) / two * whole.Capacity
@@ -182,8 +182,8 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	if after != before {
 		belongs := q.Op != Reset && !(q.Op == Refund && q.TakenAt == 0)
 		total := s.spread(whole, after, now, belongs)
-		if d.total != 0 {
-			d.total = total
+		if d.Receipt.Total != 0 {
+			d.Receipt.Total = total
 		}
 		holders = s
 	}
@@ -191,7 +191,7 @@ func (s shards) stepAll(whole *Rule, now int64, q *Request) (Decision, error) {
 	d.FullAfter = s.fullAfter(whole, now)
 	switch count := float64(q.Count); {
 	case d.Allowed:
-	case !q.late(d.Delay):
+	case !q.Late(d.Delay):
 		d.RetryAfter = holders.until(whole, now, whole.need(q), d.FullAfter)
 	case count <= whole.Capacity:
 		d.RetryAfter = holders.until(whole, now, count, d.FullAfter)
@@ -325,7 +325,7 @@ func (s shards) fullAfter(whole *Rule, now int64) time.Duration {
 
 // fullAt returns the first instant, now or later, at which all of the shards are full by the rule that applies then.
 func (s shards) fullAt(whole *Rule, now int64) int64 {
-	if modes[whole.mode].allows {
+	if whole.mode.Passes() {
 		return now
 	}
 	at, holders := now, s.holders(whole)

@@ -37,7 +37,7 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 		s, d, _ := r.stepLog(s, nil, now, &q)
 		return s, d, nil
 	}
-	if q.empty() {
+	if q.Empty() {
 		return s, r.balance(s, now), nil
 	}
 	switch q.Op {
@@ -70,9 +70,9 @@ func (r *Rule) Step(s State, now int64, q Request) (State, Decision, error) {
 
 // fitsLater reports whether an override ends after which the key can have as many tokens as the request needs.
 func (q *Request) fitsLater() bool {
-	for p := q.Policy.Overrides.next; p != nil; p = p.Overrides.next {
+	for p, _ := q.Policy.Next(); p != nil; p, _ = p.Next() {
 		rule := p.Rule(q.Key)
-		if p.Mode == ModeShadow || modes[p.Mode].allows || rule.refuse(q) == nil {
+		if p.Mode == ModeShadow || p.Mode.Passes() || rule.refuse(q) == nil {
 			return true
 		}
 	}
@@ -82,11 +82,11 @@ func (q *Request) fitsLater() bool {
 // refuse returns an error for a request that can never pass.
 func (r *Rule) refuse(q *Request) error {
 	switch {
-	case q.Op >= endOfOps:
+	case !q.Op.Known():
 		return fmt.Errorf("%w: unknown operation %v", ErrInvalidCall, q.Op)
-	case !r.Kind.known():
+	case !r.Kind.Known():
 		return fmt.Errorf("%w: unknown kind %v", ErrInvalidPolicy, r.Kind)
-	case !q.counts():
+	case !q.Counts():
 		return nil
 	case q.Count < 0:
 		return fmt.Errorf("%w: %d is less than 0", ErrInvalidCount, q.Count)
@@ -96,7 +96,7 @@ func (r *Rule) refuse(q *Request) error {
 		return nil
 	case q.Reserve:
 		return fmt.Errorf("%w: %d is more than %.0f, the most that can be reserved", ErrExceedsCapacity, q.Count, most)
-	case q.decides():
+	case q.Decides():
 		return fmt.Errorf("%w: %d is more than the capacity, %.0f", ErrExceedsCapacity, q.Count, most)
 	default:
 		return fmt.Errorf("%w: %d is more than %.0f, the most that can be refunded or charged", ErrExceedsCapacity, q.Count, most)
@@ -106,7 +106,7 @@ func (r *Rule) refuse(q *Request) error {
 // most returns the largest count that a request can have.
 func (r *Rule) most(q *Request) float64 {
 	switch {
-	case !q.decides():
+	case !q.Decides():
 		return 2 * MaxTokens // so that the largest reservation can be cancelled
 	case q.Op == TakeUpTo && r.Capacity > 0:
 		return 2 * MaxTokens // more than the capacity, because the count is only a bound
@@ -126,11 +126,11 @@ func (r *Rule) decide(s State, now int64, q *Request) (State, Decision) {
 	enough := r.enough(s, now, need)
 	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
 	switch {
-	case q.late(delay) && float64(q.Count) > r.Capacity:
+	case q.Late(delay) && float64(q.Count) > r.Capacity:
 		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
 		// are due.
 		retryAfter = delay
-	case q.late(delay):
+	case q.Late(delay):
 		retryAfter = r.until(s, now, float64(q.Count))
 	case !enough:
 		retryAfter = r.until(s, now, need)
@@ -270,7 +270,7 @@ func (u *Upsert) Inserted() State {
 // operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
 // row, and an invalid count.
 func (r *Rule) Upsert(now int64, q Request) (Upsert, bool) {
-	if q.Op != Take || q.MaxDelay > 0 || q.empty() || r.refuse(&q) != nil {
+	if q.Op != Take || q.MaxDelay > 0 || q.Empty() || r.refuse(&q) != nil {
 		return Upsert{}, false
 	}
 	t, lowest, ok := r.Kind.algorithm().accruesTo(r, now)

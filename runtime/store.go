@@ -3,7 +3,10 @@ package runtime
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 )
 
 // Store keeps the counts. Package storetest is its contract: an implementation that passes it is a Store.
@@ -28,6 +31,17 @@ type Store interface {
 // checks of one key do not add up.
 type Call struct {
 	Requests []Request
+}
+
+// String returns the limits of the call for errors: `limit "a", "b"`. It has no keys, which may be personal.
+func (c Call) String() string {
+	var names []string
+	for i := range c.Requests {
+		if p := c.Requests[i].Policy; p != nil {
+			names = append(names, p.Name)
+		}
+	}
+	return "limit " + quoted(names, ", ")
 }
 
 // Answer is the result of a [Call].
@@ -121,4 +135,88 @@ func (s Source) String() string {
 		return sources[s]
 	}
 	return fmt.Sprintf("Source(%d)", uint8(s))
+}
+
+// StoredRow is a row of a store.
+type StoredRow struct {
+	Row   Row
+	State State
+}
+
+// RowLister is a [Store] that can list its rows, for operators.
+type RowLister interface {
+	Store
+	// Rows returns the rows of a limit after a row, in the order of [Row.Compare]: at most limit of them, and at most
+	// [RowPage]. It reads by the primary key, so that a page of a large table is as fast as one of a small table. The first
+	// page is that after the row with the name of the limit and Shard -1. The instant is that of the store's clock, in
+	// nanoseconds since 1970 UTC.
+	Rows(ctx context.Context, after Row, limit int) (rows []StoredRow, at int64, err error)
+}
+
+// RowPage is the most rows that [RowLister.Rows] returns at once.
+const RowPage = 500
+
+// Sweeper is a store that can delete the rows of keys that are full.
+type Sweeper interface {
+	// Sweep deletes the rows of the policies that are not needed, and returns their number.
+	Sweep(ctx context.Context, policies ...*Policy) (deleted int, err error)
+}
+
+// SweepEvery sweeps a store once per interval, until ctx ends. The first sweep is after a random part of the interval, so
+// that processes that were started together do not sweep together. It is for a goroutine of its own:
+//
+//	go runtime.SweepEvery(ctx, store, time.Hour, func(deleted int, err error) {
+//		if err != nil {
+//			slog.Error("sweep rate limits", "err", err)
+//		}
+//	}, limits.Policies()...)
+//
+// After each sweep, report gets the number of rows deleted and the error, upon which the loop goes on. A sweep that fails
+// is seen nowhere else, so that without report, which may be nil, rows can pile up unnoticed.
+// The error of SweepEvery is the cause of ctx, or at once [ErrInvalidPolicy] or about an interval that is not positive.
+func SweepEvery(ctx context.Context, store Sweeper, interval time.Duration, report func(deleted int, err error), policies ...*Policy) error {
+	if interval <= 0 {
+		return fmt.Errorf("sweep every %v: the interval must be more than 0s", interval)
+	}
+	for _, p := range policies {
+		if err := p.Validate(); err != nil {
+			return err
+		}
+	}
+	timer := time.NewTimer(rand.N(interval))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		begin := time.Now()
+		deleted, err := store.Sweep(ctx, policies...)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if report != nil {
+			report(deleted, err)
+		}
+		// From the beginning of this sweep, so that a slow one does not shift the next.
+		timer.Reset(interval - time.Since(begin))
+	}
+}
+
+// ErrInUse: a limit cannot be forgotten, because one of the given policies has its name.
+var ErrInUse = errors.New("the limit is in use")
+
+// CheckForget returns nil if the rows of a name can be deleted, and otherwise an error: [ErrInUse] if a policy has the
+// name, or that it is empty. Stores use it for their Forget.
+func CheckForget(name string, policies []*Policy) error {
+	if name == "" {
+		return errors.New("forget: the name of the limit is empty")
+	}
+	for _, p := range policies {
+		if p != nil && p.Name == name {
+			return fmt.Errorf("forget limit %q: %w: remove it from limits.yaml first, or Reset its keys", name, ErrInUse)
+		}
+	}
+	return nil
 }

@@ -99,7 +99,7 @@ func TestSweepableRowEqualsNewKey(t *testing.T) {
 	traces(t, 20, nil, func(d dice, r *row) {
 		r.step(d.request(r.policy))
 		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
-		if at > lastInstant || !r.policy.Sweepable(runtime.Row{Name: r.policy.Name}, r.state, at) {
+		if at > lastInstant || !runtime.Sweepable([]*runtime.Policy{&r.policy}, runtime.Row{Name: r.policy.Name}, r.state, at) {
 			return
 		}
 		swept++
@@ -108,7 +108,7 @@ func TestSweepableRowEqualsNewKey(t *testing.T) {
 		for range 5 {
 			unseen.now = seen.now
 			q := d.take(r.policy)
-			want, got := exported(unseen.step(q)), exported(seen.step(q))
+			want, got := withoutReceipt(unseen.step(q)), withoutReceipt(seen.step(q))
 			want.TakenAt, got.TakenAt = time.Time{}, time.Time{} // after a reset in the future, it is later
 			require.Equal(t, want, got, "%+v", r.policy)
 			if unseen.state.Exists {
@@ -125,8 +125,8 @@ func TestOnlyKnownFullRowsAreSweepable(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
 	full := runtime.State{TS: epoch.UnixNano(), Exists: true}
 	later := epoch.Add(2 * time.Hour).UnixNano()
-	require.True(t, p.Sweepable(runtime.Row{Shard: 1}, full, later))
-	require.False(t, p.Sweepable(runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
-	require.False(t, p.Sweepable(runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
-	require.False(t, (&runtime.Policy{}).Sweepable(runtime.Row{}, full, later), "the policy is invalid")
+	require.True(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, later))
+	require.False(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
+	require.False(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
+	require.False(t, runtime.Sweepable([]*runtime.Policy{{}}, runtime.Row{}, full, later), "the policy is invalid")
 }

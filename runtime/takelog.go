@@ -38,9 +38,6 @@ func (m *memorySlots) setSlot(number int, s State) {
 	m.rows[number] = s
 }
 
-// unread is the state of a row that is neither read nor written.
-var unread = State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
-
 // run is a number of tokens taken at one instant.
 type run struct {
 	at     int64

@@ -60,7 +60,7 @@ func (r *Rule) grantTo(s State, now int64, count float64) State {
 // took sets how many tokens an allowed request has taken, and what a Refund of them needs. The row is in state s after it.
 func (d *Decision) took(s State, now, count int64) {
 	// If the clock has gone back, the tokens are taken as of the row's instant.
-	d.Taken, d.TakenAt, d.total = count, instant(max(now, s.TS)), s.total()
+	d.Taken, d.TakenAt, d.Receipt.Total = count, instant(max(now, s.TS)), s.total()
 }
 
 // refundLinear is the refund of linear kinds.

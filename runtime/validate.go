@@ -21,9 +21,9 @@ func (p *Policy) problem() string {
 		return "the name is empty"
 	case len(p.Name) > MaxKey || !printable(p.Name):
 		return "the name must be at most 255 bytes of UTF-8 without control characters"
-	case !p.Kind.known():
+	case !p.Kind.Known():
 		return fmt.Sprintf("%v is not one of the kinds %s", p.Kind, kindList())
-	case !p.Mode.known():
+	case !p.Mode.Known():
 		return fmt.Sprintf("%v is not a Mode, such as ModeEnforce", p.Mode)
 	case p.Mode == ModeUnlimited:
 		return p.shardsProblem()
@@ -169,7 +169,7 @@ func (c Calendar) problem(p *Policy) string {
 	case c.ZonePerKey:
 		return ""
 	}
-	if _, err := loadZone(c.Zone); err != nil {
+	if _, err := c.Location(); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -31,7 +30,7 @@ func (l Limit) WaitN(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	if d.uncounted() {
+	if uncounted(&d) {
 		n = 0
 	}
 	return l.sleepOrRefund(ctx, d, n)
@@ -41,10 +40,10 @@ func (l Limit) WaitN(ctx context.Context, n int64) error {
 // pass.
 func (l Limit) tryWait(ctx context.Context, n int64) (Decision, error) {
 	left, limited := timeLeft(ctx)
-	d, err := l.do(ctx, Request{Op: Take, Count: n, Reserve: l.policy.mayReserve(), MaxDelay: left})
+	d, err := l.do(ctx, Request{Op: Take, Count: n, Reserve: l.policy.MayReserve(), MaxDelay: left})
 	switch {
 	case err != nil || d.Allowed:
-	case d.RetryAfter == Never || d.blocks():
+	case d.RetryAfter == Never || blocks(&d):
 		// Also a block with an end: the operator has denied the request, and may prolong it.
 		err = d.Err()
 	case limited && max(d.Delay, d.RetryAfter) >= left:
@@ -65,7 +64,7 @@ func timeLeft(ctx context.Context) (time.Duration, bool) {
 
 // waitInQueue takes n tokens when they are available, or can be reserved.
 func (l Limit) waitInQueue(ctx context.Context, n int64) (Decision, error) {
-	leave, err := l.limiter.waiters.join(ctx, Row{Name: l.policy.Name, Key: l.key.text})
+	leave, err := l.limiter.waiters.join(ctx, Row{Name: l.policy.Name, Key: l.key.String()})
 	if err != nil {
 		return Decision{}, l.wrap(err)
 	}
@@ -75,12 +74,18 @@ func (l Limit) waitInQueue(ctx context.Context, n int64) (Decision, error) {
 		if err != nil || d.Allowed {
 			return d, err
 		}
-		denied := []Request{{Policy: l.policy, Key: l.key.text}}
+		denied := []Request{{Policy: l.policy, Key: l.key.String()}}
 		if err := l.limiter.sleepForRetry(ctx, jittered(ctx, d.RetryAfter, d.Jitter), denied, []Decision{d}); err != nil {
 			return Decision{}, l.wrap(err)
 		}
 	}
 }
+
+// uncounted reports whether the store has not counted the tokens of an allowed request.
+func uncounted(d *Decision) bool { return d.FailedOpen != nil || d.FailedLocal != nil }
+
+// blocks reports whether it is a denial because of [ModeBlock].
+func blocks(d *Decision) bool { return !d.Allowed && d.Policy != nil && d.Policy.Mode == ModeBlock }
 
 // sleepOrRefund waits until n tokens that were taken can be used, or refunds them if the context ends first.
 func (l Limit) sleepOrRefund(ctx context.Context, d Decision, n int64) error {
@@ -115,31 +120,10 @@ func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, request
 	}
 	view, begin := s.OverrideView(), time.Now()
 	for {
-		snapshot := view.snapshot.Load()
-		next := min(wait-time.Since(begin), snapshot.lasts(requests, denied, view.now))
-		if err := sleep(ctx, next, snapshot.changed); err != nil || next <= 0 {
+		snapshot := view.Snapshot()
+		next := min(wait-time.Since(begin), snapshot.Lasts(requests, denied, view.Now))
+		if err := sleep(ctx, next, snapshot.Changed()); err != nil || next <= 0 {
 			return err
 		}
 	}
-}
-
-// lasts returns how long the policies by which requests were denied stay in force. It is 0 if one of them was replaced,
-// even by one that denies more: the next try finds that.
-func (s *overrideSnapshot) lasts(requests []Request, denied []Decision, now func() int64) time.Duration {
-	shortest := Never
-	for i, q := range requests {
-		if !q.Policy.Overridable() || denied[i].Policy == nil {
-			continue
-		}
-		p, until, err := s.policy(q.Policy, q.Key, now)
-		switch {
-		case err != nil:
-		case *p != *denied[i].Policy:
-			// Not by address, because a cached denial has the policy of another request.
-			return 0
-		case until != math.MaxInt64:
-			shortest = min(shortest, time.Duration(until-now()))
-		}
-	}
-	return shortest
 }

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +89,7 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 		require.Len(t, answers[i].Decisions, len(a.Decisions), what)
 		for j, d := range a.Decisions {
 			got := answers[i].Decisions[j]
-			require.Equal(t, exported(d), exported(got), "call %d of %s", i, what)
+			require.Equal(t, withoutReceipt(d), withoutReceipt(got), "call %d of %s", i, what)
 			if total := got.RefundRequest(1).Total; total != 0 || s.Dialect.TakeInsertID == "" {
 				require.Equal(t, d.RefundRequest(1).Total, total, "call %d of %s", i, what)
 			}
@@ -102,15 +101,10 @@ func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls
 	}
 }
 
-// exported returns a decision without its unexported fields, which only refunds need.
-func exported(d runtime.Decision) (of runtime.Decision) {
-	from, to := reflect.ValueOf(d), reflect.ValueOf(&of).Elem()
-	for i := range from.NumField() {
-		if from.Type().Field(i).IsExported() {
-			to.Field(i).Set(from.Field(i))
-		}
-	}
-	return of
+// withoutReceipt returns a decision without what only refunds need.
+func withoutReceipt(d runtime.Decision) runtime.Decision {
+	d.Receipt = runtime.Receipt{}
+	return d
 }
 
 // put replaces the rows of the table.
