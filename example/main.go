@@ -24,6 +24,7 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
@@ -140,7 +141,7 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 func handlers(db *sql.DB, store runtime.Store, password string) (routes, operating http.Handler) {
 	counters := observe.NewCounters(observe.Options{Policies: limits.Policies(), Secret: secret()})
 	logs := observe.NewLog(slog.Default(), observe.LogOptions{Secret: secret()})
-	limit := limits.New(store, runtime.Observe(counters), runtime.Observe(logs))
+	limit := limits.New(store, limiter.Observe(counters), limiter.Observe(logs))
 	s := &server{
 		db:    db,
 		limit: limit,

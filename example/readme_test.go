@@ -149,6 +149,8 @@ import (
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
@@ -156,6 +158,6 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, runtime.NewLimiter, sqlstore.New, sqlite.Open,
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, limiter.New, memstore.Store{}.Clock, sqlstore.New, sqlite.Open,
 	slog.Default, http.Handle, os.Args, console.New, observe.All, operate.Main}
 `

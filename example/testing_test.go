@@ -19,6 +19,8 @@ import (
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // The code of runtime/TESTING.md is in this file, where it is compiled and run.
@@ -68,7 +70,7 @@ func status(h http.Handler) (code int, retryAfter string) {
 
 func TestMessagesAreLimited(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	handler := post(limits.New(&runtime.MemStore{Clock: func() time.Time { return now }}))
+	handler := post(limits.New(&memstore.Store{Clock: func() time.Time { return now }}))
 	for range 20 {
 		code, _ := status(handler)
 		require.Equal(t, http.StatusOK, code)
@@ -84,7 +86,7 @@ func TestMessagesAreLimited(t *testing.T) {
 
 func TestWorkerWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := limits.New(&runtime.MemStore{}) // its clock is time.Now, and so the one of the bubble
+		limit := limits.New(&memstore.Store{}) // its clock is time.Now, and so the one of the bubble
 		_, err := limit.SendMessage(42).AllowN(t.Context(), 20)
 		require.NoError(t, err)
 		start := time.Now()
@@ -99,7 +101,7 @@ func order(ctx context.Context, limit *limits.Limits, tx runtime.Tx) error {
 }
 
 func TestRolledBackOrdersTakeNothing(t *testing.T) {
-	store := &runtime.MemStore{}
+	store := &memstore.Store{}
 	limit := limits.New(store)
 	tx := store.Begin()
 	require.NoError(t, order(t.Context(), limit, tx))
@@ -147,7 +149,7 @@ func (s *spy) Decided(_ context.Context, o runtime.Observation) { s.seen = appen
 
 func TestEachMessageTakesOneTokenOfItsUser(t *testing.T) {
 	watch := &spy{}
-	handler := post(limits.New(&runtime.MemStore{}, runtime.Observe(watch)))
+	handler := post(limits.New(&memstore.Store{}, limiter.Observe(watch)))
 	status(handler)
 	require.Len(t, watch.seen, 1)
 	seen := watch.seen[0]

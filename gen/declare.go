@@ -13,34 +13,34 @@ import (
 )
 
 var typeAliases = []alias{
-	{"Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
-	{"Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
-	{"Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll]."},
-	{"Balance", "Balance is the number of tokens left of a limit for one key."},
-	{"Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay."},
-	{"Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
-	{"ReserveItem", "ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0."},
-	{"LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
+	{runtimePath, "Decision", "Decision is the result of a request: whether it is allowed, and if not, when to retry."},
+	{limiterPath, "Decisions", "Decisions are the results of a request over several limits, see [Limits.All]."},
+	{limiterPath, "Reservations", "Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll]."},
+	{runtimePath, "Balance", "Balance is the number of tokens left of a limit for one key."},
+	{limiterPath, "Reservation", "Reservation is a number of tokens taken in advance, which may be used after its Delay."},
+	{limiterPath, "Item", "Item is one limit, key and count of a request over several limits, see [Limits.All]."},
+	{limiterPath, "ReserveItem", "ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0."},
+	{runtimePath, "LimitedError", "LimitedError is a denial as an error. Require returns it, with the Decision."},
 }
 
 // overrideAliases and overrideErrors are declared if a limit has overrides.
 var overrideAliases = []alias{
-	{"Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode."},
-	{"Block", "Block denies all requests for a key, for a time."},
-	{"OverrideEnd", "OverrideEnd says why overrides are ended before their time."},
-	{"OverrideEntry", "OverrideEntry is an entry of the log of overrides."},
+	{runtimePath, "Override", "Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode."},
+	{runtimePath, "Block", "Block denies all requests for a key, for a time."},
+	{runtimePath, "OverrideEnd", "OverrideEnd says why overrides are ended before their time."},
+	{runtimePath, "OverrideEntry", "OverrideEntry is an entry of the log of overrides."},
 }
 
 var overrideErrors = []alias{
-	{"ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author."},
-	{"ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end."},
+	{runtimePath, "ErrInvalidOverride", "ErrInvalidOverride is returned for an override that exceeds limits.yaml, or lacks an end, a reason or an author."},
+	{runtimePath, "ErrNoOverride", "ErrNoOverride is returned if there is no override or block to end."},
 }
 
 var errorAliases = []alias{
-	{"ErrLimited", "ErrLimited is wrapped by every [*LimitedError]."},
-	{"ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help."},
-	{"ErrInvalidCount", "ErrInvalidCount is returned for a negative count."},
-	{"ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled."},
+	{runtimePath, "ErrLimited", "ErrLimited is wrapped by every [*LimitedError]."},
+	{runtimePath, "ErrExceedsCapacity", "ErrExceedsCapacity is returned for a count above the capacity of the limit: waiting does not help."},
+	{runtimePath, "ErrInvalidCount", "ErrInvalidCount is returned for a negative count."},
+	{runtimePath, "ErrNotReserved", "ErrNotReserved is returned for a reservation that was denied, or is already settled or cancelled."},
 }
 
 // frame writes the declarations that do not depend on the limits:
@@ -65,7 +65,7 @@ func frame(file *jen.File, f *spec.File, o Options) {
 		"Update the package, or run go generate again:\n\n\tgo get "+modulePath+"@latest")
 	file.Const().Id("_").Op("=").Qual(runtimePath, "GeneratedCodeVersion1")
 	file.Line()
-	comment(file, "The types of package runtime that callers use.")
+	comment(file, "The types that callers use.")
 	overridable := slices.ContainsFunc(f.Limits, func(l *spec.Limit) bool { return l.Overrides != nil })
 	file.Type().DefsFunc(func(g *jen.Group) {
 		declareAliases(g, typeAliases)
@@ -94,7 +94,7 @@ func frame(file *jen.File, f *spec.File, o Options) {
 func declareAliases(g *jen.Group, aliases []alias) {
 	for _, a := range aliases {
 		g.Comment("// " + a.doc)
-		g.Id(a.name).Op("=").Qual(runtimePath, a.name)
+		g.Id(a.name).Op("=").Qual(a.from, a.name)
 	}
 }
 
@@ -110,22 +110,22 @@ func declareLimits(file *jen.File, n names) {
 	declareLimiter(file, n)
 }
 
-// type Limits runtime.Limiter
+// type Limits limiter.Limiter
 func declareType(file *jen.File) {
 	file.Line()
 	comment(file, "Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.")
-	file.Type().Id("Limits").Qual(runtimePath, "Limiter")
+	file.Type().Id("Limits").Qual(limiterPath, "Limiter")
 }
 
-//	func New(store runtime.Store, options ...runtime.Option) *Limits {
-//		return (*Limits)(runtime.NewLimiter(store, options...))
+//	func New(store runtime.Store, options ...limiter.Option) *Limits {
+//		return (*Limits)(limiter.New(store, options...))
 //	}
 func declareNew(file *jen.File) {
 	file.Line()
-	comment(file, "New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.")
+	comment(file, "New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.")
 	file.Func().Id("New").
-		Params(jen.Id("store").Qual(runtimePath, "Store"), jen.Id("options").Op("...").Qual(runtimePath, "Option")).Op("*").Id("Limits").Block(
-		jen.Return(jen.Parens(jen.Op("*").Id("Limits")).Call(jen.Qual(runtimePath, "NewLimiter").Call(jen.Id("store"), jen.Id("options").Op("...")))),
+		Params(jen.Id("store").Qual(runtimePath, "Store"), jen.Id("options").Op("...").Qual(limiterPath, "Option")).Op("*").Id("Limits").Block(
+		jen.Return(jen.Parens(jen.Op("*").Id("Limits")).Call(jen.Qual(limiterPath, "New").Call(jen.Id("store"), jen.Id("options").Op("...")))),
 	)
 }
 
@@ -166,11 +166,11 @@ func declareWithTx(file *jen.File, n names) {
 	)
 }
 
-// func (l *Limits) limiter() *runtime.Limiter { return (*runtime.Limiter)(l) }
+// func (l *Limits) limiter() *limiter.Limiter { return (*limiter.Limiter)(l) }
 func declareLimiter(file *jen.File, n names) {
 	file.Line()
-	file.Func().Add(n.receiving()).Id(limiterMethod).Params().Op("*").Qual(runtimePath, "Limiter").Block(
-		jen.Return(jen.Parens(jen.Op("*").Qual(runtimePath, "Limiter")).Call(jen.Id(n.receiver))),
+	file.Func().Add(n.receiving()).Id(limiterMethod).Params().Op("*").Qual(limiterPath, "Limiter").Block(
+		jen.Return(jen.Parens(jen.Op("*").Qual(limiterPath, "Limiter")).Call(jen.Id(n.receiver))),
 	)
 }
 
@@ -200,14 +200,14 @@ func (n names) limiter() *jen.Statement { return jen.Id(n.receiver).Dot(limiterM
 //
 //	// SendMessage bounds how fast one user can post.
 //	// ...
-//	func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
+//	func (l *Limits) SendMessage(userID int64) limiter.ReservableLimit {
 //		return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 //	}
 func declareLimit(file *jen.File, n names, l *spec.Limit) {
 	handle := handleOf(l)
 	file.Line()
 	comment(file, docOf(l))
-	file.Func().Add(n.receiving()).Id(l.GoName).Params(n.parameters(l)...).Qual(runtimePath, handle.typ).Block(
+	file.Func().Add(n.receiving()).Id(l.GoName).Params(n.parameters(l)...).Qual(limiterPath, handle.typ).Block(
 		jen.Return(n.limiter().Dot(handle.method).Call(n.handleArguments(l)...)),
 	)
 	declareOverrides(file, n, l)
@@ -217,11 +217,11 @@ func declareLimit(file *jen.File, n names, l *spec.Limit) {
 
 // declareOverrides writes the methods for the overrides of one key of a limit and of all its keys, if it has overrides.
 //
-//	func (l *Limits) SendMessageOverrides(userID int64) runtime.Overrides {
+//	func (l *Limits) SendMessageOverrides(userID int64) limiter.Overrides {
 //		return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 //	}
 //
-//	func (l *Limits) SendMessageOverridesForAll() runtime.Overrides {
+//	func (l *Limits) SendMessageOverridesForAll() limiter.Overrides {
 //		return l.limiter().OverridesForAll(&policySendMessage)
 //	}
 func declareOverrides(file *jen.File, n names, l *spec.Limit) {
@@ -244,15 +244,15 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		comment(file, method+" "+docs[i])
 		of := file.Func().Add(n.receiving()).Id(method)
 		if i == 0 {
-			of.Params(n.keyParameters(l)...).Qual(runtimePath, "Overrides").
+			of.Params(n.keyParameters(l)...).Qual(limiterPath, "Overrides").
 				Block(jen.Return(n.limiter().Dot("Overrides").Call(policy, n.storedKey(l))))
 			continue
 		}
-		of.Params().Qual(runtimePath, "Overrides").Block(jen.Return(n.limiter().Dot("OverridesForAll").Call(policy)))
+		of.Params().Qual(limiterPath, "Overrides").Block(jen.Return(n.limiter().Dot("OverridesForAll").Call(policy)))
 	}
 }
 
-// handle is a type of package runtime that has only the verbs of a limit, and the method of Limiter that returns it.
+// handle is a type of package limiter that has only the verbs of a limit, and the method of Limiter that returns it.
 type handle struct{ typ, method string }
 
 func handleOf(l *spec.Limit) handle {

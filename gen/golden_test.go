@@ -103,9 +103,9 @@ func behaves(t *testing.T) {
 	for _, name := range goldens {
 		files[name+"/limits.gen.go"] = string(golden(t, name))
 		fmt.Fprintf(&imports, "import %s \"example.com/app/%s\"\n", name, name)
-		fmt.Fprintf(&calls, "\texercise(%s.New(new(runtime.MemStore)), %s.Policies(), %q)\n", name, name, policiesOf(t, name))
+		fmt.Fprintf(&calls, "\texercise(%s.New(new(memstore.Store)), %s.Policies(), %q)\n", name, name, policiesOf(t, name))
 	}
-	files["all.go"] = "package main\n\nimport \"" + runtimePath + "\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"
+	files["all.go"] = "package main\n\nimport \"" + runtimePath + "/memstore\"\n" + imports.String() + "\nfunc init() {\n" + calls.String() + "}\n"
 	for _, name := range []string{"main.go", "exercise.go"} {
 		text, err := os.ReadFile(filepath.Join(testdata, "app", name))
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func declareGroup(file *jen.File, n names, of *spec.Group) {
 // // ...
 //
 //	func (l *Limits) Complete(team string, model string) CompleteGroup {
-//		return CompleteGroup{func(tokens int64) runtime.Group {
+//		return CompleteGroup{func(tokens int64) limiter.Group {
 //			return l.limiter().Group(l.LLMRequests(team, model), l.LLMTokens(team, model).N(tokens), l.Suspended().Checked())
 //		}}
 //	}
@@ -74,7 +74,7 @@ func (g group) method(file *jen.File) {
 			list.Add(g.memberCall(m).Dot("Checked").Call())
 		}
 	})
-	build := jen.Func().Params(g.countParameters()...).Qual(runtimePath, "Group").Block(jen.Return(items))
+	build := jen.Func().Params(g.countParameters()...).Qual(limiterPath, "Group").Block(jen.Return(items))
 	file.Func().Add(g.receiving()).Id(g.GoName).Params(parameters...).Id(g.handle).Block(
 		jen.Return(jen.Id(g.handle).Values(build)),
 	)
@@ -122,12 +122,12 @@ func groupDoc(g *spec.Group) string {
 // // CompleteGroup is a handle for one key of each limit of [Limits.Complete].
 //
 //	type CompleteGroup struct {
-//		of func(tokens int64) runtime.Group
+//		of func(tokens int64) limiter.Group
 //	}
 func (g group) handleType(file *jen.File) {
 	file.Line()
 	comment(file, g.handle+" is the handle that [Limits."+g.GoName+"] returns, with the verbs of the group.")
-	file.Type().Id(g.handle).Struct(jen.Id("of").Func().Params(g.countParameters()...).Qual(runtimePath, "Group"))
+	file.Type().Id(g.handle).Struct(jen.Id("of").Func().Params(g.countParameters()...).Qual(limiterPath, "Group"))
 }
 
 //	func (g CompleteGroup) Allow(ctx context.Context, tokens int64) (CompleteDecisions, error) {
@@ -151,7 +151,7 @@ func (g group) require(file *jen.File) {
 // func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error { return g.of(tokens).Wait(ctx) }
 func (g group) wait(file *jen.File) {
 	g.verb(file, "Wait", "Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is\n"+
-		"earlier. See [runtime.Group.Wait].").Error().Block(jen.Return(g.call("Wait")))
+		"earlier. See [limiter.Group.Wait].").Error().Block(jen.Return(g.call("Wait")))
 }
 
 //	func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteReservations, error) {
@@ -269,7 +269,7 @@ func (g group) reservationsType(file *jen.File) {
 
 // key returns the name of the parameter for a part of a key, unless that would hide a name that the method's body uses.
 func (g group) key(name string) string {
-	for original := name; name == "runtime" || name == g.handle || name != original && hasParameter(g.Group, name); {
+	for original := name; name == "runtime" || name == "limiter" || name == g.handle || name != original && hasParameter(g.Group, name); {
 		name += "Key"
 	}
 	return name
@@ -277,7 +277,7 @@ func (g group) key(name string) string {
 
 // count returns the name of the parameter for a number of tokens, unless that would hide a name that a body uses.
 func (g group) count(name string) string {
-	hidden := []string{"runtime", "context", "ctx", "g", "ds", "rs", "err", "nil", g.build, g.handle}
+	hidden := []string{"runtime", "limiter", "context", "ctx", "g", "ds", "rs", "err", "nil", g.build, g.handle}
 	for original := name; slices.Contains(hidden, name) || name != original && hasParameter(g.Group, name); {
 		name += "Count"
 	}

@@ -29,6 +29,7 @@ var fixedImports = map[string]string{
 	driverPath:  "driver",
 	timePath:    "time",
 	netipPath:   "netip",
+	limiterPath: "limiter",
 	runtimePath: "runtime",
 }
 
@@ -93,7 +94,7 @@ func (n names) register(file *jen.File) {
 // name that the body of the method uses.
 func (n names) parameter(l *spec.Limit, part string) string {
 	name := part
-	for name == "runtime" || name == policyName(l) || len(l.Plans) > 0 && name == planParameter || name != part && hasPart(l, name) {
+	for name == "runtime" || name == "limiter" || name == policyName(l) || len(l.Plans) > 0 && name == planParameter || name != part && hasPart(l, name) {
 		name += "Key"
 	}
 	return name
@@ -148,6 +149,7 @@ func packageName(from string) string {
 const (
 	modulePath  = "github.com/ratelimitgen/ratelimitgen"
 	runtimePath = modulePath + "/runtime"
+	limiterPath = runtimePath + "/limiter"
 	contextPath = "context"
 	driverPath  = "database/sql/driver"
 	timePath    = "time"
@@ -222,8 +224,8 @@ func (n names) key(l *spec.Limit) *jen.Statement {
 	return key
 }
 
-// alias is a name of package runtime that the generated package declares too, so that its users need not import both.
-type alias struct{ name, doc string }
+// alias is a name of another package that the generated package declares too, so that its users need not import both.
+type alias struct{ from, name, doc string }
 
 func (n names) storedKey(l *spec.Limit) *jen.Statement {
 	if len(l.Key) == 0 {

@@ -9,7 +9,7 @@ import (
 
 // planErrors are the errors of a package with plans, besides errorAliases.
 var planErrors = []alias{
-	{"ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan."},
+	{runtimePath, "ErrInvalidPlan", "ErrInvalidPlan is returned for the zero Plan, and for a name or a number that is no plan."},
 }
 
 // declarePlans writes the type of the plans, and everything that turns plans into text and back. It writes nothing for a

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // bucket returns a token bucket of n tokens, which refills by one per second.
@@ -26,8 +30,8 @@ func request(p *runtime.Policy, q runtime.Request) runtime.Request {
 func call(requests ...runtime.Request) runtime.Call { return runtime.Call{Requests: requests} }
 
 // still returns a store with a clock that always shows the epoch.
-func still() *runtime.MemStore {
-	return &runtime.MemStore{Clock: func() time.Time { return epoch }}
+func still() *memstore.Store {
+	return &memstore.Store{Clock: func() time.Time { return epoch }}
 }
 
 // do executes calls, and returns one answer per call.
@@ -187,26 +191,26 @@ func TestPoliciesOfOneNameShareTheCount(t *testing.T) {
 func TestRowsAreSortedAndUnique(t *testing.T) {
 	a, b := bucket("a", 5), bucket("b", 5)
 	b.Rate, b.Shards = 5, 5
-	batch := runtime.NewBatch([]runtime.Call{
+	bt := batch.New([]runtime.Call{
 		call(request(b, peek()), request(a, take(1))),
 		call(request(a, take(1)), runtime.Request{Policy: a, Key: "j", Count: 1}),
 		call(request(nil, take(1))),
 	})
-	rows := batch.Rows()
+	rows := bt.Rows()
 	require.True(t, slices.IsSortedFunc(rows, runtime.Row.Compare))
 	require.Equal(t, []runtime.Row{{"a", "j", 0}, {"a", "k", 0}, {"b", "k", 0}, {"b", "k", 1}, {"b", "k", 2}, {"b", "k", 3}, {"b", "k", 4}}, rows)
 }
 
 func TestOnlyChangedRowsAreWritten(t *testing.T) {
 	p := bucket("limit", 2)
-	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
-	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 1)))
-	changes := batch.Changes()
+	b := batch.New([]runtime.Call{call(request(p, take(2))), call(request(p, take(1))), call(request(p, refund(1)))})
+	require.True(t, b.Run(epoch.UnixNano(), make([]runtime.State, 1)))
+	changes := b.Changes()
 	require.Len(t, changes, 1)
 	stored := changes[0].State
-	require.Equal(t, runtime.Change{runtime.Row{Name: "limit", Key: "k"}, runtime.State{Value: -1, TS: epoch.UnixNano(), Prev: stored.Prev, Exists: true}}, changes[0])
+	require.Equal(t, batch.Change{Row: runtime.Row{Name: "limit", Key: "k"}, State: runtime.State{Value: -1, TS: epoch.UnixNano(), Prev: stored.Prev, Exists: true}}, changes[0])
 
-	again := runtime.NewBatch([]runtime.Call{call(request(p, take(2))), call(request(p, check(1))), call(request(p, peek()))})
+	again := batch.New([]runtime.Call{call(request(p, take(2))), call(request(p, check(1))), call(request(p, peek()))})
 	require.True(t, again.Run(epoch.UnixNano(), []runtime.State{stored}))
 	require.Empty(t, again.Changes())
 }
@@ -217,7 +221,7 @@ type model map[runtime.Row]runtime.State
 func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
 	next := maps.Clone(m)
 	for _, q := range c.Requests {
-		row, rule := runtime.Row{Name: q.Policy.Name, Key: q.Key}, q.Policy.Rule(q.Key)
+		row, rule := runtime.Row{Name: q.Policy.Name, Key: q.Key}, meter.RuleOf(q.Policy, q.Key)
 		before := next[row]
 		if q.Op == runtime.Check {
 			before = m[row]
@@ -236,7 +240,7 @@ func (m model) answer(t *testing.T, c runtime.Call, now int64) bool {
 
 // value returns the number of tokens left for a key.
 func (m model) value(t *testing.T, p *runtime.Policy, key string, now int64) float64 {
-	rule := p.Rule(key)
+	rule := meter.RuleOf(p, key)
 	_, d, err := rule.Step(m[runtime.Row{Name: p.Name, Key: key}], now, peek())
 	require.NoError(t, err)
 	return d.Value

@@ -5,8 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // busy returns a limit that has tokens for the whole benchmark.
@@ -16,7 +21,7 @@ func busy(kind runtime.Kind) *runtime.Policy {
 
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
-		rule, state, now := busy(kind).Rule("key"), runtime.State{}, epoch.UnixNano()
+		rule, state, now := meter.RuleOf(busy(kind), "key"), runtime.State{}, epoch.UnixNano()
 		require.Zero(t, testing.AllocsPerRun(1000, func() {
 			state, _, _ = rule.Step(state, now, take(1))
 			now += 1000
@@ -30,9 +35,9 @@ func TestBatchOfOneAllocatesWhatItKeeps(t *testing.T) {
 	calls, states := []runtime.Call{call(request(busy(runtime.TokenBucket), take(1)))}, make([]runtime.State, 1)
 	// The batch and its slices rows, states, answers, decisions, undo log and changes, but no copy of the request.
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
-		batch := runtime.NewBatch(calls)
-		batch.Run(epoch.UnixNano(), states)
-		batch.Changes()
+		b := batch.New(calls)
+		b.Run(epoch.UnixNano(), states)
+		b.Changes()
 	}), 7.0)
 }
 
@@ -54,7 +59,7 @@ func BenchmarkStep(b *testing.B) {
 	const turn = 1000
 	for _, kind := range runtime.Kinds() {
 		b.Run(kind.String(), func(b *testing.B) {
-			rule, state, now := busy(kind).Rule("key"), runtime.State{}, epoch.UnixNano()
+			rule, state, now := meter.RuleOf(busy(kind), "key"), runtime.State{}, epoch.UnixNano()
 			var floorTime, stepTime time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
@@ -84,14 +89,14 @@ func BenchmarkBatchOfOne(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		now += 1000
-		batch := runtime.NewBatch(calls)
-		batch.Run(now, states)
-		states[0] = batch.Changes()[0].State
+		bt := batch.New(calls)
+		bt.Run(now, states)
+		states[0] = bt.Changes()[0].State
 	}
 }
 
 func BenchmarkMemStoreAllow(b *testing.B) {
-	l := runtime.NewLimiter(&runtime.MemStore{}).Limit(busy(runtime.TokenBucket), runtime.KeyOf(runtime.String("key")))
+	l := limiter.New(&memstore.Store{}).Limit(busy(runtime.TokenBucket), runtime.KeyOf(runtime.String("key")))
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // Calendar divides the time of a [FixedWindow] into days, weeks, months or years of a time zone, in place of windows of
@@ -107,7 +109,7 @@ func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.Year, int
 // Valid reports whether the day exists, in the years 1 to 9999.
 func (d Date) Valid() bool {
 	return 1 <= d.Year && d.Year <= 9999 && time.January <= d.Month && d.Month <= time.December &&
-		1 <= d.Day && d.Day <= daysIn(d.Year, d.Month)
+		1 <= d.Day && d.Day <= arith.DaysIn(d.Year, d.Month)
 }
 
 // Period returns the mean length of a window, 0 for the zero Calendar. It is 24 hours for a day, 30.436875 days for a

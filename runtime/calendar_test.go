@@ -14,8 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // calendarPolicy is a limit of one token for each window of a calendar.
@@ -41,7 +45,7 @@ func local(t testing.TB, zone, clock string) time.Time {
 func TestMonthByExample(t *testing.T) {
 	p := calendarPolicy(inZone(runtime.Month, "Europe/Berlin"))
 	p.Rate, p.Capacity = 100, 100
-	rule, state := p.Rule("org"), runtime.State{}
+	rule, state := meter.RuleOf(&p, "org"), runtime.State{}
 	for _, step := range []struct {
 		at         string
 		count      int64
@@ -70,7 +74,7 @@ func TestMonthByExample(t *testing.T) {
 
 // windowStarts lists the starts of the windows that begin from one instant to another.
 func windowStarts(p *runtime.Policy, from, to time.Time) (starts []time.Time) {
-	rule := p.Rule("")
+	rule := meter.RuleOf(p, "")
 	for at := rule.WindowEnd(from.UnixNano() - 1); at < to.UnixNano(); at = rule.WindowEnd(at) {
 		starts = append(starts, time.Unix(0, at))
 	}
@@ -312,15 +316,15 @@ func TestEveryDayOfEveryZone(t *testing.T) {
 }
 
 // dayRules returns the rule of days in a zone, and one whose tokens count the windows.
-func dayRules(zone string) (rule, counting runtime.Rule) {
+func dayRules(zone string) (rule, counting meter.Rule) {
 	p := calendarPolicy(inZone(runtime.Day, zone))
 	q := p
 	q.Capacity = 1_000_000
-	return p.Rule(""), q.Rule("")
+	return meter.RuleOf(&p, ""), meter.RuleOf(&q, "")
 }
 
 // windowsBetween returns how many windows the runtime counts between two starts: the tokens that a drained key gets.
-func windowsBetween(counting *runtime.Rule, from, to int64) int64 {
+func windowsBetween(counting *meter.Rule, from, to int64) int64 {
 	drained, _, err := counting.Step(runtime.State{}, from, take(int64(counting.Capacity)))
 	if err != nil {
 		panic(err)
@@ -347,7 +351,7 @@ func TestEveryPairOfMonthsIsCountedExactly(t *testing.T) {
 		p := calendarPolicy(c)
 		starts := windowStarts(&p, time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1970, time.Month(2+most), 1, 0, 0, 0, 0, time.UTC))
 		p.Capacity = 1_000_000
-		counting := p.Rule("")
+		counting := meter.RuleOf(&p, "")
 		for i := range starts {
 			for j := i; j < len(starts); j++ {
 				got := windowsBetween(&counting, starts[i].UnixNano(), starts[j].UnixNano())
@@ -420,7 +424,7 @@ func TestWindowsOfRandomCalendars(t *testing.T) {
 	for range randomSteps() / 10 {
 		p := d.withCalendar(calendarPolicy(inZone(runtime.Month, "UTC")))
 		require.NoError(t, p.Validate())
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		now := time.Date(1972+d.IntN(60), time.Month(1+d.IntN(12)), 1+d.IntN(31), d.IntN(24), d.IntN(60), d.IntN(60), d.IntN(1e9), time.UTC).UnixNano()
 		end := rule.WindowEnd(now)
 		require.Greater(t, end, now)
@@ -436,7 +440,7 @@ func TestWindowsOfRandomCalendars(t *testing.T) {
 func TestCalendarAtTheEndsOfTime(t *testing.T) {
 	for _, unit := range runtime.CalendarUnits() {
 		p := calendarPolicy(inZone(unit, "America/New_York"))
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		for _, now := range []int64{-1 << 63, -1<<63 + 1, 1<<63 - 1<<58, 0} {
 			state, d, err := rule.Step(runtime.State{}, now, take(1))
 			require.NoError(t, err)
@@ -462,7 +466,7 @@ func TestKeyThatChangesItsZoneEveryHour(t *testing.T) {
 		for seed := range uint64(travels()) {
 			d := rand.New(rand.NewPCG(seed, 3))
 			now := epoch
-			limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
+			limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 			c := runtime.Calendar{Unit: unit, ZonePerKey: true}
 			p := calendarPolicy(c)
 			allowed := 0
@@ -472,12 +476,12 @@ func TestKeyThatChangesItsZoneEveryHour(t *testing.T) {
 					key := runtime.KeyOf(runtime.String("traveller"))
 					for range 4 {
 						z := zones[d.IntN(len(zones))]
-						if ok, err := limiter.Limit(&p, key.In(z)).Check(t.Context()); err == nil && ok.Allowed {
+						if ok, err := limits.Limit(&p, key.In(z)).Check(t.Context()); err == nil && ok.Allowed {
 							zone = z
 						}
 					}
 				}
-				ok, err := limiter.Limit(&p, runtime.KeyOf(runtime.String("traveller")).In(zone)).Allow(t.Context())
+				ok, err := limits.Limit(&p, runtime.KeyOf(runtime.String("traveller")).In(zone)).Allow(t.Context())
 				require.NoError(t, err)
 				if ok.Allowed {
 					allowed++
@@ -521,7 +525,7 @@ func TestWindowsOfOneKeyBeginHalfAPeriodApart(t *testing.T) {
 			q := take(1)
 			q.Zone = loaded(t, pick(d, unusualZones...))
 			q.Anniversary = runtime.Date{Year: 2000, Month: time.Month(1 + d.IntN(12)), Day: 1 + d.IntN(28)}
-			rule := p.Rule("").For(q)
+			rule := meter.RuleOf(&p, "").For(q)
 			next, decision, err := rule.Step(state, now, q)
 			require.NoError(t, err)
 			if decision.Allowed && state.Exists {
@@ -553,13 +557,13 @@ func loaded(t testing.TB, name string) *time.Location {
 // Each key has its own billing day, which the 31st of a short month is moved from and back to.
 func TestAnniversary(t *testing.T) {
 	now := local(t, "Europe/Berlin", "2026-01-31 12:00:00")
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 	c := inZone(runtime.Month, "Europe/Berlin")
 	c.Anniversary = true
 	p := calendarPolicy(c)
 	// 23:30 UTC on the 30th is the 31st in Berlin.
 	since := time.Date(2024, 10, 30, 23, 30, 0, 0, time.UTC)
-	limit := limiter.Limit(&p, runtime.KeyOf(runtime.Int64(1)).Since(since))
+	limit := limits.Limit(&p, runtime.KeyOf(runtime.Int64(1)).Since(since))
 	for _, next := range []string{"2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31"} {
 		d, err := limit.Allow(t.Context())
 		require.NoError(t, err)
@@ -573,7 +577,7 @@ func TestAnniversary(t *testing.T) {
 
 func TestCalendarOfAKeyIsRequired(t *testing.T) {
 	ctx := context.Background()
-	limiter := runtime.NewLimiter(&runtime.MemStore{})
+	limits := limiter.New(&memstore.Store{})
 	own := runtime.Calendar{Unit: runtime.Month, ZonePerKey: true, Anniversary: true}
 	p := calendarPolicy(own)
 	since := time.Date(2024, 1, 31, 0, 0, 0, 0, time.UTC)
@@ -586,20 +590,20 @@ func TestCalendarOfAKeyIsRequired(t *testing.T) {
 		"no anniversary":     {runtime.Key{}.In(time.UTC), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"},
 		"a zero anniversary": {runtime.Key{}.In(time.UTC).Since(time.Time{}), "the anniversary of the key is missing, zero, or not in the years 1 to 9999: pass a time.Time"},
 	} {
-		_, err := limiter.Limit(&p, row.key).Allow(ctx)
+		_, err := limits.Limit(&p, row.key).Allow(ctx)
 		require.ErrorIs(t, err, runtime.ErrInvalidKey, name)
 		require.ErrorContains(t, err, row.want, name)
 	}
-	_, err := limiter.Limit(&p, runtime.Key{}.In(time.UTC).Since(since)).Allow(ctx)
+	_, err := limits.Limit(&p, runtime.Key{}.In(time.UTC).Since(since)).Allow(ctx)
 	require.NoError(t, err)
 	two := runtime.KeyOf(runtime.Int64(1)).Since(since)
 	tokyo := loaded(t, "Asia/Tokyo")
-	_, err = limiter.All(ctx, limiter.Limit(&p, two.In(time.UTC)), limiter.Limit(&p, two.In(tokyo)))
+	_, err = limits.All(ctx, limits.Limit(&p, two.In(time.UTC)), limits.Limit(&p, two.In(tokyo)))
 	require.ErrorIs(t, err, runtime.ErrInvalidCall)
 	again, err := time.LoadLocation("Asia/Tokyo")
 	require.NoError(t, err)
 	p.Rate, p.Capacity = 2, 2
-	ds, err := limiter.All(ctx, limiter.Limit(&p, two.In(again)), limiter.Limit(&p, two.In(tokyo)))
+	ds, err := limits.All(ctx, limits.Limit(&p, two.In(again)), limits.Limit(&p, two.In(tokyo)))
 	require.NoError(t, err)
 	require.True(t, ds.Allowed, "two pointers to one zone")
 }
@@ -618,12 +622,12 @@ func TestProcessesWithDifferentZoneDataGrantNoWindowTwice(t *testing.T) {
 		for seed := range uint64(travels()) {
 			d := rand.New(rand.NewPCG(seed, 9))
 			now := epoch
-			store := &runtime.MemStore{Clock: func() time.Time { return now }}
-			limiter := runtime.NewLimiter(store)
+			store := &memstore.Store{Clock: func() time.Time { return now }}
+			limits := limiter.New(store)
 			allowed := 0
 			for now.Before(epoch.AddDate(2, 0, 0)) {
 				for _, zone := range []*time.Location{old, new} {
-					ok, err := limiter.Limit(&p, runtime.Key{}.In(zone)).Allow(t.Context())
+					ok, err := limits.Limit(&p, runtime.Key{}.In(zone)).Allow(t.Context())
 					require.NoError(t, err)
 					if ok.Allowed {
 						allowed++
@@ -652,17 +656,17 @@ func TestSweepWithoutTheCalendarOfTheKey(t *testing.T) {
 		q.Reserve = p.MaxReserved > 0
 		q.Zone = loaded(t, pick(d, unusualZones...))
 		q.Anniversary = runtime.Date{Year: 2000, Month: time.Month(1 + d.IntN(12)), Day: 1 + d.IntN(28)}
-		rule, now := p.Rule("").For(q), epoch.UnixNano()+d.Int64N(1e17)
+		rule, now := meter.RuleOf(&p, "").For(q), epoch.UnixNano()+d.Int64N(1e17)
 		state, _, err := rule.Step(runtime.State{}, now, q)
 		require.NoError(t, err)
 		now += d.Int64N(6 * int64(c.Period()))
 		_, balance, err := rule.Step(state, now-int64(24*time.Hour), peek())
 		require.NoError(t, err)
-		if runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now) {
+		if meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now) {
 			swept++
 			require.Equal(t, p.Capacity, balance.Remaining, "%+v", c)
 		}
-		require.True(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now+9*int64(c.Period())))
+		require.True(t, meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Name: p.Name}, state, now+9*int64(c.Period())))
 	}
 	require.Positive(t, swept)
 }
@@ -701,7 +705,7 @@ func BenchmarkStepOfACalendar(b *testing.B) {
 	p := calendarPolicy(inZone(runtime.Month, "Europe/Berlin"))
 	p.Rate, p.Capacity = 1_000_000_000, 1_000_000_000
 	state := runtime.State{}
-	rule := p.Rule("key")
+	rule := meter.RuleOf(&p, "key")
 	for b.Loop() {
 		next, _, err := rule.Step(state, epoch.UnixNano(), take(1))
 		if err != nil {

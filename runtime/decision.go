@@ -5,9 +5,12 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
-// Never is the result of [Reservation.Delay] for a denied reservation, and the RetryAfter of a request that waiting does
+// Never is the result of limiter.Reservation.Delay for a denied reservation, and the RetryAfter of a request that waiting does
 // not help: the longest duration.
 const Never time.Duration = math.MaxInt64
 
@@ -133,7 +136,7 @@ func (r *Receipt) Enter(l *Ledger, place int64) {
 // request taken refunds. left of these remain. Each decision can be refunded once, with the ledger of all of them.
 func (taken *Request) LeasedDecision(p *Policy, n, left int64, of *Ledger) Decision {
 	return Decision{
-		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: instant(taken.TakenAt), Remaining: left, Value: float64(left),
+		Limit: p.Name, Policy: p, Allowed: true, Taken: n, TakenAt: arith.Time(taken.TakenAt), Remaining: left, Value: float64(left),
 		Receipt: Receipt{Total: taken.Total, Shard: taken.Shard, Leased: true, ledger: of, place: left},
 	}
 }
@@ -164,7 +167,7 @@ func (d Decision) RetryIn() time.Duration {
 	if d.Allowed {
 		return 0
 	}
-	return time.Duration(addSaturating(int64(d.RetryAfter), int64(d.Jitter)))
+	return time.Duration(arith.Add(int64(d.RetryAfter), int64(d.Jitter)))
 }
 
 // String returns the decision in words: "allowed, 19 left" or "denied, retry after 6s".
@@ -185,9 +188,9 @@ func (d Decision) String() string {
 	case !d.Allowed && d.RetryAfter == Never:
 		return "denied, no retry passes"
 	case !d.Allowed:
-		return fmt.Sprintf("denied, retry after %v", rough(d.RetryAfter))
+		return fmt.Sprintf("denied, retry after %v", words.Rough(d.RetryAfter))
 	case d.Delay > 0:
-		return fmt.Sprintf("reserved, use after %v", rough(d.Delay))
+		return fmt.Sprintf("reserved, use after %v", words.Rough(d.Delay))
 	case d.Remaining >= MaxTokens:
 		return "allowed"
 	}
@@ -225,14 +228,14 @@ func (b Balance) String() string {
 	if b.BlockedFor > 0 {
 		block := "blocked"
 		if b.BlockedFor != Never {
-			block += " for " + rough(b.BlockedFor)
+			block += " for " + words.Rough(b.BlockedFor)
 		}
-		left = fmt.Sprintf("%s with %d of %d left", block, wholeTokens(b.Value, 1e-6), b.Capacity)
+		left = fmt.Sprintf("%s with %d of %d left", block, arith.Whole(b.Value, 1e-6), b.Capacity)
 	}
 	if b.FullAfter == 0 {
 		return left
 	}
-	return fmt.Sprintf("%s, full after %v", left, rough(b.FullAfter))
+	return fmt.Sprintf("%s, full after %v", left, words.Rough(b.FullAfter))
 }
 
 // LimitedError is a denial as an error. Its text has the name of the limit but never the key, which may be personal. It
@@ -246,7 +249,7 @@ func (e *LimitedError) Error() string {
 	if e.RetryAfter == Never {
 		return fmt.Sprintf("limit %q: %v, no retry passes", e.Limit, ErrLimited)
 	}
-	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, rough(e.RetryIn()))
+	return fmt.Sprintf("limit %q: %v, retry after %v", e.Limit, ErrLimited, words.Rough(e.RetryIn()))
 }
 
 // Unwrap returns [ErrLimited].

@@ -15,27 +15,27 @@
 //	available = rate - (previous * (1 - elapsed/period) + current)
 //
 // A precise sliding window keeps a log of the tokens taken in the last period, and has the rate less those. Its rows are
-// stepped by [Rule.StepLog].
+// stepped by meter.Rule.StepLog.
 //
-// Every operation ends in one pure function, [Rule.Step], which takes a State, an instant and a [Request], and returns the
+// Every operation ends in one pure function, meter.Rule.Step, which takes a State, an instant and a [Request], and returns the
 // next State and a [Decision].
 //
-// A [Limiter] connects a Store with handles that have the methods of a policy: [Limit], [ReservableLimit] and
-// [ReserveOnlyLimit]. A [Group] takes from several of them at once. A Store executes batches of calls, each of which
-// passes as a whole or not at all. [Batch] is the part that all stores share, and [MemStore] the smallest store, with
+// A limiter.Limiter connects a Store with handles that have the methods of a policy: limiter.Limit, limiter.ReservableLimit and
+// limiter.ReserveOnlyLimit. A limiter.Group takes from several of them at once. A Store executes batches of calls, each of which
+// passes as a whole or not at all. batch.Batch is the part that all stores share, and memstore.Store the smallest store, with
 // transactions for tests. The store of package sqlstore keeps the counts in an SQL database.
 //
 // An [Observer] receives every decision, for metrics, logs and tests: see package observe, and TESTING.md in this folder.
 //
 // A limit may have overrides: operators block single keys, or give them other numbers, while the program runs. An
 // [Override] and a [Block] are entries of a log in the store, of which each process holds those in force: see
-// [OverrideView].
+// override.View.
 //
 // # Guarantees
 //
 //   - In any interval of length t, a token bucket grants at most capacity + maxReserved + rate*t/period tokens, and a
 //     sliding window at most rate + rate*t/period. A fixed window grants at most capacity + maxReserved in any one of
-//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see [Limit.RefundN].
+//     its windows. A precise sliding window grants at most rate in any period [x, x+period). Refunded tokens do not count: see limiter.Limit.RefundN.
 //   - Tokens of a [Lease] may be used up to its For later. Then at most max(capacity + rate*(t+For)/period,
 //     capacity + maxReserved + rate*t/period) tokens of a token bucket can be used in an interval of length t, where a
 //     reserved token counts when its delay has passed.

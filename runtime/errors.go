@@ -25,7 +25,7 @@ var (
 	// one of them neither takes nor checks tokens.
 	ErrInvalidCall = errors.New("invalid call")
 	// ErrNoStore: the limiter was made without a store.
-	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or to NewLimiter")
+	ErrNoStore = errors.New("the limits have no store: pass one to the New of the generated package, or of package limiter")
 	// ErrNoTx: the store cannot keep the counts inside a transaction of its caller.
 	ErrNoTx = errors.New("the store does not support transactions")
 	// ErrNilTx: the transaction of the caller is nil.

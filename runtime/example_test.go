@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// newYear is a fixed clock, so that the examples print the same every time. Without a Clock, a MemStore uses time.Now.
+// newYear is a fixed clock, so that the examples print the same every time. Without a Clock, a memstore.Store uses time.Now.
 func newYear() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // A Policy can be written in Go, without limits.yaml and generated code.
@@ -21,10 +23,10 @@ func Example() {
 		Period:   time.Minute,
 		Capacity: 2,
 	}
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: newYear})
+	limits := limiter.New(&memstore.Store{Clock: newYear})
 	ctx := context.Background()
 	for _, user := range []int64{42, 42, 42, 43} {
-		d, err := limiter.Limit(sendMessage, runtime.KeyOf(runtime.Int64(user))).Allow(ctx)
+		d, err := limits.Limit(sendMessage, runtime.KeyOf(runtime.Int64(user))).Allow(ctx)
 		if err != nil {
 			fmt.Println("no decision:", err)
 			return
@@ -44,9 +46,9 @@ func perMinute(name string, n int64) *runtime.Policy {
 }
 
 // limit returns a limit of n tokens per minute in a new store.
-func limit(n int64) runtime.ReservableLimit {
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: newYear})
-	return limiter.Reservable(perMinute("llmTokens", n), runtime.KeyOf(runtime.String("team")))
+func limit(n int64) limiter.ReservableLimit {
+	limits := limiter.New(&memstore.Store{Clock: newYear})
+	return limits.Reservable(perMinute("llmTokens", n), runtime.KeyOf(runtime.String("team")))
 }
 
 func ExampleLimit_AllowN() {
@@ -105,7 +107,7 @@ func ExampleReservableLimit_ReserveN() {
 // With capacity 0 tokens never accumulate: callers pass one at a time, evenly spaced.
 func ExampleReserveOnlyLimit_Reserve() {
 	p := &runtime.Policy{Name: "crawl", Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 10}
-	l := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}).ReserveOnly(p, runtime.Key{})
+	l := limiter.New(&memstore.Store{Clock: newYear}).ReserveOnly(p, runtime.Key{})
 	for range 3 {
 		r, _ := l.Reserve(context.Background())
 		fmt.Println(r.Delay())
@@ -157,11 +159,11 @@ func ExampleLimit_Reset() {
 }
 
 func ExampleLimiter_All() {
-	limiter, ctx := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}), context.Background()
-	requests := limiter.Limit(perMinute("llmRequests", 2), runtime.Key{})
-	tokens := limiter.Limit(perMinute("llmTokens", 1000), runtime.Key{})
+	limits, ctx := limiter.New(&memstore.Store{Clock: newYear}), context.Background()
+	requests := limits.Limit(perMinute("llmRequests", 2), runtime.Key{})
+	tokens := limits.Limit(perMinute("llmTokens", 1000), runtime.Key{})
 	for range 2 {
-		ds, _ := limiter.All(ctx, requests, tokens.N(800))
+		ds, _ := limits.All(ctx, requests, tokens.N(800))
 		fmt.Println(ds.Allowed, ds.RetryAfter)
 		for _, d := range ds.Each {
 			fmt.Printf("  %s: %v\n", d.Limit, d)
@@ -181,19 +183,19 @@ func ExampleLimiter_All() {
 
 // An estimate is reserved of two limits, provided that the team is not suspended, and settled when the use is known.
 func ExampleLimiter_ReserveAll() {
-	limiter, ctx := runtime.NewLimiter(&runtime.MemStore{Clock: newYear}), context.Background()
+	limits, ctx := limiter.New(&memstore.Store{Clock: newYear}), context.Background()
 	p := perMinute("llmTokens", 1000)
 	p.MaxReserved = 1000
-	tokens := limiter.Reservable(p, runtime.Key{})
-	requests := limiter.Limit(perMinute("llmRequests", 2), runtime.Key{})
-	suspended := limiter.Limit(perMinute("suspended", 1), runtime.Key{})
+	tokens := limits.Reservable(p, runtime.Key{})
+	requests := limits.Limit(perMinute("llmRequests", 2), runtime.Key{})
+	suspended := limits.Limit(perMinute("suspended", 1), runtime.Key{})
 
-	rs, _ := limiter.ReserveAll(ctx, requests, tokens.N(1500), suspended.Checked())
+	rs, _ := limits.ReserveAll(ctx, requests, tokens.N(1500), suspended.Checked())
 	fmt.Println(rs.Allowed, rs.Delay())
 	fmt.Println(rs.At(1).Settle(ctx, 200)) // only 200 tokens were used
 	fmt.Println(tokens.Peek(ctx))
 
-	rs, _ = limiter.ReserveAll(ctx, requests, tokens)
+	rs, _ = limits.ReserveAll(ctx, requests, tokens)
 	fmt.Println(rs.Allowed, rs.Cancel(ctx)) // nothing was used
 	fmt.Println(requests.Peek(ctx))
 	// Output:

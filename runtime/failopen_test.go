@@ -7,13 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // faulty is a store that can fail or be slow, in a transaction too.
 type faulty struct {
-	*runtime.MemStore
+	*memstore.Store
 	err  error
 	slow time.Duration
 }
@@ -27,7 +30,7 @@ func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.MemStore.Do(ctx, calls)
+	return f.Store.Do(ctx, calls)
 }
 
 func (f *faulty) WithTx(runtime.Tx) runtime.Store { return f }
@@ -45,9 +48,9 @@ func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
 	passing := map[string]bool{"Allow": true, "AllowUpTo": true, "Check": true, "Require": true, "Reserve": true, "Wait": true, "All": true}
 	for _, o := range runtime.OnErrors() {
 		synctest.Test(t, func(t *testing.T) {
-			limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
-			for _, v := range verbs(limiter) {
-				err := v.call(t.Context(), limiter.Reservable(onError(o), runtime.Key{}))
+			limits := limiter.New(&faulty{Store: still(), err: errDown})
+			for _, v := range verbs(limits) {
+				err := v.call(t.Context(), limits.Reservable(onError(o), runtime.Key{}))
 				if o != runtime.FailClosed && passing[v.name] {
 					require.NoError(t, err, v.name)
 					continue
@@ -61,29 +64,29 @@ func TestVerbsFollowOnErrorWhenTheStoreFails(t *testing.T) {
 
 func TestFailOpenAllowsUncounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
+		limits := limiter.New(&faulty{Store: still(), err: errDown})
 		open, closed := onError(runtime.FailOpen), bucket("closed", 3)
-		d, err := limiter.Limit(open, runtime.Key{}).Allow(t.Context())
+		d, err := limits.Limit(open, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, runtime.Decision{Limit: "limit", Policy: open, Allowed: true, Taken: 1, FailedOpen: errDown}, d)
 		require.Equal(t, "allowed, uncounted", d.String())
-		all, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}))
+		all, err := limits.All(t.Context(), limits.Limit(open, runtime.Key{}))
 		require.NoError(t, err)
 		require.Equal(t, "allowed, uncounted", all.String())
 
-		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
+		_, err = limits.Limit(open, runtime.Key{}).AllowN(t.Context(), 4)
 		require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "an invalid request remains an error")
-		_, err = limiter.Limit(open, runtime.Key{}).AllowN(t.Context(), -1)
+		_, err = limits.Limit(open, runtime.Key{}).AllowN(t.Context(), -1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
-		ds, err := limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(open, runtime.KeyOf(runtime.Int(1))))
+		ds, err := limits.All(t.Context(), limits.Limit(open, runtime.Key{}), limits.Limit(open, runtime.KeyOf(runtime.Int(1))))
 		require.NoError(t, err)
 		require.True(t, ds.Allowed)
 		for _, each := range ds.Each {
 			require.Equal(t, d.String(), each.String())
 			require.Equal(t, errDown, each.FailedOpen)
 		}
-		_, err = limiter.All(t.Context(), limiter.Limit(open, runtime.Key{}), limiter.Limit(closed, runtime.Key{}))
+		_, err = limits.All(t.Context(), limits.Limit(open, runtime.Key{}), limits.Limit(closed, runtime.Key{}))
 		require.ErrorIs(t, err, errDown, "a call passes only if all of its limits fail open")
 	})
 }
@@ -109,14 +112,14 @@ func TestTimeoutBoundsTheDecision(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: row.slow})
+				limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: row.slow})
 				if row.inTx {
-					limiter = limiter.WithTx(nil)
+					limits = limits.WithTx(nil)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
 				defer cancel()
 				require.Equal(t, row.takes, elapsed(func() {
-					d, err := limiter.Limit(onError(row.onError), runtime.Key{}).Allow(ctx)
+					d, err := limits.Limit(onError(row.onError), runtime.Key{}).Allow(ctx)
 					require.Equal(t, row.allowed, d.Allowed)
 					require.Equal(t, row.open, d.FailedOpen != nil)
 					if !row.allowed {
@@ -130,27 +133,27 @@ func TestTimeoutBoundsTheDecision(t *testing.T) {
 
 func TestTimeoutErrorNamesTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
-		_, err := limiter.Limit(onError(runtime.FailClosed), runtime.Key{}).Allow(t.Context())
+		limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: time.Minute})
+		_, err := limits.Limit(onError(runtime.FailClosed), runtime.Key{}).Allow(t.Context())
 		require.EqualError(t, err, `limit "limit": the store did not answer within the limit's timeout of 1s: context deadline exceeded`)
 	})
 }
 
 func TestCancelledCallerDoesNotFailOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Minute})
+		limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: time.Minute})
 		p := onError(runtime.FailOpen)
 		p.Timeout = 0
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := limiter.Limit(p, runtime.Key{}).Allow(ctx)
+		_, err := limits.Limit(p, runtime.Key{}).Allow(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
 func TestReservationThatFailedOpenChargesTheUse(t *testing.T) {
-	store := &faulty{MemStore: still(), err: errDown}
-	l := runtime.NewLimiter(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
+	store := &faulty{Store: still(), err: errDown}
+	l := limiter.New(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 2)
 	require.NoError(t, err)
 	require.ErrorIs(t, r.FailedOpen, errDown)
@@ -171,8 +174,8 @@ func TestReservationThatFailedOpenChargesTheUse(t *testing.T) {
 
 func TestFailedOpenWaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{MemStore: &runtime.MemStore{}}
-		l := runtime.NewLimiter(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
+		store := &faulty{Store: &memstore.Store{}}
+		l := limiter.New(store).Reservable(onError(runtime.FailOpen), runtime.Key{})
 		require.NoError(t, l.WaitN(t.Context(), 3))
 		store.err = errDown
 		require.Zero(t, elapsed(func() { require.NoError(t, l.WaitN(t.Context(), 3)) }))
@@ -203,13 +206,13 @@ func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
 	} {
 		for _, o := range runtime.OnErrors() {
 			synctest.Test(t, func(t *testing.T) {
-				limiter := runtime.NewLimiter(gone{still(), fails})
-				for _, v := range verbs(limiter) {
+				limits := limiter.New(gone{still(), fails})
+				for _, v := range verbs(limits) {
 					p := onError(o)
 					p.Timeout = time.Hour
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Microsecond)
 					defer cancel()
-					err := v.call(ctx, limiter.Reservable(p, runtime.Key{}))
+					err := v.call(ctx, limits.Reservable(p, runtime.Key{}))
 					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %v: %s", name, o, v.name)
 				}
 			})
@@ -217,10 +220,10 @@ func TestEndOfTheCallersContextOpensNothing(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		// The timeout of the limit has passed before.
-		limiter := runtime.NewLimiter(gone{still(), late})
+		limits := limiter.New(gone{still(), late})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		d, err := limiter.Limit(onError(runtime.FailOpen), runtime.Key{}).Allow(ctx)
+		d, err := limits.Limit(onError(runtime.FailOpen), runtime.Key{}).Allow(ctx)
 		require.NoError(t, err)
 		require.ErrorIs(t, d.FailedOpen, errDown)
 	})

@@ -9,16 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // ofMode returns one key of a limit of 3 tokens, of which 3 more can be reserved.
-func ofMode(limiter *runtime.Limiter, name string, mode runtime.Mode, o runtime.OnError) runtime.ReservableLimit {
+func ofMode(limits *limiter.Limiter, name string, mode runtime.Mode, o runtime.OnError) limiter.ReservableLimit {
 	p := bucket(name, 3)
 	p.MaxReserved, p.Mode, p.OnError = 3, mode, o
 	if mode == runtime.ModeUnlimited {
 		p = &runtime.Policy{Name: name, Kind: runtime.TokenBucket, Mode: mode}
 	}
-	return limiter.Reservable(p, runtime.Key{})
+	return limits.Reservable(p, runtime.Key{})
 }
 
 func TestModesOfTheLimitsOfAGroup(t *testing.T) {
@@ -40,9 +42,9 @@ func TestModesOfTheLimitsOfAGroup(t *testing.T) {
 		{"no tokens of an unlimited one", runtime.ModeUnlimited, 0, true, 1, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			limiter := runtime.NewLimiter(still())
-			enforced, other := ofMode(limiter, "enforced", runtime.ModeEnforce, runtime.FailClosed), ofMode(limiter, "other", row.mode, runtime.FailClosed)
-			rs, err := limiter.ReserveAll(t.Context(), enforced.N(2), other.N(row.n))
+			limits := limiter.New(still())
+			enforced, other := ofMode(limits, "enforced", runtime.ModeEnforce, runtime.FailClosed), ofMode(limits, "other", row.mode, runtime.FailClosed)
+			rs, err := limits.ReserveAll(t.Context(), enforced.N(2), other.N(row.n))
 			require.NoError(t, err)
 			require.Equal(t, row.allowed, rs.Allowed)
 			require.Equal(t, row.delay, rs.Delay())
@@ -63,11 +65,11 @@ func TestModesOfTheLimitsOfAGroup(t *testing.T) {
 // An unlimited limit holds no tokens, whatever was reserved and used. Its rows, from another plan, stay as they are.
 func TestUnlimitedReservationSettlesNothing(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
-	enforced, before, none := ofMode(limiter, "enforced", runtime.ModeEnforce, 0), ofMode(limiter, "calls", runtime.ModeEnforce, 0), ofMode(limiter, "calls", runtime.ModeUnlimited, 0)
+	limits := limiter.New(store)
+	enforced, before, none := ofMode(limits, "enforced", runtime.ModeEnforce, 0), ofMode(limits, "calls", runtime.ModeEnforce, 0), ofMode(limits, "calls", runtime.ModeUnlimited, 0)
 	require.NoError(t, before.RequireN(t.Context(), 2))
 	for _, used := range []int64{0, 5, 90, 1e9} {
-		rs, err := limiter.ReserveAll(t.Context(), enforced, none.N(50))
+		rs, err := limits.ReserveAll(t.Context(), enforced, none.N(50))
 		require.NoError(t, err)
 		require.True(t, rs.Allowed)
 		require.Zero(t, rs.At(1).Delay())
@@ -76,7 +78,7 @@ func TestUnlimitedReservationSettlesNothing(t *testing.T) {
 		require.NoError(t, rs.Cancel(t.Context()), "the other limit is still open")
 		require.Equal(t, [2]float64{3, 1}, [2]float64{value(t, enforced), value(t, before)})
 	}
-	rs, err := limiter.ReserveAll(t.Context(), none)
+	rs, err := limits.ReserveAll(t.Context(), none)
 	require.NoError(t, err)
 	require.NoError(t, rs.Cancel(t.Context()))
 	require.Equal(t, 1, store.Len()-1, "the rows of enforced and of the other plan")
@@ -84,37 +86,37 @@ func TestUnlimitedReservationSettlesNothing(t *testing.T) {
 
 // Without tokens, a group passes whatever its limits have left, but not its checks or a blocked limit.
 func TestGroupsWithoutTokens(t *testing.T) {
-	limiter, tokens, calls, suspended := team(still())
+	limits, tokens, calls, suspended := team(still())
 	_, err := tokens.Charge(t.Context(), 20)
 	require.NoError(t, err)
-	ds, err := limiter.Group(tokens.N(0), calls).Allow(t.Context())
+	ds, err := limits.Group(tokens.N(0), calls).Allow(t.Context())
 	require.NoError(t, err)
 	require.True(t, ds.Allowed, "%v", ds)
 	require.Equal(t, []int64{0, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken})
-	ds, err = limiter.Group(tokens.N(0), calls).Check(t.Context())
+	ds, err = limits.Group(tokens.N(0), calls).Check(t.Context())
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
-	rs, err := limiter.ReserveAll(t.Context(), tokens.N(0), calls.N(0))
+	rs, err := limits.ReserveAll(t.Context(), tokens.N(0), calls.N(0))
 	require.NoError(t, err)
 	require.Zero(t, rs.Delay())
 	require.NoError(t, rs.At(0).Settle(t.Context(), 1), "what was used beyond nothing is charged")
 	require.Equal(t, -11.0, value(t, tokens))
 	require.NoError(t, rs.Cancel(t.Context()))
-	_, err = limiter.Group(tokens.N(-1), calls).Allow(t.Context())
+	_, err = limits.Group(tokens.N(-1), calls).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 	require.NoError(t, suspended.Require(t.Context()))
-	ds, err = limiter.Group(tokens.N(0), suspended.Checked()).Allow(t.Context())
+	ds, err = limits.Group(tokens.N(0), suspended.Checked()).Allow(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"suspended"}, ds.DeniedBy())
 }
 
 // A blocked limit of a group denies without the store too, and takes nothing from the memory of the process.
 func TestGroupsWithModesWhileTheStoreFails(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
-		local, open := ofMode(limiter, "local", runtime.ModeEnforce, runtime.FailLocal), ofMode(limiter, "open", runtime.ModeEnforce, runtime.FailOpen)
-		blocked, none := ofMode(limiter, "blocked", runtime.ModeBlock, runtime.FailClosed), ofMode(limiter, "none", runtime.ModeUnlimited, runtime.FailClosed)
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		local, open := ofMode(limits, "local", runtime.ModeEnforce, runtime.FailLocal), ofMode(limits, "open", runtime.ModeEnforce, runtime.FailOpen)
+		blocked, none := ofMode(limits, "blocked", runtime.ModeBlock, runtime.FailClosed), ofMode(limits, "none", runtime.ModeUnlimited, runtime.FailClosed)
 		for range 3 {
-			for _, g := range []runtime.Group{limiter.Group(local.N(3), blocked), limiter.Group(open.N(2), blocked), limiter.Group(none, open, local, blocked)} {
+			for _, g := range []limiter.Group{limits.Group(local.N(3), blocked), limits.Group(open.N(2), blocked), limits.Group(none, open, local, blocked)} {
 				ds, err := g.Allow(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, []string{"blocked"}, ds.DeniedBy())
@@ -124,13 +126,13 @@ func TestGroupsWithModesWhileTheStoreFails(t *testing.T) {
 				}
 			}
 		}
-		ds, err := limiter.Group(local.N(3), none.N(1e9), open).Allow(t.Context())
+		ds, err := limits.Group(local.N(3), none.N(1e9), open).Allow(t.Context())
 		require.NoError(t, err)
 		require.True(t, ds.Allowed, "the denials have taken nothing: %v", ds)
 		require.Equal(t, []int64{3, 1e9, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
 		require.ErrorIs(t, ds.Each[0].FailedLocal, errDown)
 		require.NoError(t, ds.Each[1].FailedLocal, "an unlimited limit needs no store")
-		ds, err = limiter.Group(none, local).Allow(t.Context())
+		ds, err = limits.Group(none, local).Allow(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"local"}, ds.DeniedBy())
 	})
@@ -138,10 +140,10 @@ func TestGroupsWithModesWhileTheStoreFails(t *testing.T) {
 
 // The memory of the process has one count of a key, whatever its plan.
 func TestFailLocalAcrossPlans(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 		policies := runtime.PlanPolicies{free: *bucket("calls", 3), pro: *bucket("calls", 10), enterprise: {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited}}
 		policies[free].OnError, policies[pro].OnError = runtime.FailLocal, runtime.FailLocal
-		of := func(plan int) runtime.Limit { return limiter.Limit(policies.For(plan, runtime.Key{})) }
+		of := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
 		for _, step := range []struct {
 			plan     int
 			n, taken int64
@@ -159,13 +161,13 @@ func TestFailLocalAcrossPlans(t *testing.T) {
 
 func TestGroupWaitFailsAtOnceIfALimitIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := runtime.NewLimiter(&runtime.MemStore{})
-		enforced, blocked := ofMode(limiter, "enforced", runtime.ModeEnforce, 0), ofMode(limiter, "blocked", runtime.ModeBlock, 0)
+		limits := limiter.New(&memstore.Store{})
+		enforced, blocked := ofMode(limits, "enforced", runtime.ModeEnforce, 0), ofMode(limits, "blocked", runtime.ModeBlock, 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for _, ctx := range []context.Context{t.Context(), ctx} {
 			require.Zero(t, elapsed(func() {
-				err := limiter.Group(enforced, blocked).Wait(ctx)
+				err := limits.Group(enforced, blocked).Wait(ctx)
 				var limited *runtime.LimitedError
 				require.ErrorAs(t, err, &limited)
 				require.Equal(t, "blocked", limited.Limit)
@@ -182,9 +184,9 @@ func TestGroupWaitSleepsForTheJitterIfTheDeadlineAllowsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := jittery(runtime.TokenBucket, 1)
 				p.MaxReserved = reserves
-				limiter := runtime.NewLimiter(&runtime.MemStore{})
-				l := limiter.Reservable(p, runtime.KeyOf(runtime.Int(1)))
-				g := limiter.Group(l.N(5), limiter.Limit(bucket("other", 5), runtime.Key{}))
+				limits := limiter.New(&memstore.Store{})
+				l := limits.Reservable(p, runtime.KeyOf(runtime.Int(1)))
+				g := limits.Group(l.N(5), limits.Limit(bucket("other", 5), runtime.Key{}))
 				require.NoError(t, l.WaitN(t.Context(), 10))
 				expected, err := l.CheckN(t.Context(), 5)
 				require.NoError(t, err)

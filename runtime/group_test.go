@@ -9,8 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 func TestChecksAreDecidedByTheTokensBeforeTheCall(t *testing.T) {
@@ -68,18 +71,18 @@ func TestDeniedCheckKeepsTheTokensOfTheOthers(t *testing.T) {
 }
 
 // team returns a limiter with a limit of 10 tokens that can be reserved, one of 3 that cannot, and one to check.
-func team(store runtime.Store) (limiter *runtime.Limiter, tokens runtime.ReservableLimit, calls, suspended runtime.Limit) {
-	limiter = runtime.NewLimiter(store)
+func team(store runtime.Store) (limits *limiter.Limiter, tokens limiter.ReservableLimit, calls, suspended limiter.Limit) {
+	limits = limiter.New(store)
 	r := reservable(10)
 	r.Name = "tokens"
-	return limiter, limiter.Reservable(r, runtime.Key{}), limiter.Limit(bucket("calls", 3), runtime.Key{}),
-		limiter.Limit(bucket("suspended", 1), runtime.Key{})
+	return limits, limits.Reservable(r, runtime.Key{}), limits.Limit(bucket("calls", 3), runtime.Key{}),
+		limits.Limit(bucket("suspended", 1), runtime.Key{})
 }
 
 func TestReserveAllTakesAllOrNone(t *testing.T) {
-	limiter, tokens, calls, suspended := team(still())
-	all := func(n int64) *runtime.Reservations {
-		rs, err := limiter.ReserveAll(t.Context(), tokens.N(n), calls, suspended.Checked())
+	limits, tokens, calls, suspended := team(still())
+	all := func(n int64) *limiter.Reservations {
+		rs, err := limits.ReserveAll(t.Context(), tokens.N(n), calls, suspended.Checked())
 		require.NoError(t, err)
 		return rs
 	}
@@ -104,21 +107,21 @@ func TestReserveAllTakesAllOrNone(t *testing.T) {
 func TestReservationsAreSettledPerLimit(t *testing.T) {
 	for _, row := range []struct {
 		name          string
-		settle        func(ctx context.Context, rs *runtime.Reservations) error
+		settle        func(ctx context.Context, rs *limiter.Reservations) error
 		tokens, calls int64
 	}{
-		{"nothing yet", func(context.Context, *runtime.Reservations) error { return nil }, 4, 2},
-		{"less", func(ctx context.Context, rs *runtime.Reservations) error { return rs.At(0).Settle(ctx, 2) }, 8, 2},
-		{"more", func(ctx context.Context, rs *runtime.Reservations) error { return rs.At(0).Settle(ctx, 9) }, 1, 2},
-		{"cancel one", func(ctx context.Context, rs *runtime.Reservations) error { return rs.At(1).Cancel(ctx) }, 4, 3},
-		{"cancel all", func(ctx context.Context, rs *runtime.Reservations) error { return rs.Cancel(ctx) }, 10, 3},
-		{"settle one and cancel the rest", func(ctx context.Context, rs *runtime.Reservations) error {
+		{"nothing yet", func(context.Context, *limiter.Reservations) error { return nil }, 4, 2},
+		{"less", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(0).Settle(ctx, 2) }, 8, 2},
+		{"more", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(0).Settle(ctx, 9) }, 1, 2},
+		{"cancel one", func(ctx context.Context, rs *limiter.Reservations) error { return rs.At(1).Cancel(ctx) }, 4, 3},
+		{"cancel all", func(ctx context.Context, rs *limiter.Reservations) error { return rs.Cancel(ctx) }, 10, 3},
+		{"settle one and cancel the rest", func(ctx context.Context, rs *limiter.Reservations) error {
 			return errors.Join(rs.At(0).Settle(ctx, 5), rs.Cancel(ctx))
 		}, 5, 3},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			limiter, tokens, calls, suspended := team(still())
-			rs, err := limiter.ReserveAll(t.Context(), tokens.N(6), calls, suspended.Checked())
+			limits, tokens, calls, suspended := team(still())
+			rs, err := limits.ReserveAll(t.Context(), tokens.N(6), calls, suspended.Checked())
 			require.NoError(t, err)
 			require.NoError(t, row.settle(t.Context(), rs))
 			left := func(l interface {
@@ -135,8 +138,8 @@ func TestReservationsAreSettledPerLimit(t *testing.T) {
 }
 
 func TestReservationsAreCancelledOnce(t *testing.T) {
-	limiter, tokens, calls, _ := team(still())
-	rs, err := limiter.ReserveAll(t.Context(), tokens.N(6), calls)
+	limits, tokens, calls, _ := team(still())
+	rs, err := limits.ReserveAll(t.Context(), tokens.N(6), calls)
 	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -146,9 +149,9 @@ func TestReservationsAreCancelledOnce(t *testing.T) {
 }
 
 func TestReservationsAreOpenAfterAFailedCancel(t *testing.T) {
-	store := &faulty{MemStore: still()}
-	limiter, tokens, calls, _ := team(store)
-	rs, err := limiter.ReserveAll(t.Context(), tokens.N(6), calls)
+	store := &faulty{Store: still()}
+	limits, tokens, calls, _ := team(store)
+	rs, err := limits.ReserveAll(t.Context(), tokens.N(6), calls)
 	require.NoError(t, err)
 	store.err = errors.New("the store is gone")
 	require.ErrorIs(t, rs.Cancel(t.Context()), store.err)
@@ -160,45 +163,45 @@ func TestReservationsAreOpenAfterAFailedCancel(t *testing.T) {
 // While the store fails, a call of limits that fail open passes without it, checks included, and there is nothing to
 // refund.
 func TestReserveAllFailsOpen(t *testing.T) {
-	store := &faulty{MemStore: still(), err: errors.New("the store is gone")}
-	limiter, open := runtime.NewLimiter(store), reservable(10)
+	store := &faulty{Store: still(), err: errors.New("the store is gone")}
+	limits, open := limiter.New(store), reservable(10)
 	open.OnError = runtime.FailOpen
 	other := *bucket("other", 1)
 	other.OnError = runtime.FailOpen
-	rs, err := limiter.ReserveAll(t.Context(), limiter.Reservable(open, runtime.Key{}).N(4), limiter.Limit(&other, runtime.Key{}).Checked())
+	rs, err := limits.ReserveAll(t.Context(), limits.Reservable(open, runtime.Key{}).N(4), limits.Limit(&other, runtime.Key{}).Checked())
 	require.NoError(t, err)
 	require.True(t, rs.Allowed)
 	require.ErrorIs(t, rs.Each[1].FailedOpen, store.err)
 	store.err = nil
 	require.NoError(t, rs.Cancel(t.Context()))
-	require.Equal(t, 10.0, value(t, limiter.Reservable(open, runtime.Key{})))
+	require.Equal(t, 10.0, value(t, limits.Reservable(open, runtime.Key{})))
 
-	_, err = limiter.ReserveAll(t.Context(), limiter.Reservable(open, runtime.Key{}), limiter.Limit(&other, runtime.Key{}).CheckedN(2))
+	_, err = limits.ReserveAll(t.Context(), limits.Reservable(open, runtime.Key{}), limits.Limit(&other, runtime.Key{}).CheckedN(2))
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 }
 
 func TestGroupChecksWhatAllowWouldTake(t *testing.T) {
-	limiter, tokens, calls, suspended := team(still())
+	limits, tokens, calls, suspended := team(still())
 	for _, row := range []struct {
 		name    string
-		items   []runtime.ReserveItem
+		items   []limiter.ReserveItem
 		allowed bool
 		err     error
 	}{
-		{"all", []runtime.ReserveItem{tokens.N(10), calls, suspended.Checked()}, true, nil},
-		{"takes of one key add up", []runtime.ReserveItem{calls.N(2), calls.N(2)}, false, runtime.ErrExceedsCapacity},
-		{"checks do not", []runtime.ReserveItem{calls.CheckedN(2), calls.N(2)}, true, nil},
+		{"all", []limiter.ReserveItem{tokens.N(10), calls, suspended.Checked()}, true, nil},
+		{"takes of one key add up", []limiter.ReserveItem{calls.N(2), calls.N(2)}, false, runtime.ErrExceedsCapacity},
+		{"checks do not", []limiter.ReserveItem{calls.CheckedN(2), calls.N(2)}, true, nil},
 		{"nothing", nil, false, runtime.ErrInvalidCall},
-		{"nil", []runtime.ReserveItem{nil}, false, runtime.ErrInvalidCall},
-		{"another limiter", []runtime.ReserveItem{runtime.NewLimiter(still()).Limit(bucket("x", 1), runtime.Key{})}, false, runtime.ErrInvalidCall},
-		{"count 0", []runtime.ReserveItem{tokens.CheckedN(0)}, true, nil},
-		{"count -1", []runtime.ReserveItem{tokens.CheckedN(-1)}, false, runtime.ErrInvalidCount},
+		{"nil", []limiter.ReserveItem{nil}, false, runtime.ErrInvalidCall},
+		{"another limiter", []limiter.ReserveItem{limiter.New(still()).Limit(bucket("x", 1), runtime.Key{})}, false, runtime.ErrInvalidCall},
+		{"count 0", []limiter.ReserveItem{tokens.CheckedN(0)}, true, nil},
+		{"count -1", []limiter.ReserveItem{tokens.CheckedN(-1)}, false, runtime.ErrInvalidCount},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			ds, err := limiter.Group(row.items...).Check(t.Context())
+			ds, err := limits.Group(row.items...).Check(t.Context())
 			require.ErrorIs(t, err, row.err)
 			require.Equal(t, row.allowed, ds.Allowed)
-			ds, err = limiter.Group(row.items...).Allow(t.Context())
+			ds, err = limits.Group(row.items...).Allow(t.Context())
 			require.ErrorIs(t, err, row.err)
 			require.Equal(t, row.allowed, ds.Allowed)
 			require.NoError(t, errors.Join(tokens.Reset(t.Context()), calls.Reset(t.Context())))
@@ -207,9 +210,9 @@ func TestGroupChecksWhatAllowWouldTake(t *testing.T) {
 }
 
 func TestGroupRequireReturnsTheLongestDenial(t *testing.T) {
-	limiter, tokens, calls, suspended := team(still())
+	limits, tokens, calls, suspended := team(still())
 	require.NoError(t, errors.Join(suspended.Require(t.Context()), calls.RequireN(t.Context(), 3)))
-	err := limiter.Group(tokens, calls.N(2), suspended.Checked()).Require(t.Context())
+	err := limits.Group(tokens, calls.N(2), suspended.Checked()).Require(t.Context())
 	limited := new(runtime.LimitedError)
 	require.ErrorAs(t, err, &limited)
 	require.Equal(t, "calls", limited.Limit)
@@ -217,20 +220,20 @@ func TestGroupRequireReturnsTheLongestDenial(t *testing.T) {
 }
 
 func TestReserveOnlyLimitsCanBeReservedTogether(t *testing.T) {
-	limiter, tokens, _, _ := team(still())
-	crawl := limiter.ReserveOnly(&runtime.Policy{Name: "crawl", Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 10}, runtime.Key{})
-	rs, err := limiter.ReserveAll(t.Context(), tokens, crawl, crawl.N(2))
+	limits, tokens, _, _ := team(still())
+	crawl := limits.ReserveOnly(&runtime.Policy{Name: "crawl", Kind: runtime.TokenBucket, Rate: 2, Period: time.Second, MaxReserved: 10}, runtime.Key{})
+	rs, err := limits.ReserveAll(t.Context(), tokens, crawl, crawl.N(2))
 	require.NoError(t, err)
 	require.Equal(t, 500*time.Millisecond, rs.At(1).Delay())
 	require.Equal(t, 1500*time.Millisecond, rs.Delay(), "the sum of both")
-	_, err = limiter.Group(tokens, crawl).Allow(t.Context())
+	_, err = limits.Group(tokens, crawl).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 }
 
 func TestGroupWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter, tokens, calls, suspended := team(&runtime.MemStore{})
-		g := limiter.Group(tokens.N(10), calls, suspended.Checked())
+		limits, tokens, calls, suspended := team(&memstore.Store{})
+		g := limits.Group(tokens.N(10), calls, suspended.Checked())
 		wait := func() { require.NoError(t, g.Wait(t.Context())) }
 		require.Zero(t, elapsed(wait))
 		require.Equal(t, 10*time.Second, elapsed(wait), "tokens are reserved")
@@ -252,11 +255,11 @@ func TestGroupWait(t *testing.T) {
 
 func TestGroupWaitRefundsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter, tokens, calls, _ := team(&runtime.MemStore{})
+		limits, tokens, calls, _ := team(&memstore.Store{})
 		require.NoError(t, tokens.RequireN(t.Context(), 10))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
-		require.ErrorIs(t, limiter.Group(tokens.N(5), calls).Wait(ctx), context.Canceled)
+		require.ErrorIs(t, limits.Group(tokens.N(5), calls).Wait(ctx), context.Canceled)
 		require.InDelta(t, 2, value(t, tokens), 1e-6)
 		b, err := calls.Peek(t.Context())
 		require.NoError(t, err)
@@ -267,14 +270,14 @@ func TestGroupWaitRefundsWhenItsContextEnds(t *testing.T) {
 // Waiters of one group take turns, and do not keep callers of a single limit of it from its tokens.
 func TestGroupWaitersDoNotBlockSingleLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &counted{Store: &runtime.MemStore{}}
-		limiter := runtime.NewLimiter(store)
+		store := &counted{Store: &memstore.Store{}}
+		limits := limiter.New(store)
 		slow := &runtime.Policy{Name: "slow", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1}
-		a, b := limiter.Limit(bucket("a", 1), runtime.Key{}), limiter.Limit(slow, runtime.Key{})
+		a, b := limits.Limit(bucket("a", 1), runtime.Key{}), limits.Limit(slow, runtime.Key{})
 		require.NoError(t, b.Require(t.Context()))
 		var all sync.WaitGroup
 		for range 10 {
-			all.Go(func() { require.NoError(t, limiter.Group(a, b).Wait(t.Context())) })
+			all.Go(func() { require.NoError(t, limits.Group(a, b).Wait(t.Context())) })
 		}
 		synctest.Wait()
 		require.NoError(t, a.Require(t.Context()))
@@ -332,9 +335,9 @@ func traceGroups(t *testing.T, d dice, most int) {
 	for range randomSteps() / traceSteps / 4 {
 		now := epoch
 		store := clocked(&now)
-		limiter := runtime.NewLimiter(store)
+		limits := limiter.New(store)
 		policies := make([]*runtime.Policy, 3)
-		items := make([]runtime.ReservableLimit, len(policies))
+		items := make([]limiter.ReservableLimit, len(policies))
 		uses := make([][]use, len(policies))
 		for i := range policies {
 			p := d.policyOf(t, pick[int64](d, 1, 3, 10, 97))
@@ -343,7 +346,7 @@ func traceGroups(t *testing.T, d dice, most int) {
 			if p.MaxReserved == runtime.Unbounded {
 				p.MaxReserved = 2 * p.Rate
 			}
-			policies[i], items[i] = &p, limiter.Reservable(&p, runtime.Key{})
+			policies[i], items[i] = &p, limits.Reservable(&p, runtime.Key{})
 		}
 		values := func() (all [3]float64) {
 			for i := range items {
@@ -352,7 +355,7 @@ func traceGroups(t *testing.T, d dice, most int) {
 			return all
 		}
 		type held struct {
-			rs     *runtime.Reservations
+			rs     *limiter.Reservations
 			counts [3]int64
 			uses   [3]int
 		}
@@ -387,7 +390,7 @@ func traceGroups(t *testing.T, d dice, most int) {
 			} else {
 				before := values()
 				h := held{}
-				group := make([]runtime.ReserveItem, len(items))
+				group := make([]limiter.ReserveItem, len(items))
 				for i, p := range policies {
 					if i > 0 && d.IntN(4) == 0 && p.Capacity > 0 {
 						group[i] = items[i].CheckedN(d.count(p.Capacity))
@@ -396,7 +399,7 @@ func traceGroups(t *testing.T, d dice, most int) {
 					h.counts[i] = min(d.count(p.Capacity), p.Capacity+p.MaxReserved)
 					group[i] = items[i].N(h.counts[i])
 				}
-				rs, err := limiter.ReserveAll(t.Context(), group...)
+				rs, err := limits.ReserveAll(t.Context(), group...)
 				require.NoError(t, err)
 				if !rs.Allowed {
 					require.Equal(t, before, values(), "a denied group changes no row")
@@ -429,30 +432,30 @@ func TestErrorsOfLargeCallsAreShort(t *testing.T) {
 		{5, `"limit 0", "limit 1", "limit 2", "limit 3", "limit 4"`},
 		{2000, `"limit 0", "limit 1", "limit 2", "limit 3", "limit 4" and 1995 more`},
 	} {
-		store := &faulty{MemStore: still()}
-		limiter := runtime.NewLimiter(store)
-		items := make([]runtime.ReserveItem, max(10, row.limits))
+		store := &faulty{Store: still()}
+		limits := limiter.New(store)
+		items := make([]limiter.ReserveItem, max(10, row.limits))
 		for i := range items {
-			items[i] = limiter.Limit(bucket(fmt.Sprintf("limit %d", i%row.limits), 10), runtime.KeyOf(runtime.Int(i)))
+			items[i] = limits.Limit(bucket(fmt.Sprintf("limit %d", i%row.limits), 10), runtime.KeyOf(runtime.Int(i)))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := limiter.ReserveAll(ctx, items...)
+		_, err := limits.ReserveAll(ctx, items...)
 		require.EqualError(t, err, "limit "+row.names+": context canceled")
-		rs, err := limiter.ReserveAll(t.Context(), items...)
+		rs, err := limits.ReserveAll(t.Context(), items...)
 		require.NoError(t, err)
 		require.NoError(t, rs.Err())
 		require.NoError(t, rs.Cancel(t.Context()))
 		require.EqualError(t, rs.Cancel(t.Context()), "limit "+row.names+": "+runtime.ErrNotReserved.Error())
 	}
-	limiter := runtime.NewLimiter(still())
-	var items []runtime.Item
+	limits := limiter.New(still())
+	var items []limiter.Item
 	for i := range 8 {
 		p := bucket(fmt.Sprintf("limit %d", i), 10)
 		p.Mode = runtime.ModeBlock
-		items = append(items, limiter.Limit(p, runtime.Key{}))
+		items = append(items, limits.Limit(p, runtime.Key{}))
 	}
-	ds, err := limiter.All(t.Context(), items...)
+	ds, err := limits.All(t.Context(), items...)
 	require.NoError(t, err)
 	require.Equal(t, `denied by "limit 0" and "limit 1" and "limit 2" and "limit 3" and "limit 4" and 3 more, no retry passes`, ds.String())
 	require.Len(t, ds.DeniedBy(), 8)
@@ -461,5 +464,5 @@ func TestErrorsOfLargeCallsAreShort(t *testing.T) {
 	require.Equal(t, runtime.Never, limited.RetryAfter)
 	require.NoError(t, runtime.Decision{Allowed: true}.Err())
 	require.ErrorIs(t, runtime.Decision{}.Err(), runtime.ErrLimited)
-	require.ErrorIs(t, runtime.Decisions{}.Err(), runtime.ErrLimited)
+	require.ErrorIs(t, limiter.Decisions{}.Err(), runtime.ErrLimited)
 }

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,35 +11,44 @@ import (
 
 const module = "github.com/ratelimitgen/ratelimitgen"
 
-// forbidden are standard packages that this package must not import, with the reason.
+// layers are the packages that generated code is compiled with, from the bottom up.
+var layers = []string{"/internal/arith", "/internal/words", "", "/meter", "/batch", "/override", "/limiter"}
+
+// forbidden are standard packages that these must not import, with the reason.
 var forbidden = map[string]string{
 	"net/http": "a limit is not only for HTTP",
-	"os":       "package runtime reads no files and no environment",
-	"log":      "package runtime returns decisions and errors; the caller logs",
-	"log/slog": "package runtime returns decisions and errors; the caller logs",
+	"os":       "the runtime reads no files and no environment",
+	"log":      "the runtime returns decisions and errors; the caller logs",
+	"log/slog": "the runtime returns decisions and errors; the caller logs",
 	"testing":  "test code does not belong in a program",
 }
 
-func TestRuntimeImportsOnlyTheStandardLibrary(t *testing.T) {
-	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}") {
-		require.Equal(t, module+"/runtime", path,
-			"package runtime is compiled into every program with a limit: it must not import other modules")
+func TestLayersImportWhatIsBelow(t *testing.T) {
+	for floor, layer := range layers {
+		for _, path := range goList(t, layer, `{{join .Imports "\n"}}`) {
+			require.NotContains(t, forbidden, path, forbidden[path])
+			if below, ours := strings.CutPrefix(path, module+"/runtime"); ours {
+				require.Contains(t, layers[:floor], below, "runtime%s imports what is above it", layer)
+			} else {
+				require.NotContains(t, path, ".", "runtime%s is compiled into every program with a limit: it must not import other modules", layer)
+			}
+		}
 	}
 }
 
-func TestRuntimeImportsNothingItDoesNotNeed(t *testing.T) {
-	for _, path := range goList(t, "-f", `{{join .Imports "\n"}}`) {
-		require.NotContains(t, forbidden, path, forbidden[path])
-	}
-	for _, path := range goList(t, "-deps") {
+func TestLimiterNeedsNothingElse(t *testing.T) {
+	for _, path := range goList(t, "/limiter", `{{join .Deps "\n"}}`) {
 		require.NotEqual(t, "net/http", path, forbidden["net/http"])
+		if ours, ok := strings.CutPrefix(path, module+"/runtime"); ok {
+			require.True(t, slices.Contains(layers, ours), "%s is not among the layers", path)
+		}
 	}
 }
 
-// goList returns the lines that go list prints about package runtime without its tests.
-func goList(t *testing.T, args ...string) []string {
+// goList returns the lines that go list prints about a package under runtime, without its tests.
+func goList(t *testing.T, layer, format string) []string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"list"}, append(args, ".")...)...).Output()
+	out, err := exec.Command("go", "list", "-f", format, "."+layer).Output()
 	require.NoError(t, err)
 	return strings.Fields(string(out))
 }

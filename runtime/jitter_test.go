@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // jittery returns a policy of a rate of 10 per minute and a jitter of 10s.
@@ -26,7 +29,7 @@ func TestJitterIsFixedPerKeyAndDueInstant(t *testing.T) {
 			for i := range 200 {
 				p, key := jittery(kind, shards), fmt.Sprint("key", i)
 				now := epoch.Add(time.Duration(i) * 1234567891)
-				limit := runtime.NewLimiter(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
+				limit := limiter.New(clocked(&now)).Limit(p, runtime.KeyOf(runtime.String(key)))
 				denied := func() runtime.Decision {
 					d, err := limit.AllowN(t.Context(), 10)
 					require.NoError(t, err)
@@ -59,9 +62,9 @@ func TestJitterIsUniform(t *testing.T) {
 	p := jittery(runtime.FixedWindow, 1)
 	p.Start = runtime.StartOffset(0)
 	seconds := make([]int, 10)
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for i := range 10_000 {
-		limit := limiter.Limit(p, runtime.KeyOf(runtime.Int(i)))
+		limit := limits.Limit(p, runtime.KeyOf(runtime.Int(i)))
 		require.NoError(t, limit.RequireN(t.Context(), 10))
 		d, err := limit.Allow(t.Context())
 		require.NoError(t, err)
@@ -77,8 +80,8 @@ func TestJitterIsAddedOnlyToWaits(t *testing.T) {
 	now := epoch
 	p := jittery(runtime.TokenBucket, 1)
 	p.MaxReserved = 10
-	limiter := runtime.NewLimiter(clocked(&now))
-	l := limiter.Reservable(p, runtime.Key{})
+	limits := limiter.New(clocked(&now))
+	l := limits.Reservable(p, runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 10)
 	require.NoError(t, err)
 	require.Zero(t, r.Jitter)
@@ -97,7 +100,7 @@ func TestJitterIsAddedOnlyToWaits(t *testing.T) {
 	require.Greater(t, limited.RetryIn(), limited.RetryAfter)
 	require.Contains(t, err.Error(), fmt.Sprintf("retry after %ds", int64(math.Ceil(limited.RetryIn().Seconds()))))
 
-	ds, err := limiter.All(t.Context(), l)
+	ds, err := limits.All(t.Context(), l)
 	require.NoError(t, err)
 	require.Equal(t, limited.RetryIn(), ds.RetryIn())
 	require.Equal(t, limited.RetryAfter, ds.RetryAfter)
@@ -109,7 +112,7 @@ func TestWaitSleepsForTheJitterIfTheDeadlineAllowsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := jittery(runtime.TokenBucket, 1)
 				p.MaxReserved = reserves
-				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.KeyOf(runtime.Int(1)))
+				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.KeyOf(runtime.Int(1)))
 				require.NoError(t, l.WaitN(t.Context(), 10))
 				expected, err := l.CheckN(t.Context(), 5)
 				require.NoError(t, err)

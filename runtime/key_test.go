@@ -12,8 +12,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // keyOf returns a key of text parts.
@@ -111,23 +114,23 @@ func FuzzKey(f *testing.F) {
 
 // A missing value must not make callers share a count. Beside a part that is not empty, an empty one tells callers apart.
 func TestEmptyKeyIsRefused(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for _, key := range []runtime.Key{
 		keyOf(""), keyOf("", ""), runtime.KeyOf(runtime.Hashed("")), runtime.KeyOf(runtime.Text(runtime.PlanText(""))),
 		runtime.KeyOf(runtime.Hashed(""), runtime.String("")),
 	} {
-		for _, v := range verbs(limiter) {
-			err := v.call(t.Context(), limiter.Reservable(reservable(5), key))
+		for _, v := range verbs(limits) {
+			err := v.call(t.Context(), limits.Reservable(reservable(5), key))
 			require.ErrorIs(t, err, runtime.ErrEmptyKey, v.name)
 			require.ErrorIs(t, err, runtime.ErrInvalidKey, v.name)
 			require.ErrorContains(t, err, `limit "limit": invalid key: it is empty`)
 		}
 	}
 	for _, key := range []runtime.Key{{}, runtime.KeyOf(), keyOf("a", ""), keyOf("", "a"), keyOf(" "), keyOf("\x00")} {
-		d, err := limiter.Limit(bucket("limit", 5), key).Allow(t.Context())
+		d, err := limits.Limit(bucket("limit", 5), key).Allow(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(4), d.Remaining, "a count of its own")
-		require.NoError(t, limiter.Limit(bucket("limit", 5), key).Reset(t.Context()))
+		require.NoError(t, limits.Limit(bucket("limit", 5), key).Reset(t.Context()))
 	}
 }
 
@@ -140,13 +143,13 @@ func (unwritable) MarshalText() ([]byte, error) { return []byte("secret"), errUn
 
 // The error of MarshalText can be unwrapped, but is not printed, because it may contain the key.
 func TestKeyPartThatFailsIsNamedByPosition(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for _, part := range []runtime.Part{runtime.Text(unwritable{}), runtime.Addr(netip.Addr{})} {
-		_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
+		_, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.String("team"), part)).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
 		require.EqualError(t, err, `limit "limit": invalid key: its parameter 2 cannot be converted to text`)
 	}
-	_, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
+	_, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(unwritable{}))).Allow(t.Context())
 	require.ErrorIs(t, err, errUnwritable)
 }
 
@@ -168,9 +171,9 @@ func (a *anonymous) MarshalText() ([]byte, error) {
 }
 
 func TestNilTextIsAnInvalidKey(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for _, m := range []encoding.TextMarshaler{nil, (*address)(nil), (*named)(nil)} {
-		d, err := limiter.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(m))).Allow(t.Context())
+		d, err := limits.Limit(bucket("limit", 5), runtime.KeyOf(runtime.Text(m))).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey, "%T", m)
 		require.False(t, d.Allowed)
 	}
@@ -213,7 +216,7 @@ func TestPhaseIsFixedPerKey(t *testing.T) {
 		{"limit", "", 1, 0},
 	} {
 		p := runtime.Policy{Name: row.name, Kind: runtime.FixedWindow, Rate: 1, Period: row.period, Capacity: 1}
-		require.Equal(t, row.want, p.Rule(row.key).Phase, "%s %s", row.name, row.key)
+		require.Equal(t, row.want, meter.RuleOf(&p, row.key).Phase, "%s %s", row.name, row.key)
 	}
 }
 
@@ -230,7 +233,7 @@ func TestPhaseOfAnAlignedStart(t *testing.T) {
 		{runtime.StartFirstUse(), 0},
 	} {
 		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1, Start: row.start}
-		require.Equal(t, int64(row.want), p.Rule("").Phase, "%+v", row.start)
+		require.Equal(t, int64(row.want), meter.RuleOf(&p, "").Phase, "%+v", row.start)
 	}
 }
 
@@ -270,11 +273,11 @@ func TestAddrPrefix(t *testing.T) {
 
 func TestAddrPrefixIsRefused(t *testing.T) {
 	addr := netip.MustParseAddr("2001:db8::1")
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for _, part := range []runtime.Part{
 		runtime.AddrPrefix(netip.Addr{}, 64), runtime.AddrPrefix(addr, 0), runtime.AddrPrefix(addr, -1), runtime.AddrPrefix(addr, 129),
 	} {
-		_, err := limiter.Limit(bucket("limit", 3), runtime.KeyOf(part)).Allow(t.Context())
+		_, err := limits.Limit(bucket("limit", 3), runtime.KeyOf(part)).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrInvalidKey)
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // reservable returns a bucket of n tokens, which refills by one per second, with n more to reserve.
@@ -22,51 +25,51 @@ func reservable(n int64) *runtime.Policy {
 // verb is a method of a limit, reduced to its error.
 type verb struct {
 	name string
-	call func(context.Context, runtime.ReservableLimit) error
+	call func(context.Context, limiter.ReservableLimit) error
 }
 
 // verbs returns all verbs of the limits of a limiter.
-func verbs(limiter *runtime.Limiter) []verb {
+func verbs(limits *limiter.Limiter) []verb {
 	taken := runtime.Decision{Allowed: true, Taken: 1, TakenAt: epoch}
 	return []verb{
-		{"Allow", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
-		{"AllowUpTo", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.AllowUpTo(ctx, 1); return err }},
-		{"Check", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Check(ctx); return err }},
-		{"Require", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Require(ctx) }},
-		{"Reserve", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
-		{"Wait", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Wait(ctx) }},
-		{"Refund", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Refund(ctx, taken); return err }},
-		{"Charge", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Charge(ctx, 1); return err }},
-		{"Peek", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := l.Peek(ctx); return err }},
-		{"Reset", func(ctx context.Context, l runtime.ReservableLimit) error { return l.Reset(ctx) }},
-		{"All", func(ctx context.Context, l runtime.ReservableLimit) error { _, err := limiter.All(ctx, l); return err }},
+		{"Allow", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Allow(ctx); return err }},
+		{"AllowUpTo", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.AllowUpTo(ctx, 1); return err }},
+		{"Check", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Check(ctx); return err }},
+		{"Require", func(ctx context.Context, l limiter.ReservableLimit) error { return l.Require(ctx) }},
+		{"Reserve", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Reserve(ctx); return err }},
+		{"Wait", func(ctx context.Context, l limiter.ReservableLimit) error { return l.Wait(ctx) }},
+		{"Refund", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Refund(ctx, taken); return err }},
+		{"Charge", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Charge(ctx, 1); return err }},
+		{"Peek", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := l.Peek(ctx); return err }},
+		{"Reset", func(ctx context.Context, l limiter.ReservableLimit) error { return l.Reset(ctx) }},
+		{"All", func(ctx context.Context, l limiter.ReservableLimit) error { _, err := limits.All(ctx, l); return err }},
 	}
 }
 
 func TestEveryVerbReturnsTheError(t *testing.T) {
 	store := still()
-	limiter, none, unstored := runtime.NewLimiter(store), &runtime.Limiter{}, runtime.NewLimiter(nil)
+	limits, none, unstored := limiter.New(store), &limiter.Limiter{}, limiter.New(nil)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	key := runtime.KeyOf(runtime.String("secret"))
 	for _, row := range []struct {
 		name    string
 		ctx     context.Context
-		limiter *runtime.Limiter
-		limit   runtime.ReservableLimit
+		limiter *limiter.Limiter
+		limit   limiter.ReservableLimit
 		want    error
 		names   bool
 	}{
-		{"the zero limit", t.Context(), limiter, runtime.ReservableLimit{}, runtime.ErrInvalidPolicy, false},
-		{"no policy", t.Context(), limiter, limiter.Reservable(nil, key), runtime.ErrInvalidPolicy, false},
-		{"the zero policy", t.Context(), limiter, limiter.Reservable(&runtime.Policy{}, key), runtime.ErrInvalidPolicy, false},
-		{"a policy with only a name", t.Context(), limiter, limiter.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
+		{"the zero limit", t.Context(), limits, limiter.ReservableLimit{}, runtime.ErrInvalidPolicy, false},
+		{"no policy", t.Context(), limits, limits.Reservable(nil, key), runtime.ErrInvalidPolicy, false},
+		{"the zero policy", t.Context(), limits, limits.Reservable(&runtime.Policy{}, key), runtime.ErrInvalidPolicy, false},
+		{"a policy with only a name", t.Context(), limits, limits.Reservable(&runtime.Policy{Name: "limit"}, key), runtime.ErrInvalidPolicy, true},
 		{"the zero limiter", t.Context(), none, none.Reservable(reservable(5), key), runtime.ErrNoStore, false},
-		{"no limiter", t.Context(), nil, (*runtime.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
+		{"no limiter", t.Context(), nil, (*limiter.Limiter)(nil).Reservable(reservable(5), key), runtime.ErrNoStore, false},
 		{"a limiter with a nil store", t.Context(), unstored, unstored.Reservable(reservable(5), key), runtime.ErrNoStore, false},
-		{"an ended context", ended, limiter, limiter.Reservable(reservable(5), key), context.Canceled, true},
-		{"a key that cannot be written", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
-		{"a key that cannot be written", t.Context(), limiter, limiter.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
+		{"an ended context", ended, limits, limits.Reservable(reservable(5), key), context.Canceled, true},
+		{"a key that cannot be written", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), runtime.ErrInvalidKey, true},
+		{"a key that cannot be written", t.Context(), limits, limits.Reservable(reservable(5), runtime.KeyOf(runtime.Text(unwritable{}))), errUnwritable, true},
 	} {
 		for _, v := range verbs(row.limiter) {
 			t.Run(row.name+"/"+v.name, func(t *testing.T) {
@@ -83,7 +86,7 @@ func TestEveryVerbReturnsTheError(t *testing.T) {
 }
 
 func TestErrorsReturnTheZeroDecision(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(5), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(5), runtime.Key{})
 	d, err := l.AllowN(t.Context(), 6)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 	require.EqualError(t, err, `limit "limit": count exceeds capacity: 6 is more than the capacity, 5`)
@@ -102,8 +105,8 @@ func TestErrorsReturnTheZeroDecision(t *testing.T) {
 // A count of 0 passes even in debt: the caller wants nothing that it would have to wait for.
 func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
-	l := limiter.Reservable(reservable(5), runtime.Key{})
+	limits := limiter.New(store)
+	l := limits.Reservable(reservable(5), runtime.Key{})
 	zero := map[string]func() (runtime.Decision, error){
 		"AllowN":   func() (runtime.Decision, error) { return l.AllowN(t.Context(), 0) },
 		"CheckN":   func() (runtime.Decision, error) { return l.CheckN(t.Context(), 0) },
@@ -112,7 +115,7 @@ func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
 		"RequireN": func() (runtime.Decision, error) { return runtime.Decision{Allowed: true}, l.RequireN(t.Context(), 0) },
 		"WaitN":    func() (runtime.Decision, error) { return runtime.Decision{Allowed: true}, l.WaitN(t.Context(), 0) },
 		"All": func() (runtime.Decision, error) {
-			ds, err := limiter.All(t.Context(), l.N(0), l.N(0))
+			ds, err := limits.All(t.Context(), l.N(0), l.N(0))
 			require.True(t, ds.Allowed)
 			return ds.Each[1], err
 		},
@@ -136,7 +139,7 @@ func TestCountOfZeroIsAllowedAndTakesNothing(t *testing.T) {
 }
 
 func TestSettleOfAReservationOfZeroChargesTheUse(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(5), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(5), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, r.Settle(t.Context(), 3))
@@ -146,7 +149,7 @@ func TestSettleOfAReservationOfZeroChargesTheUse(t *testing.T) {
 func TestAllowUpToTakesWhatThereIs(t *testing.T) {
 	now := epoch
 	store := clocked(&now)
-	l := runtime.NewLimiter(store).Limit(bucket("limit", 5), runtime.Key{})
+	l := limiter.New(store).Limit(bucket("limit", 5), runtime.Key{})
 	for _, row := range []struct {
 		n, taken int64
 		after    time.Duration
@@ -169,14 +172,14 @@ func TestAllowUpToTakesWhatThereIs(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
 
 	reserveOnly := &runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}
-	_, err = runtime.NewLimiter(store).Limit(reserveOnly, runtime.Key{}).AllowUpTo(t.Context(), 1)
+	_, err = limiter.New(store).Limit(reserveOnly, runtime.Key{}).AllowUpTo(t.Context(), 1)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity, "with capacity 0 there is never a token to take")
 }
 
 func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	now := epoch
-	limiter := runtime.NewLimiter(clocked(&now))
-	l := limiter.Limit(bucket("limit", 5), runtime.Key{})
+	limits := limiter.New(clocked(&now))
+	l := limits.Limit(bucket("limit", 5), runtime.Key{})
 	d, err := l.Charge(t.Context(), 8)
 	require.NoError(t, err)
 	require.Equal(t, runtime.Decision{
@@ -189,7 +192,7 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5.0, d.Value)
 
-	only := limiter.ReserveOnly(&runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}, runtime.Key{})
+	only := limits.ReserveOnly(&runtime.Policy{Name: "only", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 5}, runtime.Key{})
 	_, err = only.Charge(t.Context(), 7)
 	require.NoError(t, err)
 	r, err := only.Reserve(t.Context())
@@ -206,7 +209,7 @@ func TestChargeTakesWhetherAvailableOrNot(t *testing.T) {
 }
 
 func TestRequireReturnsADenialAsAnError(t *testing.T) {
-	l := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.KeyOf(runtime.String("secret")))
+	l := limiter.New(still()).Limit(bucket("limit", 2), runtime.KeyOf(runtime.String("secret")))
 	require.NoError(t, l.RequireN(t.Context(), 2))
 	err := l.Require(t.Context())
 	var limited *runtime.LimitedError
@@ -219,18 +222,18 @@ func TestRequireReturnsADenialAsAnError(t *testing.T) {
 }
 
 func TestAllTakesFromAllOrNone(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
-	small := limiter.Limit(bucket("small", 2), runtime.Key{})
-	large := limiter.Limit(bucket("large", 10), runtime.Key{})
-	ds, err := limiter.All(t.Context(), large.N(5), small)
+	limits := limiter.New(still())
+	small := limits.Limit(bucket("small", 2), runtime.Key{})
+	large := limits.Limit(bucket("large", 10), runtime.Key{})
+	ds, err := limits.All(t.Context(), large.N(5), small)
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
-	ds, err = limiter.All(t.Context(), large.N(8), small.N(2))
+	ds, err = limits.All(t.Context(), large.N(8), small.N(2))
 	require.NoError(t, err)
 	require.False(t, ds.Allowed)
 	require.Equal(t, 3*time.Second, ds.RetryAfter, "the largest of 3s and 1s")
 	require.Equal(t, []string{"large", "small"}, []string{ds.Each[0].Limit, ds.Each[1].Limit})
-	_, err = limiter.All(t.Context(), large.N(8), small.N(3))
+	_, err = limits.All(t.Context(), large.N(8), small.N(3))
 	require.EqualError(t, err, `limit "small": count exceeds capacity: 3 is more than the capacity, 2`)
 	b, err := large.Peek(t.Context())
 	require.NoError(t, err)
@@ -238,22 +241,22 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 }
 
 func TestAllRefusesNoItemsAndOtherLimiters(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
-	l := limiter.Limit(bucket("limit", 2), runtime.Key{})
-	others := runtime.NewLimiter(still()).Limit(bucket("limit", 2), runtime.Key{})
-	for _, items := range [][]runtime.Item{nil, {nil}, {l, nil}, {others}, {l, others.N(2)}} {
-		ds, err := limiter.All(t.Context(), items...)
+	limits := limiter.New(still())
+	l := limits.Limit(bucket("limit", 2), runtime.Key{})
+	others := limiter.New(still()).Limit(bucket("limit", 2), runtime.Key{})
+	for _, items := range [][]limiter.Item{nil, {nil}, {l, nil}, {others}, {l, others.N(2)}} {
+		ds, err := limits.All(t.Context(), items...)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 		require.False(t, ds.Allowed)
 	}
 }
 
 func TestDeniedAllReportsTheTokensLeft(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
-	large := limiter.Limit(bucket("large", 10), runtime.Key{})
-	small := limiter.Limit(bucket("small", 2), runtime.Key{})
+	limits := limiter.New(still())
+	large := limits.Limit(bucket("large", 10), runtime.Key{})
+	small := limits.Limit(bucket("small", 2), runtime.Key{})
 	require.NoError(t, small.Require(t.Context()))
-	ds, err := limiter.All(t.Context(), large.N(4), large.N(5), small.N(2))
+	ds, err := limits.All(t.Context(), large.N(4), large.N(5), small.N(2))
 	require.NoError(t, err)
 	require.False(t, ds.Allowed)
 	for i, left := range []int64{10, 10, 1} {
@@ -269,28 +272,28 @@ var errBroken = errors.New("connection refused")
 func (broken) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) { return nil, errBroken }
 
 func TestStoreErrorIsNeverAnAllowance(t *testing.T) {
-	limiter := runtime.NewLimiter(broken{})
-	l := limiter.Reservable(reservable(5), runtime.KeyOf(runtime.String("secret")))
-	for _, v := range verbs(limiter) {
+	limits := limiter.New(broken{})
+	l := limits.Reservable(reservable(5), runtime.KeyOf(runtime.String("secret")))
+	for _, v := range verbs(limits) {
 		require.EqualError(t, v.call(t.Context(), l), `limit "limit": connection refused`, v.name)
 	}
 	d, err := l.Allow(t.Context())
 	require.Error(t, err)
 	require.False(t, d.Allowed)
-	ds, err := limiter.All(t.Context(), l)
+	ds, err := limits.All(t.Context(), l)
 	require.Error(t, err)
 	require.False(t, ds.Allowed)
 }
 
 func TestZeroValuesDeny(t *testing.T) {
 	require.Equal(t, "denied", runtime.Decision{}.String())
-	require.Equal(t, "denied", runtime.Decisions{}.String())
-	require.False(t, runtime.Decisions{}.Allowed)
+	require.Equal(t, "denied", limiter.Decisions{}.String())
+	require.False(t, limiter.Decisions{}.Allowed)
 	require.False(t, runtime.Answer{}.Allowed())
 	require.Equal(t, "Kind(0)", runtime.Kind(0).String())
 	require.ErrorIs(t, (&runtime.Policy{}).Validate(), runtime.ErrInvalidPolicy)
 	require.ErrorIs(t, (*runtime.Policy)(nil).Validate(), runtime.ErrInvalidPolicy)
-	require.ErrorIs(t, (&runtime.Reservation{}).Cancel(t.Context()), runtime.ErrNotReserved)
+	require.ErrorIs(t, (&limiter.Reservation{}).Cancel(t.Context()), runtime.ErrNotReserved)
 }
 
 // ResetAfter is the end of the window that the decision belongs to.
@@ -318,7 +321,7 @@ func TestResetAfterIsTheEndOfTheWindow(t *testing.T) {
 		"shards":              {sharded, 0, 9 * time.Minute, [2]time.Duration{10 * time.Minute, time.Minute}},
 	} {
 		now := epoch.Add(row.at)
-		l := runtime.NewLimiter(clocked(&now)).Limit(row.policy, runtime.Key{})
+		l := limiter.New(clocked(&now)).Limit(row.policy, runtime.Key{})
 		d, err := l.AllowN(t.Context(), 10)
 		require.NoError(t, err)
 		require.Same(t, row.policy, d.Policy, name)
@@ -360,20 +363,20 @@ func TestDecisionInWords(t *testing.T) {
 }
 
 func TestDecisionsInWords(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
-	requests, tokens := limiter.Limit(bucket("requests", 2), runtime.Key{}), limiter.Limit(bucket("tokens", 10), runtime.Key{})
+	limits := limiter.New(still())
+	requests, tokens := limits.Limit(bucket("requests", 2), runtime.Key{}), limits.Limit(bucket("tokens", 10), runtime.Key{})
 	for _, want := range []string{"allowed", `denied by "tokens", retry after 6s`} {
-		ds, err := limiter.All(t.Context(), requests, tokens.N(8))
+		ds, err := limits.All(t.Context(), requests, tokens.N(8))
 		require.NoError(t, err)
 		require.Equal(t, want, ds.String())
 	}
-	ds, err := limiter.All(t.Context(), requests.N(2), tokens.N(8))
+	ds, err := limits.All(t.Context(), requests.N(2), tokens.N(8))
 	require.NoError(t, err)
 	require.Equal(t, `denied by "requests" and "tokens", retry after 6s`, ds.String())
 }
 
 func TestBalanceInWords(t *testing.T) {
-	limit := runtime.NewLimiter(still()).Limit(bucket("limit", 10), runtime.Key{})
+	limit := limiter.New(still()).Limit(bucket("limit", 10), runtime.Key{})
 	for _, row := range []struct {
 		taken int64
 		want  string
@@ -395,7 +398,7 @@ func TestBalanceInWords(t *testing.T) {
 
 // traced is a store that notes the functions of this package through which it was called.
 type traced struct {
-	runtime.MemStore
+	memstore.Store
 	frames []string
 }
 
@@ -405,17 +408,17 @@ func (s *traced) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	for more := true; more; {
 		var f stack.Frame
 		f, more = frames.Next()
-		if name, ok := strings.CutPrefix(f.Function, module+"/runtime."); ok {
+		if name, ok := strings.CutPrefix(f.Function, module+"/runtime/limiter."); ok {
 			s.frames = append(s.frames, name)
 		}
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // The path of a call is drawn in the documentation, and is the first thing that a reader of the code follows.
 func TestAllowReachesTheStoreInThreeFrames(t *testing.T) {
 	store := &traced{}
-	_, err := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
+	_, err := limiter.New(store).Limit(bucket("limit", 1), runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"(*Limiter).do", "Limit.do", "Limit.Allow"}, store.frames)
 }

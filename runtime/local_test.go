@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // heapInUse returns how many bytes are in use.
@@ -21,17 +24,17 @@ func heapInUse() uint64 {
 }
 
 // failing runs a test with a limiter whose store can fail, at a fake time.
-func failing(t *testing.T, test func(t *testing.T, limiter *runtime.Limiter, store *faulty)) {
+func failing(t *testing.T, test func(t *testing.T, limits *limiter.Limiter, store *faulty)) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{MemStore: &runtime.MemStore{}, err: errDown}
-		test(t, runtime.NewLimiter(store), store)
+		store := &faulty{Store: &memstore.Store{}, err: errDown}
+		test(t, limiter.New(store), store)
 	})
 }
 
 func TestFailLocalDecidesByTheSameRule(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 		p := onError(runtime.FailLocal)
-		l := limiter.Reservable(p, runtime.KeyOf(runtime.Int(1)))
+		l := limits.Reservable(p, runtime.KeyOf(runtime.Int(1)))
 		for i, row := range []struct {
 			after time.Duration
 			want  string
@@ -52,7 +55,7 @@ func TestFailLocalDecidesByTheSameRule(t *testing.T) {
 			require.Zero(t, d.TakenAt)
 			require.Equal(t, "limit", d.Limit)
 		}
-		d, err := limiter.Reservable(p, runtime.KeyOf(runtime.Int(2))).Allow(t.Context())
+		d, err := limits.Reservable(p, runtime.KeyOf(runtime.Int(2))).Allow(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(2), d.Remaining, "each key has a count of its own")
 
@@ -77,8 +80,8 @@ func TestFailLocalDecidesByTheSameRule(t *testing.T) {
 }
 
 func TestStoreDecidesAgainWhenItIsBack(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
-		l := limiter.Limit(onError(runtime.FailLocal), runtime.Key{})
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		l := limits.Limit(onError(runtime.FailLocal), runtime.Key{})
 		d, err := l.AllowN(t.Context(), 3)
 		require.NoError(t, err)
 		require.True(t, d.Allowed)
@@ -97,32 +100,32 @@ func TestStoreDecidesAgainWhenItIsBack(t *testing.T) {
 }
 
 func TestFailLocalWithOthersInOneCall(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
-		policy := func(name string, o runtime.OnError) runtime.Limit {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		policy := func(name string, o runtime.OnError) limiter.Limit {
 			p := bucket(name, 3)
 			p.OnError = o
-			return limiter.Limit(p, runtime.Key{})
+			return limits.Limit(p, runtime.Key{})
 		}
 		local, second, open := policy("local", runtime.FailLocal), policy("second", runtime.FailLocal), policy("open", runtime.FailOpen)
-		ds, err := limiter.All(t.Context(), local.N(2), open.N(3), second)
+		ds, err := limits.All(t.Context(), local.N(2), open.N(3), second)
 		require.NoError(t, err)
 		require.Equal(t, "allowed, uncounted, decided locally", ds.String())
 		require.Equal(t, []int64{2, 3, 1}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
-		ds, err = limiter.All(t.Context(), second.N(2), open, local.N(2))
+		ds, err = limits.All(t.Context(), second.N(2), open, local.N(2))
 		require.NoError(t, err)
 		require.Equal(t, `denied by "local", retry after 1s, decided locally`, ds.String())
 		require.Equal(t, []int64{0, 0, 0}, []int64{ds.Each[0].Taken, ds.Each[1].Taken, ds.Each[2].Taken})
 		d, err := second.AllowN(t.Context(), 2)
 		require.NoError(t, err)
 		require.True(t, d.Allowed, "when one limit denies, nothing is taken from the others")
-		_, err = limiter.All(t.Context(), local, policy("closed", runtime.FailClosed))
+		_, err = limits.All(t.Context(), local, policy("closed", runtime.FailClosed))
 		require.ErrorIs(t, err, errDown)
 	})
 }
 
 func TestLocalReservationIsNotRefundedToTheStore(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
-		l := limiter.Reservable(onError(runtime.FailLocal), runtime.Key{})
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
+		l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})
 		r, err := l.ReserveN(t.Context(), 5)
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, r.Delay())
@@ -146,11 +149,11 @@ func TestLocalReservationIsNotRefundedToTheStore(t *testing.T) {
 
 // Callers may invent keys, so the memory is bounded.
 func TestLocalMemoryIsBounded(t *testing.T) {
-	failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+	failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 		p := onError(runtime.FailLocal)
 		p.Timeout, p.Period = 0, 24*time.Hour
 		take := func(key string) runtime.Decision {
-			d, err := limiter.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1)
+			d, err := limits.Limit(p, runtime.KeyOf(runtime.String(key))).AllowN(t.Context(), 1)
 			require.NoError(t, err)
 			return d
 		}
@@ -188,11 +191,11 @@ func TestFailLocalBeginsWithTheLastReport(t *testing.T) {
 		{minute(runtime.SlidingWindow, func(p *runtime.Policy) { p.Precise = true }), [4]int64{2, 2, 6, 6}},
 	} {
 		for i, after := range []time.Duration{5, 20, 60, 120} {
-			failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+			failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 				now := time.Now()
 				time.Sleep(time.Until(now.Truncate(time.Minute).Add(70 * time.Second)))
 				store.err = nil
-				l := limiter.Limit(row.policy, runtime.KeyOf(runtime.Int(1)))
+				l := limits.Limit(row.policy, runtime.KeyOf(runtime.Int(1)))
 				require.NoError(t, l.RequireN(t.Context(), 4))
 				time.Sleep(after * time.Second)
 				store.err = errDown
@@ -210,50 +213,50 @@ func TestFailLocalBeginsWithTheLastReport(t *testing.T) {
 func TestReportsOfEveryVerbReachTheMemory(t *testing.T) {
 	ctx := context.Background() // of no bubble of synctest
 	for name, row := range map[string]struct {
-		do   func(l runtime.ReservableLimit, limiter *runtime.Limiter, store runtime.Store) error
+		do   func(l limiter.ReservableLimit, limits *limiter.Limiter, store runtime.Store) error
 		left int64
 	}{
-		"AllowN": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error { return l.RequireN(ctx, 2) }, 1},
-		"Charge": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+		"AllowN": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) error { return l.RequireN(ctx, 2) }, 1},
+		"Charge": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) error {
 			_, err := l.Charge(ctx, 1)
 			return err
 		}, 2},
-		"Reserve": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+		"Reserve": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) error {
 			_, err := l.ReserveN(ctx, 5)
 			return err
 		}, 0},
-		"All": {func(l runtime.ReservableLimit, limiter *runtime.Limiter, _ runtime.Store) error {
-			_, err := limiter.All(ctx, l, l.Checked(), l)
+		"All": {func(l limiter.ReservableLimit, limits *limiter.Limiter, _ runtime.Store) error {
+			_, err := limits.All(ctx, l, l.Checked(), l)
 			return err
 		}, 1},
-		"Cancel": {func(l runtime.ReservableLimit, limiter *runtime.Limiter, _ runtime.Store) error {
-			rs, err := limiter.ReserveAll(ctx, l.N(2), l.N(1))
+		"Cancel": {func(l limiter.ReservableLimit, limits *limiter.Limiter, _ runtime.Store) error {
+			rs, err := limits.ReserveAll(ctx, l.N(2), l.N(1))
 			if err == nil {
 				err = rs.Cancel(ctx)
 			}
 			return err
 		}, 3},
-		"Reset": {func(l runtime.ReservableLimit, _ *runtime.Limiter, _ runtime.Store) error {
+		"Reset": {func(l limiter.ReservableLimit, _ *limiter.Limiter, _ runtime.Store) error {
 			if err := l.RequireN(ctx, 3); err != nil {
 				return err
 			}
 			return l.Reset(ctx)
 		}, 3},
-		"Peek of a key that another process has used": {func(l runtime.ReservableLimit, _ *runtime.Limiter, store runtime.Store) error {
-			other := runtime.NewLimiter(store)
+		"Peek of a key that another process has used": {func(l limiter.ReservableLimit, _ *limiter.Limiter, store runtime.Store) error {
+			other := limiter.New(store)
 			if err := other.Limit(onError(runtime.FailClosed), runtime.Key{}).RequireN(ctx, 2); err != nil {
 				return err
 			}
 			_, err := l.Peek(ctx)
 			return err
 		}, 1},
-		"nothing": {func(runtime.ReservableLimit, *runtime.Limiter, runtime.Store) error { return nil }, 3},
+		"nothing": {func(limiter.ReservableLimit, *limiter.Limiter, runtime.Store) error { return nil }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			failing(t, func(t *testing.T, limiter *runtime.Limiter, store *faulty) {
+			failing(t, func(t *testing.T, limits *limiter.Limiter, store *faulty) {
 				store.err = nil
-				l := limiter.Reservable(onError(runtime.FailLocal), runtime.Key{})
-				require.NoError(t, row.do(l, limiter, store))
+				l := limits.Reservable(onError(runtime.FailLocal), runtime.Key{})
+				require.NoError(t, row.do(l, limits, store))
 				store.err = errDown
 				d, err := l.CheckN(t.Context(), 0)
 				require.NoError(t, err)

@@ -8,24 +8,27 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 func TestMemTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	p := reservable(5)
-	outside := limiter.Reservable(p, runtime.Key{})
+	outside := limits.Reservable(p, runtime.Key{})
 	for _, row := range []struct {
-		end  func(tx *runtime.MemTx) error
+		end  func(tx *memstore.Tx) error
 		left float64
 	}{
-		{(*runtime.MemTx).Rollback, 5},
-		{(*runtime.MemTx).Commit, 2},
+		{(*memstore.Tx).Rollback, 5},
+		{(*memstore.Tx).Commit, 2},
 	} {
 		tx := store.Begin()
-		l := limiter.WithTx(tx).Reservable(p, runtime.Key{})
+		l := limits.WithTx(tx).Reservable(p, runtime.Key{})
 		require.NoError(t, l.RequireN(t.Context(), 2))
 		require.NoError(t, l.Require(t.Context()))
 		require.Equal(t, 2.0, value(t, l), "the transaction counts its own tokens")
@@ -35,7 +38,7 @@ func TestMemTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 		require.Equal(t, 5.0, value(t, outside), "nobody else sees them before the commit")
 		require.NoError(t, row.end(tx))
 		require.Equal(t, row.left, value(t, outside))
-		for _, end := range []func(*runtime.MemTx) error{(*runtime.MemTx).Commit, (*runtime.MemTx).Rollback} {
+		for _, end := range []func(*memstore.Tx) error{(*memstore.Tx).Commit, (*memstore.Tx).Rollback} {
 			require.ErrorIs(t, end(tx), sql.ErrTxDone)
 		}
 		require.ErrorIs(t, l.Require(t.Context()), sql.ErrTxDone)
@@ -43,7 +46,7 @@ func TestMemTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	}
 
 	tx := store.Begin()
-	require.NoError(t, limiter.WithTx(tx).Reservable(p, runtime.Key{}).Reset(t.Context()))
+	require.NoError(t, limits.WithTx(tx).Reservable(p, runtime.Key{}).Reset(t.Context()))
 	require.Equal(t, 2.0, value(t, outside))
 	require.NoError(t, tx.Commit())
 	require.Equal(t, 5.0, value(t, outside))
@@ -53,19 +56,19 @@ func TestMemTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 // Two transactions that take the last token: one commits, and the other must be run again.
 func TestMemTxCommitsOnlyUnchangedKeys(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	p, other := bucket("limit", 1), bucket("other", 1)
-	begin := func() (*runtime.MemTx, runtime.Limit) {
+	begin := func() (*memstore.Tx, limiter.Limit) {
 		tx := store.Begin()
-		return tx, limiter.WithTx(tx).Limit(p, runtime.Key{})
+		return tx, limits.WithTx(tx).Limit(p, runtime.Key{})
 	}
 	first, a := begin()
 	second, b := begin()
 	require.NoError(t, a.Require(t.Context()))
 	require.NoError(t, b.Require(t.Context()))
-	require.NoError(t, limiter.Limit(other, runtime.Key{}).Require(t.Context()), "another key is no conflict")
+	require.NoError(t, limits.Limit(other, runtime.Key{}).Require(t.Context()), "another key is no conflict")
 	require.NoError(t, first.Commit())
-	require.ErrorIs(t, second.Commit(), runtime.ErrTxConflict)
+	require.ErrorIs(t, second.Commit(), memstore.ErrTxConflict)
 	third, c := begin()
 	require.ErrorIs(t, c.Require(t.Context()), runtime.ErrLimited)
 	require.NoError(t, third.Commit())
@@ -73,12 +76,12 @@ func TestMemTxCommitsOnlyUnchangedKeys(t *testing.T) {
 
 func TestConcurrentMemTxsTakeExactlyTheCapacity(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	p := bucket("limit", 100)
 	var taken atomic.Int64
 	take := func() error {
 		tx := store.Begin()
-		d, err := limiter.WithTx(tx).Limit(p, runtime.Key{}).Allow(t.Context())
+		d, err := limits.WithTx(tx).Limit(p, runtime.Key{}).Allow(t.Context())
 		if err != nil {
 			return err
 		}
@@ -91,7 +94,7 @@ func TestConcurrentMemTxsTakeExactlyTheCapacity(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for range 20 {
-				for errors.Is(take(), runtime.ErrTxConflict) {
+				for errors.Is(take(), memstore.ErrTxConflict) {
 				}
 			}
 		})
@@ -102,7 +105,7 @@ func TestConcurrentMemTxsTakeExactlyTheCapacity(t *testing.T) {
 
 func TestMemStoreRefusesOtherTransactions(t *testing.T) {
 	store := still()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, row := range map[string]struct {
@@ -111,12 +114,12 @@ func TestMemStoreRefusesOtherTransactions(t *testing.T) {
 		want error
 	}{
 		"nil":             {t.Context(), nil, runtime.ErrNilTx},
-		"a nil MemTx":     {t.Context(), (*runtime.MemTx)(nil), runtime.ErrNilTx},
+		"a nil Tx":        {t.Context(), (*memstore.Tx)(nil), runtime.ErrNilTx},
 		"another store":   {t.Context(), still().Begin(), runtime.ErrNoTx},
 		"of a database":   {t.Context(), &sql.Tx{}, runtime.ErrNoTx},
 		"an ended caller": {ended, store.Begin(), context.Canceled},
 	} {
-		require.ErrorIs(t, limiter.WithTx(row.tx).Limit(bucket("limit", 1), runtime.Key{}).Require(row.ctx), row.want, name)
+		require.ErrorIs(t, limits.WithTx(row.tx).Limit(bucket("limit", 1), runtime.Key{}).Require(row.ctx), row.want, name)
 	}
 	require.Zero(t, store.Len())
 }
@@ -126,6 +129,6 @@ func TestMemTxHasNoSQL(t *testing.T) {
 	_, exec := tx.ExecContext(t.Context(), "DELETE FROM orders")
 	_, query := tx.QueryContext(t.Context(), "SELECT 1")
 	for _, err := range []error{exec, query, tx.QueryRowContext(t.Context(), "SELECT 1").Scan(new(int))} {
-		require.ErrorContains(t, err, "a runtime.MemTx has no database")
+		require.ErrorContains(t, err, "a memstore.Tx has no database")
 	}
 }

@@ -10,17 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // counting is a store that counts its calls.
 type counting struct {
-	*runtime.MemStore
+	*memstore.Store
 	calls int
 }
 
 func (c *counting) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	c.calls++
-	return c.MemStore.Do(ctx, calls)
+	return c.Store.Do(ctx, calls)
 }
 
 // inMode returns a limit of three tokens with three more to reserve, at a second each.
@@ -34,44 +36,44 @@ func inMode(m runtime.Mode) *runtime.Policy {
 // store.
 func TestModes(t *testing.T) {
 	spent := runtime.Decision{Allowed: true, Taken: 3, TakenAt: epoch}
-	ask := map[string]func(t *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error){
-		"Allow": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+	ask := map[string]func(t *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error){
+		"Allow": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			d, err := l.Allow(ctx)
 			return d.String(), err
 		},
-		"AllowN(4)": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"AllowN(4)": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			d, err := l.AllowN(ctx, 4)
 			return d.String(), err
 		},
-		"Check": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Check": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			d, err := l.Check(ctx)
 			return d.String(), err
 		},
-		"Require": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Require": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			return "nil", l.Require(ctx)
 		},
-		"Wait": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Wait": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			return "nil", l.Wait(ctx)
 		},
-		"Reserve, Settle(3)": func(t *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Reserve, Settle(3)": func(t *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			r, err := l.Reserve(ctx)
 			require.NoError(t, err)
 			return r.Decision.String(), r.Settle(ctx, 3)
 		},
-		"ReserveN(4), Cancel": func(t *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"ReserveN(4), Cancel": func(t *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			r, err := l.ReserveN(ctx, 4)
 			require.NoError(t, err)
 			return r.Decision.String(), r.Cancel(ctx)
 		},
-		"Refund": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Refund": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			d, err := l.Refund(ctx, spent)
 			return d.String(), err
 		},
-		"Peek": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Peek": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			b, err := l.Peek(ctx)
 			return b.String(), err
 		},
-		"Reset": func(_ *testing.T, ctx context.Context, l runtime.ReservableLimit) (string, error) {
+		"Reset": func(_ *testing.T, ctx context.Context, l limiter.ReservableLimit) (string, error) {
 			return "nil", l.Reset(ctx)
 		},
 	}
@@ -135,23 +137,23 @@ func TestModes(t *testing.T) {
 		for _, row := range rows {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				store := &counting{MemStore: still()}
-				limiter := runtime.NewLimiter(store)
+				store := &counting{Store: still()}
+				limits := limiter.New(store)
 				enforced := inMode(runtime.ModeEnforce)
-				do(t, store.MemStore, call(request(enforced, take(3))))
+				do(t, store.Store, call(request(enforced, take(3))))
 				// A plan's unlimited policy has no numbers.
 				p := inMode(mode)
 				if mode == runtime.ModeUnlimited {
 					p = &runtime.Policy{Name: p.Name, Kind: p.Kind, Mode: mode}
 				}
-				got, err := ask[row.verb](t, t.Context(), limiter.Reservable(p, runtime.KeyOf(runtime.String("k"))))
+				got, err := ask[row.verb](t, t.Context(), limits.Reservable(p, runtime.KeyOf(runtime.String("k"))))
 				if err != nil {
 					require.ErrorContains(t, err, row.want, "%v: %s", mode, row.verb)
 				} else {
 					require.Equal(t, row.want, got, "%v: %s", mode, row.verb)
 				}
 				require.Equal(t, row.calls, store.calls, "%v: %s: calls of the store", mode, row.verb)
-				require.Equal(t, row.tokens, left(t, store.MemStore, enforced), "%v: %s", mode, row.verb)
+				require.Equal(t, row.tokens, left(t, store.Store, enforced), "%v: %s", mode, row.verb)
 				require.Equal(t, start, time.Now(), "%v: %s must not wait", mode, row.verb)
 			})
 		}
@@ -159,9 +161,9 @@ func TestModes(t *testing.T) {
 }
 
 func TestInvalidCountIsAnErrorInEveryMode(t *testing.T) {
-	limiter := runtime.NewLimiter(still())
+	limits := limiter.New(still())
 	for _, mode := range append(runtime.Modes(), runtime.ModeUnlimited) {
-		_, err := limiter.Limit(inMode(mode), runtime.Key{}).AllowN(t.Context(), -1)
+		_, err := limits.Limit(inMode(mode), runtime.Key{}).AllowN(t.Context(), -1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCount, "%v", mode)
 	}
 }
@@ -171,7 +173,7 @@ func TestRefundOfMoreThanShadowModeHasTaken(t *testing.T) {
 	for _, row := range []struct{ unused, left int64 }{{0, 0}, {3, 0}, {4, 0}, {6, 2}, {9, 5}, {20, 5}} {
 		shadow := bucket("shadow", 5)
 		shadow.Mode = runtime.ModeShadow
-		limit := runtime.NewLimiter(still()).Limit(shadow, runtime.Key{})
+		limit := limiter.New(still()).Limit(shadow, runtime.Key{})
 		d, err := limit.AllowUpTo(t.Context(), 9)
 		require.NoError(t, err)
 		require.EqualValues(t, 9, d.Taken)
@@ -221,11 +223,11 @@ func TestShadowTakesWhatEnforcingTakes(t *testing.T) {
 
 func TestShadowPassesWhenTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errDown})
-		limit := func(m runtime.Mode, o runtime.OnError) runtime.Limit {
+		limits := limiter.New(&faulty{Store: still(), err: errDown})
+		limit := func(m runtime.Mode, o runtime.OnError) limiter.Limit {
 			p := onError(o)
 			p.Name, p.Mode = m.String()+" "+o.String(), m
-			return limiter.Limit(p, runtime.Key{})
+			return limits.Limit(p, runtime.Key{})
 		}
 		shadow := limit(runtime.ModeShadow, runtime.FailClosed)
 		d, err := shadow.Allow(t.Context())
@@ -234,13 +236,13 @@ func TestShadowPassesWhenTheStoreFails(t *testing.T) {
 
 		off, block := limit(runtime.ModeOff, runtime.FailClosed), limit(runtime.ModeBlock, runtime.FailClosed)
 		open, closed := limit(runtime.ModeEnforce, runtime.FailOpen), limit(runtime.ModeEnforce, runtime.FailClosed)
-		_, err = limiter.All(t.Context(), shadow, closed)
+		_, err = limits.All(t.Context(), shadow, closed)
 		require.ErrorIs(t, err, errDown, "one of them must be enforced")
-		ds, err := limiter.All(t.Context(), shadow, off, open)
+		ds, err := limits.All(t.Context(), shadow, off, open)
 		require.NoError(t, err)
 		require.True(t, ds.Allowed)
 		require.NoError(t, ds.Each[1].FailedOpen, "nothing has failed for a limit that does not use the store")
-		ds, err = limiter.All(t.Context(), open, block)
+		ds, err = limits.All(t.Context(), open, block)
 		require.NoError(t, err)
 		require.False(t, ds.Allowed, "a block does not depend on the store")
 		require.Equal(t, runtime.Never, ds.RetryAfter)
@@ -287,7 +289,7 @@ func TestUncountedWaitRefundsNothing(t *testing.T) {
 	enforced := inMode(runtime.ModeEnforce)
 	do(t, store, call(request(enforced, runtime.Request{Count: 6, Reserve: true})))
 	ctx, cancel := context.WithCancel(t.Context())
-	limit := runtime.NewLimiter(&canceling{store, cancel}).Reservable(inMode(runtime.ModeShadow), runtime.KeyOf(runtime.String("k")))
+	limit := limiter.New(&canceling{store, cancel}).Reservable(inMode(runtime.ModeShadow), runtime.KeyOf(runtime.String("k")))
 	require.ErrorIs(t, limit.Wait(ctx), context.Canceled)
 	require.Equal(t, -3.0, left(t, store, enforced))
 }

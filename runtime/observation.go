@@ -9,13 +9,15 @@ import (
 	"hash/maphash"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
 )
 
 // Observation is what an [Observer] learns about one limit of a call. It has the key only as a fingerprint.
 //
 // All verbs are observed except those that only read a key, Peek and a Check of 0 tokens: Settle and Cancel as the Refund
 // or Charge that corrects the count, if one is needed. Wait is observed once, when it has the tokens or gives up, and not
-// for each retry. A call of several limits, as of a [Group], has one observation for each, or only for the limit at fault if
+// for each retry. A call of several limits, as of a limiter.Group, has one observation for each, or only for the limit at fault if
 // its request is invalid. An All of checks alone reads the keys and has none, nor has a call that names no limit, such as an
 // All of no items. Blocks that a store leases in the background are not observed; the requests that use
 // their tokens are.
@@ -243,7 +245,7 @@ func wordAt(s string, i int) bool {
 func (o Observation) String() string {
 	text := fmt.Sprintf("%s: %v %d: %v", o.Limit, o.Op, o.Count, o.Outcome)
 	if o.RetryAfter > 0 && o.RetryAfter < Never {
-		text += fmt.Sprintf(", retry after %v", rough(o.RetryAfter))
+		text += fmt.Sprintf(", retry after %v", words.Rough(o.RetryAfter))
 	}
 	if message := o.Message(); message != "" {
 		text += ": " + message
@@ -257,7 +259,7 @@ func (o Observation) Format(s fmt.State, _ rune) { fmt.Fprint(s, o.String()) }
 // MarshalText implements [encoding.TextMarshaler], for JSON and loggers: it returns String.
 func (o Observation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Observer receives the decisions of a [Limiter], for metrics, logs and traces. Package observe has some.
+// Observer receives the decisions of a limiter.Limiter, for metrics, logs and traces. Package observe has some.
 type Observer interface {
 	// Decided is called once for each limit of a call, on the goroutine of the caller, after the decision and before the
 	// caller gets it. No lock is held, so that it may use the limiter; it must return soon, and may be called by many

@@ -12,9 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // spy is an observer that keeps everything.
@@ -53,26 +56,26 @@ func (s *spy) lines() (lines []string) {
 // Each row is a call, and what an observer sees of it.
 func TestEveryVerbIsObserved(t *testing.T) {
 	watch, ctx := &spy{}, t.Context()
-	store := &faulty{MemStore: still()}
-	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	store := &faulty{Store: still()}
+	limits := limiter.New(store, limiter.Observe(watch))
 	key := runtime.KeyOf(runtime.String("k"))
-	send := limiter.Limit(bucket("send", 5), key)
-	book := limiter.Reservable(&runtime.Policy{
+	send := limits.Limit(bucket("send", 5), key)
+	book := limits.Reservable(&runtime.Policy{
 		Name: "book", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 2, MaxReserved: 5,
 	}, key)
-	in := func(mode runtime.Mode) runtime.Limit {
+	in := func(mode runtime.Mode) limiter.Limit {
 		p := bucket(mode.String(), 1)
 		p.Mode = mode
-		return limiter.Limit(p, key)
+		return limits.Limit(p, key)
 	}
-	failing := func(onError runtime.OnError) runtime.Limit {
+	failing := func(onError runtime.OnError) limiter.Limit {
 		p := bucket(onError.String(), 1)
 		p.OnError = onError
-		return limiter.Limit(p, key)
+		return limits.Limit(p, key)
 	}
 	var d runtime.Decision
-	var r *runtime.Reservation
-	var rs *runtime.Reservations
+	var r *limiter.Reservation
+	var rs *limiter.Reservations
 	for _, row := range []struct {
 		name string
 		call func()
@@ -101,20 +104,20 @@ func TestEveryVerbIsObserved(t *testing.T) {
 		{"Settle for the same", func() { _ = r.Settle(ctx, 1) }, nil},
 		{"Reset", func() { _ = book.Reset(ctx) }, []string{"book Reset reset 0/0"}},
 
-		{"All", func() { _, _ = limiter.All(ctx, send, book.Checked()) }, []string{"send Take allowed 1/1", "book Check checked 1/0"}},
-		{"All, one denies", func() { _, _ = limiter.All(ctx, send, book.N(2), send.N(4)) },
+		{"All", func() { _, _ = limits.All(ctx, send, book.Checked()) }, []string{"send Take allowed 1/1", "book Check checked 1/0"}},
+		{"All, one denies", func() { _, _ = limits.All(ctx, send, book.N(2), send.N(4)) },
 			[]string{"send Take denied_by_other 1/0", "book Take denied_by_other 2/0", "send Take denied 4/0"}},
-		{"All, one is invalid", func() { _, _ = limiter.All(ctx, send, book.N(-1)) },
+		{"All, one is invalid", func() { _, _ = limits.All(ctx, send, book.N(-1)) },
 			[]string{"book Take invalid -1/0"}},
-		{"All, the first is invalid", func() { _, _ = limiter.All(ctx, book.N(-1), send, send.N(6)) },
+		{"All, the first is invalid", func() { _, _ = limits.All(ctx, book.N(-1), send, send.N(6)) },
 			[]string{"book Take invalid -1/0"}},
-		{"All, only checked", func() { _, _ = limiter.All(ctx, send.Checked(), book.CheckedN(7)) }, nil},
-		{"All of none", func() { _, _ = limiter.All(ctx) }, nil},
-		{"ReserveAll", func() { rs, _ = limiter.ReserveAll(ctx, send, book.N(3)) },
+		{"All, only checked", func() { _, _ = limits.All(ctx, send.Checked(), book.CheckedN(7)) }, nil},
+		{"All of none", func() { _, _ = limits.All(ctx) }, nil},
+		{"ReserveAll", func() { rs, _ = limits.ReserveAll(ctx, send, book.N(3)) },
 			[]string{"send Take allowed 1/1", "book Take delayed 3/3"}},
 		{"Cancel of all", func() { _ = rs.Cancel(ctx) }, []string{"send Refund refunded 1/0", "book Refund refunded 3/0"}},
-		{"Group.Check", func() { _, _ = limiter.Group(send, book).Check(ctx) }, []string{"send Check checked 1/0", "book Check checked 1/0"}},
-		{"Group.Wait", func() { _ = limiter.Group(send, book).Wait(ctx) }, []string{"send Take allowed 1/1", "book Take allowed 1/1"}},
+		{"Group.Check", func() { _, _ = limits.Group(send, book).Check(ctx) }, []string{"send Check checked 1/0", "book Check checked 1/0"}},
+		{"Group.Wait", func() { _ = limits.Group(send, book).Wait(ctx) }, []string{"send Take allowed 1/1", "book Take allowed 1/1"}},
 		{"Wait", func() { _ = send.Wait(ctx) }, []string{"send Take allowed 1/1"}},
 
 		{"shadow", func() { _, _ = in(runtime.ModeShadow).Allow(ctx) }, []string{"shadow Take allowed 1/1"}},
@@ -128,13 +131,13 @@ func TestEveryVerbIsObserved(t *testing.T) {
 
 		{"negative", func() { _, _ = send.AllowN(ctx, -1) }, []string{"send Take invalid -1/0"}},
 		{"more than the capacity", func() { _, _ = send.AllowN(ctx, 6) }, []string{"send Take invalid 6/0"}},
-		{"invalid key", func() { _, _ = limiter.Limit(bucket("send", 5), runtime.KeyOf(runtime.Text(nil))).Allow(ctx) },
+		{"invalid key", func() { _, _ = limits.Limit(bucket("send", 5), runtime.KeyOf(runtime.Text(nil))).Allow(ctx) },
 			[]string{"send Take invalid 1/0 by none"}},
-		{"no policy", func() { _, _ = limiter.Limit(nil, key).Allow(ctx) }, []string{" Take invalid 1/0 by none"}},
-		{"invalid policy in a group", func() { _, _ = limiter.All(ctx, send, limiter.Limit(&runtime.Policy{Name: "bad"}, key)) },
+		{"no policy", func() { _, _ = limits.Limit(nil, key).Allow(ctx) }, []string{" Take invalid 1/0 by none"}},
+		{"invalid policy in a group", func() { _, _ = limits.All(ctx, send, limits.Limit(&runtime.Policy{Name: "bad"}, key)) },
 			[]string{"bad Take invalid 1/0 by none"}},
 		{"no store", func() {
-			_, _ = runtime.NewLimiter(nil, runtime.Observe(watch)).Limit(bucket("send", 5), key).Allow(ctx)
+			_, _ = limiter.New(nil, limiter.Observe(watch)).Limit(bucket("send", 5), key).Allow(ctx)
 		}, []string{"send Take error 1/0 by none"}},
 
 		{"the store fails", func() { store.err = errDown; _, _ = failing(runtime.FailClosed).Allow(ctx) }, []string{"closed Take error 1/0"}},
@@ -142,7 +145,7 @@ func TestEveryVerbIsObserved(t *testing.T) {
 		{"local", func() { _, _ = failing(runtime.FailLocal).Allow(ctx) }, []string{"local Take failed_local 1/1 by memory"}},
 		{"local, denied", func() { _, _ = failing(runtime.FailLocal).Allow(ctx) }, []string{"local Take denied 1/0 by memory"}},
 		{"Charge fails", func() { _, _ = failing(runtime.FailOpen).Charge(ctx, 2) }, []string{"open Charge error 2/0"}},
-		{"All, closed and open", func() { _, _ = limiter.All(ctx, failing(runtime.FailClosed), failing(runtime.FailOpen)) },
+		{"All, closed and open", func() { _, _ = limits.All(ctx, failing(runtime.FailClosed), failing(runtime.FailOpen)) },
 			[]string{"closed Take error 1/0", "open Take error 1/0"}},
 		{"canceled", func() {
 			ended, cancel := context.WithCancel(ctx)
@@ -157,9 +160,9 @@ func TestEveryVerbIsObserved(t *testing.T) {
 
 func TestObservationHasTheDecision(t *testing.T) {
 	watch := &spy{}
-	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	limits := limiter.New(still(), limiter.Observe(watch))
 	p := reservable(20)
-	book := limiter.Reservable(p, runtime.Key{})
+	book := limits.Reservable(p, runtime.Key{})
 	one := func(err error) runtime.Observation {
 		require.NoError(t, err)
 		seen := watch.take()
@@ -204,7 +207,7 @@ func TestObservationHasTheDecision(t *testing.T) {
 	require.EqualValues(t, int64(1<<50), o.Count)
 	require.EqualValues(t, 40, o.Tokens())
 
-	_, err = limiter.All(t.Context(), limiter.Limit(bucket("send", 1), runtime.Key{}), book)
+	_, err = limits.All(t.Context(), limits.Limit(bucket("send", 1), runtime.Key{}), book)
 	require.NoError(t, err)
 	seen := watch.take()
 	require.Equal(t, []int{0, 2, 1, 2}, []int{seen[0].Index, seen[0].Limits, seen[1].Index, seen[1].Limits})
@@ -214,8 +217,8 @@ func TestObservationHasTheDecision(t *testing.T) {
 func TestWaitIsObservedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := &spy{}
-		limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(watch))
-		plain, ordered := limiter.Limit(bucket("plain", 1), runtime.Key{}), limiter.Reservable(reservable(10), runtime.Key{})
+		limits := limiter.New(&memstore.Store{}, limiter.Observe(watch))
+		plain, ordered := limits.Limit(bucket("plain", 1), runtime.Key{}), limits.Reservable(reservable(10), runtime.Key{})
 		require.NoError(t, plain.Wait(t.Context()))
 		require.Equal(t, []string{"plain Take allowed 1/1"}, watch.lines())
 
@@ -225,7 +228,7 @@ func TestWaitIsObservedOnce(t *testing.T) {
 		require.Equal(t, runtime.OutcomeDelayed, seen[0].Outcome)
 		require.Equal(t, took, seen[0].Waited)
 
-		took = elapsed(func() { require.NoError(t, limiter.Group(plain, ordered).Wait(t.Context())) })
+		took = elapsed(func() { require.NoError(t, limits.Group(plain, ordered).Wait(t.Context())) })
 		seen = watch.take()
 		require.Len(t, seen, 2)
 		require.Equal(t, took, seen[0].Waited)
@@ -238,7 +241,7 @@ func TestWaitIsObservedOnce(t *testing.T) {
 		require.Equal(t, []string{"plain Take denied 1/0"}, watch.lines())
 
 		// It is interrupted while it waits.
-		for _, wait := range []func(context.Context) error{plain.Wait, limiter.Group(plain).Wait} {
+		for _, wait := range []func(context.Context) error{plain.Wait, limits.Group(plain).Wait} {
 			ending, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Millisecond, cancel)
 			require.ErrorIs(t, wait(ending), context.Canceled)
@@ -275,8 +278,8 @@ func (r *reentrant) Decided(context.Context, runtime.Observation) {
 func TestObserverMayUseTheLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := &reentrant{}
-		limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(watch))
-		plain, ordered := limiter.Limit(bucket("plain", 1), runtime.Key{}), limiter.Reservable(reservable(10), runtime.Key{})
+		limits := limiter.New(&memstore.Store{}, limiter.Observe(watch))
+		plain, ordered := limits.Limit(bucket("plain", 1), runtime.Key{}), limits.Reservable(reservable(10), runtime.Key{})
 
 		r, err := ordered.Reserve(t.Context())
 		require.NoError(t, err)
@@ -284,7 +287,7 @@ func TestObserverMayUseTheLimiter(t *testing.T) {
 		require.NoError(t, r.Cancel(t.Context()))
 		require.Nil(t, watch.act, "it was called")
 
-		rs, err := limiter.ReserveAll(t.Context(), plain, ordered)
+		rs, err := limits.ReserveAll(t.Context(), plain, ordered)
 		require.NoError(t, err)
 		watch.act = func() { require.ErrorIs(t, rs.Cancel(t.Context()), runtime.ErrNotReserved) }
 		require.NoError(t, rs.Cancel(t.Context()))
@@ -299,8 +302,8 @@ func TestObserverMayUseTheLimiter(t *testing.T) {
 
 func TestPanicOfAnObserverReachesTheCaller(t *testing.T) {
 	watch := &reentrant{act: func() { panic("observer") }}
-	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
-	book := limiter.Reservable(reservable(10), runtime.Key{})
+	limits := limiter.New(still(), limiter.Observe(watch))
+	book := limits.Reservable(reservable(10), runtime.Key{})
 	require.PanicsWithValue(t, "observer", func() { _, _ = book.AllowN(t.Context(), 3) })
 	b, err := book.Peek(t.Context())
 	require.NoError(t, err)
@@ -319,12 +322,12 @@ func TestPanicOfAnObserverReachesTheCaller(t *testing.T) {
 
 func TestObservationsInATransactionSaySo(t *testing.T) {
 	watch, store := &spy{}, still()
-	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	limits := limiter.New(store, limiter.Observe(watch))
 	tx := store.Begin()
-	_, err := limiter.WithTx(tx).Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
+	_, err := limits.WithTx(tx).Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback())
-	_, err = limiter.Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
+	_, err = limits.Limit(bucket("send", 1), runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	seen := watch.take()
 	require.Len(t, seen, 2)
@@ -336,19 +339,19 @@ func TestObservationsInATransactionSaySo(t *testing.T) {
 
 func TestOptionsOfObserversAddUp(t *testing.T) {
 	first, second := &spy{}, &spy{}
-	limiter := runtime.NewLimiter(still(), runtime.Observe(first), runtime.Observe(nil), runtime.Observe(second))
-	require.NoError(t, limiter.Limit(bucket("send", 1), runtime.Key{}).Require(t.Context()))
+	limits := limiter.New(still(), limiter.Observe(first), limiter.Observe(nil), limiter.Observe(second))
+	require.NoError(t, limits.Limit(bucket("send", 1), runtime.Key{}).Require(t.Context()))
 	require.Equal(t, []string{"send Take allowed 1/1"}, first.lines())
 	require.Equal(t, []string{"send Take allowed 1/1"}, second.lines())
 }
 
 func TestObserverSeesTheEffectivePlan(t *testing.T) {
 	watch := &spy{}
-	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	limits := limiter.New(still(), limiter.Observe(watch))
 	policies := runtime.PlanPolicies{{}, *bucket("calls", 5), *bucket("calls", 50)}
-	_, err := limiter.Limit(policies.For(2, runtime.Key{})).Allow(t.Context())
+	_, err := limits.Limit(policies.For(2, runtime.Key{})).Allow(t.Context())
 	require.NoError(t, err)
-	_, err = limiter.Limit(policies.For(0, runtime.Key{})).Allow(t.Context())
+	_, err = limits.Limit(policies.For(0, runtime.Key{})).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	seen := watch.take()
 	require.Same(t, &policies[2], seen[0].Policy)
@@ -360,10 +363,10 @@ func TestObserverSeesTheEffectivePlan(t *testing.T) {
 func TestDeadlineInTheStoreIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := &spy{}
-		limiter := runtime.NewLimiter(&faulty{MemStore: &runtime.MemStore{}, slow: time.Hour}, runtime.Observe(watch))
+		limits := limiter.New(&faulty{Store: &memstore.Store{}, slow: time.Hour}, limiter.Observe(watch))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := limiter.Limit(bucket("send", 1), runtime.Key{}).Allow(ctx)
+		_, err := limits.Limit(bucket("send", 1), runtime.Key{}).Allow(ctx)
 		require.Error(t, err)
 		o := watch.take()[0]
 		require.Equal(t, runtime.OutcomeError, o.Outcome)
@@ -379,17 +382,17 @@ const canary = "canary-4711"
 
 func TestObservationsDoNotPrintTheKey(t *testing.T) {
 	watch := &spy{}
-	store := &faulty{MemStore: still(), err: leaky(canary)}
-	limiter := runtime.NewLimiter(store, runtime.Observe(watch))
+	store := &faulty{Store: still(), err: leaky(canary)}
+	limits := limiter.New(store, limiter.Observe(watch))
 	p := bucket("send", 1)
 	p.OnError = runtime.FailOpen
 	for _, policy := range []*runtime.Policy{bucket("send", 1), p} {
-		_, _ = limiter.Limit(policy, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+		_, _ = limits.Limit(policy, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
 	}
 	store.err = nil
-	_, err := limiter.Limit(p, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+	_, err := limits.Limit(p, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
 	require.NoError(t, err)
-	_, err = limiter.Limit(p, runtime.KeyOf(runtime.Text(secretive{}))).Allow(t.Context())
+	_, err = limits.Limit(p, runtime.KeyOf(runtime.Text(secretive{}))).Allow(t.Context())
 	require.Error(t, err)
 	seen := watch.take()
 	require.Len(t, seen, 4)
@@ -439,12 +442,12 @@ func TestMessageReplacesTheKey(t *testing.T) {
 		{"42", "42", "[key]"},
 	} {
 		watch := &spy{}
-		limiter := runtime.NewLimiter(&faulty{MemStore: still(), err: errors.New(row.text)}, runtime.Observe(watch))
+		limits := limiter.New(&faulty{Store: still(), err: errors.New(row.text)}, limiter.Observe(watch))
 		key := runtime.Key{}
 		if row.key != "" {
 			key = runtime.KeyOf(runtime.String(row.key))
 		}
-		_, _ = limiter.Limit(bucket("send", 1), key).Allow(t.Context())
+		_, _ = limits.Limit(bucket("send", 1), key).Allow(t.Context())
 		o := watch.take()[0]
 		require.Equal(t, `limit "send": `+row.want, o.Message())
 	}
@@ -452,9 +455,9 @@ func TestMessageReplacesTheKey(t *testing.T) {
 
 func TestFingerprint(t *testing.T) {
 	watch := &spy{}
-	limiter := runtime.NewLimiter(still(), runtime.Observe(watch))
+	limits := limiter.New(still(), limiter.Observe(watch))
 	key := runtime.KeyOf(runtime.String("a|b"), runtime.Int(7))
-	require.NoError(t, limiter.Limit(bucket("send", 1), key).Require(t.Context()))
+	require.NoError(t, limits.Limit(bucket("send", 1), key).Require(t.Context()))
 	o := watch.take()[0]
 	require.Equal(t, runtime.Fingerprint([]byte("secret"), key.String()), o.Fingerprint([]byte("secret")))
 	require.Equal(t, "99cf03e72f3b", runtime.Fingerprint([]byte("secret"), key.String()), "printf 'a%%7Cb|7' | openssl sha256 -hmac secret")
@@ -476,11 +479,11 @@ func TestOutcomesAndSourcesHaveNames(t *testing.T) {
 // A request allocates one call beside what the store allocates, and one function, which hides the key, if it is observed.
 func TestObservedRequestAllocatesOnce(t *testing.T) {
 	ctx, key, p := context.Background(), runtime.KeyOf(runtime.String("key")), busy(runtime.TokenBucket)
-	store := &runtime.MemStore{}
+	store := &memstore.Store{}
 	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: key.String(), Count: 1}}}}
 	direct := testing.AllocsPerRun(1000, func() { _, _ = store.Do(ctx, calls) })
-	for more, options := range [][]runtime.Option{nil, {runtime.Observe(ignorant{})}} {
-		l := runtime.NewLimiter(store, options...).Limit(p, key)
+	for more, options := range [][]limiter.Option{nil, {limiter.Observe(ignorant{})}} {
+		l := limiter.New(store, options...).Limit(p, key)
 		require.Equal(t, direct+1+float64(more), testing.AllocsPerRun(1000, func() { _, _ = l.Allow(ctx) }))
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // oracle is one row of a limit in exact rationals: the formulas as they are written, without regard to speed.
@@ -34,7 +36,7 @@ func (o *oracle) allowance(now int64) *big.Rat {
 }
 
 func newOracle(p runtime.Policy) *oracle {
-	return &oracle{Policy: p, phase: p.Rule("").Phase, value: rat(0), prev: rat(0)}
+	return &oracle{Policy: p, phase: meter.RuleOf(&p, "").Phase, value: rat(0), prev: rat(0)}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -133,7 +135,7 @@ func (o *oracle) available(now int64) *big.Rat {
 func (o *oracle) margin(now int64, q runtime.Request) *big.Rat {
 	margin := minus(o.available(now), rat(q.Count))
 	if q.Reserve {
-		margin.Add(margin, new(big.Rat).SetFloat64(o.Rule("").Debt))
+		margin.Add(margin, new(big.Rat).SetFloat64(meter.RuleOf(&o.Policy, "").Debt))
 	}
 	return margin
 }
@@ -231,7 +233,7 @@ func TestTakeUpToTakesTheLargestCountThatPasses(t *testing.T) {
 		if d.IntN(10) == 0 {
 			p = d.hugePolicy(t)
 		}
-		rule, state, now := p.Rule(""), runtime.State{}, epoch.UnixNano()
+		rule, state, now := meter.RuleOf(&p, ""), runtime.State{}, epoch.UnixNano()
 		for i := 0; i < traceSteps && now < lastInstant && p.Capacity > 0; i++ {
 			now += int64(d.jump(p))
 			n := 1 + d.Int64N(2*p.Capacity)
@@ -283,9 +285,9 @@ func TestStepAgreesWithExactRationalsForHugeNumbers(t *testing.T) {
 // tally counts the steps compared, the denials among them, and the steps skipped because rounding decides.
 type tally struct{ steps, denied, ambiguous int }
 
-// traceOracle executes the same random requests by the oracle and by [runtime.Rule.Step].
+// traceOracle executes the same random requests by the oracle and by [meter.Rule.Step].
 func traceOracle(t *testing.T, d dice, p runtime.Policy, tally *tally) {
-	o, rule, state, now := newOracle(p), p.Rule(""), runtime.State{}, epoch.UnixNano()
+	o, rule, state, now := newOracle(p), meter.RuleOf(&p, ""), runtime.State{}, epoch.UnixNano()
 	for i := 0; i < traceSteps && now < lastInstant; i++ {
 		now += int64(d.jump(p))
 		q := d.request(p)
@@ -373,7 +375,7 @@ func TestWindowsGrantTheirWholeRate(t *testing.T) {
 		n := 1 + d.Int64N(max(1, min(20, runtime.MaxTokens/rate)))
 		p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Capacity: n * rate, Start: runtime.StartOffset(0),
 			Period: pick(d, time.Minute, time.Second, 24*time.Hour, 1+d.upTo(runtime.MaxPeriod-1))}
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		now := epoch.UnixNano() + d.Int64N(1e18)
 		state, taken, err := rule.Step(runtime.State{}, now, take(p.Capacity))
 		require.NoError(t, err)
@@ -395,7 +397,7 @@ func TestWholeTokensAreDueExactly(t *testing.T) {
 	for range 20_000 {
 		rate := d.Int64N(pick[int64](d, 1000, runtime.MaxTokens)) + 1
 		p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: rate, Capacity: rate, Period: 1 + d.upTo(100*24*time.Hour)}
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		state, taken, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
 		require.NoError(t, err)
 		require.Equal(t, p.Period, taken.FullAfter, "%+v", p)
@@ -419,7 +421,7 @@ func TestNothingPassesAMicrosecondEarly(t *testing.T) {
 				if kind.Windowed() {
 					p.Start = runtime.StartOffset(0)
 				}
-				rule := p.Rule("")
+				rule := meter.RuleOf(&p, "")
 				state, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(rate))
 				require.NoError(t, err)
 				_, denied, err := rule.Step(state, epoch.UnixNano(), take(1))

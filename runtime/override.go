@@ -7,11 +7,13 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
 // Overrides give single keys, or all keys of a limit, other numbers or another plan while the program runs, lift the limit
 // or block it. Each has an end, a reason and an author, and is an entry of a log. Entries are never changed, and those that
-// ended long ago are deleted by a sweep; see [ObsoleteOverrides].
+// ended long ago are deleted by a sweep; see override.Obsolete.
 //
 // A limit has overrides if its policy has [Policy.Overrides]. The first of these is in force for a key:
 //
@@ -21,7 +23,7 @@ import (
 //  4. the policy itself, which is that of the plan if the limit has plans.
 //
 // A new block or override replaces the one before, of the same key. Tokens that were used stay used whatever the numbers
-// are: see [State.Value]. See [OverrideView] for when processes decide by a new entry.
+// are: see [State.Value]. See override.View for when processes decide by a new entry.
 var (
 	// ErrInvalidOverride: an override lacks an end, a reason or an author, or exceeds what the limit declares as the most.
 	ErrInvalidOverride = errors.New("invalid override")
@@ -38,7 +40,7 @@ var (
 )
 
 // ForGood as the end of an override means that it has none.
-var ForGood = instant(math.MaxInt64)
+var ForGood = arith.Time(math.MaxInt64)
 
 // Override is what an operator gives a key in place of the numbers of its plan or of limits.yaml: a plan, numbers, or a
 // Mode. A number of 0 is that of the plan. If the plan's capacity equals its rate, Rate without Capacity is both.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // A denial by a block says when the block ends, and a Peek agrees with it.
@@ -93,8 +94,8 @@ func TestEndOfABlockWhileTheStoreFails(t *testing.T) {
 		p.OnError = onError
 		o := newOverriding(t, p)
 		o.now = time.Now() // the counts in memory are by this clock
-		store := &faulty{MemStore: o.store}
-		o.limiter = runtime.NewLimiter(store)
+		store := &faulty{Store: o.store}
+		o.limiter = limiter.New(store)
 		o.block(o.overrides("blocked"), time.Hour)
 		store.err = errors.New("down")
 		ds, err := o.limiter.All(t.Context(), o.key("blocked"), o.key("other"))
@@ -110,8 +111,8 @@ func TestEndOfAnOverrideOfShardsWhileTheStoreFails(t *testing.T) {
 	p.OnError, p.Shards = runtime.FailLocal, 2
 	o := newOverriding(t, p)
 	o.now = time.Now() // the counts in memory are by this clock
-	store := &faulty{MemStore: o.store}
-	o.limiter = runtime.NewLimiter(store)
+	store := &faulty{Store: o.store}
+	o.limiter = limiter.New(store)
 	o.override(o.overrides("a"), runtime.Override{Capacity: 2, Until: o.now.Add(time.Minute)})
 	store.err = errors.New("down")
 	var d runtime.Decision

@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // A window that ends under smaller numbers forgets the use beyond them, as package operate documents for operators.
@@ -91,13 +94,13 @@ func TestPolicyInForceIsValid(t *testing.T) {
 		number := func() int64 { return d.Int64N(3) * d.Int64N(1+p.Rate*2) }
 		what := []string{runtime.OverrideNumbers, runtime.OverrideBlock, runtime.OverrideOff, runtime.OverrideShadow, runtime.OverrideUnlimited}[d.IntN(5)]
 		most := runtime.OverrideBounds{Rate: 1 << 60, Capacity: 1 << 60, MaxReserved: 1 << 60, Unlimited: true}
-		store := &runtime.MemStore{}
+		store := &memstore.Store{}
 		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
 			Limit: "calls", Key: "a", What: what, Rate: number(), Capacity: number(), MaxReserved: number(), Most: most,
 			Until: runtime.ForGood, Reason: "r", Author: "a",
 		})
 		require.NoError(t, err)
-		b, err := runtime.NewLimiter(store).Limit(&p, inAnyCalendar(&p, runtime.KeyOf(runtime.String("a")))).Peek(t.Context())
+		b, err := limiter.New(store).Limit(&p, inAnyCalendar(&p, runtime.KeyOf(runtime.String("a")))).Peek(t.Context())
 		require.NoError(t, err, "%+v", p)
 		if b.Capacity != runtime.MaxTokens {
 			require.Equal(t, p.Capacity == 0, b.Capacity == 0)
@@ -151,10 +154,10 @@ func TestReservationSettledAfterItsOverride(t *testing.T) {
 
 func TestWaiterPicksUpARaise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &runtime.MemStore{}
-		limiter := runtime.NewLimiter(store)
+		store := &memstore.Store{}
+		limits := limiter.New(store)
 		p, key := overridable(), runtime.KeyOf(runtime.String("a"))
-		limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
+		limit, overrides := limits.Limit(p, key), limits.Overrides(p, key)
 		_, err := limit.AllowN(t.Context(), 10)
 		require.NoError(t, err)
 		var all sync.WaitGroup
@@ -166,7 +169,7 @@ func TestWaiterPicksUpARaise(t *testing.T) {
 			})
 		}
 		waited(func() error { return limit.Wait(t.Context()) })
-		waited(func() error { return limiter.Group(limit).Wait(t.Context()) })
+		waited(func() error { return limits.Group(limit).Wait(t.Context()) })
 		time.Sleep(time.Minute)
 		_, err = overrides.Set(t.Context(), runtime.Override{Capacity: 100, Until: time.Now().Add(time.Hour), Reason: "r", Author: "a"})
 		require.NoError(t, err)
@@ -210,7 +213,7 @@ func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
 		full, swept := log, log
 		for i := range 3 {
 			now := start.Add(time.Duration(10+15*i+random.IntN(15)) * 24 * time.Hour)
-			obsolete := runtime.ObsoleteOverrides(swept, now)
+			obsolete := override.Obsolete(swept, now)
 			before := swept
 			swept = slices.DeleteFunc(slices.Clone(swept), func(e runtime.OverrideEntry) bool { return slices.Contains(obsolete, e.ID) })
 			deleted += len(obsolete)
@@ -230,7 +233,7 @@ func TestObsoleteOverridesChangeNothingInForce(t *testing.T) {
 
 // inForceOf returns the IDs of the entries of a log in force at an instant.
 func inForceOf(t *testing.T, log []runtime.OverrideEntry, now time.Time) (ids []int64) {
-	view := runtime.NewOverrideView(runtime.OverrideSource{
+	view := override.New(override.Source{
 		Since: func(context.Context, int64) ([]runtime.OverrideEntry, error) { return log, nil },
 		Now:   func() int64 { return now.UnixNano() },
 	})

@@ -11,35 +11,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Each observation has the policy that was in force, its entry, and whether the store was needed.
 func TestObservationsOfOverrides(t *testing.T) {
 	watch := &spy{}
 	o := newOverriding(t, overridable())
-	o.limiter = runtime.NewLimiter(&faulty{MemStore: o.store}, runtime.Observe(watch))
+	o.limiter = limiter.New(&faulty{Store: o.store}, limiter.Observe(watch))
 	ctx := t.Context()
 	for _, row := range []struct {
 		key    string
 		before func()
-		call   func(l runtime.Limit)
+		call   func(l limiter.Limit)
 		want   string
 		source runtime.Source
 		// capacity is that of the policy, and entry the number of the override.
 		capacity, entry int64
 	}{
-		{"plain", func() {}, func(l runtime.Limit) { _, _ = l.Allow(ctx) }, "calls Take allowed 1/1", runtime.SourceStore, 10, 0},
+		{"plain", func() {}, func(l limiter.Limit) { _, _ = l.Allow(ctx) }, "calls Take allowed 1/1", runtime.SourceStore, 10, 0},
 		{"numbers", func() { o.override(o.overrides("numbers"), runtime.Override{Capacity: 30}) },
-			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 20) }, "calls Take allowed 20/20", runtime.SourceStore, 30, 1},
-		{"numbers", func() {}, func(l runtime.Limit) { _, _ = l.AllowN(ctx, 31) }, "calls Take invalid 31/0", runtime.SourceStore, 30, 1},
-		{"numbers", func() {}, func(l runtime.Limit) { _, _ = l.Charge(ctx, 2) }, "calls Charge charged 2/2", runtime.SourceStore, 30, 1},
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 20) }, "calls Take allowed 20/20", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l limiter.Limit) { _, _ = l.AllowN(ctx, 31) }, "calls Take invalid 31/0", runtime.SourceStore, 30, 1},
+		{"numbers", func() {}, func(l limiter.Limit) { _, _ = l.Charge(ctx, 2) }, "calls Charge charged 2/2", runtime.SourceStore, 30, 1},
 		{"block", func() { o.block(o.overrides("block"), time.Minute) },
-			func(l runtime.Limit) { _, _ = l.Allow(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
-		{"block", func() {}, func(l runtime.Limit) { _ = l.Wait(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+			func(l limiter.Limit) { _, _ = l.Allow(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
+		{"block", func() {}, func(l limiter.Limit) { _ = l.Wait(ctx) }, "calls Take denied 1/0 by none", runtime.SourceNone, 10, 2},
 		{"off", func() { o.override(o.overrides("off"), runtime.Override{Mode: runtime.ModeOff}) },
-			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 99) }, "calls Take allowed 99/99 by none", runtime.SourceNone, 10, 3},
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 99) }, "calls Take allowed 99/99 by none", runtime.SourceNone, 10, 3},
 		{"shadow", func() { o.override(o.overrides("shadow"), runtime.Override{Mode: runtime.ModeShadow}) },
-			func(l runtime.Limit) { _, _ = l.AllowN(ctx, 11) }, "calls Take shadow_denied 11/0", runtime.SourceStore, 10, 4},
+			func(l limiter.Limit) { _, _ = l.AllowN(ctx, 11) }, "calls Take shadow_denied 11/0", runtime.SourceStore, 10, 4},
 	} {
 		row.before()
 		watch.take()
@@ -61,7 +64,7 @@ func TestObservationsOfOverrides(t *testing.T) {
 func TestReadsOfAKeyAreNotObserved(t *testing.T) {
 	watch := &spy{}
 	o := newOverriding(t, overridable())
-	o.limiter = runtime.NewLimiter(o.store, runtime.Observe(watch))
+	o.limiter = limiter.New(o.store, limiter.Observe(watch))
 	o.block(o.overrides("blocked"), time.Hour)
 	ctx := t.Context()
 	for _, key := range []string{"free", "blocked"} {
@@ -93,8 +96,8 @@ func TestOverrideOfAnUnlimitedPlan(t *testing.T) {
 	}.Overridable(runtime.PlanNames{"", "free", "pro"})
 	watch := &spy{}
 	o := newOverriding(t, nil)
-	store := &deadlines{MemStore: o.store}
-	o.limiter = runtime.NewLimiter(store, runtime.Observe(watch))
+	store := &deadlines{Store: o.store}
+	o.limiter = limiter.New(store, limiter.Observe(watch))
 	p, key := policies.For(pro, runtime.KeyOf(runtime.String("a")))
 	limit := o.limiter.ReserveOnly(p, key)
 	o.override(o.limiter.Overrides(p, key), runtime.Override{Plan: runtime.PlanText("free")})
@@ -116,7 +119,7 @@ func TestOverrideOfAnUnlimitedPlan(t *testing.T) {
 
 // deadlines is a store that notes how long its calls may last.
 type deadlines struct {
-	*runtime.MemStore
+	*memstore.Store
 	calls   int
 	longest time.Duration
 }
@@ -124,14 +127,14 @@ type deadlines struct {
 func (s *deadlines) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	deadline, _ := ctx.Deadline()
 	s.calls, s.longest = s.calls+1, max(s.longest, time.Until(deadline))
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // leased answers as a store that has leased all tokens: Value is the rest of the lease.
-type leased struct{ *runtime.MemStore }
+type leased struct{ *memstore.Store }
 
 func (s leased) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	answers, err := s.MemStore.Do(ctx, calls)
+	answers, err := s.Store.Do(ctx, calls)
 	for i := range answers {
 		if calls[i].Requests[0].Op == runtime.Take {
 			answers[i].Decisions[0].Value = 0
@@ -148,7 +151,7 @@ func TestSettlementOfLeasedTokensWithAnOverride(t *testing.T) {
 		Overrides: runtime.OverrideBounds{Rate: 60, Capacity: 1000, MaxReserved: 100},
 	}
 	o := newOverriding(t, p)
-	o.limiter = runtime.NewLimiter(leased{o.store})
+	o.limiter = limiter.New(leased{o.store})
 	limit := o.limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
 	o.override(o.overrides("a"), runtime.Override{Capacity: 1000})
 	ds, err := o.limiter.All(t.Context(), limit.N(50))
@@ -166,36 +169,36 @@ func TestSettlementOfLeasedTokensWithAnOverride(t *testing.T) {
 
 // An entry that this version does not understand must not let a blocked key pass by its OnError.
 func TestUnknownEntryOfAnotherKeyDoesNotLiftABlock(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	p := overridable()
 	p.OnError = runtime.FailOpen
-	limiter := runtime.NewLimiter(s)
+	limits := limiter.New(s)
 	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverrideBlock, runtime.ForGood))
-	key := func(key string) runtime.Limit { return limiter.Limit(p, runtime.KeyOf(runtime.String(key))) }
-	for _, items := range [][]runtime.Item{{key("a"), key("b")}, {key("b"), key("a")}} {
-		ds, err := limiter.All(t.Context(), items...)
+	key := func(key string) limiter.Limit { return limits.Limit(p, runtime.KeyOf(runtime.String(key))) }
+	for _, items := range [][]limiter.Item{{key("a"), key("b")}, {key("b"), key("a")}} {
+		ds, err := limits.All(t.Context(), items...)
 		require.NoError(t, err)
 		require.False(t, ds.Allowed)
 	}
-	ds, err := limiter.All(t.Context(), key("a"))
+	ds, err := limits.All(t.Context(), key("a"))
 	require.NoError(t, err)
 	require.ErrorIs(t, ds.Each[0].FailedOpen, runtime.ErrUnknownOverride)
 }
 
 // slowLog is a log that is read slowly.
 type slowLog struct {
-	*runtime.MemStore
-	view *runtime.OverrideView
+	*memstore.Store
+	view *override.View
 }
 
-func (s *slowLog) OverrideView() *runtime.OverrideView { return s.view }
+func (s *slowLog) OverrideView() *override.View { return s.view }
 
 // A refresh that begins while another goroutine reads for the first time reads the entries written meanwhile.
 func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &runtime.MemStore{}
-		s := &slowLog{MemStore: store}
-		s.view = runtime.NewOverrideView(runtime.OverrideSource{
+		store := &memstore.Store{}
+		s := &slowLog{Store: store}
+		s.view = override.New(override.Source{
 			Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 				entries, err := store.OverridesSince(ctx, id)
 				time.Sleep(time.Second)
@@ -204,7 +207,7 @@ func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
 			Now: func() int64 { return time.Now().UnixNano() },
 		})
 		var all sync.WaitGroup
-		limit := runtime.NewLimiter(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
+		limit := limiter.New(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 		all.Go(func() { _, _ = limit.Allow(t.Context()) })
 		synctest.Wait()
 		_, err := store.AppendOverride(t.Context(), runtime.OverrideEntry{
@@ -224,16 +227,16 @@ func TestRefreshDuringTheFirstReadReadsAgain(t *testing.T) {
 func TestObserversWhileOverridesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		store := &runtime.MemStore{}
-		s := &slowLog{MemStore: store}
-		s.view = runtime.NewOverrideView(runtime.OverrideSource{
+		store := &memstore.Store{}
+		s := &slowLog{Store: store}
+		s.view = override.New(override.Source{
 			Since: store.OverridesSince, Now: func() int64 { return time.Now().UnixNano() },
 			Background: func(f func(context.Context)) { go f(ctx) },
 		})
 		watch := &spy{}
-		limiter := runtime.NewLimiter(s, runtime.Observe(watch))
+		limits := limiter.New(s, limiter.Observe(watch))
 		p, key := overridable(), runtime.KeyOf(runtime.String("a"))
-		limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
+		limit, overrides := limits.Limit(p, key), limits.Overrides(p, key)
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -247,7 +250,7 @@ func TestObserversWhileOverridesChange(t *testing.T) {
 		all.Go(func() {
 			bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := limiter.Group(limit, limit).Wait(bounded)
+			err := limits.Group(limit, limit).Wait(bounded)
 			require.True(t, err == nil || errors.Is(err, runtime.ErrLimited) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 		})
 		capacities := map[int64]int64{0: 10}

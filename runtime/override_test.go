@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // overridable returns a bucket of 10 tokens an hour, of which operators can make 100 or none at all.
@@ -18,31 +20,31 @@ func overridable() *runtime.Policy {
 	}
 }
 
-// overriding is a limiter on a MemStore with a clock that stands still.
+// overriding is a limiter on a memstore.Store with a clock that stands still.
 type overriding struct {
 	*testing.T
 	now     time.Time
-	store   *runtime.MemStore
-	limiter *runtime.Limiter
+	store   *memstore.Store
+	limiter *limiter.Limiter
 	policy  *runtime.Policy
 }
 
 func newOverriding(t *testing.T, p *runtime.Policy) *overriding {
 	o := &overriding{T: t, now: epoch, policy: p}
-	o.store = &runtime.MemStore{Clock: func() time.Time { return o.now }}
-	o.limiter = runtime.NewLimiter(o.store)
+	o.store = &memstore.Store{Clock: func() time.Time { return o.now }}
+	o.limiter = limiter.New(o.store)
 	return o
 }
 
-func (o *overriding) key(key string) runtime.Limit {
+func (o *overriding) key(key string) limiter.Limit {
 	return o.limiter.Limit(o.policy, runtime.KeyOf(runtime.String(key)))
 }
 
-func (o *overriding) overrides(key string) runtime.Overrides {
+func (o *overriding) overrides(key string) limiter.Overrides {
 	return o.limiter.Overrides(o.policy, runtime.KeyOf(runtime.String(key)))
 }
 
-func (o *overriding) override(of runtime.Overrides, v runtime.Override) runtime.OverrideEntry {
+func (o *overriding) override(of limiter.Overrides, v runtime.Override) runtime.OverrideEntry {
 	o.Helper()
 	v.Reason, v.Author = "a test", "me"
 	if v.Until.IsZero() {
@@ -53,13 +55,13 @@ func (o *overriding) override(of runtime.Overrides, v runtime.Override) runtime.
 	return e
 }
 
-func (o *overriding) block(of runtime.Overrides, until time.Duration) {
+func (o *overriding) block(of limiter.Overrides, until time.Duration) {
 	o.Helper()
 	_, err := of.Block(o.Context(), runtime.Block{Until: o.now.Add(until), Reason: "abuse", Author: "me"})
 	require.NoError(o, err)
 }
 
-func (o *overriding) blockForGood(of runtime.Overrides) {
+func (o *overriding) blockForGood(of limiter.Overrides) {
 	o.Helper()
 	_, err := of.Block(o.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
 	require.NoError(o, err)
@@ -179,7 +181,7 @@ func TestInvalidOverrideIsNotWritten(t *testing.T) {
 	o.policy.Overrides.Unlimited = false
 	_, err = o.overrides("a").Set(t.Context(), runtime.Override{Mode: runtime.ModeShadow, Until: until, Reason: "r", Author: "a"})
 	require.ErrorContains(t, err, "cannot be lifted")
-	_, err = runtime.NewLimiter(o.store).WithTx(o.store.Begin()).Overrides(o.policy, runtime.Key{}).Block(t.Context(), runtime.Block{Until: until, Reason: "r", Author: "a"})
+	_, err = limiter.New(o.store).WithTx(o.store.Begin()).Overrides(o.policy, runtime.Key{}).Block(t.Context(), runtime.Block{Until: until, Reason: "r", Author: "a"})
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
 	entries, err := o.store.OverridesSince(t.Context(), 1)
 	require.NoError(t, err)
@@ -216,10 +218,10 @@ func TestOverrideByPlan(t *testing.T) {
 		3:    {Name: "calls", Kind: runtime.TokenBucket, Mode: runtime.ModeUnlimited, Overrides: bounds},
 	}.Overridable(runtime.PlanNames{"", "free", "pro", "all"})
 	o := newOverriding(t, nil)
-	of := func(plan int) runtime.Limit {
+	of := func(plan int) limiter.Limit {
 		return o.limiter.Limit(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
 	}
-	overrides := func(plan int) runtime.Overrides {
+	overrides := func(plan int) limiter.Overrides {
 		return o.limiter.Overrides(policies.For(plan, runtime.KeyOf(runtime.String("a"))))
 	}
 	capacity := func(plan int) int64 {
@@ -246,7 +248,7 @@ func TestOverrideByPlan(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrInvalidOverride)
 	_, err = overrides(pro).End(t.Context(), ending)
 	require.NoError(t, err)
-	for _, numbers := range []runtime.Overrides{overrides(3), o.limiter.OverridesForAll(&policies[3])} {
+	for _, numbers := range []limiter.Overrides{overrides(3), o.limiter.OverridesForAll(&policies[3])} {
 		o.override(numbers, runtime.Override{Rate: 5})
 		require.Equal(t, []int64{5, 5, runtime.MaxTokens}, []int64{capacity(free), capacity(pro), capacity(3)})
 		_, err = numbers.End(t.Context(), ending)

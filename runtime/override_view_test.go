@@ -13,12 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // logStore is a store whose log of overrides may be slow to arrive, fail, or lose its end.
 type logStore struct {
-	*runtime.MemStore
-	view  *runtime.OverrideView
+	*memstore.Store
+	view  *override.View
 	mu    sync.Mutex
 	log   []runtime.OverrideEntry
 	err   error
@@ -30,9 +33,9 @@ type logStore struct {
 	now time.Time
 }
 
-func newLogStore(mem *runtime.MemStore, background func(func(context.Context))) *logStore {
-	s := &logStore{MemStore: mem}
-	s.view = runtime.NewOverrideView(runtime.OverrideSource{
+func newLogStore(mem *memstore.Store, background func(func(context.Context))) *logStore {
+	s := &logStore{Store: mem}
+	s.view = override.New(override.Source{
 		Since: s.OverridesSince, Background: background,
 		Now: func() int64 {
 			if s.now.IsZero() {
@@ -44,7 +47,7 @@ func newLogStore(mem *runtime.MemStore, background func(func(context.Context))) 
 	return s
 }
 
-func (s *logStore) OverrideView() *runtime.OverrideView { return s.view }
+func (s *logStore) OverrideView() *override.View { return s.view }
 
 func (s *logStore) OverridesSince(ctx context.Context, id int64) (entries []runtime.OverrideEntry, err error) {
 	select {
@@ -59,7 +62,7 @@ func (s *logStore) OverridesSince(ctx context.Context, id int64) (entries []runt
 		return s.page, s.err
 	}
 	for _, e := range s.log {
-		if e.ID >= id && len(entries) < runtime.OverridePage {
+		if e.ID >= id && len(entries) < override.Page {
 			entries = append(entries, e)
 		}
 	}
@@ -79,8 +82,8 @@ func entry(id int64, key, what string, until time.Time) runtime.OverrideEntry {
 func TestViewReadsOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := newLogStore(&runtime.MemStore{}, func(f func(context.Context)) { go f(ctx) })
-		limit := runtime.NewLimiter(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
+		s := newLogStore(&memstore.Store{}, func(f func(context.Context)) { go f(ctx) })
+		limit := limiter.New(s).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 		allowed := func() bool {
 			d, err := limit.Check(t.Context())
 			require.NoError(t, err)
@@ -98,7 +101,7 @@ func TestViewReadsOncePerInterval(t *testing.T) {
 
 		block := entry(1, "a", runtime.OverrideBlock, time.Now().Add(time.Hour))
 		s.set(nil, block)
-		time.Sleep(runtime.DefaultOverridesEvery)
+		time.Sleep(override.DefaultEvery)
 		synctest.Wait()
 		require.False(t, allowed())
 		for range 100 {
@@ -107,13 +110,13 @@ func TestViewReadsOncePerInterval(t *testing.T) {
 		reads := s.reads
 		require.LessOrEqual(t, reads, 4)
 		s.set(down)
-		time.Sleep(10 * runtime.DefaultOverridesEvery)
+		time.Sleep(10 * override.DefaultEvery)
 		synctest.Wait()
 		require.False(t, allowed(), "what is in force stays in force if it cannot be read")
 		require.Equal(t, 10, s.reads-reads)
 		// As after a failover that has lost the last entry, whose number another one has now.
 		s.set(nil, entry(1, "b", runtime.OverrideBlock, time.Now().Add(time.Hour)))
-		time.Sleep(runtime.DefaultOverridesEvery)
+		time.Sleep(override.DefaultEvery)
 		synctest.Wait()
 		require.True(t, allowed())
 		stop()
@@ -125,36 +128,36 @@ func TestViewReadsOncePerInterval(t *testing.T) {
 }
 
 func TestOnErrorDecidesWhileOverridesAreUnread(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	s.set(errors.New("down"))
 	p := overridable()
 	p.OnError = runtime.FailOpen
-	d, err := runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	d, err := limiter.New(s).Limit(p, runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.Error(t, d.FailedOpen)
 	p.OnError = runtime.FailLocal
-	d, err = runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	d, err = limiter.New(s).Limit(p, runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.Error(t, d.FailedLocal)
 	p.OnError, p.Mode = runtime.FailClosed, runtime.ModeOff
-	_, err = runtime.NewLimiter(s).Limit(p, runtime.Key{}).Allow(t.Context())
+	_, err = limiter.New(s).Limit(p, runtime.Key{}).Allow(t.Context())
 	require.Error(t, err, "the key may be blocked")
-	_, err = runtime.NewLimiter(struct{ runtime.Store }{s}).Limit(p, runtime.Key{}).Allow(t.Context())
+	_, err = limiter.New(struct{ runtime.Store }{s}).Limit(p, runtime.Key{}).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrNoOverrides)
 }
 
 func TestUnknownEntryFailsItsKey(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	p := overridable()
-	limiter := runtime.NewLimiter(s)
+	limits := limiter.New(s)
 	s.set(nil, entry(1, "a", "slower", runtime.ForGood), entry(2, "b", runtime.OverridePlan, runtime.ForGood),
 		entry(3, "c", "slower", time.Unix(1, 0)))
-	_, err := limiter.Limit(p, runtime.KeyOf(runtime.String("a"))).Allow(t.Context())
+	_, err := limits.Limit(p, runtime.KeyOf(runtime.String("a"))).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
 	require.ErrorContains(t, err, `limit "calls": unknown override: entry 1 of the log of overrides has the kind "slower"`)
-	_, err = limiter.Limit(p, runtime.KeyOf(runtime.String("b"))).Allow(t.Context())
+	_, err = limits.Limit(p, runtime.KeyOf(runtime.String("b"))).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrUnknownOverride)
-	_, err = limiter.Limit(p, runtime.KeyOf(runtime.String("c"))).Allow(t.Context())
+	_, err = limits.Limit(p, runtime.KeyOf(runtime.String("c"))).Allow(t.Context())
 	require.NoError(t, err, "it has ended")
 	require.Len(t, s.view.Problems(nil), 1)
 	problems := s.view.Problems([]*runtime.Policy{p})
@@ -175,12 +178,12 @@ func TestUnknownEntryFailsItsKey(t *testing.T) {
 }
 
 func TestLongLogIsReadInPages(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	var log []runtime.OverrideEntry
-	for i := range int64(3*runtime.OverridePage + 5) {
+	for i := range int64(3*override.Page + 5) {
 		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideNumbers, runtime.ForGood))
 	}
-	for _, n := range []int{runtime.OverridePage - 1, runtime.OverridePage, runtime.OverridePage + 1, 2 * runtime.OverridePage, len(log)} {
+	for _, n := range []int{override.Page - 1, override.Page, override.Page + 1, 2 * override.Page, len(log)} {
 		s.set(nil, log[:n]...)
 		require.NoError(t, s.view.Refresh(t.Context()))
 		require.Len(t, s.view.InForce(), n)
@@ -192,39 +195,39 @@ func TestLongLogIsReadInPages(t *testing.T) {
 func TestFirstReadOutlivesTheCallsThatWaitForIt(t *testing.T) {
 	const page, pages = 50 * time.Millisecond, 6
 	synctest.Test(t, func(t *testing.T) {
-		s := newLogStore(&runtime.MemStore{}, func(f func(context.Context)) { go f(t.Context()) })
+		s := newLogStore(&memstore.Store{}, func(f func(context.Context)) { go f(t.Context()) })
 		s.takes = page
 		var log []runtime.OverrideEntry
-		for i := range int64(pages*(runtime.OverridePage-1) - 1) {
+		for i := range int64(pages*(override.Page-1) - 1) {
 			log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood))
 		}
 		s.set(nil, log...)
 		p := overridable()
 		p.Timeout = page + page/2
-		limiter, key, began := runtime.NewLimiter(s), runtime.KeyOf(runtime.String("0")), time.Now()
-		_, err := limiter.Limit(p, key).Allow(t.Context())
+		limits, key, began := limiter.New(s), runtime.KeyOf(runtime.String("0")), time.Now()
+		_, err := limits.Limit(p, key).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrOverridesUnread)
 		require.ErrorContains(t, err, "within the limit's timeout")
 		require.Equal(t, p.Timeout, time.Since(began))
 		open := *p
 		open.OnError = runtime.FailOpen
-		d, err := limiter.Limit(&open, key).Allow(t.Context())
+		d, err := limits.Limit(&open, key).Allow(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, d.FailedOpen, runtime.ErrOverridesUnread)
 		require.Equal(t, 2*p.Timeout, time.Since(began))
 
 		down := errors.New("down")
 		s.set(down, log...)
-		_, err = limiter.Limit(p, key).Allow(t.Context())
+		_, err = limits.Limit(p, key).Allow(t.Context())
 		require.ErrorIs(t, err, down, "of the page that was being read")
 		at := time.Now()
-		_, err = limiter.Limit(p, key).Allow(t.Context())
+		_, err = limits.Limit(p, key).Allow(t.Context())
 		require.ErrorIs(t, err, down)
 		require.Equal(t, at, time.Now(), "until the next attempt, calls fail at once")
 		s.set(nil, log...)
 		time.Sleep(page)
 		synctest.Wait()
-		d, err = limiter.Limit(overridable(), key).Allow(t.Context())
+		d, err = limits.Limit(overridable(), key).Allow(t.Context())
 		require.NoError(t, err, "a call without a timeout waits for the read")
 		require.False(t, d.Allowed)
 		require.Greater(t, time.Since(at), page)
@@ -235,7 +238,7 @@ func TestFirstReadOutlivesTheCallsThatWaitForIt(t *testing.T) {
 // A write copies a small part of what is in force, however much that is.
 func TestOverrideOfOneKeyDoesNotCopyTheOthers(t *testing.T) {
 	const keys = 20_000
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	var log []runtime.OverrideEntry
 	for i := range int64(keys) {
 		log = append(log, entry(i+1, fmt.Sprint(i), runtime.OverrideBlock, runtime.ForGood))
@@ -263,7 +266,7 @@ func TestOverrideOfOneKeyDoesNotCopyTheOthers(t *testing.T) {
 
 // An entry that has ended takes no memory once the log has been read again.
 func TestEndedEntriesAreDropped(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	now := time.Now()
 	s.set(nil, entry(1, "a", runtime.OverrideBlock, now.Add(time.Minute)), entry(2, "b", runtime.OverrideBlock, now.Add(time.Hour)))
 	for _, row := range []struct {
@@ -280,10 +283,10 @@ func TestEndedEntriesAreDropped(t *testing.T) {
 // Decisions run while overrides change: with -race this finds unsynchronized access. Each decision is by one of the
 // policies that were in force.
 func TestDecisionsWhileOverridesChange(t *testing.T) {
-	store := &runtime.MemStore{}
+	store := &memstore.Store{}
 	p := overridable()
-	limiter, key := runtime.NewLimiter(store), runtime.KeyOf(runtime.String("a"))
-	limit, overrides := limiter.Limit(p, key), limiter.Overrides(p, key)
+	limits, key := limiter.New(store), runtime.KeyOf(runtime.String("a"))
+	limit, overrides := limits.Limit(p, key), limits.Overrides(p, key)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -308,9 +311,9 @@ func TestDecisionsWhileOverridesChange(t *testing.T) {
 }
 
 func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
-	s := newLogStore(&runtime.MemStore{}, nil)
+	s := newLogStore(&memstore.Store{}, nil)
 	p := bucket("plain", 1000)
-	limit := runtime.NewLimiter(s).Limit(p, runtime.Key{})
+	limit := limiter.New(s).Limit(p, runtime.Key{})
 	for range 10 {
 		_, err := limit.Allow(t.Context())
 		require.NoError(t, err)
@@ -318,6 +321,6 @@ func TestLimitWithoutOverridesCostsNothing(t *testing.T) {
 	require.Zero(t, s.reads)
 	plain := testing.AllocsPerRun(100, func() { limit.Allow(t.Context()) })
 	q := overridable()
-	with := runtime.NewLimiter(&runtime.MemStore{}).Limit(q, runtime.KeyOf(runtime.String("a")))
+	with := limiter.New(&memstore.Store{}).Limit(q, runtime.KeyOf(runtime.String("a")))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { with.Allow(t.Context()) }), plain, "a look-up needs no memory")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // A retry after RetryAfter is decided by the override that is then in force, or by the limit itself.
@@ -61,7 +62,7 @@ func TestRetryAfterOfACallCountsTheEndOfAnyOverride(t *testing.T) {
 	o.override(o.overrides("raised"), runtime.Override{Capacity: 20, Until: o.now.Add(time.Minute)})
 	require.NoError(t, o.key("raised").RequireN(t.Context(), 10))
 	require.NoError(t, o.key("empty").RequireN(t.Context(), 9))
-	items := []runtime.Item{o.key("raised").N(3), o.key("empty").N(2)}
+	items := []limiter.Item{o.key("raised").N(3), o.key("empty").N(2)}
 	ds, err := o.limiter.All(t.Context(), items...)
 	require.NoError(t, err)
 	require.Equal(t, []string{"calls"}, ds.DeniedBy())
@@ -143,7 +144,7 @@ func TestWaitsAcrossTheEndsOfOverrides(t *testing.T) {
 			var decision runtime.Decision
 			var err error
 			if reserves := p.Reserves() && d.IntN(2) == 0; reserves {
-				var r *runtime.Reservation
+				var r *limiter.Reservation
 				if r, err = key.ReserveN(t.Context(), n); err == nil {
 					decision = r.Decision
 				}

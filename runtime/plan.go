@@ -69,8 +69,8 @@ func (n PlanNames) Scan(from any) (plan int, err error) {
 type PlanPolicies []Policy
 
 // For returns the policy of a plan, and the key. If there is no plan with that number, every method of the limit returns
-// an error that wraps [ErrInvalidPlan]. The results are the arguments of [Limiter.Limit], [Limiter.Reservable] and
-// [Limiter.ReserveOnly].
+// an error that wraps [ErrInvalidPlan]. The results are the arguments of limiter.Limiter.Limit, limiter.Limiter.Reservable and
+// limiter.Limiter.ReserveOnly.
 func (p PlanPolicies) For(plan int, key Key) (*Policy, Key) {
 	switch {
 	case 1 <= plan && plan < len(p):

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // plansOf returns two plans of a limit, the second with twenty times the tokens of the first.
@@ -25,9 +27,9 @@ func TestChangeOfPlanKeepsWhatWasUsed(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			policies := plansOf(kind)
 			now := time.Unix(1e9, 0)
-			store := &runtime.MemStore{Clock: func() time.Time { return now }}
-			limiter := runtime.NewLimiter(store)
-			on := func(plan int) runtime.Limit { return limiter.Limit(policies.For(plan, runtime.Key{})) }
+			store := &memstore.Store{Clock: func() time.Time { return now }}
+			limits := limiter.New(store)
+			on := func(plan int) limiter.Limit { return limits.Limit(policies.For(plan, runtime.Key{})) }
 			random := rand.New(rand.NewPCG(1, 1))
 
 			d, err := on(free).AllowN(t.Context(), 10)

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 const (
@@ -86,9 +88,9 @@ func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 	unlimitedFirst := runtime.PlanPolicies{{}, planPolicies[enterprise], planPolicies[free]}
 	for _, policies := range []runtime.PlanPolicies{planPolicies, open, unlimitedFirst} {
 		for _, plan := range []int{-1, 0, len(policies), math.MaxInt} {
-			limiter := runtime.NewLimiter(unreached{t})
+			limits := limiter.New(unreached{t})
 			key := runtime.KeyOf(runtime.String("k"))
-			l, only := limiter.Reservable(policies.For(plan, key)), limiter.ReserveOnly(policies.For(plan, key))
+			l, only := limits.Reservable(policies.For(plan, key)), limits.ReserveOnly(policies.For(plan, key))
 			ctx := t.Context()
 			for name, do := range map[string]func() error{
 				"Allow":       func() error { d, err := l.Allow(ctx); assert.False(t, d.Allowed); return err },
@@ -100,9 +102,9 @@ func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 				"Refund":      func() error { _, err := l.Refund(ctx, runtime.Decision{TakenAt: time.Unix(1, 0)}); return err },
 				"Reserve":     func() error { _, err := l.Reserve(ctx); return err },
 				"ReserveOnly": func() error { _, err := only.Reserve(ctx); return err },
-				"All":         func() error { ds, err := limiter.All(ctx, l.N(2)); assert.False(t, ds.Allowed); return err },
+				"All":         func() error { ds, err := limits.All(ctx, l.N(2)); assert.False(t, ds.Allowed); return err },
 				"WithTx": func() error {
-					_, err := limiter.WithTx(nil).Limit(policies.For(plan, key)).Allow(ctx)
+					_, err := limits.WithTx(nil).Limit(policies.For(plan, key)).Allow(ctx)
 					return err
 				},
 			} {
@@ -116,18 +118,18 @@ func TestInvalidPlanIsNeverAllowed(t *testing.T) {
 
 func TestPlanPoliciesWithoutPlansAreErrors(t *testing.T) {
 	for _, policies := range []runtime.PlanPolicies{nil, {{}}} {
-		_, err := runtime.NewLimiter(unreached{t}).Limit(policies.For(1, runtime.Key{})).Allow(t.Context())
+		_, err := limiter.New(unreached{t}).Limit(policies.For(1, runtime.Key{})).Allow(t.Context())
 		assert.ErrorIs(t, err, runtime.ErrInvalidPlan)
 	}
 }
 
 func TestPlansShareTheCountOfAKey(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
-	limiter := runtime.NewLimiter(store)
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	limits := limiter.New(store)
 	key := runtime.KeyOf(runtime.String("k"))
 	take := func(plan int, n int64) bool {
-		d, err := limiter.Limit(planPolicies.For(plan, key)).AllowN(t.Context(), n)
+		d, err := limits.Limit(planPolicies.For(plan, key)).AllowN(t.Context(), n)
 		require.NoError(t, err)
 		return d.Allowed
 	}
@@ -141,29 +143,29 @@ func TestPlansShareTheCountOfAKey(t *testing.T) {
 // Different keys of a limit may have different plans in one call, but one key cannot have two.
 func TestAllTakesFromDifferentPlansOfDifferentKeys(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
-	limiter := runtime.NewLimiter(store)
-	item := func(name string, plan int, n int64) runtime.Item {
-		return limiter.Limit(planPolicies.For(plan, runtime.KeyOf(runtime.String(name)))).N(n)
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	limits := limiter.New(store)
+	item := func(name string, plan int, n int64) limiter.Item {
+		return limits.Limit(planPolicies.For(plan, runtime.KeyOf(runtime.String(name)))).N(n)
 	}
-	ds, err := limiter.All(t.Context(), item("a", free, 10), item("b", pro, 60), item("c", enterprise, 1000))
+	ds, err := limits.All(t.Context(), item("a", free, 10), item("b", pro, 60), item("c", enterprise, 1000))
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
-	ds, err = limiter.All(t.Context(), item("c", enterprise, 1000), item("b", pro, 1), item("d", free, 1))
+	ds, err = limits.All(t.Context(), item("c", enterprise, 1000), item("b", pro, 1), item("d", free, 1))
 	require.NoError(t, err)
 	require.False(t, ds.Allowed)
 	assert.Equal(t, time.Second, ds.RetryAfter)
 	require.Equal(t, 2, store.Len(), "a denied call takes nothing")
-	_, err = limiter.All(t.Context(), item("a", free, 1), item("a", pro, 1))
+	_, err = limits.All(t.Context(), item("a", free, 1), item("a", pro, 1))
 	assert.ErrorIs(t, err, runtime.ErrInvalidCall)
 }
 
 func TestSweepKeepsARowThatSomePlanNeeds(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	slow := append(runtime.PlanPolicies{}, planPolicies...)
 	slow[pro].Rate = 1
-	_, err := runtime.NewLimiter(store).Limit(slow.For(pro, runtime.Key{})).AllowN(t.Context(), 60)
+	_, err := limiter.New(store).Limit(slow.For(pro, runtime.Key{})).AllowN(t.Context(), 60)
 	require.NoError(t, err)
 	policies := []*runtime.Policy{&slow[free], &slow[pro], &slow[enterprise]}
 	now = now.Add(90 * time.Minute) // full for free since 6m, and for pro since 1h

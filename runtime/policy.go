@@ -64,7 +64,7 @@ type Policy struct {
 	// OnError is the outcome of a request when the store fails; see [Decision.FailedOpen] and [Decision.FailedLocal].
 	OnError OnError
 	// Jitter is the most by which clients are told to wait longer than necessary, so that they do not all come back at once:
-	// see [Decision.RetryIn] and [Reservation.Delay]; Wait sleeps for as long. It is a fixed part of Jitter for each key and
+	// see [Decision.RetryIn] and limiter.Reservation.Delay; Wait sleeps for as long. It is a fixed part of Jitter for each key and
 	// each instant at which tokens are due. So it spreads the keys of a limit, but not the callers of one key.
 	Jitter time.Duration
 	// DenyCache is how long at most a denial is answered from this process's memory; 0 disables that. Tokens that another
@@ -210,7 +210,7 @@ func (k Kind) String() string {
 	return kinds[k].name
 }
 
-// Linear reports whether the tokens of the kind accrue by the linear formula of [Rule.Step]. Only such limits have a
+// Linear reports whether the tokens of the kind accrue by the linear formula of meter.Rule.Step. Only such limits have a
 // capacity of their own, and can be reserved.
 func (k Kind) Linear() bool { return k.Known() && kinds[k].linear }
 
@@ -288,7 +288,7 @@ const (
 	// otherwise clients that set short deadlines could open the limit. Require and Wait cannot report a request that passed
 	// this way, so check at the start of the program that the store is ready.
 	FailOpen
-	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each [Limiter] has a
+	// FailLocal decides by the same rule from this process's memory, and sets [Decision.FailedLocal]. Each limiter.Limiter has a
 	// memory of its own, in which a key begins with the tokens that the last decision of the store for this limiter has left,
 	// and is full if there was none: n processes together may allow n times as much as the limit, in addition to what the
 	// store has allowed. For a [SlidingWindow], the tokens used count as used in the current window, or at the last take of a

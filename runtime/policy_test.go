@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func TestNegativeNumbersAreRefused(t *testing.T) {
@@ -110,7 +112,7 @@ func TestUnknownOpIsAnError(t *testing.T) {
 	for _, kind := range runtime.Kinds() {
 		p := bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
-		rule := p.Rule("")
+		rule := meter.RuleOf(p, "")
 		s := runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 		after, d, err := rule.Step(s, epoch.UnixNano(), unknown)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
@@ -122,14 +124,14 @@ func TestUnknownOpIsAnError(t *testing.T) {
 		p.Shards = 4
 		answer := do(t, still(), call(request(p, unknown)))[0]
 		require.ErrorIs(t, answer.Err, runtime.ErrInvalidCall)
-		_, err = p.StepShards(make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
+		_, err = meter.StepShards(p, make([]runtime.State, 4), "", epoch.UnixNano(), unknown, 1)
 		require.ErrorIs(t, err, runtime.ErrInvalidCall)
 	}
 }
 
 func TestUnknownKindIsAnError(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind} {
-		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
+		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
 		for op := range runtime.Op(len(constants(t, "Op"))) {
 			_, d, err := rule.Step(runtime.State{}, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
 			require.ErrorIs(t, err, runtime.ErrInvalidPolicy, "%v", op)
@@ -144,7 +146,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 // the others, a new kind without an algorithm would pass the tests.
 func TestUnknownKindHasNoArithmetic(t *testing.T) {
 	for _, kind := range []runtime.Kind{0, unknownKind, 255} {
-		rule := runtime.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
+		rule := meter.Rule{Kind: kind, Rate: 10, Capacity: 10, Period: int64(time.Second)}
 		message := fmt.Sprintf("runtime: Kind(%d) has no algorithm: add it to algorithms in kinds.go", kind)
 		require.PanicsWithValue(t, message, func() { rule.Full(runtime.State{Exists: true}, 0) })
 		require.PanicsWithValue(t, message, func() { rule.WindowEnd(0) })
@@ -164,7 +166,7 @@ func TestEveryKindHasAnAlgorithm(t *testing.T) {
 		p := bucket("limit", 10)
 		p.Kind, p.Rate = kind, 10
 		require.NoError(t, p.Validate(), "a plain policy must be valid for every kind. "+where)
-		rule, s := p.Rule("key"), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
+		rule, s := meter.RuleOf(p, "key"), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 		require.NotPanics(t, func() {
 			rule.Full(s, epoch.UnixNano())
 			rule.WindowEnd(epoch.UnixNano())
@@ -181,7 +183,7 @@ func TestEveryOpIsExecuted(t *testing.T) {
 		for _, kind := range runtime.Kinds() {
 			p := bucket("limit", 10)
 			p.Kind, p.Rate = kind, 10
-			rule, s := p.Rule(""), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
+			rule, s := meter.RuleOf(p, ""), runtime.State{Value: -5, TS: epoch.UnixNano(), Exists: true}
 			require.NotPanics(t, func() {
 				_, d, err := rule.Step(s, epoch.UnixNano(), runtime.Request{Op: op, Count: 1})
 				require.NoError(t, err, "%s on a %v", name, kind)

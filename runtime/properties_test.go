@@ -5,21 +5,23 @@ import (
 	"math"
 	"testing"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // row is a key of a policy with its current state and instant.
 type row struct {
 	t      *testing.T
 	policy runtime.Policy
-	rule   runtime.Rule
+	rule   meter.Rule
 	state  runtime.State
 	now    int64
 }
 
 func newRow(t *testing.T, p runtime.Policy) *row {
-	return &row{t: t, policy: p, rule: p.Rule(""), now: epoch.UnixNano()}
+	return &row{t: t, policy: p, rule: meter.RuleOf(&p, ""), now: epoch.UnixNano()}
 }
 
 // step executes a request that is not an error, and keeps the state after it.
@@ -82,7 +84,7 @@ func TestConfigEditCreatesNothingBeyondTheNewCapacity(t *testing.T) {
 		var last int64
 		for i := 0; i < traceSteps && r.now < lastInstant; i++ {
 			r.policy = d.policy(t)
-			r.rule = r.policy.Rule("")
+			r.rule = meter.RuleOf(&r.policy, "")
 			q := d.take(r.policy)
 			value := r.step(peek()).Value
 			require.LessOrEqual(t, value, float64(r.policy.Capacity))
@@ -144,9 +146,9 @@ func TestUpsertEqualsStep(t *testing.T) {
 }
 
 // evaluate evaluates an Upsert like an SQL statement.
-func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
+func evaluate(u meter.Upsert, s runtime.State) (runtime.State, bool) {
 	if !s.Exists {
-		return runtime.State{Value: -u.Count, TS: u.T, Prev: u.Fresh - u.Count*runtime.TotalUnit, Exists: true}, true
+		return runtime.State{Value: -u.Count, TS: u.T, Prev: u.Fresh - u.Count*meter.TotalUnit, Exists: true}, true
 	}
 	elapsed := max(0, u.T-s.TS)
 	part := float64(elapsed%u.Period) * u.Rate / float64(u.Period)
@@ -159,5 +161,5 @@ func evaluate(u runtime.Upsert, s runtime.State) (runtime.State, bool) {
 	if -1 < s.Prev && s.Prev < 0 {
 		total = s.Prev
 	}
-	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Prev: total - u.Count*runtime.TotalUnit, Exists: true}, true
+	return runtime.State{Value: filled - u.Count, TS: max(s.TS, u.T), Prev: total - u.Count*meter.TotalUnit, Exists: true}, true
 }

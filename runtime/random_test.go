@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // epoch is the instant at which most tests begin: the start of a day in UTC.
@@ -183,7 +185,7 @@ func FuzzStep(f *testing.F) {
 // requireSafe checks the properties that every decision and every next state must have.
 func requireSafe(t *testing.T, p runtime.Policy, s runtime.State, now int64, q runtime.Request) {
 	t.Helper()
-	rule := p.Rule("key")
+	rule := meter.RuleOf(&p, "key")
 	next, d, err := rule.Step(s, now, q)
 	require.GreaterOrEqual(t, d.RetryAfter, time.Duration(0))
 	require.GreaterOrEqual(t, d.Delay, time.Duration(0))

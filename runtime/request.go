@@ -82,7 +82,7 @@ type Request struct {
 	// RetryAfter is that delay, and the retry may be denied too.
 	MaxDelay time.Duration
 	// TakenAt is when the tokens of a Refund were taken, in nanoseconds since 1970 UTC. The refund leaves the key as if they
-	// had not been taken then: see [Limit.RefundN]. 0 means that the tokens belong to no request: all of them are added, up
+	// had not been taken then: see limiter.Limit.RefundN. 0 means that the tokens belong to no request: all of them are added, up
 	// to the capacity, and earlier requests for the key can no longer be refunded, except for a sliding window. Make the
 	// refund of a request by [Decision.RefundRequest].
 	TakenAt int64

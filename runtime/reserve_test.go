@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // value returns the number of tokens left, with the fraction.
-func value(t *testing.T, l runtime.ReservableLimit) float64 {
+func value(t *testing.T, l limiter.ReservableLimit) float64 {
 	t.Helper()
 	b, err := l.Peek(t.Context())
 	require.NoError(t, err)
@@ -33,7 +35,7 @@ func TestSettleRefundsOrCharges(t *testing.T) {
 		{"less of tokens reserved ahead", 15, 12, -2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+			l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 			r, err := l.ReserveN(t.Context(), row.reserved)
 			require.NoError(t, err)
 			require.NoError(t, r.Settle(t.Context(), row.used))
@@ -43,10 +45,10 @@ func TestSettleRefundsOrCharges(t *testing.T) {
 }
 
 func TestReservationCanBeSettledOnce(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
-	settle := func(r *runtime.Reservation) error { return r.Settle(t.Context(), 1) }
-	cancel := func(r *runtime.Reservation) error { return r.Cancel(t.Context()) }
-	for _, twice := range [][2]func(*runtime.Reservation) error{{settle, settle}, {settle, cancel}, {cancel, settle}, {cancel, cancel}} {
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
+	settle := func(r *limiter.Reservation) error { return r.Settle(t.Context(), 1) }
+	cancel := func(r *limiter.Reservation) error { return r.Cancel(t.Context()) }
+	for _, twice := range [][2]func(*limiter.Reservation) error{{settle, settle}, {settle, cancel}, {cancel, settle}, {cancel, cancel}} {
 		require.NoError(t, l.Reset(t.Context()))
 		r, err := l.ReserveN(t.Context(), 5)
 		require.NoError(t, err)
@@ -59,7 +61,7 @@ func TestReservationCanBeSettledOnce(t *testing.T) {
 
 func TestReservationIsOpenAfterAnError(t *testing.T) {
 	store := &flaky{Store: still()}
-	l := runtime.NewLimiter(store).Reservable(reservable(10), runtime.Key{})
+	l := limiter.New(store).Reservable(reservable(10), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 5)
 	require.NoError(t, err)
 	store.err = errBroken
@@ -85,7 +87,7 @@ func (f *flaky) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 }
 
 func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := l.ReserveN(ctx, 5)
 	require.NoError(t, err)
@@ -95,7 +97,7 @@ func TestReservationIsCancelledInAnEndedContext(t *testing.T) {
 }
 
 func TestDeniedReservationHoldsNothing(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	_, err := l.ReserveN(t.Context(), 20)
 	require.NoError(t, err)
 	r, err := l.Reserve(t.Context())
@@ -110,7 +112,7 @@ func TestDeniedReservationHoldsNothing(t *testing.T) {
 
 func TestLargestReservationCanBeCancelled(t *testing.T) {
 	p := reservable(runtime.MaxTokens)
-	l := runtime.NewLimiter(still()).Reservable(p, runtime.Key{})
+	l := limiter.New(still()).Reservable(p, runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 2*runtime.MaxTokens)
 	require.NoError(t, err)
 	require.True(t, r.Allowed)
@@ -120,7 +122,7 @@ func TestLargestReservationCanBeCancelled(t *testing.T) {
 
 func TestReserveOnly(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, MaxReserved: 2}
-	l := runtime.NewLimiter(still()).ReserveOnly(p, runtime.Key{})
+	l := limiter.New(still()).ReserveOnly(p, runtime.Key{})
 	r, err := l.Reserve(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, time.Second, r.Delay())
@@ -129,7 +131,7 @@ func TestReserveOnly(t *testing.T) {
 }
 
 func TestConcurrentSettlesCountOnce(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 5)
 	require.NoError(t, err)
 	var settled atomic.Int32
@@ -156,23 +158,23 @@ func daily(maxReserved int64) (p *runtime.Policy, clock *time.Time) {
 // All tokens of a day are taken at 23:00, and all of the next day at 1:00. A refund of the first ones then adds nothing
 // to the second day.
 func TestLateRefundAddsNothingToTheNextWindow(t *testing.T) {
-	for name, refund := range map[string]func(ctx context.Context, l runtime.ReservableLimit) func() error{
-		"RefundN": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+	for name, refund := range map[string]func(ctx context.Context, l limiter.ReservableLimit) func() error{
+		"RefundN": func(ctx context.Context, l limiter.ReservableLimit) func() error {
 			d, err := l.AllowN(ctx, 5)
 			require.NoError(t, err)
 			return func() error { _, err := l.RefundN(ctx, d, 5); return err }
 		},
-		"Cancel": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+		"Cancel": func(ctx context.Context, l limiter.ReservableLimit) func() error {
 			r, err := l.ReserveN(ctx, 5)
 			require.NoError(t, err)
 			return func() error { return r.Cancel(ctx) }
 		},
-		"Settle": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+		"Settle": func(ctx context.Context, l limiter.ReservableLimit) func() error {
 			r, err := l.ReserveN(ctx, 5)
 			require.NoError(t, err)
 			return func() error { return r.Settle(ctx, 1) }
 		},
-		"Refund": func(ctx context.Context, l runtime.ReservableLimit) func() error {
+		"Refund": func(ctx context.Context, l limiter.ReservableLimit) func() error {
 			d, err := l.AllowN(ctx, 5)
 			require.NoError(t, err)
 			return func() error { _, err := l.Refund(ctx, d); return err }
@@ -180,7 +182,7 @@ func TestLateRefundAddsNothingToTheNextWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, clock := daily(5)
-			l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
+			l := limiter.New(clocked(clock)).Reservable(p, runtime.Key{})
 			refundLater := refund(t.Context(), l)
 			*clock = clock.Add(2 * time.Hour)
 			require.NoError(t, l.RequireN(t.Context(), 5))
@@ -195,7 +197,7 @@ func TestLateRefundAddsNothingToTheNextWindow(t *testing.T) {
 // A reservation of the tokens of three days is cancelled on the second day: those of the first day are lost.
 func TestCancelRefundsTokensNotYetDue(t *testing.T) {
 	p, clock := daily(10)
-	l := runtime.NewLimiter(clocked(clock)).Reservable(p, runtime.Key{})
+	l := limiter.New(clocked(clock)).Reservable(p, runtime.Key{})
 	r, err := l.ReserveN(t.Context(), 15)
 	require.NoError(t, err)
 	*clock = clock.Add(2 * time.Hour)
@@ -220,7 +222,7 @@ func TestSettleOfABucketCountsAccruedTokens(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			now := epoch
-			l := runtime.NewLimiter(clocked(&now)).Reservable(reservable(10), runtime.Key{})
+			l := limiter.New(clocked(&now)).Reservable(reservable(10), runtime.Key{})
 			r, err := l.ReserveN(t.Context(), 5)
 			require.NoError(t, err)
 			now = now.Add(row.after)
@@ -234,7 +236,7 @@ func TestSettleOfABucketCountsAccruedTokens(t *testing.T) {
 }
 
 func TestRefundOfADecisionThatTookNothing(t *testing.T) {
-	l := runtime.NewLimiter(still()).Reservable(reservable(10), runtime.Key{})
+	l := limiter.New(still()).Reservable(reservable(10), runtime.Key{})
 	require.NoError(t, l.RequireN(t.Context(), 10))
 	denied, err := l.Allow(t.Context())
 	require.NoError(t, err)
@@ -251,7 +253,7 @@ func TestRefundOfADecisionThatTookNothing(t *testing.T) {
 func TestUnboundedReservationsExceedAnyBound(t *testing.T) {
 	p := reservable(runtime.Unbounded)
 	p.Rate = runtime.MaxTokens
-	l := runtime.NewLimiter(still()).Reservable(p, runtime.Key{})
+	l := limiter.New(still()).Reservable(p, runtime.Key{})
 	for i := range 5 {
 		r, err := l.ReserveN(t.Context(), runtime.MaxTokens)
 		require.NoError(t, err)

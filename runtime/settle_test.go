@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // settleWorld is one key, whose requests are settled at random: its store, and the events that have changed it.
@@ -16,7 +20,7 @@ type settleWorld struct {
 	*testing.T
 	dice
 	now      time.Time
-	limiter  *runtime.Limiter
+	limiter  *limiter.Limiter
 	policies []*runtime.Policy
 	events   []settleEvent
 	open     []openTake
@@ -49,10 +53,10 @@ type settleTally struct {
 // again, by Charge and without a refund.
 func (w *settleWorld) exact(p *runtime.Policy) float64 {
 	var rows []runtime.State
-	whole := func(p *runtime.Policy) runtime.Rule {
+	whole := func(p *runtime.Policy) meter.Rule {
 		unsharded := *p
 		unsharded.Shards = 0
-		return unsharded.Rule("k")
+		return meter.RuleOf(&unsharded, "k")
 	}
 	step := func(p *runtime.Policy, at int64, q runtime.Request) *runtime.Decision {
 		rule := whole(p)
@@ -122,13 +126,13 @@ func (w *settleWorld) take() {
 		d, err = l.Charge(ctx, n)
 		settle = by(d)
 	case 3:
-		var r *runtime.Reservation
+		var r *limiter.Reservation
 		r, err = l.ReserveN(ctx, n)
 		require.NoError(w, err)
 		d = r.Decision
 		settle = func(used int64) error { return r.Settle(ctx, used) }
 	case 4:
-		var ds runtime.Decisions
+		var ds limiter.Decisions
 		ds, err = w.limiter.All(ctx, l.N(n))
 		require.NoError(w, err)
 		if d = ds.Each[0]; ds.Allowed {
@@ -201,7 +205,7 @@ func TestSettlingIsAsIfOnlyUsedHadBeenTaken(t *testing.T) {
 			var tally settleTally
 			for seed := range uint64(150) {
 				w := &settleWorld{T: t, dice: roll(seed), now: epoch, tally: &tally}
-				w.limiter = runtime.NewLimiter(clocked(&w.now))
+				w.limiter = limiter.New(clocked(&w.now))
 				plan := kind
 				plan.Name, plan.Period, plan.Rate = "limit", time.Minute, 3+w.Int64N(20)
 				for len(w.policies) == 0 || len(w.policies) < 2 && plan.Shards == 0 && w.IntN(2) == 0 {
@@ -248,11 +252,11 @@ func TestSettlingIsAsIfOnlyUsedHadBeenTaken(t *testing.T) {
 func TestSettlingTakesWithoutReservations(t *testing.T) {
 	for _, reserved := range []int64{0, 1} {
 		now := epoch
-		limiter := runtime.NewLimiter(clocked(&now))
+		limits := limiter.New(clocked(&now))
 		p := &runtime.Policy{Name: "tokens", Kind: runtime.TokenBucket, Rate: 40_000, Period: time.Minute, Capacity: 40_000, MaxReserved: reserved}
-		l := limiter.Reservable(p, runtime.Key{})
+		l := limits.Reservable(p, runtime.Key{})
 		require.NoError(t, l.RequireN(t.Context(), 30_000))
-		ds, err := limiter.All(t.Context(), l.N(10_000))
+		ds, err := limits.All(t.Context(), l.N(10_000))
 		require.NoError(t, err)
 		now = now.Add(15 * time.Second)
 		r, ok := ds.Settlement(0)
@@ -265,14 +269,14 @@ func TestSettlingTakesWithoutReservations(t *testing.T) {
 // A faster plan, and a clock that goes back, do not make a refund larger.
 func TestRefundDoesNotTrustTheClockOrThePlan(t *testing.T) {
 	now := epoch
-	limiter := runtime.NewLimiter(clocked(&now))
+	limits := limiter.New(clocked(&now))
 	free := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 1}
 	pro := free
 	pro.Rate = 3600
-	r, err := limiter.Reservable(&free, runtime.Key{}).ReserveN(t.Context(), 10)
+	r, err := limits.Reservable(&free, runtime.Key{}).ReserveN(t.Context(), 10)
 	require.NoError(t, err)
 	now = now.Add(10 * time.Second)
-	l := limiter.Reservable(&pro, runtime.Key{})
+	l := limits.Reservable(&pro, runtime.Key{})
 	require.NoError(t, l.RequireN(t.Context(), 10))
 	require.NoError(t, r.Cancel(t.Context()))
 	require.InDelta(t, 0, value(t, l), 1e-6)
@@ -291,8 +295,8 @@ func TestRefundDoesNotTrustTheClockOrThePlan(t *testing.T) {
 // A decision is refunded once, for at most what it has taken, also by its copies and for leased tokens.
 func TestDecisionIsRefundedOnce(t *testing.T) {
 	now := epoch
-	limiter := runtime.NewLimiter(clocked(&now))
-	l := limiter.Reservable(reservable(10), runtime.Key{})
+	limits := limiter.New(clocked(&now))
+	l := limits.Reservable(reservable(10), runtime.Key{})
 	require.NoError(t, l.RequireN(t.Context(), 5))
 	d, err := l.AllowN(t.Context(), 2)
 	require.NoError(t, err)
@@ -301,7 +305,7 @@ func TestDecisionIsRefundedOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5.0, after.Value)
 	}
-	ds, err := limiter.All(t.Context(), l.N(2))
+	ds, err := limits.All(t.Context(), l.N(2))
 	require.NoError(t, err)
 	one, _ := ds.Settlement(0)
 	other, _ := ds.Settlement(0)
@@ -311,7 +315,7 @@ func TestDecisionIsRefundedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4.0, after.Value)
 
-	rs, err := limiter.ReserveAll(t.Context(), l.N(2))
+	rs, err := limits.ReserveAll(t.Context(), l.N(2))
 	require.NoError(t, err)
 	_, err = l.RefundN(t.Context(), rs.Each[0], 1)
 	require.NoError(t, err)
@@ -324,10 +328,10 @@ func TestReservationOfATransactionIsSettledAfterIt(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		now := epoch
 		store := clocked(&now)
-		limiter := runtime.NewLimiter(store)
-		l := limiter.Reservable(reservable(10), runtime.Key{})
-		reserve := func(tx *runtime.MemTx) (settle func(context.Context) error) {
-			inTx := limiter.WithTx(tx)
+		limits := limiter.New(store)
+		l := limits.Reservable(reservable(10), runtime.Key{})
+		reserve := func(tx *memstore.Tx) (settle func(context.Context) error) {
+			inTx := limits.WithTx(tx)
 			if many {
 				rs, err := inTx.ReserveAll(t.Context(), inTx.Reservable(reservable(10), runtime.Key{}).N(4))
 				require.NoError(t, err)

@@ -7,21 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 	calls := &runtime.Policy{Name: "calls", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 10}
 	tokens := &runtime.Policy{Name: "tokens", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 1000, MaxReserved: 1000}
 	key := runtime.KeyOf(runtime.String("team"))
 	left := func() int64 {
-		b, err := limiter.Limit(tokens, key).Peek(t.Context())
+		b, err := limits.Limit(tokens, key).Peek(t.Context())
 		require.NoError(t, err)
 		return b.Remaining
 	}
 
-	ds, err := limiter.All(t.Context(), limiter.Limit(calls, runtime.Key{}).Checked(), limiter.Reservable(tokens, key).N(900))
+	ds, err := limits.All(t.Context(), limits.Limit(calls, runtime.Key{}).Checked(), limits.Reservable(tokens, key).N(900))
 	require.NoError(t, err)
 	require.Equal(t, "", ds.Key(0).String())
 	require.Equal(t, "team", ds.Key(1).String())
@@ -35,20 +37,20 @@ func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 	require.EqualValues(t, 920, left())
 	require.ErrorIs(t, r.Settle(t.Context(), 100), runtime.ErrNotReserved)
 
-	ds, err = limiter.Group(limiter.Reservable(tokens, key).N(1)).Allow(t.Context())
+	ds, err = limits.Group(limits.Reservable(tokens, key).N(1)).Allow(t.Context())
 	require.NoError(t, err)
 	r, ok = ds.Settlement(0)
 	require.True(t, ok)
 	require.NoError(t, r.Settle(t.Context(), 51))
 	require.EqualValues(t, 869, left(), "the use beyond what was taken is charged")
 
-	ds, err = limiter.All(t.Context(), limiter.Limit(calls, runtime.Key{}), limiter.Reservable(tokens, key).N(1000))
+	ds, err = limits.All(t.Context(), limits.Limit(calls, runtime.Key{}), limits.Reservable(tokens, key).N(1000))
 	require.NoError(t, err)
 	require.False(t, ds.Allowed)
 	_, ok = ds.Settlement(0)
 	require.False(t, ok, "a denied call has taken nothing")
 
-	rs, err := limiter.ReserveAll(t.Context(), limiter.Reservable(tokens, key).N(1000))
+	rs, err := limits.ReserveAll(t.Context(), limits.Reservable(tokens, key).N(1000))
 	require.NoError(t, err)
 	_, ok = rs.Settlement(0)
 	require.False(t, ok, "reservations are settled by At")
@@ -56,12 +58,12 @@ func TestSettlementCorrectsWhatAllHasTaken(t *testing.T) {
 
 // A store that has failed has counted nothing. What was used is charged once when it is back, however often it is settled.
 func TestSettlementOfAFailedStoreChargesOnce(t *testing.T) {
-	store := &faulty{MemStore: &runtime.MemStore{}}
+	store := &faulty{Store: &memstore.Store{}}
 	p := &runtime.Policy{Name: "open", Kind: runtime.FixedWindow, Rate: 10, Period: time.Hour, Capacity: 10, OnError: runtime.FailOpen}
-	limiter := runtime.NewLimiter(store)
-	limit := limiter.Limit(p, runtime.Key{})
+	limits := limiter.New(store)
+	limit := limits.Limit(p, runtime.Key{})
 	store.err = errDown
-	ds, err := limiter.All(t.Context(), limit.N(5))
+	ds, err := limits.All(t.Context(), limit.N(5))
 	require.NoError(t, err)
 	store.err = nil
 	for _, want := range []error{nil, runtime.ErrNotReserved} {
@@ -77,12 +79,12 @@ func TestSettlementOfAFailedStoreChargesOnce(t *testing.T) {
 // The tokens left of a lease are not those of the key, which lacked 900.
 func TestSettlementOfLeasedTokens(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
-	limit := limiter.Reservable(&runtime.Policy{
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
+	limit := limits.Reservable(&runtime.Policy{
 		Name: "tokens", Kind: runtime.TokenBucket, Rate: 60, Period: time.Minute, Capacity: 1000, MaxReserved: 1000,
 		Lease: runtime.Lease{Tokens: 100, For: time.Second},
 	}, runtime.Key{})
-	ds, err := limiter.All(t.Context(), limit.N(900))
+	ds, err := limits.All(t.Context(), limit.N(900))
 	require.NoError(t, err)
 	now = now.Add(20 * time.Second)
 	r, ok := ds.Settlement(0)
@@ -101,7 +103,7 @@ func TestSettlementInTheWindowsOfTheKey(t *testing.T) {
 		{Unit: runtime.Month, ZonePerKey: true, Anniversary: true},
 	} {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		limiter := runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return now }})
+		limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
 		policy := &runtime.Policy{
 			Name: "tokens", Kind: runtime.FixedWindow, Rate: 100, Period: calendar.Period(), Capacity: 100, MaxReserved: 100, Calendar: calendar,
 		}
@@ -114,24 +116,24 @@ func TestSettlementInTheWindowsOfTheKey(t *testing.T) {
 		if calendar.Anniversary {
 			key = key.Since(time.Date(2020, 9, 6, 4, 0, 0, 0, time.UTC))
 		}
-		limit := limiter.Reservable(policy, key)
+		limit := limits.Reservable(policy, key)
 		peek := func() int64 {
 			b, err := limit.Peek(t.Context())
 			require.NoError(t, err)
 			return b.Remaining
 		}
-		ds, err := limiter.All(t.Context(), limit.N(60))
+		ds, err := limits.All(t.Context(), limit.N(60))
 		require.NoError(t, err)
 		r, ok := ds.Settlement(0)
 		require.True(t, ok)
 		require.NoError(t, r.Settle(t.Context(), 10))
 		require.EqualValues(t, 90, peek())
 
-		rs, err := limiter.ReserveAll(t.Context(), limit.N(60))
+		rs, err := limits.ReserveAll(t.Context(), limit.N(60))
 		require.NoError(t, err)
 		require.NoError(t, rs.Cancel(t.Context()))
 		require.EqualValues(t, 90, peek())
-		rs, err = limiter.ReserveAll(t.Context(), limit.N(60))
+		rs, err = limits.ReserveAll(t.Context(), limit.N(60))
 		require.NoError(t, err)
 		require.NoError(t, rs.At(0).Settle(t.Context(), 0))
 		require.EqualValues(t, 90, peek())

@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // sharded returns p split into n shards, whose parts are whole tokens.
@@ -18,8 +22,8 @@ func sharded(p runtime.Policy, n int) *runtime.Policy {
 }
 
 // clocked returns a store with a clock that shows *now.
-func clocked(now *time.Time) *runtime.MemStore {
-	return &runtime.MemStore{Clock: func() time.Time { return *now }}
+func clocked(now *time.Time) *memstore.Store {
+	return &memstore.Store{Clock: func() time.Time { return *now }}
 }
 
 // decide executes one request for the key "k", which is not an error.
@@ -36,7 +40,7 @@ func TestSharesAddUpExactly(t *testing.T) {
 		n := 1 + d.IntN(runtime.MaxShards)
 		total := pick(d, int64(n), int64(n)+d.Int64N(3000), runtime.MaxTokens-d.Int64N(1000))
 		p := runtime.Policy{Rate: total, Capacity: total, MaxReserved: total, Period: time.Second, Kind: runtime.TokenBucket}
-		whole, sum, smallest, largest := p.Rule(""), 0.0, math.Inf(1), 0.0
+		whole, sum, smallest, largest := meter.RuleOf(&p, ""), 0.0, math.Inf(1), 0.0
 		for i := range n {
 			part := whole.Shard(i, n)
 			if part.Rate != math.Trunc(part.Rate) || part.Rate != part.Capacity || part.Rate != part.Debt {
@@ -207,13 +211,13 @@ func TestShardedRemainingIsNearTheTruth(t *testing.T) {
 // A call reads only two shards as long as one of them has enough tokens.
 func TestShardedCallReadsTwoRows(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
-	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
-	require.Len(t, batch.Rows(), 2)
+	b := batch.New([]runtime.Call{call(request(p, take(1)))})
+	require.Len(t, b.Rows(), 2)
 	full := slices.Repeat([]runtime.State{{TS: epoch.UnixNano(), Exists: true}}, 10)
-	require.True(t, batch.Run(epoch.UnixNano(), full[:2]))
-	require.Len(t, batch.Changes(), 1)
+	require.True(t, b.Run(epoch.UnixNano(), full[:2]))
+	require.Len(t, b.Changes(), 1)
 
-	large := runtime.NewBatch([]runtime.Call{call(request(p, take(11)))})
+	large := batch.New([]runtime.Call{call(request(p, take(11)))})
 	require.False(t, large.Run(epoch.UnixNano(), full[:2]), "no shard has 11 tokens")
 	require.Len(t, large.Rows(), 10)
 	require.True(t, large.Run(epoch.UnixNano(), full))
@@ -224,11 +228,11 @@ func TestShardedCallReadsTwoRows(t *testing.T) {
 // written, so that this happens once.
 func TestShardedCallReadsAllRowsOfANewKey(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: time.Second, Capacity: 100, Shards: 10}
-	batch := runtime.NewBatch([]runtime.Call{call(request(p, take(1)))})
-	require.False(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 2)))
-	require.Len(t, batch.Rows(), 10)
-	require.True(t, batch.Run(epoch.UnixNano(), make([]runtime.State, 10)))
-	require.Len(t, batch.Changes(), 10)
+	b := batch.New([]runtime.Call{call(request(p, take(1)))})
+	require.False(t, b.Run(epoch.UnixNano(), make([]runtime.State, 2)))
+	require.Len(t, b.Rows(), 10)
+	require.True(t, b.Run(epoch.UnixNano(), make([]runtime.State, 10)))
+	require.Len(t, b.Changes(), 10)
 }
 
 // AllowUpTo finds the tokens of all shards, however they are spread.
@@ -396,7 +400,7 @@ func TestStepShardsEqualsBatch(t *testing.T) {
 		for i := 0; i < traceSteps && now.UnixNano() < lastInstant; i++ {
 			q, seed := d.request(p), d.Uint64()
 			want, decision := batched(t, &p, states, now.UnixNano(), q, seed)
-			got, err := p.StepShards(states, "k", now.UnixNano(), q, seed)
+			got, err := meter.StepShards(&p, states, "k", now.UnixNano(), q, seed)
 			require.NoError(t, err)
 			require.Equal(t, want, states, "%+v of %+v", q, p)
 
@@ -411,26 +415,26 @@ func TestStepShardsEqualsBatch(t *testing.T) {
 	}
 	p := sharded(*bucket("limit", 100), 4)
 	p.Rate = 4
-	_, err := p.StepShards(make([]runtime.State, 4), "k", 0, take(101), 0)
+	_, err := meter.StepShards(p, make([]runtime.State, 4), "k", 0, take(101), 0)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
 }
 
 // batched returns the states and the decision of a batch of one request.
 func batched(t *testing.T, p *runtime.Policy, states []runtime.State, now int64, q runtime.Request, seed uint64) ([]runtime.State, runtime.Decision) {
 	t.Helper()
-	batch := runtime.NewSeededBatch([]runtime.Call{call(request(p, q))}, seed)
+	b := batch.NewSeeded([]runtime.Call{call(request(p, q))}, seed)
 	read := func() (some []runtime.State) {
-		for _, row := range batch.Rows() {
+		for _, row := range b.Rows() {
 			some = append(some, states[row.Shard])
 		}
 		return some
 	}
-	for !batch.Run(now, read()) {
+	for !b.Run(now, read()) {
 	}
-	require.NoError(t, batch.Answers()[0].Err)
+	require.NoError(t, b.Answers()[0].Err)
 	after := slices.Clone(states)
-	for _, change := range batch.Changes() {
+	for _, change := range b.Changes() {
 		after[change.Row.Shard] = change.State
 	}
-	return after, batch.Answers()[0].Decisions[0]
+	return after, b.Answers()[0].Decisions[0]
 }

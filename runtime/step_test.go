@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // step is a row of a table: at this time after the epoch, this request has this answer.
@@ -39,7 +41,7 @@ func walk(t *testing.T, p runtime.Policy, steps []step) {
 	t.Helper()
 	p.Name = "limit"
 	require.NoError(t, p.Validate())
-	rule, state := p.Rule(""), runtime.State{}
+	rule, state := meter.RuleOf(&p, ""), runtime.State{}
 	for i, s := range steps {
 		at, err := time.ParseDuration(s.at)
 		require.NoError(t, err)
@@ -102,7 +104,7 @@ func TestStepRoundsRetryAfterUp(t *testing.T) {
 // The time for a fraction of a token is rounded up once, not once for the division and once for the fraction.
 func TestStepRoundsRetryAfterUpOnlyOnce(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: 7, Capacity: 3}
-	rule, now := p.Rule(""), epoch.UnixNano()
+	rule, now := meter.RuleOf(&p, ""), epoch.UnixNano()
 	state := runtime.State{Value: 1.5714285714285712 - 3, TS: now - 7, Exists: true}
 	_, d, err := rule.Step(state, now, take(3))
 	require.NoError(t, err)
@@ -140,7 +142,7 @@ func TestStepFixedWindowStartInTheFuture(t *testing.T) {
 func TestStepFixedWindowBefore1970(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: 2 * time.Second, Capacity: 5,
 		Start: runtime.StartOffset(0)}
-	rule := p.Rule("")
+	rule := meter.RuleOf(&p, "")
 	state, _, err := rule.Step(runtime.State{}, -int64(5*time.Second), take(5))
 	require.NoError(t, err)
 	require.Equal(t, -int64(6*time.Second), state.TS, "windows are aligned by floor division")
@@ -150,7 +152,7 @@ func TestStepFixedWindowByKey(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 5, Period: time.Hour, Capacity: 5}
 	starts := map[int64]bool{}
 	for key := range 100 {
-		rule := p.Rule(fmt.Sprint(key))
+		rule := meter.RuleOf(&p, fmt.Sprint(key))
 		first, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(1))
 		require.NoError(t, err)
 		second, _, err := rule.Step(first, epoch.Add(time.Hour).UnixNano(), take(1))
@@ -183,7 +185,7 @@ func TestStepRetryAfterIsTheStartOfAWindow(t *testing.T) {
 	const rate = 999_999_999_999_989
 	p := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: rate, Period: 2500 * time.Millisecond,
 		Capacity: rate, Start: runtime.StartOffset(0)}
-	rule := p.Rule("")
+	rule := meter.RuleOf(&p, "")
 	state := runtime.State{Value: 1 - 2*rate, TS: epoch.UnixNano(), Exists: true}
 	_, d, err := rule.Step(state, epoch.UnixNano(), take(1))
 	require.Equal(t, "no, retry after 2.5s; value -9.99999999999988e+14, full after 2.5s", answer(d, err))
@@ -317,7 +319,7 @@ func TestStepConfigEdit(t *testing.T) {
 	} {
 		at, err := time.ParseDuration(row.at)
 		require.NoError(t, err)
-		rule := row.policy.Rule("")
+		rule := meter.RuleOf(&row.policy, "")
 		next, d, err := rule.Step(state, epoch.Add(at).UnixNano(), row.q)
 		require.Equal(t, row.want, answer(d, err), "row %d", i)
 		state = next
@@ -359,7 +361,7 @@ func TestStepKeepsWhatWasUsed(t *testing.T) {
 			count  int64
 			want   string
 		}{{small, 1000, ""}, {small, 1, row.usedUp}, {large, 1, row.raised}, {large, 1000, row.later}, {small, 1, row.back}} {
-			rule := s.policy.Rule("")
+			rule := meter.RuleOf(&s.policy, "")
 			next, d, err := rule.Step(state, epoch.UnixNano(), take(s.count))
 			if s.want != "" {
 				assert.Equal(t, s.want, answer(d, err), "%v: %d of %d", row.kind, s.count, s.policy.Capacity)
@@ -380,7 +382,7 @@ func TestChangingPlansGrantsNothing(t *testing.T) {
 		large.Rate, large.Capacity = 200, 200
 		state, granted := runtime.State{}, 0
 		for i := range 1000 {
-			rule := []runtime.Policy{small, large}[i%2].Rule("")
+			rule := meter.RuleOf(&[]runtime.Policy{small, large}[i%2], "")
 			next, d, err := rule.Step(state, epoch.UnixNano(), take(1))
 			require.NoError(t, err)
 			if state = next; d.Allowed {
@@ -396,10 +398,10 @@ func TestStepLoweredLimitGrantsItsNextWindow(t *testing.T) {
 	large := runtime.Policy{Kind: runtime.FixedWindow, Rate: 1000, Capacity: 1000, Period: time.Hour, Start: runtime.StartAt(epoch)}
 	small := large
 	small.Rate, small.Capacity, small.MaxReserved = 10, 10, 5
-	rule := large.Rule("")
+	rule := meter.RuleOf(&large, "")
 	used, _, err := rule.Step(runtime.State{}, epoch.UnixNano(), take(900))
 	require.NoError(t, err)
-	rule = small.Rule("")
+	rule = meter.RuleOf(&small, "")
 	for _, row := range []step{
 		{"0s", take(1), "no, retry after 1h0m0s; value -890, full after 2h0m0s"},
 		{"0s", reserve(1), "no, retry after 1h0m0s (due after 90h0m0s); value -890, full after 2h0m0s"},
@@ -446,7 +448,7 @@ func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 		{&first, 5 * s, 0, 6*s - 1, 18},
 		{&first, 5 * s, 0, 6 * s, 20},
 	} {
-		rule := row.policy.Rule("k")
+		rule := meter.RuleOf(row.policy, "k")
 		used, d, err := rule.Step(runtime.State{}, row.taken, charge(10))
 		require.NoError(t, err)
 		if row.others != 0 {
@@ -465,13 +467,13 @@ func TestRefundIsAsIfNothingHadBeenTaken(t *testing.T) {
 
 func TestWindowEndIsTheStartOfTheNextWindow(t *testing.T) {
 	window := runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 1, Period: 10, Capacity: 1, Start: runtime.StartOffset(3)}
-	rule := window.Rule("k")
+	rule := meter.RuleOf(&window, "k")
 	for at, want := range map[int64]int64{2: 3, 3: 13, 12: 13, 13: 23, -7: 3, -8: -7, math.MaxInt64: math.MaxInt64} {
 		require.Equal(t, want, rule.WindowEnd(at), "at %d", at)
 	}
 	window.Start = runtime.StartFirstUse()
-	rule = window.Rule("k")
+	rule = meter.RuleOf(&window, "k")
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
-	rule = bucket("limit", 1).Rule("k")
+	rule = meter.RuleOf(bucket("limit", 1), "k")
 	require.Equal(t, int64(math.MaxInt64), rule.WindowEnd(0))
 }

@@ -7,15 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func TestConcurrentCallersTakeExactlyTheCapacity(t *testing.T) {
 	for _, shards := range []int{1, 2, 8} {
 		p := bucket("limit", 1000)
 		p.Rate, p.Shards = 8, shards
-		l := runtime.NewLimiter(still()).Limit(p, runtime.Key{})
+		l := limiter.New(still()).Limit(p, runtime.Key{})
 		var allowed atomic.Int64
 		var all sync.WaitGroup
 		for range 32 {
@@ -48,7 +52,7 @@ func TestResetRowsAreSwept(t *testing.T) {
 
 func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 	now := epoch
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	p, other := bucket("limit", 2), bucket("other", 2)
 	do(t, store, call(request(p, take(2)), request(other, take(2))))
 	for _, row := range []struct {
@@ -74,7 +78,7 @@ func TestSweepDeletesRowsFullForAnHour(t *testing.T) {
 // During a rolling deploy that lowers a rate, a row that is full for the old limit lacks 90,000 tokens for the new one.
 func TestSweepKeepsRowsThatAnyPolicyNeeds(t *testing.T) {
 	now := epoch
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	fast, slow := bucket("limit", 100_000), bucket("limit", 100_000)
 	fast.Rate, fast.Period = 100_000, time.Second
 	slow.Rate, slow.Period = 1, runtime.MaxPeriod
@@ -89,7 +93,7 @@ func TestSweepKeepsRowsThatAnyPolicyNeeds(t *testing.T) {
 	swept, err := store.Sweep(t.Context(), fast)
 	require.NoError(t, err)
 	require.Equal(t, 1, swept, "the faster policy alone does not need the row")
-	require.False(t, runtime.Sweepable(nil, runtime.Row{Name: "limit"}, runtime.State{}, 0))
+	require.False(t, meter.Sweepable(nil, runtime.Row{Name: "limit"}, runtime.State{}, 0))
 }
 
 // A sweepable row is worth as much as a new key: now, at every later instant, and on a clock that is set back by less
@@ -99,7 +103,7 @@ func TestSweepableRowEqualsNewKey(t *testing.T) {
 	traces(t, 20, nil, func(d dice, r *row) {
 		r.step(d.request(r.policy))
 		at := r.now + pick(d, 0, int64(time.Hour), int64(d.upTo(10*r.policy.Period)))
-		if at > lastInstant || !runtime.Sweepable([]*runtime.Policy{&r.policy}, runtime.Row{Name: r.policy.Name}, r.state, at) {
+		if at > lastInstant || !meter.Sweepable([]*runtime.Policy{&r.policy}, runtime.Row{Name: r.policy.Name}, r.state, at) {
 			return
 		}
 		swept++
@@ -125,8 +129,8 @@ func TestOnlyKnownFullRowsAreSweepable(t *testing.T) {
 	p := runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, Capacity: 10, Shards: 2}
 	full := runtime.State{TS: epoch.UnixNano(), Exists: true}
 	later := epoch.Add(2 * time.Hour).UnixNano()
-	require.True(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, later))
-	require.False(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
-	require.False(t, runtime.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
-	require.False(t, runtime.Sweepable([]*runtime.Policy{{}}, runtime.Row{}, full, later), "the policy is invalid")
+	require.True(t, meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, later))
+	require.False(t, meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 1}, full, epoch.Add(59*time.Minute).UnixNano()), "it has been full for less than an hour")
+	require.False(t, meter.Sweepable([]*runtime.Policy{&p}, runtime.Row{Shard: 2}, full, later), "the policy has no such shard")
+	require.False(t, meter.Sweepable([]*runtime.Policy{{}}, runtime.Row{}, full, later), "the policy is invalid")
 }

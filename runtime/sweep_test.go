@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // sweeps is a store that records when it was swept. Each sweep takes some time, and may fail.
@@ -92,8 +95,8 @@ func TestSweepEveryRefusesBadArguments(t *testing.T) {
 
 func TestMemStoreSweepsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, p := &runtime.MemStore{}, bucket("limit", 1)
-		require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()))
+		store, p := &memstore.Store{}, bucket("limit", 1)
+		require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()
 		sum := 0

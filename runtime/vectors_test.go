@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // vector is a line of testdata/convex.jsonl, which its README describes. Times are in milliseconds.
@@ -101,7 +104,7 @@ func (s vectorStep) agree(t *testing.T, d runtime.Decision, at ...any) {
 func TestStepAgreesWithConvex(t *testing.T) {
 	for line, v := range vectors(t) {
 		p, state := v.policy(t), runtime.State{}
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		for i, s := range v.Steps {
 			next, d, err := rule.Step(state, int64(ms(s.Now)), s.request())
 			require.NoError(t, err, "line %d, step %d", line+1, i)
@@ -116,7 +119,7 @@ func TestStepAgreesWithConvex(t *testing.T) {
 func TestMemStoreAgreesWithConvex(t *testing.T) {
 	for line, v := range vectors(t) {
 		p, now := v.policy(t), int64(0)
-		store := &runtime.MemStore{Clock: func() time.Time { return time.UnixMilli(now) }}
+		store := &memstore.Store{Clock: func() time.Time { return time.UnixMilli(now) }}
 		for i, s := range v.Steps {
 			now = s.Now
 			q := s.request()

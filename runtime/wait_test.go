@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // elapsed returns how long f takes on the clock of a synctest bubble.
@@ -28,7 +31,7 @@ func TestWaitReturnsWhenTheTokensAreAvailable(t *testing.T) {
 	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.Key{})
 				wait := func() { require.NoError(t, l.WaitN(t.Context(), 3)) }
 				require.Zero(t, elapsed(wait))
 				require.Equal(t, 3*time.Second, elapsed(wait))
@@ -41,7 +44,7 @@ func TestWaitFailsAtOnceWhenTheDeadlineIsEarlier(t *testing.T) {
 	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.KeyOf(runtime.String("secret")))
+				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.KeyOf(runtime.String("secret")))
 				require.NoError(t, l.WaitN(t.Context(), 3))
 				ctx, cancel := context.WithTimeout(t.Context(), 1999*time.Millisecond)
 				defer cancel()
@@ -62,7 +65,7 @@ func TestWaitPassesWhenTheDeadlineIsLater(t *testing.T) {
 	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.Key{})
 				require.NoError(t, l.WaitN(t.Context(), 3))
 				ctx, cancel := context.WithTimeout(t.Context(), 2001*time.Millisecond)
 				defer cancel()
@@ -76,7 +79,7 @@ func TestWaitRefundsWhenItsContextEnds(t *testing.T) {
 	for name, p := range waitPolicies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+				l := limiter.New(&memstore.Store{}).Reservable(p, runtime.Key{})
 				require.NoError(t, l.WaitN(t.Context(), 3))
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
@@ -95,7 +98,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := reservable(1)
 		p.MaxReserved = runtime.Unbounded
-		l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(p, runtime.Key{})
+		l := limiter.New(&memstore.Store{}).Reservable(p, runtime.Key{})
 		require.NoError(t, l.Wait(t.Context()))
 		start, served := time.Now(), make([]time.Duration, 50)
 		var all sync.WaitGroup
@@ -116,7 +119,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 // Without reservations the order is not guaranteed, but the rate is.
 func TestWaitersWithoutReservationsPassAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
+		l := limiter.New(&memstore.Store{}).Limit(bucket("limit", 1), runtime.Key{})
 		require.Equal(t, 49*time.Second, elapsed(func() {
 			var all sync.WaitGroup
 			for range 50 {
@@ -141,8 +144,8 @@ func (c *counted) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 // One waiter retries at a time. If all did whenever a token may have accrued, the calls would grow with their square.
 func TestWaitersDoNotAllRetryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &counted{Store: &runtime.MemStore{}}
-		l := runtime.NewLimiter(store).Limit(bucket("limit", 1), runtime.Key{})
+		store := &counted{Store: &memstore.Store{}}
+		l := limiter.New(store).Limit(bucket("limit", 1), runtime.Key{})
 		const waiters = 200
 		var all sync.WaitGroup
 		for range waiters {
@@ -155,7 +158,7 @@ func TestWaitersDoNotAllRetryAtOnce(t *testing.T) {
 
 func TestWaitInQueueEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := runtime.NewLimiter(&runtime.MemStore{}).Limit(bucket("limit", 1), runtime.Key{})
+		l := limiter.New(&memstore.Store{}).Limit(bucket("limit", 1), runtime.Key{})
 		require.NoError(t, l.Wait(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -172,7 +175,7 @@ func TestWaitInQueueEndsWithItsContext(t *testing.T) {
 // If MaxReserved is reached, callers wait until they can reserve, and then for their tokens.
 func TestWaitBeyondMaxReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := runtime.NewLimiter(&runtime.MemStore{}).Reservable(reservable(3), runtime.Key{})
+		l := limiter.New(&memstore.Store{}).Reservable(reservable(3), runtime.Key{})
 		r, err := l.ReserveN(t.Context(), 6)
 		require.NoError(t, err)
 		require.Equal(t, 3*time.Second, r.Delay())
@@ -183,7 +186,7 @@ func TestWaitBeyondMaxReserved(t *testing.T) {
 func TestWaitForCapacityZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 10, Period: time.Second, MaxReserved: 1}
-		l := runtime.NewLimiter(&runtime.MemStore{}).ReserveOnly(p, runtime.Key{})
+		l := limiter.New(&memstore.Store{}).ReserveOnly(p, runtime.Key{})
 		for range 10 {
 			require.Equal(t, 100*time.Millisecond, elapsed(func() { require.NoError(t, l.Wait(t.Context())) }))
 		}

@@ -14,6 +14,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -22,22 +23,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
@@ -72,11 +73,11 @@ var (
 var ForGood = runtime.ForGood
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -98,8 +99,8 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Plan is the plan of a customer. The zero Plan is none of the plans: limits that depend on the plan return
@@ -170,7 +171,7 @@ var planNames = runtime.PlanNames{
 // Fixed window: 100 per hour.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 200 in any hour.
-func (l *Limits) FreeTrialSignUp() runtime.Limit {
+func (l *Limits) FreeTrialSignUp() limiter.Limit {
 	return l.limiter().Limit(&policyFreeTrialSignUp, runtime.Key{})
 }
 
@@ -186,7 +187,7 @@ var policyFreeTrialSignUp = runtime.Policy{
 //
 // Token bucket: 10 per hour, at most 10 at once.
 // Worst case: 20 in any hour.
-func (l *Limits) FailedLogins(user string) runtime.Limit {
+func (l *Limits) FailedLogins(user string) limiter.Limit {
 	return l.limiter().Limit(&policyFailedLogins, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -202,7 +203,7 @@ var policyFailedLogins = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 20 at once.
 // Worst case: 30 in any minute.
-func (l *Limits) SendMessage(userID int64) runtime.Limit {
+func (l *Limits) SendMessage(userID int64) limiter.Limit {
 	return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -222,7 +223,7 @@ var policySendMessage = runtime.Policy{
 // A process repeats a denial from its memory for at most 1s.
 // For an IPv6 address, the first 64 bits of addr count.
 // Worst case: 10 in any minute.
-func (l *Limits) Search(addr netip.Addr) runtime.Limit {
+func (l *Limits) Search(addr netip.Addr) limiter.Limit {
 	return l.limiter().Limit(&policySearch, runtime.KeyOf(runtime.AddrPrefix(addr, 64)))
 }
 
@@ -242,7 +243,7 @@ var policySearch = runtime.Policy{
 // Sliding window: never more than 3 in any hour.
 // A token is available again exactly 1h after it was taken.
 // Worst case: 3 in any hour.
-func (l *Limits) ResetPassword(user string) runtime.Limit {
+func (l *Limits) ResetPassword(user string) limiter.Limit {
 	return l.limiter().Limit(&policyResetPassword, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -262,7 +263,7 @@ var policyResetPassword = runtime.Policy{
 // At most 2,000 + 1,000*(t + 200ms)/1s can be used in any time t.
 // A crash of the database's machine may lose the most recent counts.
 // Worst case: 3,200 in any second.
-func (l *Limits) Gateway(partner string) runtime.Limit {
+func (l *Limits) Gateway(partner string) limiter.Limit {
 	return l.limiter().Limit(&policyGateway, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -282,7 +283,7 @@ var policyGateway = runtime.Policy{
 // Each key's windows begin at a fixed offset derived from the key.
 // If the store fails, each process decides by the same rule from its own memory.
 // Worst case: 2,000 in any minute.
-func (l *Limits) LLMRequests(team string, model string) runtime.Limit {
+func (l *Limits) LLMRequests(team string, model string) limiter.Limit {
 	return l.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -301,7 +302,7 @@ var policyLLMRequests = runtime.Policy{
 // Callers may reserve at most 80,000 tokens ahead.
 // Each count is split into 10 shards.
 // Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) LLMTokens(team string, model string) runtime.ReservableLimit {
+func (l *Limits) LLMTokens(team string, model string) limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -322,7 +323,7 @@ var policyLLMTokens = runtime.Policy{
 // Fixed window: 5,000 per day, and unused tokens accumulate up to 7,500.
 // Windows begin at 00:00 UTC.
 // Worst case: 12,500 in any day.
-func (l *Limits) PartnerQuota() runtime.Limit {
+func (l *Limits) PartnerQuota() limiter.Limit {
 	return l.limiter().Limit(&policyPartnerQuota, runtime.Key{})
 }
 
@@ -340,7 +341,7 @@ var policyPartnerQuota = runtime.Policy{
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 00:00 in Europe/Berlin.
 // Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
-func (l *Limits) MonthlyReports(partner string) runtime.Limit {
+func (l *Limits) MonthlyReports(partner string) limiter.Limit {
 	return l.limiter().Limit(&policyMonthlyReports, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -361,7 +362,7 @@ var policyMonthlyReports = runtime.Policy{
 // If the store fails, requests are allowed and not counted.
 // Clients are told to retry up to 15m later than necessary, so that they do not all come back at once.
 // Worst case, if it were enforced: 2 in any day.
-func (l *Limits) DailyDigest(userID string) runtime.Limit {
+func (l *Limits) DailyDigest(userID string) limiter.Limit {
 	return l.limiter().Limit(&policyDailyDigest, runtime.KeyOf(runtime.String(userID)))
 }
 
@@ -383,7 +384,7 @@ var policyDailyDigest = runtime.Policy{
 // A decision waits until the database has written the counts to disk.
 // Only a SHA-256 of number is stored.
 // Worst case: 6 in any 10 minutes.
-func (l *Limits) SMSCode(number string, resend bool) runtime.Limit {
+func (l *Limits) SMSCode(number string, resend bool) limiter.Limit {
 	return l.limiter().Limit(&policySMSCode, runtime.KeyOf(runtime.Hashed(number), runtime.Bool(resend)))
 }
 
@@ -402,7 +403,7 @@ var policySMSCode = runtime.Policy{
 // Token bucket: 2 per minute, by reservation only.
 // Callers may reserve at most 6 tokens ahead.
 // Worst case: 8 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) ExportData(org uint64) runtime.ReserveOnlyLimit {
+func (l *Limits) ExportData(org uint64) limiter.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyExportData, runtime.KeyOf(runtime.Uint64(org)))
 }
 
@@ -422,18 +423,18 @@ var policyExportData = runtime.Policy{
 //   - enterprise: Unlimited: every request is allowed, and none is counted.
 //
 // Operators can block a key, or give it other numbers up to rate 5,000 and capacity 10,000, for a time, without a deploy.
-func (l *Limits) APICalls(org uint64, plan Plan) runtime.Limit {
+func (l *Limits) APICalls(org uint64, plan Plan) limiter.Limit {
 	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Uint64(org))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
-func (l *Limits) APICallsOverrides(org uint64) runtime.Overrides {
+func (l *Limits) APICallsOverrides(org uint64) limiter.Overrides {
 	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Uint64(org)))
 }
 
 // APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) APICallsOverridesForAll() runtime.Overrides {
+func (l *Limits) APICallsOverridesForAll() limiter.Overrides {
 	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
@@ -481,7 +482,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 //     Windows begin at 00:00 UTC.
 //     Worst case: 12,500 in any day.
 func (l *Limits) Complete(team string, model string) CompleteGroup {
-	return CompleteGroup{func(tokens int64) runtime.Group {
+	return CompleteGroup{func(tokens int64) limiter.Group {
 		return l.limiter().Group(
 			l.LLMRequests(team, model),
 			l.LLMTokens(team, model).N(tokens),
@@ -492,7 +493,7 @@ func (l *Limits) Complete(team string, model string) CompleteGroup {
 
 // CompleteGroup is the handle that [Limits.Complete] returns, with the verbs of the group.
 type CompleteGroup struct {
-	of func(tokens int64) runtime.Group
+	of func(tokens int64) limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -527,7 +528,7 @@ func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteRese
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 	return g.of(tokens).Wait(ctx)
 }
@@ -576,7 +577,7 @@ type CompleteReservations struct {
 //     Windows begin at 00:00 UTC.
 //     Worst case: 12,500 in any day.
 func (l *Limits) PartnerCall(org uint64, plan Plan) PartnerCallGroup {
-	return PartnerCallGroup{func() runtime.Group {
+	return PartnerCallGroup{func() limiter.Group {
 		return l.limiter().Group(
 			l.APICalls(org, plan),
 			l.PartnerQuota(),
@@ -586,7 +587,7 @@ func (l *Limits) PartnerCall(org uint64, plan Plan) PartnerCallGroup {
 
 // PartnerCallGroup is the handle that [Limits.PartnerCall] returns, with the verbs of the group.
 type PartnerCallGroup struct {
-	of func() runtime.Group
+	of func() limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -607,7 +608,7 @@ func (g PartnerCallGroup) Require(ctx context.Context) error {
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g PartnerCallGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Story is a sequence of requests of one key, in the order of time.
@@ -192,7 +193,7 @@ func Replay(name string, p *runtime.Policy, s Story) Run {
 // key is a key of a limit during a story.
 type key struct {
 	policy  *runtime.Policy
-	rule    runtime.Rule
+	rule    meter.Rule
 	request runtime.Request // without count
 	origin  int64
 	state   runtime.State
@@ -202,7 +203,7 @@ type key struct {
 }
 
 func newKey(p *runtime.Policy, s *Story) *key {
-	k := &key{policy: p, rule: p.Rule(""), origin: s.Origin}
+	k := &key{policy: p, rule: meter.RuleOf(p, ""), origin: s.Origin}
 	if k.request.Zone = s.Zone; s.Zone == nil {
 		k.request.Zone = time.UTC
 	}
@@ -220,7 +221,7 @@ func newKey(p *runtime.Policy, s *Story) *key {
 }
 
 // Origin returns an instant at which a window begins, for a rule of the policy.
-func Origin(p *runtime.Policy, rule *runtime.Rule) int64 {
+func Origin(p *runtime.Policy, rule *meter.Rule) int64 {
 	switch {
 	case p.Mode == runtime.ModeUnlimited || !p.Kind.Windowed() || p.Precise || p.Start.FirstUse():
 		return epoch.UnixNano()
@@ -333,7 +334,7 @@ func enforced(p *runtime.Policy) *runtime.Policy {
 
 // RuleOf returns the rule that a limit's pictures are drawn for. If the limit has a zone and an anniversary per key, it is
 // that of a key in UTC with an anniversary on the last day of January.
-func RuleOf(p *runtime.Policy) runtime.Rule {
+func RuleOf(p *runtime.Policy) meter.Rule {
 	return newKey(p, &Story{}).rule
 }
 
@@ -352,6 +353,6 @@ func Edges(p *runtime.Policy, name string, from int64, length time.Duration) []t
 	if p.Mode == runtime.ModeUnlimited || p.Calendar.PerKey() {
 		return nil
 	}
-	k := key{policy: p, rule: p.Rule(name), origin: from}
+	k := key{policy: p, rule: meter.RuleOf(p, name), origin: from}
 	return k.edges(length)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // limitsForTest returns the limits of all valid files in testdata and of the example, for each of their plans.
@@ -64,7 +66,7 @@ func TestNumbersAreThoseOfAReview(t *testing.T) {
 }
 
 // takeAll takes all tokens that are available at an instant, and returns how many they were.
-func takeAll(t *testing.T, rule *runtime.Rule, state *runtime.State, at int64) int64 {
+func takeAll(t *testing.T, rule *meter.Rule, state *runtime.State, at int64) int64 {
 	t.Helper()
 	_, d, err := rule.Step(*state, at, runtime.Request{Op: runtime.Peek})
 	require.NoError(t, err)
@@ -83,7 +85,7 @@ func TestWindowEdgeNumberIsReached(t *testing.T) {
 		if p.Kind != runtime.FixedWindow || p.Start.FirstUse() || p.Capacity < p.Rate || p.Period < 2 {
 			continue
 		}
-		rule, state := p.Rule("key"), runtime.State{}
+		rule, state := meter.RuleOf(&p, "key"), runtime.State{}
 		edge := rule.WindowEnd(rule.Phase + 5*rule.Period - 1)
 		sum := takeAll(t, &rule, &state, edge-1) + takeAll(t, &rule, &state, edge)
 		assert.Equal(t, bounds.Within(bounds.Unreserved(&p), 1), sum, p.Name)
@@ -101,7 +103,7 @@ func TestNextTokenAfterIsReachedAndNeverExceeded(t *testing.T) {
 			continue
 		}
 		most, waits := bounds.NextAfter(&p), []time.Duration{}
-		rule, state := p.Rule("key"), runtime.State{}
+		rule, state := meter.RuleOf(&p, "key"), runtime.State{}
 		at := rule.Phase + 5*rule.Period
 		for at < 1<<61 && len(waits) < 100 {
 			taken := takeAll(t, &rule, &state, at)
@@ -129,7 +131,7 @@ func TestReservingAgreesWithStore(t *testing.T) {
 			continue
 		}
 		p.Mode = runtime.ModeEnforce // the sentences begin with "If it were enforced"
-		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, bounds.LongestWindow(&p)) }}
+		store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, bounds.LongestWindow(&p)) }}
 		decide := func(q runtime.Request) runtime.Decision {
 			q.Policy, q.Zone, q.Anniversary = &p, time.UTC, runtime.Date{Year: 1970, Month: time.January, Day: 1}
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})

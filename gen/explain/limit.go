@@ -8,7 +8,7 @@
 //
 // # Guarantees
 //
-// The numbers of a limit are those that a review prints. Those about reserving are decisions of [runtime.Rule.Step] for a
+// The numbers of a limit are those that a review prints. Those about reserving are decisions of [meter.Rule.Step] for a
 // key that is full at the beginning of a window. No page depends on a clock. Every field of [runtime.Policy] changes
 // the page of a limit.
 package explain
@@ -27,6 +27,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -264,14 +265,14 @@ func fullMoment(p *runtime.Policy) string {
 
 // fullKey is the state of one key at the beginning of a window. Time stands still, so that no page depends on a clock.
 type fullKey struct {
-	rule  runtime.Rule
+	rule  meter.Rule
 	state runtime.State
 	// start is the start of a window.
 	start int64
 }
 
 func newFullKey(p *runtime.Policy) *fullKey {
-	return &fullKey{rule: p.Rule(""), start: bounds.LongestWindow(p)}
+	return &fullKey{rule: meter.RuleOf(p, ""), start: bounds.LongestWindow(p)}
 }
 
 // decide panics if the count can never pass, since reserving only requests counts that fit the policy.
@@ -286,7 +287,7 @@ func (k *fullKey) decide(q runtime.Request) runtime.Decision {
 
 // shards describes one shard of a sharded limit.
 func shards(p *runtime.Policy) string {
-	first, last := p.Rule("").Shard(0, p.Shards), p.Rule("").Shard(p.Shards-1, p.Shards)
+	first, last := meter.RuleOf(p, "").Shard(0, p.Shards), meter.RuleOf(p, "").Shard(p.Shards-1, p.Shards)
 	has := []string{share(last.Rate, first.Rate) + " per " + spec.PeriodOf(p)}
 	if p.Capacity > 0 {
 		has = append(has, share(last.Capacity, first.Capacity)+" at once")

@@ -8,6 +8,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // nextWindows is how many windows of a calendar a page lists.
@@ -22,7 +23,7 @@ func (p *page) windows(policy *runtime.Policy, after time.Time) {
 	if canonical := spec.CanonicalZone(c.Zone); canonical != "" && c.Zone != "UTC" {
 		p.paragraph("zone", fmt.Sprintf("%s is another name of %s.", c.Zone, canonical))
 	}
-	key, rule := "", policy.Rule("")
+	key, rule := "", meter.RuleOf(policy, "")
 	if c.PerKey() {
 		q := runtime.Request{Policy: policy}
 		if c.ZonePerKey {

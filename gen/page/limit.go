@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -346,7 +347,7 @@ func comparisonConfig() string {
 		if p.Kind.Windowed() && !p.Precise {
 			p.Start = runtime.StartOffset(0)
 		}
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		return playLane{Name: name, Rule: ruleFor(&p, &rule, 0, 0)}
 	}
 	return encode(playground{Per: "10 seconds", All: true, Plans: []playPlan{{Lanes: []playLane{

@@ -5,7 +5,7 @@
 //
 // [Page.Write] writes the page. The words and numbers are those of packages spec and review, and the drawings those of
 // package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
-// algorithm of [runtime.Rule.Step] in JavaScript.
+// algorithm of meter.Rule.Step in JavaScript.
 //
 // # Guarantees
 //

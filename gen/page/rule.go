@@ -2,6 +2,7 @@ package page
 
 import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // jsRule is a rule as step.js reads it. Instants are in nanoseconds since a base.
@@ -22,7 +23,7 @@ type jsRule struct {
 const calendarWindows = 24
 
 // ruleFor returns a rule of a policy relative to a base, in nanoseconds since 1970 UTC, with so many windows of a calendar.
-func ruleFor(p *runtime.Policy, rule *runtime.Rule, base int64, windows int) jsRule {
+func ruleFor(p *runtime.Policy, rule *meter.Rule, base int64, windows int) jsRule {
 	js := jsRule{
 		Kind: p.Kind.String(), Precise: p.Precise, Rate: p.Rate, Capacity: p.Capacity, Debt: p.MaxReserved,
 		Period: int64(p.Period), FirstUse: p.Start.FirstUse(),

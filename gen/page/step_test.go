@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // jsCase is a trace of one key for testdata/run.js. Instants are relative to base.
@@ -124,7 +125,7 @@ func TestJavaScriptAgreesWithConvex(t *testing.T) {
 		if v.Config.MaxReserved != nil {
 			p.MaxReserved = *v.Config.MaxReserved
 		}
-		rule := p.Rule("")
+		rule := meter.RuleOf(&p, "")
 		base := v.Steps[0].Now * ms
 		c := jsCase{Rule: ruleFor(&p, &rule, base, 1)}
 		for _, s := range v.Steps {
@@ -258,7 +259,7 @@ func randomPolicy(r *rand.Rand) runtime.Policy {
 // no longer exact in JavaScript.
 func randomCase(t *testing.T, r *rand.Rand, p *runtime.Policy) jsCase {
 	base := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC).UnixNano() + r.Int64N(int64(24*time.Hour))
-	rule := p.Rule("key")
+	rule := meter.RuleOf(p, "key")
 	c := jsCase{Rule: ruleFor(p, &rule, base, 100)}
 	state, log, now := runtime.State{}, []runtime.State(nil), int64(0)
 	retry := int64(0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // The adversary looks for schedules that exceed a number of a review, or reach it. It calls the runtime as callers do, and
@@ -18,7 +19,7 @@ import (
 type caller struct {
 	d        dice
 	versions []*runtime.Policy
-	rules    map[*runtime.Policy]runtime.Rule
+	rules    map[*runtime.Policy]meter.Rule
 	rows     []runtime.State
 	blocks   []leasedBlock
 	uses     []use
@@ -34,25 +35,25 @@ func newCaller(d dice, versions ...*runtime.Policy) *caller {
 	return &caller{d: d, versions: versions, rules: rulesOf(versions), rows: make([]runtime.State, shards)}
 }
 
-func rulesOf(policies []*runtime.Policy) map[*runtime.Policy]runtime.Rule {
-	rules := map[*runtime.Policy]runtime.Rule{}
+func rulesOf(policies []*runtime.Policy) map[*runtime.Policy]meter.Rule {
+	rules := map[*runtime.Policy]meter.Rule{}
 	for _, p := range policies {
-		rules[p] = p.Rule(keyOfCaller)
+		rules[p] = meter.RuleOf(p, keyOfCaller)
 	}
 	return rules
 }
 
 // rule returns the rule of a policy. Those of the versions are not derived again for each call.
-func (c *caller) rule(p *runtime.Policy) runtime.Rule {
+func (c *caller) rule(p *runtime.Policy) meter.Rule {
 	if rule, ok := c.rules[p]; ok {
 		return rule
 	}
-	return p.Rule(keyOfCaller)
+	return meter.RuleOf(p, keyOfCaller)
 }
 
 func (c *caller) do(p *runtime.Policy, now int64, q runtime.Request) (runtime.Decision, error) {
 	if p.Shards > 1 {
-		return p.StepShards(c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
+		return meter.StepShards(p, c.rows[:p.Shards], keyOfCaller, now, q, c.d.Uint64())
 	}
 	rule := c.rule(p)
 	if p.Precise {
@@ -137,7 +138,7 @@ func (c *caller) end(p *runtime.Policy, now, later int64, at func(b leasedBlock)
 
 // attack returns the most tokens used in an interval by the schedules that suit the policy.
 func attack(d dice, p *runtime.Policy, length int64) int64 {
-	rule := p.Rule(keyOfCaller)
+	rule := meter.RuleOf(p, keyOfCaller)
 	edge := rule.Phase + 40*rule.Period
 	found := attackByReserving(d, p, edge, length)
 	switch {
@@ -237,7 +238,7 @@ func instants(p *runtime.Policy, begin, from, length int64) (list []int64) {
 		n := (length + int64(bounds.LongestDelay(p))) / period
 		return append([]int64{begin}, equalParts(begin, from+length-begin, max(1, n))...)
 	case p.Kind == runtime.FixedWindow || p.Kind == runtime.SlidingWindow:
-		windows := begin - floorMod(begin-p.Rule(keyOfCaller).Phase, period)
+		windows := begin - floorMod(begin-meter.RuleOf(p, keyOfCaller).Phase, period)
 		for at := windows; at <= from+length; at += period {
 			list = append(list, max(at, begin), at+period-1)
 		}
@@ -259,7 +260,7 @@ func drainsOf(d dice, p *runtime.Policy, instants []int64) []use {
 // roam makes random calls.
 func roam(d dice, p *runtime.Policy) []use {
 	c := newCaller(d, p)
-	rule := p.Rule(keyOfCaller)
+	rule := meter.RuleOf(p, keyOfCaller)
 	now := rule.Phase + 3*rule.Period + d.Int64N(rule.Period)
 	for range 150 {
 		switch d.IntN(5) {

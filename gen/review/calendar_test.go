@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func calendarOf(unit runtime.CalendarUnit, zone string) runtime.Policy {
@@ -48,7 +49,7 @@ func TestCarriedByCalendarIsNotExceeded(t *testing.T) {
 		require.LessOrEqual(t, most, new.Capacity)
 		for range 300 {
 			key := choose(d, "a", "b", "c", "d", "e")
-			before, after := old.Rule(key), new.Rule(key)
+			before, after := meter.RuleOf(&old, key), meter.RuleOf(&new, key)
 			at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() + d.Int64N(int64(2*365*24*time.Hour))
 			state, _, err := before.Step(runtime.State{}, at, runtime.Request{Count: old.Capacity})
 			require.NoError(t, err)

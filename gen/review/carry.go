@@ -7,6 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Carried returns the most tokens that an exhausted key can have under the new rule at the instant of the deploy. A key
@@ -20,7 +21,7 @@ func Carried(old, new *spec.Limit) int64 {
 	if hasCalendar(&old.Policy) || hasCalendar(&new.Policy) {
 		return carriedByCalendar(&old.Policy, &new.Policy)
 	}
-	before := old.Policy.Rule("")
+	before := meter.RuleOf(&old.Policy, "")
 	grid := gridOf(old, new)
 	most := int64(0)
 	for _, r := range traitsOf(&old.Policy).exhausted(&before, int64(new.Policy.Period), grid) {
@@ -39,7 +40,7 @@ func Carried(old, new *spec.Limit) int64 {
 // gridOf compares when windows start. Windows with an offset derived from the key use the same hash for all periods, so
 // their starts differ by multiples of a common divisor of the periods.
 func gridOf(old, new *spec.Limit) grid {
-	was, is := old.Policy.Rule(""), new.Policy.Rule("")
+	was, is := meter.RuleOf(&old.Policy, ""), meter.RuleOf(&new.Policy, "")
 	_, wasAligned := old.Policy.Start.Offset()
 	_, isAligned := new.Policy.Start.Offset()
 	step := gcd(was.Period, is.Period)
@@ -71,7 +72,7 @@ func withWindowAt(p *runtime.Policy, start int64) *runtime.Policy {
 func split(p *runtime.Policy, s runtime.State, n int) []runtime.State {
 	rows := make([]runtime.State, n)
 	shards := max(1, p.Shards)
-	whole := p.Rule("")
+	whole := meter.RuleOf(p, "")
 	for i := range min(shards, n) {
 		rows[i] = s
 		if shards > 1 {
@@ -92,13 +93,13 @@ func split(p *runtime.Policy, s runtime.State, n int) []runtime.State {
 func tokensLeft(p *runtime.Policy, rows []runtime.State, now int64) int64 {
 	peek := runtime.Request{Op: runtime.Peek}
 	if len(rows) > 1 {
-		d, err := p.StepShards(rows, "", now, peek, 0)
+		d, err := meter.StepShards(p, rows, "", now, peek, 0)
 		if err != nil {
 			panic("review: a peek at the rows of a key failed: " + err.Error())
 		}
 		return d.Remaining
 	}
-	rule := p.Rule("")
+	rule := meter.RuleOf(p, "")
 	_, d, err := rule.Step(rows[0], now, peek)
 	if err != nil {
 		panic("review: a peek at the row of a key failed: " + err.Error())
@@ -118,7 +119,7 @@ func calendarInstants(policies ...*runtime.Policy) (starts []int64) {
 		if !hasCalendar(p) {
 			continue
 		}
-		rule := p.Rule("")
+		rule := meter.RuleOf(p, "")
 		for at, n := rule.WindowEnd(begin), 0; n < 200 && at < begin+3*int64(366*24*time.Hour); n++ {
 			starts = append(starts, at)
 			at = rule.WindowEnd(at)
@@ -171,7 +172,7 @@ func calendarVariants(p *runtime.Policy, at int64) (list []*runtime.Policy) {
 func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 	for _, at := range calendarInstants(old, new) {
 		for _, was := range calendarVariants(old, at) {
-			before := was.Rule("")
+			before := meter.RuleOf(was, "")
 			period := before.Period
 			for _, emptied := range []int64{at, at - 1, at - period + 1, at - period/2, at - period/4} {
 				state, _, err := before.Step(runtime.State{}, emptied, runtime.Request{Count: old.Capacity})

@@ -10,6 +10,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
@@ -65,7 +66,7 @@ func newCapacityInWords(old, new *runtime.Policy) string {
 // emptyAfterEdit returns how long a key has no token under the new rule if it has used the whole old capacity at the
 // instant of the deploy, which is also the start of a window.
 func emptyAfterEdit(old, new *runtime.Policy) time.Duration {
-	rule := new.Rule("")
+	rule := meter.RuleOf(new, "")
 	rule.Phase = origin % rule.Period
 	return time.Duration(timeUntil(&rule, runtime.State{Value: -float64(old.Capacity), TS: origin, Exists: true}, 1))
 }
@@ -216,7 +217,7 @@ func shardCapacity(p *runtime.Policy, i int) float64 { return shardShare(p, i, p
 func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
 	if n := max(1, p.Shards); i < n {
 		// The runtime's own split decides which shards get the remainder.
-		whole := p.Rule("")
+		whole := meter.RuleOf(p, "")
 		whole.Rate = float64(tokens)
 		return whole.Shard(i, n).Rate
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // pairOf returns a limit before and after an edit.
@@ -87,7 +88,7 @@ func TestCarriedBoundsExhaustedKeys(t *testing.T) {
 		require.LessOrEqual(t, most, new.Capacity)
 		for range 20 {
 			name := choose(d, "a", "b", "c", "d", "e")
-			before, after := old.Rule(name), new.Rule(name)
+			before, after := meter.RuleOf(&old, name), meter.RuleOf(&new, name)
 			state, now := runtime.State{}, before.Phase+d.Int64N(int64(old.Period))+4*int64(old.Period)
 			for range 30 {
 				count := choose(d, 1, old.Capacity, 1+d.Int64N(old.Capacity))
@@ -121,7 +122,7 @@ func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 		if was.Validate() != nil || is.Validate() != nil || was.Kind == runtime.SlidingWindow {
 			continue
 		}
-		used := filledShards(&was, func(r runtime.Rule) float64 { return -r.Capacity }, now)
+		used := filledShards(&was, func(r meter.Rule) float64 { return -r.Capacity }, now)
 		switch {
 		case is.Shards > was.Shards:
 			require.Zero(t, heldByRows(&is, used, now), "%+v to %d", was, is.Shards)
@@ -129,7 +130,7 @@ func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 			gain := heldByRows(&is, used[:is.Shards], now)
 			require.Equal(t, gain, float64(usedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			if was.MaxReserved < runtime.Unbounded {
-				owing := filledShards(&was, func(r runtime.Rule) float64 { return -r.Capacity - r.Debt }, now)
+				owing := filledShards(&was, func(r meter.Rule) float64 { return -r.Capacity - r.Debt }, now)
 				forgotten := float64(was.MaxReserved) + heldByRows(&is, owing[:is.Shards], now) - gain
 				require.Equal(t, forgotten, float64(reservedInShards(&was, is.Shards, was.Shards)), "%+v to %d", was, is.Shards)
 			}
@@ -138,9 +139,9 @@ func TestTokensUsedInAddedAndRemovedShards(t *testing.T) {
 }
 
 // filledShards fills the rows of a key by a value of each shard.
-func filledShards(p *runtime.Policy, of func(runtime.Rule) float64, now int64) (states []runtime.State) {
+func filledShards(p *runtime.Policy, of func(meter.Rule) float64, now int64) (states []runtime.State) {
 	for i := range max(1, p.Shards) {
-		states = append(states, runtime.State{Value: of(p.Rule("key").Shard(i, max(1, p.Shards))), TS: now, Exists: true})
+		states = append(states, runtime.State{Value: of(meter.RuleOf(p, "key").Shard(i, max(1, p.Shards))), TS: now, Exists: true})
 	}
 	return states
 }
@@ -148,7 +149,7 @@ func filledShards(p *runtime.Policy, of func(runtime.Rule) float64, now int64) (
 // heldByRows returns how many tokens the rows of a key have under a policy. Rows that are missing are full.
 func heldByRows(p *runtime.Policy, states []runtime.State, now int64) (tokens float64) {
 	for i := range max(1, p.Shards) {
-		rule, state := p.Rule("key").Shard(i, max(1, p.Shards)), runtime.State{}
+		rule, state := meter.RuleOf(p, "key").Shard(i, max(1, p.Shards)), runtime.State{}
 		if i < len(states) {
 			state = states[i]
 		}
@@ -172,7 +173,7 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 		most, found := Carried(limitOf(old, true), limitOf(new, true)), int64(0)
 		for i := range 15 {
 			key := fmt.Sprint("user", i)
-			after := new.Rule(key)
+			after := meter.RuleOf(&new, key)
 			exhaustKey(d, &old, &new, key, func(state runtime.State, at int64) {
 				_, left, err := after.Step(state, at, runtime.Request{Op: runtime.Peek})
 				require.NoError(t, err)
@@ -197,7 +198,7 @@ func TestCarriedIsReachedAndNotExceeded(t *testing.T) {
 // exhaustKey exhausts a key by a rule in all ways that could matter for a deploy to another rule, and in random ways. It
 // passes the stored states to look, each with instants at which the key is exhausted.
 func exhaustKey(d dice, old, new *runtime.Policy, key string, look func(state runtime.State, at int64)) {
-	e := exhauster{policy: old, rule: old.Rule(key), other: new.Rule(key), look: look}
+	e := exhauster{policy: old, rule: meter.RuleOf(old, key), other: meter.RuleOf(new, key), look: look}
 	begin := e.rule.Phase + 40*e.rule.Period
 	edge := begin - floorMod(begin-e.other.Phase, e.other.Period) + choose[int64](d, 1, 2, 3)*e.other.Period
 	near := edge - floorMod(edge-e.rule.Phase, e.rule.Period)
@@ -214,7 +215,7 @@ func exhaustKey(d dice, old, new *runtime.Policy, key string, look func(state ru
 
 type exhauster struct {
 	policy      *runtime.Policy
-	rule, other runtime.Rule
+	rule, other meter.Rule
 	look        func(state runtime.State, at int64)
 }
 
@@ -354,7 +355,7 @@ func takenOverTime(d dice, old, new *runtime.Policy, length int64) (sum int64) {
 // sideBySide lets two versions take from the rows of one key at random instants near the ends of windows, and returns
 // the most that they take at one of them.
 func sideBySide(d dice, old, new *runtime.Policy, key string) (found int64) {
-	rules := []runtime.Rule{old.Rule(key), new.Rule(key)}
+	rules := []meter.Rule{meter.RuleOf(old, key), meter.RuleOf(new, key)}
 	near := func(now int64) int64 {
 		r := choose(d, rules...)
 		if r.Kind == runtime.TokenBucket || d.IntN(4) == 0 {

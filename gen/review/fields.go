@@ -10,6 +10,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func judgeKind(j *judgement, p pair, _ []spec.Change) {
@@ -116,7 +117,7 @@ func judgeShards(j *judgement, p pair, _ []spec.Change) {
 // another.
 func usedInShards(p *runtime.Policy, from, to int) (tokens int64) {
 	for i := from; i < to; i++ {
-		tokens += int64(p.Rule("").Shard(i, p.Shards).Capacity)
+		tokens += int64(meter.RuleOf(p, "").Shard(i, p.Shards).Capacity)
 	}
 	return tokens
 }
@@ -124,7 +125,7 @@ func usedInShards(p *runtime.Policy, from, to int) (tokens int64) {
 // reservedInShards returns the most tokens that can be reserved ahead in the shards from one index to before another.
 func reservedInShards(p *runtime.Policy, from, to int) (tokens int64) {
 	for i := from; i < to; i++ {
-		tokens += int64(p.Rule("").Shard(i, p.Shards).Debt)
+		tokens += int64(meter.RuleOf(p, "").Shard(i, p.Shards).Debt)
 	}
 	return tokens
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // wholeFile is a random limits.yaml: the fields of each limit and group by name.
@@ -356,7 +358,7 @@ func confirmNumber(t *testing.T, d dice, y judged, l *spec.Limit, p pair, n Numb
 
 // passingAtOnce returns how many of n requests at one instant pass.
 func passingAtOnce(t *testing.T, p *runtime.Policy, n int) (passed int) {
-	store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, origin) }}
+	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, origin) }}
 	q := runtime.Request{Policy: p, Count: 1}
 	if p.Calendar.ZonePerKey {
 		q.Zone = time.UTC
@@ -377,7 +379,7 @@ func passingAtOnce(t *testing.T, p *runtime.Policy, n int) (passed int) {
 // useCalendar takes all tokens at the ends and starts of some windows of a calendar, for a key of some zone.
 func useCalendar(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 	now := time.Date(2024, 1, 1+d.IntN(700), d.IntN(24), 0, 0, 0, time.UTC)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	q := runtime.Request{Policy: p, Op: runtime.TakeUpTo, Count: p.Capacity}
 	if p.Calendar.ZonePerKey {
 		zone, err := time.LoadLocation(choose(d, "UTC", "Asia/Tokyo", "America/Santiago"))
@@ -410,7 +412,7 @@ func confirmDuration(t *testing.T, d dice, y judged, p *runtime.Policy, name str
 	if p.Calendar.PerKey() || p.Shards > 1 || p.Precise || value == math.MaxInt64 {
 		return
 	}
-	rule := p.Rule(keyOfCaller)
+	rule := meter.RuleOf(p, keyOfCaller)
 	longest := time.Duration(0)
 	starts := []int64{bounds.LongestWindow(p)}
 	if hasCalendar(p) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // origin is the start of a window of the old rule. Other times are counted from it. It is far from 0, so that times
@@ -35,7 +36,7 @@ type moment struct {
 }
 
 // momentOf returns false if the key has a token as soon as nothing is reserved ahead, or stays exhausted for ages.
-func momentOf(rule *runtime.Rule, r row) (moment, bool) {
+func momentOf(rule *meter.Rule, r row) (moment, bool) {
 	at := *rule
 	// Where windows start depends on the key. The phase makes one start at origin.
 	at.Phase = origin % at.Period
@@ -53,7 +54,7 @@ func momentOf(rule *runtime.Rule, r row) (moment, bool) {
 }
 
 // lastEmpty returns the last time at which a state has less than one token; it is before first if it has one then.
-func lastEmpty(rule *runtime.Rule, s runtime.State, first int64) int64 {
+func lastEmpty(rule *meter.Rule, s runtime.State, first int64) int64 {
 	empty := func(at int64) bool {
 		_, d, err := rule.Step(s, origin+at, runtime.Request{Op: runtime.Peek})
 		return err == nil && d.Remaining == 0
@@ -75,7 +76,7 @@ func lastEmpty(rule *runtime.Rule, s runtime.State, first int64) int64 {
 }
 
 // timeUntil returns how long after origin a state has a count of tokens.
-func timeUntil(rule *runtime.Rule, s runtime.State, count int64) int64 {
+func timeUntil(rule *meter.Rule, s runtime.State, count int64) int64 {
 	_, d, err := rule.Step(s, origin, runtime.Request{Op: runtime.Check, Count: count})
 	if err != nil {
 		panic("review: a check of a count within the capacity failed: " + err.Error())

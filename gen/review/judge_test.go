@@ -18,6 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -322,7 +323,7 @@ func left50(t *testing.T, old, new *runtime.Policy, statement string) (before, a
 func TestModesAreJudgedAsReplayed(t *testing.T) {
 	d := roll(19)
 	passing := func(p runtime.Policy, n int) (passed int64) {
-		store := &runtime.MemStore{Clock: func() time.Time { return time.Unix(0, origin) }}
+		store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, origin) }}
 		calls := make([]runtime.Call, n)
 		for i := range calls {
 			calls[i] = runtime.Call{Requests: []runtime.Request{{Policy: &p, Count: 1}}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // traits is what the review has to know about a kind beyond what the runtime's step computes.
@@ -18,7 +19,7 @@ type traits struct {
 	longRun func(p *runtime.Policy) int64
 	// exhausted returns the stored rows of exhausted keys that can be worth the most under a rule with another period,
 	// whose windows start on a grid.
-	exhausted func(rule *runtime.Rule, period int64, g grid) []row
+	exhausted func(rule *meter.Rule, period int64, g grid) []row
 	// views returns the instants at which a row can be worth the most under a rule of this kind.
 	views func(g grid, p *runtime.Policy, m moment) []view
 	// newRate and newWindows say how a stored row is read after an edit of the rate, or of when windows start.
@@ -72,7 +73,7 @@ func rateUnlessUnusable(p *runtime.Policy) int64 {
 	return p.Rate
 }
 
-func exhaustedBuckets(rule *runtime.Rule, _ int64, _ grid) (rows []row) {
+func exhaustedBuckets(rule *meter.Rule, _ int64, _ grid) (rows []row) {
 	for _, debt := range debts(int64(rule.Debt), int64(rule.Rate)) {
 		rows = append(rows, row{tokens: -float64(debt)})
 	}
@@ -83,7 +84,7 @@ func exhaustedBuckets(rule *runtime.Rule, _ int64, _ grid) (rows []row) {
 	return rows
 }
 
-func exhaustedWindows(rule *runtime.Rule, period int64, g grid) (rows []row) {
+func exhaustedWindows(rule *meter.Rule, period int64, g grid) (rows []row) {
 	if rule.FirstUse { // tokens accrue between windows, as in a token bucket
 		return exhaustedBuckets(rule, period, g)
 	}
@@ -93,7 +94,7 @@ func exhaustedWindows(rule *runtime.Rule, period int64, g grid) (rows []row) {
 	return rows
 }
 
-func exhaustedSliding(rule *runtime.Rule, period int64, g grid) (rows []row) {
+func exhaustedSliding(rule *meter.Rule, period int64, g grid) (rows []row) {
 	rows = []row{{0, 0}}
 	for _, used := range usedInWindow(rule, period, g) {
 		rows = append(rows, row{rule.Rate - used, rule.Rate})
@@ -118,7 +119,7 @@ func debts(most, around int64) []int64 {
 
 // usedInWindow returns amounts of tokens used in a window after one that used all: the fewest, the most, and those that
 // exhaust a key until a window of the other rule starts or ends.
-func usedInWindow(rule *runtime.Rule, period int64, g grid) (list []float64) {
+func usedInWindow(rule *meter.Rule, period int64, g grid) (list []float64) {
 	last := rule.Period + rule.Period/int64(rule.Rate)
 	times := []int64{0, period - 1, period, g.after(0) + period - 1}
 	// 32 windows at either end bound the search, however many windows of the other rule fit in between.
@@ -138,7 +139,7 @@ func usedInWindow(rule *runtime.Rule, period int64, g grid) (list []float64) {
 }
 
 // almostOne returns the largest part of a token that can be left when a window at first use starts.
-func almostOne(rule *runtime.Rule) float64 {
+func almostOne(rule *meter.Rule) float64 {
 	bucket := *rule
 	bucket.Kind, bucket.FirstUse = runtime.TokenBucket, false
 	empty := runtime.State{Value: -bucket.Capacity, TS: origin, Exists: true}
@@ -180,7 +181,7 @@ var traitsOfPrecise = traits{
 
 // exhaustedLogs has the log of a key that has taken all at one instant. A log of several instants is worth no more: the
 // token that comes back first ends the time in which the key is exhausted.
-func exhaustedLogs(rule *runtime.Rule, _ int64, _ grid) []row {
+func exhaustedLogs(rule *meter.Rule, _ int64, _ grid) []row {
 	s, _, err := rule.Step(runtime.State{}, origin, runtime.Request{Count: int64(rule.Rate)})
 	if err != nil {
 		panic("review: taking the rate of a full key failed: " + err.Error())

@@ -16,6 +16,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func TestNumbersAreReachedAndNotExceeded(t *testing.T) {
@@ -48,7 +50,7 @@ func againstNumber(t *testing.T, y *tally, d dice, p *runtime.Policy, name strin
 	switch name {
 	case largestReservation:
 		c := newCaller(d, p)
-		now := p.Rule(keyOfCaller).Phase + 40*int64(p.Period)
+		now := meter.RuleOf(p, keyOfCaller).Phase + 40*int64(p.Period)
 		require.True(t, c.take(p, now, value), "%+v", p)
 		require.False(t, newCaller(d, p).take(p, now, value+1), "%+v", p)
 		return
@@ -146,7 +148,7 @@ func TestWithinIsReachedByGreedyCallers(t *testing.T) {
 // greedy returns the most tokens used in an interval by callers who take everything at the worst times.
 func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
 	t.Helper()
-	rule, period := p.Rule(""), int64(p.Period)
+	rule, period := meter.RuleOf(p, ""), int64(p.Period)
 	begin := rule.Phase + 4*period
 	switch {
 	case p.Kind == runtime.TokenBucket && p.Lease.Tokens > 0:
@@ -169,7 +171,7 @@ func greedy(t *testing.T, p *runtime.Policy, length int64) int64 {
 // drains takes all tokens at each instant, or only one at the first if it just opens a window.
 func drains(t *testing.T, p *runtime.Policy, opens bool, instants []int64) (uses []use) {
 	t.Helper()
-	rule, state := p.Rule(""), runtime.State{}
+	rule, state := meter.RuleOf(p, ""), runtime.State{}
 	for i, at := range instants {
 		_, d, err := rule.Step(state, at, runtime.Request{Op: runtime.Peek})
 		require.NoError(t, err)
@@ -191,7 +193,7 @@ func drains(t *testing.T, p *runtime.Policy, opens bool, instants []int64) (uses
 // an end.
 func leaseAll(t *testing.T, p *runtime.Policy, now, used, end int64) (uses []use) {
 	t.Helper()
-	rule, state := p.Rule(""), runtime.State{}
+	rule, state := meter.RuleOf(p, ""), runtime.State{}
 	for {
 		next, d, err := rule.Step(state, now, runtime.Request{Count: p.Lease.Tokens})
 		require.NoError(t, err)
@@ -290,7 +292,7 @@ func TestLargestCountsPassAndLargerOnesFail(t *testing.T) {
 	d := roll(4)
 	for range 300 {
 		p := d.policy()
-		rule := p.Rule("key")
+		rule := meter.RuleOf(&p, "key")
 		_, decision, err := rule.Step(runtime.State{}, 1, runtime.Request{Count: p.Capacity})
 		require.NoError(t, err)
 		assert.True(t, decision.Allowed)
@@ -335,7 +337,7 @@ func TestShardsStayWithinTheNumbersOfOneRow(t *testing.T) {
 		}
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		now := at
-		store := runtime.MemStore{Clock: func() time.Time { return now }}
+		store := memstore.Store{Clock: func() time.Time { return now }}
 		do := func(q runtime.Request) runtime.Decision {
 			q.Policy, q.Key = &p, "key"
 			answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})

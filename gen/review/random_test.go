@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // long makes the random tests try more pairs of limits.
@@ -141,7 +142,7 @@ func limitOf(p runtime.Policy, keyed bool) *spec.Limit {
 // wander takes and reserves random counts, and passes each decision to look.
 func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runtime.Request, after runtime.State, decision runtime.Decision)) {
 	t.Helper()
-	rule, state := p.Rule("key"), runtime.State{}
+	rule, state := meter.RuleOf(p, "key"), runtime.State{}
 	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
 	for range 200 {
 		q := runtime.Request{Count: choose(d, 1, 1, p.Capacity, 1+d.Int64N(p.Capacity))}
@@ -163,7 +164,7 @@ func wander(t *testing.T, d dice, p *runtime.Policy, look func(now int64, q runt
 // take single counts.
 func leaseRandomly(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 	t.Helper()
-	rule, state := p.Rule("key"), runtime.State{}
+	rule, state := meter.RuleOf(p, "key"), runtime.State{}
 	now := rule.Phase + 3*int64(p.Period) + d.Int64N(int64(p.Period))
 	var blocks []leasedBlock
 	for range 300 {
@@ -201,7 +202,7 @@ func leaseRandomly(t *testing.T, d dice, p *runtime.Policy) (uses []use) {
 }
 
 // leaseBlock takes a block; it returns none if the request is denied.
-func leaseBlock(t *testing.T, rule *runtime.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []leasedBlock) {
+func leaseBlock(t *testing.T, rule *meter.Rule, lease runtime.Lease, state runtime.State, now int64) (runtime.State, []leasedBlock) {
 	t.Helper()
 	next, decision, err := rule.Step(state, now, runtime.Request{Count: lease.Tokens})
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Verbs returns the methods that the generated type of a limit has. Methods that differ only in a final N, which take a
@@ -25,9 +25,9 @@ func verbs(l *spec.Limit) []string {
 }
 
 var (
-	limitVerbs       = verbsOf(reflect.TypeFor[runtime.Limit]())
-	reservableVerbs  = verbsOf(reflect.TypeFor[runtime.ReservableLimit]())
-	reserveOnlyVerbs = verbsOf(reflect.TypeFor[runtime.ReserveOnlyLimit]())
+	limitVerbs       = verbsOf(reflect.TypeFor[limiter.Limit]())
+	reservableVerbs  = verbsOf(reflect.TypeFor[limiter.ReservableLimit]())
+	reserveOnlyVerbs = verbsOf(reflect.TypeFor[limiter.ReserveOnlyLimit]())
 )
 
 func verbsOf(handle reflect.Type) (verbs []string) {

@@ -27,8 +27,8 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Reason)
 }
 
-// Unwrap returns the error of the limiter, if the fault is one: [runtime.ErrExceedsCapacity] or
-// [runtime.ErrInvalidCount].
+// Unwrap returns the error of the limiter, if the fault is one: runtime.ErrExceedsCapacity or
+// runtime.ErrInvalidCount.
 func (f *Fault) Unwrap() error { return f.cause }
 
 func faultf(format string, args ...any) *Fault { return &Fault{Reason: fmt.Sprintf(format, args...)} }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Limit is a limit, or a group of limits, to replay requests of.
@@ -218,7 +220,7 @@ func parseAddr(text string) (netip.Addr, bool) {
 // keyState is the state that a store would hold of one key, and the tally of its requests.
 type keyState struct {
 	key   string
-	rule  runtime.Rule
+	rule  meter.Rule
 	state runtime.State
 	// shards replaces state for sharded limits, and log for precise ones.
 	shards, log []runtime.State
@@ -231,7 +233,7 @@ type keyState struct {
 }
 
 func newKeyState(p *runtime.Policy, key string) *keyState {
-	k := &keyState{key: key, rule: p.Rule(key)}
+	k := &keyState{key: key, rule: meter.RuleOf(p, key)}
 	if p.Shards > 1 {
 		k.shards = make([]runtime.State, p.Shards)
 	}
@@ -260,7 +262,7 @@ func (k *keyState) decide(p *runtime.Policy, now int64, q runtime.Request) (runt
 	}
 	// The other modes decide without the state of the key.
 	q.Policy, q.Key = p, k.key
-	b := runtime.NewBatch([]runtime.Call{{Requests: []runtime.Request{q}}})
+	b := batch.New([]runtime.Call{{Requests: []runtime.Request{q}}})
 	b.Run(now, nil)
 	a := b.Answers()[0]
 	if a.Err != nil {
@@ -284,7 +286,7 @@ func (k *keyState) step(p *runtime.Policy, now int64, q runtime.Request) (runtim
 	}
 	// The random number is that of a seed per request, so that a key's shards do not depend on other keys, and the
 	// same trace gets the same decisions again.
-	d, err := p.StepShards(k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
+	d, err := meter.StepShards(p, k.shards, k.key, now, q, rand.NewPCG(0, k.picks+1).Uint64())
 	if err == nil {
 		k.picks++
 	}
@@ -335,7 +337,7 @@ func (s *limitState) use(k *keyState, plan int) *runtime.Policy {
 func (k *keyState) usePlan(plan int, policy *runtime.Policy) {
 	// Keys seldom change their plan, and a rule takes a hash.
 	if k.plan != plan+1 {
-		k.plan, k.rule = plan+1, policy.Rule(k.key)
+		k.plan, k.rule = plan+1, meter.RuleOf(policy, k.key)
 	}
 }
 

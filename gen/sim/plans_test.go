@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // limitWithPlans returns a limit whose plan max is unlimited.
@@ -27,7 +28,7 @@ func TestReplayOfPlansAgreesWithAStore(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	limit := limitWithPlans()
 	now := time.Unix(1e9, 0)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	replay := NewReplay([]Limit{limit})
 	allowed := 0
 	for range 3000 {

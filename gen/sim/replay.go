@@ -10,8 +10,8 @@
 //
 // # Guarantees
 //
-// Every decision is one of [runtime.Rule.Step] or, for sharded and precise limits, of [runtime.Policy.StepShards] and
-// [runtime.Rule.StepLog], as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
+// Every decision is one of meter.Rule.Step or, for sharded and precise limits, of meter.StepShards and
+// meter.Rule.StepLog, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [Fault] with the line, the column and the
 // reason, but never with the value of a key. Memory grows with the number of keys, and a [Trace] of a log holds all lines of the

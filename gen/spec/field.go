@@ -21,7 +21,7 @@ type field[D, T any] struct {
 	// example is a valid value.
 	example string
 	schema  object
-	// sets is the field of [runtime.Policy], or for a field of a lease of [runtime.Lease], that holds the value.
+	// sets is the field of runtime.Policy, or for a field of a lease of runtime.Lease, that holds the value.
 	sets string
 	// read stores the value and returns true, or reports its errors.
 	read func(p *parser, into *D, e entry) bool
@@ -70,8 +70,8 @@ type Field struct {
 	Of string
 	// Meaning explains the field, Accepts describes its valid values, and Absent is the default, or "".
 	Meaning, Accepts, Absent string
-	// Sets is the field of [runtime.Policy] that holds the value, or for a lease of [runtime.Lease] and for overrides
-	// of [runtime.OverrideBounds]; "" if none does.
+	// Sets is the field of runtime.Policy that holds the value, or for a lease of runtime.Lease and for overrides
+	// of runtime.OverrideBounds; "" if none does.
 	Sets     string
 	Required bool
 	// Example is the field with a valid value.

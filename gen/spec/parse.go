@@ -7,7 +7,7 @@
 // # Guarantees
 //
 // No value is rounded or guessed, and no part of the file is ignored. Parse does not panic on any input. Every policy of
-// a File passes [runtime.Policy.Validate].
+// a File passes runtime.Policy.Validate.
 package spec
 
 import "slices"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // fixedPlans returns a file with a random fixed window whose numbers depend on the plan.
@@ -84,7 +85,7 @@ func parsePlans(t *testing.T, text string) (plans []*Limit, accepted bool) {
 }
 
 // shardOf returns the rule of one shard, for a key with a zone and an anniversary if the limit needs them.
-func shardOf(l *Limit, i int) runtime.Rule {
+func shardOf(l *Limit, i int) meter.Rule {
 	q := runtime.Request{Policy: &l.Policy, Key: "k"}
 	if l.Policy.Calendar.ZonePerKey {
 		q.Zone = time.UTC
@@ -92,7 +93,7 @@ func shardOf(l *Limit, i int) runtime.Rule {
 	if l.Policy.Calendar.Anniversary {
 		q.Anniversary = runtime.Date{Year: 2020, Month: time.January, Day: 31}
 	}
-	r := l.Policy.Rule(q.Key).For(q)
+	r := meter.RuleOf(&l.Policy, q.Key).For(q)
 	return r.Shard(i, l.Policy.Shards)
 }
 
@@ -104,7 +105,7 @@ type row struct {
 }
 
 // take takes a number of tokens under a rule, and reserves them if the rule allows that.
-func (w *row) take(t *testing.T, r *runtime.Rule, count int64) bool {
+func (w *row) take(t *testing.T, r *meter.Rule, count int64) bool {
 	q := runtime.Request{Count: count, Reserve: r.Debt > 0}
 	if float64(count) > r.Capacity+r.Debt {
 		return false
@@ -118,7 +119,7 @@ func (w *row) take(t *testing.T, r *runtime.Rule, count int64) bool {
 	return d.Allowed
 }
 
-func (w *row) takeAll(t *testing.T, r *runtime.Rule) {
+func (w *row) takeAll(t *testing.T, r *meter.Rule) {
 	for count := int64(1 << 10); count > 0; count /= 2 {
 		for w.take(t, r, count) {
 		}
@@ -126,7 +127,7 @@ func (w *row) takeAll(t *testing.T, r *runtime.Rule) {
 }
 
 // nextWindow moves on to the start of the next window.
-func (w *row) nextWindow(r *runtime.Rule) {
+func (w *row) nextWindow(r *meter.Rule) {
 	if r.FirstUse {
 		w.now = w.state.TS + r.Period
 	} else {
@@ -136,7 +137,7 @@ func (w *row) nextWindow(r *runtime.Rule) {
 
 // mostInWindows returns how many tokens one shard grants in some windows: to one plan, or to two of which touch takes a
 // token at the start of each window, and all takes the others.
-func mostInWindows(t *testing.T, all, touch runtime.Rule) int64 {
+func mostInWindows(t *testing.T, all, touch meter.Rule) int64 {
 	w := row{now: time.Date(2024, 2, 28, 12, 0, 0, 0, time.UTC).UnixNano()}
 	w.takeAll(t, &all)
 	for range 6 {

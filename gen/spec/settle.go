@@ -8,6 +8,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
@@ -334,7 +335,7 @@ func (p *checker) carriesMore(limit *Limit, given map[string]entry, small, large
 // includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
 // the two: in every shard it allows as many tokens at once, and lacks no more of them at the start of a window.
 func includes(l, o *Limit) bool {
-	large, small := l.Policy.Rule(""), o.Policy.Rule("")
+	large, small := meter.RuleOf(&l.Policy, ""), meter.RuleOf(&o.Policy, "")
 	for i := range max(1, l.Policy.Shards) {
 		l, s := large.Shard(i, l.Policy.Shards), small.Shard(i, l.Policy.Shards)
 		if l.Capacity+l.Debt < s.Capacity+s.Debt || carriedBy(&l) > carriedBy(&s) {
@@ -346,17 +347,17 @@ func includes(l, o *Limit) bool {
 
 // atOnce returns how many tokens of a limit can be used at once, without a bound for unbounded reservations.
 func atOnce(l *Limit) float64 {
-	r := l.Policy.Rule("")
+	r := meter.RuleOf(&l.Policy, "")
 	return r.Capacity + r.Debt
 }
 
 // carried returns how many tokens a fixed window can lack at its start, because they were used before.
 func carried(l *Limit) float64 {
-	r := l.Policy.Rule("")
+	r := meter.RuleOf(&l.Policy, "")
 	return carriedBy(&r)
 }
 
-func carriedBy(r *runtime.Rule) float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
+func carriedBy(r *meter.Rule) float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
 
 // carriedWords describes what a window can lack, with its numbers: "60 on pro (capacity 120 - rate 60)".
 func carriedWords(l *Limit) string {

@@ -65,9 +65,9 @@ func texts[T fmt.Stringer](known []T) []string {
 }
 
 // Nearest returns the word that a misspelled one probably means, or "" if no word is similar.
-func Nearest(written string, words []string) string {
+func Nearest(written string, list []string) string {
 	best, least := "", 0
-	for _, word := range words {
+	for _, word := range list {
 		d, ok := near(fold(written), fold(word))
 		if ok && (best == "" || d < least) {
 			best, least = word, d

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -61,7 +62,7 @@ type closingStore interface {
 
 // ourStore takes tokens like code that is generated from limits.yaml. end runs after the store is closed.
 func ourStore(store closingStore, as variant, l limit, end func()) *instance {
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	policy := &runtime.Policy{
 		Name: l.name, Kind: runtime.TokenBucket, Rate: int64(l.rate), Period: l.period, Capacity: int64(l.capacity),
 		Lease: as.lease, DenyCache: as.denyCache, Durability: as.durability,
@@ -69,7 +70,7 @@ func ourStore(store closingStore, as variant, l limit, end func()) *instance {
 	return &instance{
 		take: func(ctx context.Context, key string) (bool, error) {
 			// A new handle for each call, as generated code makes it: encoding the key is part of the cost.
-			d, err := limiter.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
+			d, err := limits.Limit(policy, runtime.KeyOf(runtime.String(key))).Allow(ctx)
 			return d.Allowed, err
 		},
 		sweep: func(ctx context.Context) (int, error) { return store.Sweep(ctx, policy) },

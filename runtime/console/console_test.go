@@ -18,6 +18,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 )
 
@@ -26,7 +28,7 @@ var start = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
 const canary = "eve@example.com<b>"
 
 // site is a console with a key of each of two limits that has used tokens.
-func site(t *testing.T, o console.Options) (*httptest.Server, *runtime.MemStore) {
+func site(t *testing.T, o console.Options) (*httptest.Server, *memstore.Store) {
 	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
 		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
 	daily := &runtime.Policy{Name: "daily", Kind: runtime.FixedWindow, Rate: 5, Period: 24 * time.Hour, Capacity: 5, Shards: 2}
@@ -34,9 +36,9 @@ func site(t *testing.T, o console.Options) (*httptest.Server, *runtime.MemStore)
 		{Name: "send", Doc: "bounds <script>alert(1)</script>", Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{send}},
 		{Name: "daily", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{daily}},
 	}}
-	store := &runtime.MemStore{Clock: func() time.Time { return start }}
+	store := &memstore.Store{Clock: func() time.Time { return start }}
 	o.Store = store
-	limits := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	_, err := limits.Limit(send, runtime.KeyOf(runtime.String(canary))).Charge(t.Context(), 25)
 	require.NoError(t, err)
 	_, err = limits.Limit(daily, runtime.KeyOf(runtime.Int64(7))).AllowN(t.Context(), 3)
@@ -89,7 +91,7 @@ func keyOf(t *testing.T, server *httptest.Server, limit string) (at, id string) 
 	return at, u.Query().Get("id")
 }
 
-func logOf(t *testing.T, store *runtime.MemStore) []runtime.OverrideEntry {
+func logOf(t *testing.T, store *memstore.Store) []runtime.OverrideEntry {
 	entries, err := store.OverridesSince(context.Background(), 1)
 	require.NoError(t, err)
 	return entries
@@ -156,8 +158,8 @@ func TestListsOfPlans(t *testing.T) {
 	}.Overridable(runtime.PlanNames{1: "free", 2: "pro"})
 	catalog := &runtime.Catalog{Plans: []string{"free", "pro"}, Limits: []runtime.CatalogLimit{
 		{Name: "calls", Key: []runtime.CatalogKey{{Name: "org", Type: "int64"}}, Policies: []*runtime.Policy{&plans[1], &plans[2]}}}}
-	store := &runtime.MemStore{Clock: func() time.Time { return start }}
-	limits := runtime.NewLimiter(store)
+	store := &memstore.Store{Clock: func() time.Time { return start }}
+	limits := limiter.New(store)
 	for org := range int64(2) {
 		_, err := limits.Limit(&plans[1], runtime.KeyOf(runtime.Int64(org))).Charge(t.Context(), 30)
 		require.NoError(t, err)
@@ -207,8 +209,8 @@ func TestPagesHaveNoHiddenCharacters(t *testing.T) {
 		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
 	key := runtime.KeyOf(runtime.String("eve" + hidden))
 	for _, show := range []bool{false, true} {
-		store := &runtime.MemStore{Clock: func() time.Time { return start }}
-		limits := runtime.NewLimiter(store)
+		store := &memstore.Store{Clock: func() time.Time { return start }}
+		limits := limiter.New(store)
 		_, err := limits.Limit(policy, key).Charge(t.Context(), 25)
 		require.NoError(t, err)
 		_, err = limits.Overrides(policy, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "spam" + hidden, Author: "ann" + hidden})
@@ -358,7 +360,7 @@ func TestFindsAKeyByItsFingerprint(t *testing.T) {
 	server, store := site(t, console.Options{Secret: secret, Denials: denials})
 	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20}
 	for range 3 {
-		d, err := runtime.NewLimiter(store, runtime.Observe(denials)).Limit(send, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
+		d, err := limiter.New(store, limiter.Observe(denials)).Limit(send, runtime.KeyOf(runtime.String(canary))).Allow(t.Context())
 		require.NoError(t, err)
 		require.False(t, d.Allowed)
 	}
@@ -417,21 +419,21 @@ func TestChangesOfTheWholeLimit(t *testing.T) {
 
 // counting counts the pages of rows that are read.
 type counting struct {
-	*runtime.MemStore
+	*memstore.Store
 	pages int
 }
 
 func (c *counting) Rows(ctx context.Context, after runtime.Row, limit int) ([]runtime.StoredRow, int64, error) {
 	c.pages++
-	return c.MemStore.Rows(ctx, after, limit)
+	return c.Store.Rows(ctx, after, limit)
 }
 
 // The first page has a row for each of 100 limits, and the busiest keys of all; it reads a bounded number of pages.
 func TestManyLimits(t *testing.T) {
 	now := start
-	store := &counting{MemStore: &runtime.MemStore{Clock: func() time.Time { return now }}}
+	store := &counting{Store: &memstore.Store{Clock: func() time.Time { return now }}}
 	catalog := &runtime.Catalog{}
-	limits := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	for i := range 100 {
 		p := &runtime.Policy{Name: fmt.Sprintf("limit%03d", i), Kind: runtime.TokenBucket, Rate: 1000, Period: time.Hour, Capacity: 1000}
 		catalog.Limits = append(catalog.Limits, runtime.CatalogLimit{Name: p.Name, Key: []runtime.CatalogKey{{Name: "user", Type: "int64"}}, Policies: []*runtime.Policy{p}})

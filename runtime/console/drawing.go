@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // point is the tokens of a key some time from now.
@@ -17,7 +18,7 @@ type point struct {
 
 // future returns the tokens of a key from now until it is full, if nothing more is taken.
 func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, error) {
-	now, err := p.PeekRows(rows, at)
+	now, err := meter.PeekRows(p, rows, at)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func future(p *runtime.Policy, rows []runtime.StoredRow, at int64) ([]point, err
 	var points []point
 	for i := range steps + 1 {
 		after := time.Duration(float64(span) * 1.1 * float64(i) / steps)
-		d, err := p.PeekRows(rows, at+int64(after))
+		d, err := meter.PeekRows(p, rows, at+int64(after))
 		if err != nil {
 			return nil, err
 		}

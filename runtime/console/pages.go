@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 func (c *console) index(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +147,7 @@ func (c *console) states(r *http.Request, k *keyPage, key string) error {
 
 // state returns the tokens of a key by one policy, with a drawing if the key has rows.
 func (c *console) state(r *http.Request, p *runtime.Policy, key runtime.Key, rows []runtime.StoredRow, at int64) (s state, err error) {
-	limit := runtime.NewLimiter(c.Store).Limit(p, key)
+	limit := limiter.New(c.Store).Limit(p, key)
 	b, err := limit.Peek(r.Context())
 	if err != nil {
 		return s, err
@@ -205,7 +207,7 @@ const (
 
 // history adds the log of the subject, and to that of a key the log of its whole limit.
 func (c *console) history(r *http.Request, s *subject, key string) error {
-	log, ok := c.Store.(runtime.OverrideStore)
+	log, ok := c.Store.(override.Store)
 	if !ok {
 		return nil
 	}
@@ -232,7 +234,7 @@ func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key st
 			overridable[l.Name] = true
 		}
 	}
-	log, ok := c.Store.(runtime.OverrideStore)
+	log, ok := c.Store.(override.Store)
 	if !ok || len(overridable) == 0 {
 		return nil, nil
 	}
@@ -254,7 +256,7 @@ func (c *console) inForce(r *http.Request, limits []runtime.CatalogLimit, key st
 
 // overridden returns the newest blocks and overrides of keys of a limit, the newest first, as of the last refresh.
 func (c *console) overridden(l runtime.CatalogLimit) (all []overriddenKey) {
-	log, ok := c.Store.(runtime.OverrideStore)
+	log, ok := c.Store.(override.Store)
 	if !ok {
 		return nil
 	}

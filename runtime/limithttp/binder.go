@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limits is what a [Binder] takes tokens from: the generated *Limits, or a [*runtime.Limiter].
+// Limits is what a [Binder] takes tokens from: the generated *Limits, or a [*limiter.Limiter].
 type Limits interface {
-	All(ctx context.Context, items ...runtime.Item) (runtime.Decisions, error)
+	All(ctx context.Context, items ...limiter.Item) (limiter.Decisions, error)
 }
 
 // Options are the settings of a [Binder]. The zero Options are a good default.
@@ -45,7 +46,7 @@ type Binder struct {
 func New(l Limits, o Options) *Binder { return &Binder{limits: l, options: o, now: time.Now} }
 
 // Take takes the tokens of a request. The error is that of the limits, such as a failure of the store.
-type Take func(ctx context.Context) (runtime.Decisions, error)
+type Take func(ctx context.Context) (limiter.Decisions, error)
 
 // mistakes are the errors of limits that the program has to prevent, and no client causes.
 var mistakes = []error{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Denial is the reason why a handler did not run.
@@ -19,7 +20,7 @@ type Denial struct {
 	// such field, because no retry passes or the request itself is at fault.
 	RetryAfter time.Duration
 	// Decisions are those of the limits if Err is nil.
-	Decisions runtime.Decisions
+	Decisions limiter.Decisions
 	// Err is nil if a limit denies. It may have details that a client must not see.
 	Err error
 }
@@ -27,7 +28,7 @@ type Denial struct {
 // storeRetry is the Retry-After if the store fails.
 const storeRetry = time.Second
 
-func denialOf(ds runtime.Decisions, err error) *Denial {
+func denialOf(ds limiter.Decisions, err error) *Denial {
 	if err != nil {
 		d := &Denial{Status: statusOf(err), Err: err}
 		if d.Status == http.StatusServiceUnavailable {
@@ -119,7 +120,7 @@ func (d *Denial) WriteProblem(w http.ResponseWriter) {
 }
 
 // violated returns the names of the limits that deny, once each.
-func violated(ds runtime.Decisions) (names []string) {
+func violated(ds limiter.Decisions) (names []string) {
 	for _, name := range ds.DeniedBy() {
 		if !slices.Contains(names, name) {
 			names = append(names, name)

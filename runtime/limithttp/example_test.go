@@ -11,13 +11,13 @@ import (
 	"time"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// A limit in front of one route. A program with a database has sqlstore.New in place of the MemStore.
+// A limit in front of one route. A program with a database has sqlstore.New in place of the memstore.Store.
 func Example() {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	h := limithttp.New(limit, limithttp.Options{})
 
 	post := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "posted") })
@@ -44,7 +44,7 @@ func Example() {
 
 // One request takes from two limits, all or none. The second one counts tokens whose number is known only afterwards.
 func ExampleSettle() {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	h := limithttp.New(limit, limithttp.Options{})
 	perTeam := h.All(func(r *http.Request) ([]limits.Item, error) {
 		team, model := r.Header.Get("Team"), r.PathValue("model")
@@ -68,7 +68,7 @@ func ExampleSettle() {
 
 // A group of limits.yaml: its Allow has the parameters of the group.
 func ExampleBinder_Group() {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	h := limithttp.New(limit, limithttp.Options{})
 	complete := h.Group(func(r *http.Request) (limithttp.Take, error) {
 		model, tokens := r.URL.Query().Get("model"), int64(40_000)
@@ -90,7 +90,7 @@ func ExampleBinder_Group() {
 
 // A limit by address, behind a proxy.
 func ExampleClientIP() {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	h := limithttp.New(limit, limithttp.Options{})
 	clients := limithttp.ClientIP{Header: "X-Forwarded-For", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	search := h.Limit(func(r *http.Request) (limits.Item, error) {
@@ -116,7 +116,7 @@ func ExampleClientIP() {
 
 // The tokens left, for a client that decides whether to send a request.
 func ExampleBinder_Hints() {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	h := limithttp.New(limit, limithttp.Options{})
 	hints := h.Hints(func(r *http.Request) ([]limits.Item, error) { return []limits.Item{limit.SendMessage(42)}, nil })
 

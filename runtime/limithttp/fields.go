@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // This file is all that depends on the draft draft-ietf-httpapi-ratelimit-headers-11 of 23 May 2026.
@@ -40,7 +41,7 @@ type quota struct {
 
 // quotas returns the items for the decisions of a call, in their order. If several items of the call have the same name and
 // partition, the fields have the one with the least left.
-func (b *Binder) quotas(ds runtime.Decisions) (all []quota) {
+func (b *Binder) quotas(ds limiter.Decisions) (all []quota) {
 	for i := range ds.Each {
 		d := &ds.Each[i]
 		if !b.advertises(ds, i) || strings.IndexFunc(d.Limit, notInString) >= 0 {
@@ -61,7 +62,7 @@ func (b *Binder) quotas(ds runtime.Decisions) (all []quota) {
 
 // advertises reports whether the fields have a decision: one of a limit that counts or blocks, by a store that has answered,
 // and on a key of its own.
-func (b *Binder) advertises(ds runtime.Decisions, i int) bool {
+func (b *Binder) advertises(ds limiter.Decisions, i int) bool {
 	d := &ds.Each[i]
 	switch {
 	case d.Policy == nil || d.FailedOpen != nil:

@@ -20,7 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -31,12 +33,12 @@ var instant = time.Date(2026, 3, 10, 12, 0, 3, 500_000_000, time.UTC)
 // world is a store with a clock.
 type world struct {
 	now     time.Time
-	limiter *runtime.Limiter
+	limiter *limiter.Limiter
 }
 
 func newWorld() *world {
 	w := &world{now: instant}
-	w.limiter = runtime.NewLimiter(&runtime.MemStore{Clock: func() time.Time { return w.now }})
+	w.limiter = limiter.New(&memstore.Store{Clock: func() time.Time { return w.now }})
 	return w
 }
 
@@ -79,15 +81,15 @@ type goldenCase struct {
 	keys   []runtime.Key
 	n      int64
 	// from, store and route replace the function, the store and the whole route.
-	from  func(*http.Request) ([]runtime.Item, error)
+	from  func(*http.Request) ([]limiter.Item, error)
 	store runtime.Store
 	route func(*world, *limithttp.Binder) http.Handler
 }
 
 func goldenCases() []goldenCase {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello\n") })
-	fails := func(err error) func(*http.Request) ([]runtime.Item, error) {
-		return func(*http.Request) ([]runtime.Item, error) { return nil, err }
+	fails := func(err error) func(*http.Request) ([]limiter.Item, error) {
+		return func(*http.Request) ([]limiter.Item, error) { return nil, err }
 	}
 	quarter := func(p *runtime.Policy) {
 		p.Name, p.Calendar = "reports", runtime.Calendar{Unit: runtime.Month, Count: 3, Zone: "Europe/Berlin"}
@@ -95,7 +97,7 @@ func goldenCases() []goldenCase {
 	}
 	mode := func(m runtime.Mode) func(*runtime.Policy) { return func(p *runtime.Policy) { p.Mode = m } }
 	// blocked is a key that an operator has blocked for an hour and a half, beside a window that is used up.
-	blocked := func(w *world, jitter time.Duration) []runtime.Item {
+	blocked := func(w *world, jitter time.Duration) []limiter.Item {
 		p := with(bucket(), func(p *runtime.Policy) {
 			p.Overrides, p.Jitter = runtime.OverrideBounds{Rate: 10, Capacity: 20}, jitter
 		})
@@ -103,7 +105,7 @@ func goldenCases() []goldenCase {
 		if err != nil {
 			panic(err)
 		}
-		return []runtime.Item{w.limiter.Limit(p, ada), w.limiter.Limit(with(window(), same), ada)}
+		return []limiter.Item{w.limiter.Limit(p, ada), w.limiter.Limit(with(window(), same), ada)}
 	}
 	one := func(p *runtime.Policy) []*runtime.Policy { return []*runtime.Policy{p} }
 	return []goldenCase{
@@ -126,7 +128,7 @@ func goldenCases() []goldenCase {
 				if _, err := limit.Charge(r.Context(), 60); err != nil {
 					return nil, err
 				}
-				return func(ctx context.Context) (runtime.Decisions, error) { return w.limiter.All(ctx, limit) }, nil
+				return func(ctx context.Context) (limiter.Decisions, error) { return w.limiter.All(ctx, limit) }, nil
 			}).Wrap(hello)
 		}},
 		{name: "fixed window: allowed", limits: one(with(window(), same))},
@@ -149,18 +151,18 @@ func goldenCases() []goldenCase {
 		{name: "block", limits: one(with(bucket(), mode(runtime.ModeBlock)))},
 		{name: "block with an end", requests: 2, route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := blocked(w, 0)
-			return b.All(func(*http.Request) ([]runtime.Item, error) { return items[:1], nil }).Wrap(hello)
+			return b.All(func(*http.Request) ([]limiter.Item, error) { return items[:1], nil }).Wrap(hello)
 		}},
 		{name: "block with an end: jitter", route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := blocked(w, 10*time.Minute)
-			return b.All(func(*http.Request) ([]runtime.Item, error) { return items[:1], nil }).Wrap(hello)
+			return b.All(func(*http.Request) ([]limiter.Item, error) { return items[:1], nil }).Wrap(hello)
 		}},
 		{name: "block with an end, and a limit that denies for less", route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := blocked(w, 0)
 			if _, err := w.limiter.Limit(with(window(), same), ada).AllowN(context.Background(), 5); err != nil {
 				panic(err)
 			}
-			return b.All(func(*http.Request) ([]runtime.Item, error) { return items, nil }).Wrap(hello)
+			return b.All(func(*http.Request) ([]limiter.Item, error) { return items, nil }).Wrap(hello)
 		}},
 		{name: "several limits", limits: []*runtime.Policy{with(bucket(), same), with(window(), same), with(sliding(), same)}},
 		{name: "several limits: one denies", requests: 6, limits: []*runtime.Policy{with(bucket(), same), with(window(), same)}},
@@ -179,7 +181,7 @@ func goldenCases() []goldenCase {
 		{name: "the function fails", from: fails(errors.New("no such user: secret"))},
 		{name: "the function fails with a status", from: fails(fmt.Errorf("session: %w", limithttp.Error(http.StatusUnauthorized, errors.New("secret"))))},
 		{name: "the function fails with a status of no failure", from: fails(limithttp.Error(http.StatusOK, errors.New("secret")))},
-		{name: "no address", from: func(r *http.Request) ([]runtime.Item, error) {
+		{name: "no address", from: func(r *http.Request) ([]limiter.Item, error) {
 			_, err := limithttp.ClientIP{}.Of(r)
 			return nil, err
 		}},
@@ -197,7 +199,7 @@ func goldenCases() []goldenCase {
 		}}},
 		{name: "a route inside of another one", requests: 6, route: func(w *world, b *limithttp.Binder) http.Handler {
 			limit := func(p runtime.Policy) *limithttp.Route {
-				return b.Limit(func(*http.Request) (runtime.Item, error) { return w.limiter.Limit(&p, ada), nil })
+				return b.Limit(func(*http.Request) (limiter.Item, error) { return w.limiter.Limit(&p, ada), nil })
 			}
 			return limit(bucket()).Wrap(limit(window()).Wrap(hello))
 		}},
@@ -207,18 +209,18 @@ func goldenCases() []goldenCase {
 			if err != nil {
 				panic(err)
 			}
-			return b.Hints(func(*http.Request) ([]runtime.Item, error) {
-				return []runtime.Item{w.limiter.Limit(used, ada), w.limiter.Limit(free, ada), w.limiter.Limit(used, runtime.Key{})}, nil
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) {
+				return []limiter.Item{w.limiter.Limit(used, ada), w.limiter.Limit(free, ada), w.limiter.Limit(used, runtime.Key{})}, nil
 			})
 		}},
 		{name: "hints: blocked, with and without an end", route: func(w *world, b *limithttp.Binder) http.Handler {
 			items := append(blocked(w, 0), w.limiter.Limit(with(sliding(), mode(runtime.ModeBlock)), ada))
-			return b.Hints(func(*http.Request) ([]runtime.Item, error) { return items, nil })
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) { return items, nil })
 		}},
 		{name: "hints: POST", method: http.MethodPost, route: func(w *world, b *limithttp.Binder) http.Handler { return b.Hints(fails(nil)) }},
 		{name: "hints: not a limit", route: func(w *world, b *limithttp.Binder) http.Handler {
-			return b.Hints(func(*http.Request) ([]runtime.Item, error) {
-				return []runtime.Item{w.limiter.Limit(with(bucket(), same), ada).N(1)}, nil
+			return b.Hints(func(*http.Request) ([]limiter.Item, error) {
+				return []limiter.Item{w.limiter.Limit(with(bucket(), same), ada).N(1)}, nil
 			})
 		}},
 	}
@@ -228,7 +230,7 @@ func goldenCases() []goldenCase {
 func (c *goldenCase) handler() http.Handler {
 	w := newWorld()
 	if c.store != nil {
-		w.limiter = runtime.NewLimiter(c.store)
+		w.limiter = limiter.New(c.store)
 	}
 	if c.options.OnError == nil {
 		c.options.OnError = func(*http.Request, error) {}
@@ -239,12 +241,12 @@ func (c *goldenCase) handler() http.Handler {
 	case c.route != nil:
 		return c.route(w, b)
 	case c.from == nil:
-		c.from = func(*http.Request) ([]runtime.Item, error) { return c.items(w), nil }
+		c.from = func(*http.Request) ([]limiter.Item, error) { return c.items(w), nil }
 	}
 	return b.All(c.from).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello\n") }))
 }
 
-func (c *goldenCase) items(w *world) (items []runtime.Item) {
+func (c *goldenCase) items(w *world) (items []limiter.Item) {
 	for i, p := range c.limits {
 		key := ada
 		if i < len(c.keys) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Hint is the state of a limit for the key of a client, from which the client can calculate when its next request passes:
@@ -40,15 +41,15 @@ type Hint struct {
 //
 // The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field: those without a key, and
 // those with a lease, are left out.
-func (b *Binder) Hints(from func(*http.Request) ([]runtime.Item, error)) http.Handler {
-	route := b.All(func(r *http.Request) ([]runtime.Item, error) {
+func (b *Binder) Hints(from func(*http.Request) ([]limiter.Item, error)) http.Handler {
+	route := b.All(func(r *http.Request) ([]limiter.Item, error) {
 		items, err := from(r)
 		if err != nil {
 			return nil, err
 		}
-		checks := make([]runtime.Item, len(items))
+		checks := make([]limiter.Item, len(items))
 		for i, item := range items {
-			limit, ok := item.(interface{ CheckedN(int64) runtime.Item })
+			limit, ok := item.(interface{ CheckedN(int64) limiter.Item })
 			if !ok {
 				return nil, fmt.Errorf("%w: hints need a limit such as limit.SendMessage(id), not the result of N or Checked", errHints)
 			}
@@ -73,7 +74,7 @@ func (b *Binder) Hints(from func(*http.Request) ([]runtime.Item, error)) http.Ha
 
 var errHints = Error(http.StatusInternalServerError, runtime.ErrInvalidCall)
 
-func (b *Binder) writeHints(w http.ResponseWriter, ds runtime.Decisions) {
+func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	response := struct {
 		Limits []Hint `json:"limits"`
 	}{Limits: []Hint{}}

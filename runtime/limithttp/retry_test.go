@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
@@ -89,7 +90,7 @@ func TestClientThatWaitsRetryAfterPasses(t *testing.T) {
 	for i := range 10_000 {
 		w := newWorld()
 		w.now = w.now.Add(time.Duration(d.Int64N(int64(365 * 24 * time.Hour))))
-		var items []runtime.Item
+		var items []limiter.Item
 		for j := range 1 + d.IntN(3) {
 			p, key := randomPolicy(d, i+j)
 			count := 1 + d.Int64N(p.Capacity)
@@ -104,7 +105,7 @@ func TestClientThatWaitsRetryAfterPasses(t *testing.T) {
 			}
 			kinds[p.Kind.String()+map[bool]string{true: " precise"}[p.Precise]+map[bool]string{true: " calendar"}[p.Calendar.Unit > 0]]++
 		}
-		handler := limithttp.New(w.limiter, limithttp.Options{}).All(func(*http.Request) ([]runtime.Item, error) { return items, nil }).
+		handler := limithttp.New(w.limiter, limithttp.Options{}).All(func(*http.Request) ([]limiter.Item, error) { return items, nil }).
 			Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		serve := func() *httptest.ResponseRecorder {
@@ -139,9 +140,9 @@ func TestWaitForResetPasses(t *testing.T) {
 		p.Shards = 0
 		limit := w.limiter.Limit(p, key)
 		h := limithttp.New(w.limiter, limithttp.Options{})
-		route := func(item runtime.Item) (int, limithttp.Quota) {
+		route := func(item limiter.Item) (int, limithttp.Quota) {
 			response := httptest.NewRecorder()
-			h.Limit(func(*http.Request) (runtime.Item, error) { return item, nil }).
+			h.Limit(func(*http.Request) (limiter.Item, error) { return item, nil }).
 				Wrap(http.NotFoundHandler()).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/", nil))
 			return response.Code, limithttp.QuotaIn(response.Header())
 		}

@@ -6,11 +6,12 @@ import (
 	"net/http"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Limit binds a limit: from returns the limit and the key of a request, or an error, for which the status is 400 or that of
 // [Error].
-func (b *Binder) Limit(from func(*http.Request) (runtime.Item, error)) *Route {
+func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
 		return b.take(item), err
@@ -18,15 +19,15 @@ func (b *Binder) Limit(from func(*http.Request) (runtime.Item, error)) *Route {
 }
 
 // All binds several limits: tokens are taken from all of them or, if one denies, from none. See Limit for from.
-func (b *Binder) All(from func(*http.Request) ([]runtime.Item, error)) *Route {
+func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		items, err := from(r)
 		return b.take(items...), err
 	})
 }
 
-func (b *Binder) take(items ...runtime.Item) Take {
-	return func(ctx context.Context) (runtime.Decisions, error) { return b.limits.All(ctx, items...) }
+func (b *Binder) take(items ...limiter.Item) Take {
+	return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }
 }
 
 // Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions.
@@ -65,20 +66,20 @@ func (rt *Route) Wrap(next http.Handler) http.Handler {
 }
 
 // take returns the decisions on a request. The error has the status of a response.
-func (rt *Route) take(r *http.Request) (runtime.Decisions, error) {
+func (rt *Route) take(r *http.Request) (limiter.Decisions, error) {
 	take, err := rt.from(r)
 	if err != nil {
-		return runtime.Decisions{}, withStatus(http.StatusBadRequest, err)
+		return limiter.Decisions{}, withStatus(http.StatusBadRequest, err)
 	}
 	if take == nil {
-		return runtime.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: the Take is nil", runtime.ErrInvalidCall))
+		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: the Take is nil", runtime.ErrInvalidCall))
 	}
 	ds, err := take(r.Context())
 	switch {
 	case err != nil:
-		return runtime.Decisions{}, withStatus(statusOf(err), err)
+		return limiter.Decisions{}, withStatus(statusOf(err), err)
 	case len(ds.Each) == 0:
-		return runtime.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: there are no decisions", runtime.ErrInvalidCall))
+		return limiter.Decisions{}, withStatus(http.StatusInternalServerError, fmt.Errorf("%w: there are no decisions", runtime.ErrInvalidCall))
 	}
 	return ds, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
@@ -27,12 +28,12 @@ func serve(h http.Handler) *httptest.ResponseRecorder {
 }
 
 // taking returns a function for Binder.All.
-func taking(items ...runtime.Item) func(*http.Request) ([]runtime.Item, error) {
-	return func(*http.Request) ([]runtime.Item, error) { return items, nil }
+func taking(items ...limiter.Item) func(*http.Request) ([]limiter.Item, error) {
+	return func(*http.Request) ([]limiter.Item, error) { return items, nil }
 }
 
 // left returns the tokens that a limit has left.
-func left(t *testing.T, l runtime.Limit) int64 {
+func left(t *testing.T, l limiter.Limit) int64 {
 	t.Helper()
 	b, err := l.Peek(t.Context())
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func TestDeniedSecondLimitLeavesTheFirst(t *testing.T) {
 	first, second := w.limiter.Limit(with(bucket(), same), ada), w.limiter.Limit(with(window(), same), ada)
 	h := limithttp.New(w.limiter, limithttp.Options{})
 	group := h.Group(func(*http.Request) (limithttp.Take, error) {
-		return func(ctx context.Context) (runtime.Decisions, error) {
+		return func(ctx context.Context) (limiter.Decisions, error) {
 			return w.limiter.Group(first, second.N(3)).Allow(ctx)
 		}, nil
 	})
@@ -72,7 +73,7 @@ func TestFunctionThatFailsTakesNothing(t *testing.T) {
 	w := newWorld()
 	limit := w.limiter.Limit(with(bucket(), same), ada)
 	h := limithttp.New(w.limiter, limithttp.Options{})
-	route := h.Limit(func(*http.Request) (runtime.Item, error) { return limit, errors.New("no such user") })
+	route := h.Limit(func(*http.Request) (limiter.Item, error) { return limit, errors.New("no such user") })
 	require.Equal(t, http.StatusBadRequest, serve(route.Wrap(http.NotFoundHandler())).Code)
 	require.EqualValues(t, 20, left(t, limit))
 }
@@ -109,11 +110,11 @@ func TestHandlerGetsTheWriterOfTheServer(t *testing.T) {
 
 func TestErrorsOfTheProgramAreReported(t *testing.T) {
 	w := newWorld()
-	down, empty := runtime.NewLimiter(downStore{}), &runtime.Limiter{}
+	down, empty := limiter.New(downStore{}), &limiter.Limiter{}
 	policy := with(bucket(), same)
 	for name, row := range map[string]struct {
 		limits   limithttp.Limits
-		from     func(*http.Request) ([]runtime.Item, error)
+		from     func(*http.Request) ([]limiter.Item, error)
 		reported error
 	}{
 		"store":       {down, taking(down.Limit(policy, ada)), errDown},
@@ -121,11 +122,11 @@ func TestErrorsOfTheProgramAreReported(t *testing.T) {
 		"no store":    {empty, taking(empty.Limit(policy, ada)), runtime.ErrNoStore},
 		"no plan":     {w.limiter, taking(w.limiter.Limit(runtime.PlanPolicies{{}, *policy}.For(0, ada))), runtime.ErrInvalidPlan},
 		"bad count":   {w.limiter, taking(w.limiter.Limit(policy, ada).N(-1)), nil},
-		"bad request": {w.limiter, func(*http.Request) ([]runtime.Item, error) { return nil, errors.New("no user") }, nil},
-		"own status":  {w.limiter, func(*http.Request) ([]runtime.Item, error) { return nil, limithttp.Error(502, errDown) }, errDown},
-		"client gone": {down, func(*http.Request) ([]runtime.Item, error) { return nil, limithttp.Error(503, context.Canceled) }, nil},
-		"nil is no error": {w.limiter, func(*http.Request) ([]runtime.Item, error) {
-			return []runtime.Item{w.limiter.Limit(policy, ada)}, limithttp.Error(500, nil)
+		"bad request": {w.limiter, func(*http.Request) ([]limiter.Item, error) { return nil, errors.New("no user") }, nil},
+		"own status":  {w.limiter, func(*http.Request) ([]limiter.Item, error) { return nil, limithttp.Error(502, errDown) }, errDown},
+		"client gone": {down, func(*http.Request) ([]limiter.Item, error) { return nil, limithttp.Error(503, context.Canceled) }, nil},
+		"nil is no error": {w.limiter, func(*http.Request) ([]limiter.Item, error) {
+			return []limiter.Item{w.limiter.Limit(policy, ada)}, limithttp.Error(500, nil)
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,13 +152,13 @@ func TestMistakeIsLoggedOnce(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 
-	down := runtime.NewLimiter(downStore{})
+	down := limiter.New(downStore{})
 	h := limithttp.New(down, limithttp.Options{})
 	closed := h.All(taking(down.Limit(with(bucket(), same), ada))).Wrap(http.NotFoundHandler())
 	require.Equal(t, http.StatusServiceUnavailable, serve(closed).Code)
 	require.Empty(t, log.String())
 
-	wrong := h.All(func(r *http.Request) ([]runtime.Item, error) {
+	wrong := h.All(func(r *http.Request) ([]limiter.Item, error) {
 		_, err := limithttp.ClientIP{}.Of(r)
 		return nil, err
 	}).Wrap(http.NotFoundHandler())
@@ -170,7 +171,7 @@ func TestMistakeIsLoggedOnce(t *testing.T) {
 
 func TestNilTakeAndNoDecisionsAreMistakes(t *testing.T) {
 	h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(*http.Request, error) {}})
-	for _, take := range []limithttp.Take{nil, func(context.Context) (runtime.Decisions, error) { return runtime.Decisions{}, nil }} {
+	for _, take := range []limithttp.Take{nil, func(context.Context) (limiter.Decisions, error) { return limiter.Decisions{}, nil }} {
 		route := h.Group(func(*http.Request) (limithttp.Take, error) { return take, nil })
 		require.Equal(t, http.StatusInternalServerError, serve(route.Wrap(http.NotFoundHandler())).Code)
 	}
@@ -181,9 +182,9 @@ func TestDecisionsWithoutRequests(t *testing.T) {
 	policy := with(bucket(), same)
 	h := limithttp.New(nil, limithttp.Options{AdvertiseShared: true})
 	route := h.Group(func(*http.Request) (limithttp.Take, error) {
-		return func(context.Context) (runtime.Decisions, error) {
+		return func(context.Context) (limiter.Decisions, error) {
 			d := runtime.Decision{Limit: policy.Name, Policy: policy, RetryAfter: time.Second}
-			return runtime.Decisions{RetryAfter: time.Second, Each: []runtime.Decision{d}}, nil
+			return limiter.Decisions{RetryAfter: time.Second, Each: []runtime.Decision{d}}, nil
 		}, nil
 	})
 	response := serve(route.Wrap(http.NotFoundHandler()))
@@ -253,10 +254,10 @@ func (slow) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) 
 
 // A client that ends its request early, or sets a short deadline, does not open the limit.
 func TestEndOfTheRequestOpensNothing(t *testing.T) {
-	limiter := runtime.NewLimiter(slow{})
+	limits := limiter.New(slow{})
 	for _, onError := range runtime.OnErrors() {
-		item := limiter.Limit(with(bucket(), func(p *runtime.Policy) { p.OnError = onError }), ada)
-		handler := limithttp.New(limiter, limithttp.Options{}).All(taking(item)).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		item := limits.Limit(with(bucket(), func(p *runtime.Policy) { p.OnError = onError }), ada)
+		handler := limithttp.New(limits, limithttp.Options{}).All(taking(item)).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			t.Error("the handler runs")
 		}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

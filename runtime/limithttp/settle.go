@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // ErrNotTaken: the request has not taken tokens from the limit that is to be settled.
@@ -14,7 +14,7 @@ var ErrNotTaken = errors.New("the request has not taken tokens from the limit")
 
 // Settle corrects the count of a request's tokens to the number really used, for costs that are known only afterwards. The
 // context is that of the request that the handler of a [Route] got. Tokens that were not used are refunded, and those used
-// beyond the tokens taken are charged: see [runtime.Reservation.Settle], also for how large the refund of a token bucket is.
+// beyond the tokens taken are charged: see [limiter.Reservation.Settle], also for how large the refund of a token bucket is.
 //
 // Settle works even if ctx has ended, and once for each limit: later the error is [runtime.ErrNotReserved]. If the request
 // has taken from several limits, or from none, it is [ErrNotTaken]: use SettleLimit. Of routes inside of each other, the
@@ -46,10 +46,10 @@ func SettleLimit(ctx context.Context, name string, used int64) error {
 }
 
 // Decisions returns the decisions of the innermost [Route] that has let a request pass, and false for another context.
-func Decisions(ctx context.Context) (runtime.Decisions, bool) {
+func Decisions(ctx context.Context) (limiter.Decisions, bool) {
 	t, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
-		return runtime.Decisions{}, false
+		return limiter.Decisions{}, false
 	}
 	return t.decisions, true
 }
@@ -58,12 +58,12 @@ type requestKey struct{}
 
 // request is one that a [Route] has let pass.
 type request struct {
-	decisions runtime.Decisions
+	decisions limiter.Decisions
 	// outer is that of the route around this one.
 	outer *request
 }
 
-func withRequest(ctx context.Context, ds runtime.Decisions) context.Context {
+func withRequest(ctx context.Context, ds limiter.Decisions) context.Context {
 	outer, _ := ctx.Value(requestKey{}).(*request)
 	return context.WithValue(ctx, requestKey{}, &request{decisions: ds, outer: outer})
 }
@@ -90,7 +90,7 @@ func (t *request) settle(ctx context.Context, name string, used int64) error {
 }
 
 // settlement returns the only settlement of a limit.
-func (t *request) settlement(name string) (found *runtime.Reservation, err error) {
+func (t *request) settlement(name string) (found *limiter.Reservation, err error) {
 	for i := range t.decisions.Each {
 		r, ok := t.decisions.Settlement(i)
 		if !ok || t.decisions.Each[i].Limit != name {

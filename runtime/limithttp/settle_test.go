@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
@@ -30,26 +31,26 @@ func TestSettle(t *testing.T) {
 	calls := w.limiter.Limit(with(bucket(), same), ada)
 	for _, row := range []struct {
 		name  string
-		items []runtime.Item
+		items []limiter.Item
 		// limit is that of SettleLimit, or "" for Settle.
 		limit      string
 		used       int64
 		err        error
 		tokensLeft int64
 	}{
-		{"less used", []runtime.Item{tokens.N(40)}, "", 10, nil, 90},
-		{"nothing used", []runtime.Item{tokens.N(40)}, "", 0, nil, 100},
-		{"as much used", []runtime.Item{tokens.N(40)}, "", 40, nil, 60},
-		{"more used", []runtime.Item{tokens.N(40)}, "", 70, nil, 30},
-		{"more used than there are", []runtime.Item{tokens.N(40)}, "", 170, nil, 0},
-		{"all of it afterwards", []runtime.Item{tokens.N(0)}, "", 70, nil, 30},
-		{"less than 0", []runtime.Item{tokens.N(40)}, "", -1, runtime.ErrInvalidCount, 60},
-		{"checked limits do not count", []runtime.Item{calls.Checked(), tokens.N(40)}, "", 10, nil, 90},
-		{"only checked", []runtime.Item{tokens.Checked()}, "", 10, limithttp.ErrNotTaken, 100},
-		{"one of two is not named", []runtime.Item{calls, tokens.N(40)}, "", 10, limithttp.ErrNotTaken, 60},
-		{"one of two is named", []runtime.Item{calls, tokens.N(40)}, "tokens", 10, nil, 90},
-		{"another name", []runtime.Item{calls, tokens.N(40)}, "token", 10, limithttp.ErrNotTaken, 60},
-		{"two counts of a key", []runtime.Item{tokens.N(20), tokens.N(20)}, "tokens", 10, limithttp.ErrNotTaken, 60},
+		{"less used", []limiter.Item{tokens.N(40)}, "", 10, nil, 90},
+		{"nothing used", []limiter.Item{tokens.N(40)}, "", 0, nil, 100},
+		{"as much used", []limiter.Item{tokens.N(40)}, "", 40, nil, 60},
+		{"more used", []limiter.Item{tokens.N(40)}, "", 70, nil, 30},
+		{"more used than there are", []limiter.Item{tokens.N(40)}, "", 170, nil, 0},
+		{"all of it afterwards", []limiter.Item{tokens.N(0)}, "", 70, nil, 30},
+		{"less than 0", []limiter.Item{tokens.N(40)}, "", -1, runtime.ErrInvalidCount, 60},
+		{"checked limits do not count", []limiter.Item{calls.Checked(), tokens.N(40)}, "", 10, nil, 90},
+		{"only checked", []limiter.Item{tokens.Checked()}, "", 10, limithttp.ErrNotTaken, 100},
+		{"one of two is not named", []limiter.Item{calls, tokens.N(40)}, "", 10, limithttp.ErrNotTaken, 60},
+		{"one of two is named", []limiter.Item{calls, tokens.N(40)}, "tokens", 10, nil, 90},
+		{"another name", []limiter.Item{calls, tokens.N(40)}, "token", 10, limithttp.ErrNotTaken, 60},
+		{"two counts of a key", []limiter.Item{tokens.N(20), tokens.N(20)}, "tokens", 10, limithttp.ErrNotTaken, 60},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.NoError(t, tokens.Reset(t.Context()))

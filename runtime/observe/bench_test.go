@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
-	"github.com/stretchr/testify/require"
 )
 
 // ignorant is an observer that does nothing: its cost is that of the hook.
@@ -39,12 +41,12 @@ func BenchmarkObservers(b *testing.B) {
 func compare(b *testing.B, store runtime.Store, p *runtime.Policy, turn int) {
 	contenders := []struct {
 		name    string
-		options []runtime.Option
+		options []limiter.Option
 		ratios  []float64
 	}{
 		{name: "none"},
-		{name: "hook", options: []runtime.Option{runtime.Observe(ignorant{})}},
-		{name: "counters", options: []runtime.Option{runtime.Observe(observe.NewCounters(observe.Options{Policies: []*runtime.Policy{p}}))}},
+		{name: "hook", options: []limiter.Option{limiter.Observe(ignorant{})}},
+		{name: "counters", options: []limiter.Option{limiter.Observe(observe.NewCounters(observe.Options{Policies: []*runtime.Policy{p}}))}},
 	}
 	key, ctx := runtime.KeyOf(runtime.String("partner")), context.Background()
 	fastest := time.Duration(0)
@@ -52,7 +54,7 @@ func compare(b *testing.B, store runtime.Store, p *runtime.Policy, turn int) {
 		var base time.Duration
 		for i := range contenders {
 			c := &contenders[i]
-			l := runtime.NewLimiter(store, c.options...).Limit(p, key)
+			l := limiter.New(store, c.options...).Limit(p, key)
 			start := time.Now()
 			for range turn {
 				if d, err := l.Allow(ctx); err != nil || !d.Allowed {

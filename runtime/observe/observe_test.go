@@ -18,11 +18,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
 func bucket(name string, n int64) *runtime.Policy {
@@ -57,7 +60,7 @@ func (l leasing) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Deci
 // More limits than the counters have slots, each with its own number of requests, from several goroutines at once.
 func TestManyLimitsAreCountedApart(t *testing.T) {
 	c := observe.NewCounters(observe.Options{})
-	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(c))
+	limits := limiter.New(&memstore.Store{}, limiter.Observe(c))
 	var group sync.WaitGroup
 	policies := make([]runtime.Policy, 300)
 	for i := range policies {
@@ -67,7 +70,7 @@ func TestManyLimitsAreCountedApart(t *testing.T) {
 		group.Go(func() {
 			for i := range policies {
 				for n := range int64(i%200%7 + 2) {
-					_, err := limiter.Limit(&policies[i], runtime.KeyOf()).AllowN(t.Context(), n)
+					_, err := limits.Limit(&policies[i], runtime.KeyOf()).AllowN(t.Context(), n)
 					assert.NoError(t, err)
 				}
 			}
@@ -119,9 +122,9 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	// The series are those of the first scrape, whatever happens.
 	before := strings.Count(page, "\n")
 	require.Equal(t, 2*32+114, before-strings.Count(page, "\n#")-1, "as documented")
-	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(c))
+	limits := limiter.New(&memstore.Store{}, limiter.Observe(c))
 	for i := range 1000 {
-		_, err := limiter.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())
+		_, err := limits.Limit(bucket("send", 1), runtime.KeyOf(runtime.Int(i%7))).Allow(t.Context())
 		require.NoError(t, err)
 	}
 	require.Equal(t, before, strings.Count(text(t, c), "\n"))
@@ -135,13 +138,13 @@ func TestLabelsAreEscaped(t *testing.T) {
 func TestCountsAndDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := observe.NewCounters(observe.Options{})
-		limiter := runtime.NewLimiter(slow{&runtime.MemStore{}}, runtime.Observe(c))
-		send, book := limiter.Limit(bucket("send", 20), runtime.Key{}), limiter.Limit(bucket("book", 20), runtime.Key{})
+		limits := limiter.New(slow{&memstore.Store{}}, limiter.Observe(c))
+		send, book := limits.Limit(bucket("send", 20), runtime.Key{}), limits.Limit(bucket("book", 20), runtime.Key{})
 		_, err := send.AllowN(t.Context(), 19)
 		require.NoError(t, err)
 		_, err = send.AllowN(t.Context(), 7)
 		require.NoError(t, err)
-		_, err = limiter.All(t.Context(), send, book)
+		_, err = limits.All(t.Context(), send, book)
 		require.NoError(t, err)
 		_, err = book.Check(t.Context())
 		require.NoError(t, err)
@@ -166,11 +169,11 @@ func TestCountsAndDurations(t *testing.T) {
 }
 
 // slow is a store that takes 2 ms.
-type slow struct{ *runtime.MemStore }
+type slow struct{ *memstore.Store }
 
 func (s slow) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	time.Sleep(2 * time.Millisecond)
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // tally counts what callers get, to compare it with what observers see.
@@ -224,9 +227,9 @@ func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 	seen := &bySource{counts: map[runtime.Source]int{}}
 	failing := &faulty{Store: store}
 	failing.fail(errors.New("down"))
-	limiters := []*runtime.Limiter{
-		runtime.NewLimiter(store, runtime.Observe(observe.All(nil, sound, seen))),
-		runtime.NewLimiter(leasing{failing, store}, runtime.Observe(observe.All(sound, seen))),
+	limiters := []*limiter.Limiter{
+		limiter.New(store, limiter.Observe(observe.All(nil, sound, seen))),
+		limiter.New(leasing{failing, store}, limiter.Observe(observe.All(sound, seen))),
 	}
 	want := &tally{of: map[string]map[runtime.Outcome]int64{}, took: map[string]int64{}}
 	var callers sync.WaitGroup
@@ -234,11 +237,11 @@ func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 		callers.Go(func() {
 			for i := range 400 {
 				p := policies[rand.IntN(len(policies))]
-				limiter := limiters[0]
+				limits := limiters[0]
 				if i%10 == 9 || p == local {
-					limiter = limiters[1]
+					limits = limiters[1]
 				}
-				d, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(rand.IntN(2)))).Allow(t.Context())
+				d, err := limits.Limit(p, runtime.KeyOf(runtime.Int(rand.IntN(2)))).Allow(t.Context())
 				want.add(p.Name, outcome(d, err), d.Taken)
 			}
 		})
@@ -289,9 +292,9 @@ func denyAll(t *testing.T, o runtime.Observer, limit string, keys ...string) {
 	t.Helper()
 	p := bucket(limit, 1)
 	p.Mode = runtime.ModeBlock
-	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(o))
+	limits := limiter.New(&memstore.Store{}, limiter.Observe(o))
 	for _, key := range keys {
-		_, err := limiter.Limit(p, runtime.KeyOf(runtime.String(key))).Allow(t.Context())
+		_, err := limits.Limit(p, runtime.KeyOf(runtime.String(key))).Allow(t.Context())
 		require.NoError(t, err)
 	}
 }
@@ -379,15 +382,15 @@ func TestLogWritesOneLinePerLimitAndSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out buffer
 		logs := observe.NewLog(slog.New(slog.NewJSONHandler(&out, nil)), observe.LogOptions{Secret: []byte("s")})
-		store := &faulty{Store: &runtime.MemStore{}}
-		limiter := runtime.NewLimiter(store, runtime.Observe(logs))
+		store := &faulty{Store: &memstore.Store{}}
+		limits := limiter.New(store, limiter.Observe(logs))
 		key := runtime.KeyOf(runtime.String("user-77"))
-		blocked := func(name string) runtime.Limit {
+		blocked := func(name string) limiter.Limit {
 			p := bucket(name, 1)
 			p.Mode = runtime.ModeBlock
-			return limiter.Limit(p, key)
+			return limits.Limit(p, key)
 		}
-		send := limiter.Limit(bucket("send", 5), key)
+		send := limits.Limit(bucket("send", 5), key)
 		require.NoError(t, send.Require(t.Context()))
 		require.Empty(t, lines(t, &out), "what is allowed is not logged")
 
@@ -417,7 +420,7 @@ func TestLogWritesOneLinePerLimitAndSecond(t *testing.T) {
 		_, _ = send.AllowN(t.Context(), 6)
 		got = lines(t, &out)
 		require.Equal(t, "invalid", got[0]["outcome"])
-		require.NoError(t, limiter.Limit(bucket("send", 1), key).Reset(t.Context()))
+		require.NoError(t, limits.Limit(bucket("send", 1), key).Reset(t.Context()))
 		require.NoError(t, send.RequireN(t.Context(), 5))
 		_, _ = send.Allow(t.Context())
 		store.fail(errors.New("server of user-77 is down"))
@@ -442,10 +445,10 @@ func TestLogNamesTheOverride(t *testing.T) {
 	logs := observe.NewLog(slog.New(slog.NewJSONHandler(&out, nil)), observe.LogOptions{})
 	p := bucket("send", 5)
 	p.Overrides = runtime.OverrideBounds{Rate: 5, Capacity: 5}
-	limiter, key := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(logs)), runtime.KeyOf(runtime.String("a"))
-	e, err := limiter.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	limits, key := limiter.New(&memstore.Store{}, limiter.Observe(logs)), runtime.KeyOf(runtime.String("a"))
+	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
 	require.NoError(t, err)
-	_, err = limiter.Limit(p, key).Allow(t.Context())
+	_, err = limits.Limit(p, key).Allow(t.Context())
 	require.NoError(t, err)
 	got := lines(t, &out)
 	require.Len(t, got, 1)
@@ -460,8 +463,8 @@ func TestKeysAreInNoOutput(t *testing.T) {
 	var out buffer
 	counters := observe.NewCounters(observe.Options{})
 	logs := observe.NewLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), observe.LogOptions{Interval: time.Nanosecond})
-	store := &faulty{Store: &runtime.MemStore{}}
-	limiter := runtime.NewLimiter(store, runtime.Observe(observe.All(counters, logs, plainLog{slog.New(slog.NewJSONHandler(&out, nil))})))
+	store := &faulty{Store: &memstore.Store{}}
+	limits := limiter.New(store, limiter.Observe(observe.All(counters, logs, plainLog{slog.New(slog.NewJSONHandler(&out, nil))})))
 	key := runtime.KeyOf(runtime.String(canary))
 	var returned []error
 	for _, mode := range runtime.Modes() {
@@ -473,7 +476,7 @@ func TestKeysAreInNoOutput(t *testing.T) {
 			for _, onError := range runtime.OnErrors() {
 				p := bucket("send", 1)
 				p.Mode, p.OnError, p.MaxReserved = mode, onError, 1
-				l := limiter.Reservable(p, key)
+				l := limits.Reservable(p, key)
 				for range 3 {
 					_, err := l.Allow(t.Context())
 					if failure == nil {
@@ -482,7 +485,7 @@ func TestKeysAreInNoOutput(t *testing.T) {
 					_, _ = l.AllowN(t.Context(), 9)
 					_, _ = l.AllowUpTo(t.Context(), 3)
 					_, _ = l.Charge(t.Context(), 1)
-					_, _ = limiter.All(t.Context(), l, l.Checked())
+					_, _ = limits.All(t.Context(), l, l.Checked())
 					if r, err := l.Reserve(t.Context()); err == nil {
 						_ = r.Cancel(t.Context())
 					}
@@ -525,7 +528,7 @@ func TestWaitOnALeasedLimitIsObservedOnce(t *testing.T) {
 	p := bucket("leased", 100)
 	p.Lease = runtime.Lease{Tokens: 10, For: time.Minute}
 	counters, seen := observe.NewCounters(observe.Options{}), &bySource{counts: map[runtime.Source]int{}}
-	l := runtime.NewLimiter(store, runtime.Observe(counters), runtime.Observe(seen)).Limit(p, runtime.Key{})
+	l := limiter.New(store, limiter.Observe(counters), limiter.Observe(seen)).Limit(p, runtime.Key{})
 	for range 5 {
 		require.NoError(t, l.Wait(t.Context()))
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Verb is what a [Change] does.
@@ -77,7 +79,7 @@ func Apply(ctx context.Context, catalog *runtime.Catalog, store runtime.Store, c
 	if c.Verb == Reset {
 		c.Tokens = 0
 	}
-	a := &applying{Change: c, ctx: ctx, catalog: catalog, store: store, limits: runtime.NewLimiter(store), limit: l}
+	a := &applying{Change: c, ctx: ctx, catalog: catalog, store: store, limits: limiter.New(store), limit: l}
 	do, ofCount := map[Verb]func() (Done, error){Grant: a.count, Take: a.count, Reset: a.count}[c.Verb]
 	if !ofCount {
 		do = a.inForce
@@ -123,7 +125,7 @@ type applying struct {
 	ctx     context.Context
 	catalog *runtime.Catalog
 	store   runtime.Store
-	limits  *runtime.Limiter
+	limits  *limiter.Limiter
 	limit   *runtime.CatalogLimit
 }
 
@@ -137,7 +139,7 @@ func (a *applying) count() (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
-	log, ok := a.store.(runtime.OverrideStore)
+	log, ok := a.store.(override.Store)
 	if !ok {
 		return Done{}, fmt.Errorf("nothing was changed: the store keeps no log: %w", runtime.ErrNoOverrides)
 	}
@@ -233,7 +235,7 @@ func (a *applying) inForce() (Done, error) {
 // liftingModes are the modes that an override can have.
 var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
 
-func (a *applying) record(of runtime.Overrides) (runtime.OverrideEntry, error) {
+func (a *applying) record(of limiter.Overrides) (runtime.OverrideEntry, error) {
 	switch a.Verb {
 	case Unblock:
 		return of.Unblock(a.ctx, runtime.OverrideEnd{Reason: a.Reason, Author: a.Author})

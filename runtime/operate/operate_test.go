@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -72,7 +74,7 @@ func catalog(t *testing.T) *runtime.Catalog {
 }
 
 // image is everything that a store holds.
-func image(t *testing.T, c *runtime.Catalog, store *runtime.MemStore) (rows, entries string) {
+func image(t *testing.T, c *runtime.Catalog, store *memstore.Store) (rows, entries string) {
 	var b strings.Builder
 	for _, l := range c.Limits {
 		page, _, err := store.Rows(context.Background(), runtime.Row{Name: l.Name, Shard: -1}, runtime.RowPage)
@@ -97,7 +99,7 @@ func TestTranscripts(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+			c, store := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
 			var got strings.Builder
 			o := operate.Options{}
 			if filepath.Base(path) == "fingerprints.txt" {
@@ -120,7 +122,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func transcribe(t *testing.T, c *runtime.Catalog, store *runtime.MemStore, o operate.Options, args []string, got *strings.Builder) {
+func transcribe(t *testing.T, c *runtime.Catalog, store *memstore.Store, o operate.Options, args []string, got *strings.Builder) {
 	rows, log := image(t, c, store)
 	before, _ := store.OverridesSince(context.Background(), 1)
 	var out bytes.Buffer
@@ -176,7 +178,7 @@ func TestPrintedKeysAreAddresses(t *testing.T) {
 	c, secret := catalog(t), []byte("secret")
 	password, _ := c.Limit("password")
 	for _, text := range hostile {
-		store := &runtime.MemStore{Clock: func() time.Time { return start }}
+		store := &memstore.Store{Clock: func() time.Time { return start }}
 		run := func(args ...string) string {
 			var out bytes.Buffer
 			code := operate.MainWith(t.Context(), c, store, operate.Options{Secret: secret}, args, &out)
@@ -187,7 +189,7 @@ func TestPrintedKeysAreAddresses(t *testing.T) {
 			return out.String()
 		}
 		key := runtime.KeyOf(runtime.String(text))
-		_, err := runtime.NewLimiter(store).Limit(password.Policies[0], key).Charge(t.Context(), 2)
+		_, err := limiter.New(store).Limit(password.Policies[0], key).Charge(t.Context(), 2)
 		require.NoError(t, err)
 		top := regexp.MustCompile(`password +- +(.+?) +1 +3 `).FindStringSubmatch(run("top"))
 		who := regexp.MustCompile(`password +(.+)\n`).FindStringSubmatch(run("who", runtime.Fingerprint(secret, key.String())))
@@ -224,7 +226,7 @@ func FuzzQuoteKey(f *testing.F) {
 
 // A change that names no key, or one that the limit cannot have, writes nothing: only Whole means the whole limit.
 func TestApplyRefusesMissingKeys(t *testing.T) {
-	c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	c, store := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
 	user := runtime.KeyOf(runtime.Int64(42))
 	for _, change := range []operate.Change{
 		{}, {Verb: operate.Block}, {Verb: "drop", Limit: "sendMessage", Key: user}, {Verb: operate.Block, Limit: "sendMesage", Key: user},
@@ -251,7 +253,7 @@ func TestApplyRefusesMissingKeys(t *testing.T) {
 
 // A store without a log or without lists is refused before anything is changed.
 func TestStoreWithoutLog(t *testing.T) {
-	c, mem := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	c, mem := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
 	store := struct{ runtime.Store }{mem}
 	for _, args := range []string{"take sendMessage 1 -n 5 -reason r -author a", "reset sendMessage 1 -reason r -author a",
 		"block sendMessage 1 -for 1h -reason r -author a", "log sendMessage 1", "top"} {
@@ -261,7 +263,7 @@ func TestStoreWithoutLog(t *testing.T) {
 	}
 	assert.Zero(t, mem.Len())
 	// Without a log, keys that have rows are found.
-	_, err := runtime.NewLimiter(mem).Limit(c.Limits[5].Policies[0], runtime.KeyOf(runtime.String("eve"))).Charge(t.Context(), 1)
+	_, err := limiter.New(mem).Limit(c.Limits[5].Policies[0], runtime.KeyOf(runtime.String("eve"))).Charge(t.Context(), 1)
 	require.NoError(t, err)
 	lister := struct{ runtime.RowLister }{mem}
 	found, _, err := operate.Who(t.Context(), lister, c.Limits[5:6], nil, runtime.Fingerprint(nil, "eve"), 0)
@@ -296,14 +298,14 @@ func TestOnSQLite(t *testing.T) {
 }
 
 // failing is a store whose log cannot be written.
-type failing struct{ *runtime.MemStore }
+type failing struct{ *memstore.Store }
 
 func (failing) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	return runtime.OverrideEntry{}, fmt.Errorf("the disk is full")
 }
 
 func TestNothingChangesWithoutEntry(t *testing.T) {
-	mem := &runtime.MemStore{Clock: func() time.Time { return start }}
+	mem := &memstore.Store{Clock: func() time.Time { return start }}
 	for _, args := range []string{"take sendMessage 1 -n 5", "grant sendMessage 1 -n 5", "reset sendMessage 1", "block sendMessage 1 -for 1h"} {
 		var out bytes.Buffer
 		code := operate.Main(t.Context(), catalog(t), failing{mem}, append(strings.Fields(args), "-reason", "r", "-author", "a"), &out)
@@ -315,9 +317,9 @@ func TestNothingChangesWithoutEntry(t *testing.T) {
 
 // A key is found on any page of the rows, by the fingerprint that logs have of it, and the pages can be bounded.
 func TestWhoReadsAllPages(t *testing.T) {
-	c, store := catalog(t), &runtime.MemStore{Clock: func() time.Time { return start }}
+	c, store := catalog(t), &memstore.Store{Clock: func() time.Time { return start }}
 	password, _ := c.Limit("password")
-	limits, secret := runtime.NewLimiter(store), []byte("secret")
+	limits, secret := limiter.New(store), []byte("secret")
 	last := ""
 	for i := range 3*runtime.RowPage + 1 {
 		key := runtime.KeyOf(runtime.String(fmt.Sprintf("user %06d", i)))

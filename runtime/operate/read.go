@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -114,7 +116,7 @@ func (c *call) show() error {
 	}
 	fmt.Fprintln(c.out, heading)
 	for _, of := range all {
-		b, err := runtime.NewLimiter(c.store).Limit(of.policy, key).Peek(c.ctx)
+		b, err := limiter.New(c.store).Limit(of.policy, key).Peek(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -147,7 +149,7 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	log, ok := c.store.(runtime.OverrideStore)
+	log, ok := c.store.(override.Store)
 	if !ok {
 		return runtime.ErrNoOverrides
 	}
@@ -172,7 +174,7 @@ func (c *call) log() error {
 
 // printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
 func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
-	log, ok := c.store.(runtime.OverrideStore)
+	log, ok := c.store.(override.Store)
 	if !ok {
 		return nil
 	}
@@ -195,7 +197,7 @@ func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 }
 
 // printInForce prints the blocks and overrides that apply to a key.
-func (c *call) printInForce(log runtime.OverrideStore, l *runtime.CatalogLimit, key string) error {
+func (c *call) printInForce(log override.Store, l *runtime.CatalogLimit, key string) error {
 	if !l.Policies[0].Overridable() {
 		return nil
 	}

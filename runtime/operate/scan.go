@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // BusyKey is a key that lacks tokens.
@@ -39,7 +41,7 @@ type Used struct {
 }
 
 // Busiest returns the n busiest keys of a limit. It reads all rows of the limit page by page, or at most the given number
-// of pages if that is not 0. If the lister is a [runtime.OverrideStore], each key is read by the override in force for it. A
+// of pages if that is not 0. If the lister is a [override.Store], each key is read by the override in force for it. A
 // limit that depends on the plan is otherwise read by the smallest one that counts, or by the given one, because the table
 // does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
 // left out.
@@ -102,13 +104,13 @@ type scan struct {
 	ofKey  []runtime.StoredRow
 	used   Used
 	// view has the overrides, and entries those in force by their numbers; both are nil if the limit has none.
-	view    *runtime.OverrideView
+	view    *override.View
 	entries map[int64]runtime.OverrideEntry
 }
 
 // readOverrides reads the blocks and overrides in force, if the limit can have some.
 func (s *scan) readOverrides(ctx context.Context, lister runtime.RowLister) error {
-	log, ok := lister.(runtime.OverrideStore)
+	log, ok := lister.(override.Store)
 	if !ok || !s.policy.Overridable() {
 		return nil
 	}
@@ -168,7 +170,7 @@ func (s *scan) judge() error {
 		return nil
 	}
 	var err error
-	if b.Decision, err = b.Policy.PeekRows(rows, s.at); err != nil {
+	if b.Decision, err = meter.PeekRows(b.Policy, rows, s.at); err != nil {
 		return err
 	}
 	if b.Decision.Value < float64(b.Policy.Capacity) {
@@ -234,7 +236,7 @@ func Who(ctx context.Context, store runtime.Store, limits []runtime.CatalogLimit
 
 // eachEntry calls f for the entries of the log of overrides, page by page.
 func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runtime.OverrideEntry)) (more bool, err error) {
-	log, ok := store.(runtime.OverrideStore)
+	log, ok := store.(override.Store)
 	if !ok {
 		return false, runtime.ErrNoOverrides
 	}
@@ -248,7 +250,7 @@ func eachEntry(ctx context.Context, store runtime.Store, pages int, f func(runti
 			f(e)
 			next = e.ID + 1
 		}
-		if len(entries) < runtime.OverridePage {
+		if len(entries) < override.Page {
 			return false, nil
 		}
 	}

@@ -2,7 +2,7 @@
 // of the caller.
 //
 //	observer, err := otellimit.New(otellimit.Options{Policies: limits.Policies()})
-//	limit := limits.New(store, runtime.Observe(observer))
+//	limit := limits.New(store, limiter.Observe(observer))
 //
 // The metrics are those of package observe:
 //

@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/otellimit"
 )
@@ -28,7 +30,7 @@ func bucket(name string, n int64) *runtime.Policy {
 
 // faulty is a store that fails with err.
 type faulty struct {
-	runtime.MemStore
+	memstore.Store
 	err error
 }
 
@@ -36,7 +38,7 @@ func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.MemStore.Do(ctx, calls)
+	return f.Store.Do(ctx, calls)
 }
 
 // observed returns an observer, and a function that returns the metrics by name.
@@ -95,7 +97,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 	require.Zero(t, value(t, before[observe.Near.Name], "limit", "send"))
 	require.Zero(t, value(t, before[observe.DeniedKeys.Name], "limit", "send"))
 
-	send := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(observer)).Limit(bucket("send", 2), runtime.Key{})
+	send := limiter.New(&memstore.Store{}, limiter.Observe(observer)).Limit(bucket("send", 2), runtime.Key{})
 	_, err := send.AllowN(t.Context(), 2)
 	require.NoError(t, err)
 	_, err = send.Allow(t.Context())
@@ -127,7 +129,7 @@ func TestMetricsHaveTheDocumentedNamesAndUnits(t *testing.T) {
 func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 	policies := []*runtime.Policy{bucket("a", 100), bucket("b", 300)}
 	observer, collect := observed(t, otellimit.Options{Policies: policies[:1]})
-	limiter := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(observer))
+	limits := limiter.New(&memstore.Store{}, limiter.Observe(observer))
 	var mu sync.Mutex
 	want := map[string]int64{}
 	var callers sync.WaitGroup
@@ -135,7 +137,7 @@ func TestCountsAreThoseOfTheDecisions(t *testing.T) {
 		callers.Go(func() {
 			for range 300 {
 				p := policies[rand.IntN(2)]
-				d, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(rand.IntN(2)))).Allow(context.Background())
+				d, err := limits.Limit(p, runtime.KeyOf(runtime.Int(rand.IntN(2)))).Allow(context.Background())
 				assert.NoError(t, err)
 				mu.Lock()
 				want[fmt.Sprint(p.Name, d.Allowed)]++
@@ -162,12 +164,12 @@ func TestDecisionsAreEventsOfTheSpan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
 	store := &faulty{}
-	limiter := runtime.NewLimiter(store, runtime.Observe(observer))
+	limits := limiter.New(store, limiter.Observe(observer))
 	key := runtime.KeyOf(runtime.String(canary))
-	send, other := limiter.Limit(bucket("send", 1), key), limiter.Limit(bucket("other", 1), key)
+	send, other := limits.Limit(bucket("send", 1), key), limits.Limit(bucket("other", 1), key)
 
 	ctx, span := tracer.Start(t.Context(), "request")
-	_, err := limiter.All(ctx, send, other)
+	_, err := limits.All(ctx, send, other)
 	require.NoError(t, err)
 	_, err = send.Allow(ctx)
 	require.NoError(t, err)
@@ -211,11 +213,11 @@ func TestEventsNameTheOverride(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	p := bucket("send", 1)
 	p.Overrides = runtime.OverrideBounds{Rate: p.Rate, Capacity: p.Capacity}
-	limiter, key := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(observer)), runtime.KeyOf(runtime.String("a"))
-	e, err := limiter.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
+	limits, key := limiter.New(&memstore.Store{}, limiter.Observe(observer)), runtime.KeyOf(runtime.String("a"))
+	e, err := limits.Overrides(p, key).Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "abuse", Author: "me"})
 	require.NoError(t, err)
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test").Start(t.Context(), "request")
-	_, err = limiter.Limit(p, key).Allow(ctx)
+	_, err = limits.Limit(p, key).Allow(ctx)
 	require.NoError(t, err)
 	span.End()
 	require.Contains(t, spans.Ended()[0].Events()[0].Attributes, attribute.Int64("override", e.ID))
@@ -225,7 +227,7 @@ func TestEventsCanBeLeftOut(t *testing.T) {
 	observer, _ := observed(t, otellimit.Options{NoEvents: true})
 	spans := tracetest.NewSpanRecorder()
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test").Start(t.Context(), "request")
-	_, err := runtime.NewLimiter(&runtime.MemStore{}, runtime.Observe(observer)).Limit(bucket("send", 1), runtime.Key{}).Allow(ctx)
+	_, err := limiter.New(&memstore.Store{}, limiter.Observe(observer)).Limit(bucket("send", 1), runtime.Key{}).Allow(ctx)
 	require.NoError(t, err)
 	span.End()
 	require.Empty(t, spans.Ended()[0].Events())

@@ -88,9 +88,9 @@ type Dialect struct {
 	// :shard, in that order. Required.
 	Page string
 
-	// Take takes tokens by the formula of [runtime.Upsert] from rows of one limit. The value of a row is -Count, its ts
+	// Take takes tokens by the formula of meter.Upsert from rows of one limit. The value of a row is -Count, its ts
 	// T, and its prev that of a new row; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period,
-	// which is an integer, :debt, :lowest, :allowance, :unit, which is [runtime.TotalUnit], and :fresh.
+	// which is an integer, :debt, :lowest, :allowance, :unit, which is meter.TotalUnit, and :fresh.
 	// It selects key, value, ts, prev and 1 of the rows that it has written; it may select others with 0; see Taken for a
 	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
 	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.

@@ -61,7 +61,7 @@ ON DUPLICATE KEY UPDATE
 		IF({table}.prev > -1 AND {table}.prev < 0, {table}.prev + VALUES(value) * :unit, VALUES(prev)),
 		{table}.prev)`
 
-// filledOnMariaDB is the filled of [runtime.Upsert].
+// filledOnMariaDB is the filled of meter.Upsert.
 const filledOnMariaDB = `(LEAST(0, {table}.value + (
 			CAST(` + elapsedOnMariaDB + ` DIV :period AS DOUBLE) * :rate
 			+ CAST(` + elapsedOnMariaDB + ` MOD :period AS DOUBLE) * :rate / :period)) + :twice - :twice)`

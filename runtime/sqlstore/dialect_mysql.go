@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it. MySQL cannot select the rows
@@ -253,7 +254,7 @@ const bitsOnMySQL = "SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)"
 const collectOnMySQL = "0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row))" +
 	" * LENGTH(@ratelimitgen_row := _binary'" + rowInserted + "')"
 
-// filledOnMySQL is the filled of [runtime.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
+// filledOnMySQL is the filled of [meter.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
 // integer into the text, and a product of two can be more than a BIGINT holds.
 const filledOnMySQL = `(LEAST(0, {table}.value + (
 			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
@@ -278,7 +279,7 @@ const lostInsertID = "the server has lost the result of a statement that takes t
 
 // decodeInsertID decodes the result of [Dialect.TakeInsertID]: the state in which the statement has left the row, if it
 // has taken.
-func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error) {
+func decodeInsertID(u *meter.Upsert, affected, id int64) (runtime.State, error) {
 	value := math.Float64frombits(bits.ReverseBytes64(^uint64(id)))
 	switch {
 	case id == insertIDUnchanged && affected <= 1:
@@ -294,7 +295,7 @@ func decodeInsertID(u *runtime.Upsert, affected, id int64) (runtime.State, error
 
 // leaves reports whether a take can leave a value: at least the count is missing, and at most the capacity and the debt that
 // is allowed, to within less than a token.
-func leaves(u *runtime.Upsert, value float64) bool {
+func leaves(u *meter.Upsert, value float64) bool {
 	return value <= -u.Count && value > -u.Capacity-u.Debt-1
 }
 

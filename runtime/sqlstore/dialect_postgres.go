@@ -210,7 +210,7 @@ ON CONFLICT (name, {key}, shard) DO UPDATE SET
 WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
 	>= CAST(0 AS double precision)`
 
-// filledOnPostgres is the filled of [runtime.Upsert].
+// filledOnPostgres is the filled of meter.Upsert.
 const filledOnPostgres = `(LEAST(0, r.value + (
 		CAST(` + elapsedOnPostgres + ` / CAST(:period AS bigint) AS double precision) * :rate
 		+ CAST(` + elapsedOnPostgres + ` % CAST(:period AS bigint) AS double precision) * :rate

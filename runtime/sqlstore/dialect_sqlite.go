@@ -131,7 +131,7 @@ WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER 
 `,
 }
 
-// filledOnSQLite is the filled of [runtime.Upsert].
+// filledOnSQLite is the filled of meter.Upsert.
 const filledOnSQLite = `(min(0.0, r.value + (
 		CAST(max(0, excluded.ts - r.ts) / :period AS REAL) * :rate
 		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period)) + :twice - :twice)`

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
@@ -53,7 +54,7 @@ func newRowLock(in session, rows []runtime.Row, d runtime.Durability) *rowLock {
 
 // run runs a batch on the locked rows, and locks guarded rows as far as the batch needs them. It returns false if all rows
 // must be locked again.
-func (l *rowLock) run(ctx context.Context, b *runtime.Batch, now int64) (done bool, err error) {
+func (l *rowLock) run(ctx context.Context, b *batch.Batch, now int64) (done bool, err error) {
 	for !b.Run(now, l.states) {
 		if !b.Guarded() {
 			return false, nil
@@ -162,7 +163,7 @@ func (l *rowLock) set(i int, s runtime.State) {
 }
 
 // write writes changes, and deletes rows that no longer exist and unused placeholders.
-func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
+func (l *rowLock) write(ctx context.Context, changes []batch.Change) error {
 	var written, deleted []stored
 	for _, c := range changes {
 		if c.State.Exists {
@@ -173,7 +174,7 @@ func (l *rowLock) write(ctx context.Context, changes []runtime.Change) error {
 	}
 	// In a transaction of the caller, keys that were only checked would otherwise keep a row each.
 	for _, r := range l.placeholders {
-		if !slices.ContainsFunc(changes, func(c runtime.Change) bool { return c.Row == r }) {
+		if !slices.ContainsFunc(changes, func(c batch.Change) bool { return c.Row == r }) {
 			deleted = append(deleted, stored{row: r})
 		}
 	}

@@ -5,15 +5,16 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, operation
 // and database.
 func (e *engine) locked(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) error {
-	var b *runtime.Batch
+	var b *batch.Batch
 	err := retry(ctx, func() error {
 		// A new batch picks other shards than those for which other transactions compete.
-		b = runtime.NewBatch(calls)
+		b = batch.New(calls)
 		order := e.lockOrder(readFirst)
 		for {
 			done, err := e.runBatch(ctx, x, b, order, durabilityOf(calls))
@@ -35,7 +36,7 @@ func (e *engine) locked(ctx context.Context, x *executor, calls []runtime.Call, 
 // runBatch runs a batch in a transaction, or returns false if the batch needs more rows. A batch without changes
 // is rolled back, and with it the placeholders that were inserted.
 func (e *engine) runBatch(
-	ctx context.Context, x *executor, b *runtime.Batch, order lockOrder, d runtime.Durability,
+	ctx context.Context, x *executor, b *batch.Batch, order lockOrder, d runtime.Durability,
 ) (done bool, err error) {
 	now, err := e.now(ctx, e.db)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
@@ -32,7 +33,7 @@ type overrides struct {
 	keep time.Duration
 	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
 	compactAfter atomic.Int64
-	view         *runtime.OverrideView
+	view         *override.View
 	// stop ends the goroutine of the view.
 	stop context.CancelFunc
 }
@@ -41,7 +42,7 @@ type overrides struct {
 func newOverrides(on *prepared, d Dialect, o Options) *overrides {
 	v := &overrides{
 		prepared: on, log: OverridesTable(o.Table), autoCreate: o.AutoCreate,
-		keep: cmp.Or(o.KeepOverrides, runtime.DefaultKeepOverrides),
+		keep: cmp.Or(o.KeepOverrides, override.DefaultKeep),
 	}
 	if d.CreateOverrides == "" {
 		v.err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
@@ -69,7 +70,7 @@ func newOverrides(on *prepared, d Dialect, o Options) *overrides {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	v.stop = stop
-	v.view = runtime.NewOverrideView(runtime.OverrideSource{
+	v.view = override.New(override.Source{
 		Since: v.entriesSince, Now: v.present, Every: o.OverridesEvery,
 		Background: func(f func(context.Context)) {
 			if !v.inBackground(func() { f(ctx) }) {
@@ -82,7 +83,7 @@ func newOverrides(on *prepared, d Dialect, o Options) *overrides {
 
 // entriesSince returns a page of the entries from an id on.
 func (v *overrides) entriesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-	return v.read(ctx, v.since, id, runtime.OverridePage)
+	return v.read(ctx, v.since, id, override.Page)
 }
 
 // historyOf returns all entries of a key.
@@ -211,13 +212,13 @@ func (v *overrides) insertEntry(ctx context.Context, in runtime.Tx, e runtime.Ov
 
 // readLog returns a view of the whole log, which is nil if there is no table of overrides. Unlike the view of the store it
 // creates no table, and does not follow the log, so that programs without overrides can use it.
-func (v *overrides) readLog(ctx context.Context) (*runtime.OverrideView, error) {
+func (v *overrides) readLog(ctx context.Context) (*override.View, error) {
 	if v.err != nil {
 		return nil, nil
 	}
-	view := runtime.NewOverrideView(runtime.OverrideSource{Now: v.present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+	view := override.New(override.Source{Now: v.present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 		return using(ctx, v.prepared, func(ctx context.Context, x *executor) ([]runtime.OverrideEntry, error) {
-			return v.query(ctx, x, v.since, []any{id, runtime.OverridePage})
+			return v.query(ctx, x, v.since, []any{id, override.Page})
 		})
 	}})
 	err := view.Refresh(ctx)
@@ -244,7 +245,7 @@ func (v *overrides) endAll(ctx context.Context, limit string) error {
 // compactionPage is how many entries are read at once to find the obsolete ones.
 const compactionPage = 10_000
 
-// compact deletes the entries of the log that [runtime.ObsoleteOverrides] returns.
+// compact deletes the entries of the log that [override.Obsolete] returns.
 func (v *overrides) compact(ctx context.Context) error {
 	if v.err != nil || v.keep < 0 || v.present() < v.compactAfter.Load() {
 		return nil
@@ -276,7 +277,7 @@ func (v *overrides) compact(ctx context.Context) error {
 		// Later entries are not old enough.
 		recent = len(page) < compactionPage || !page[len(page)-1].At.Before(before)
 	}
-	for ids := range slices.Chunk(runtime.ObsoleteOverrides(log, before), sweepPage) {
+	for ids := range slices.Chunk(override.Obsolete(log, before), sweepPage) {
 		began := time.Now()
 		_, err := using(ctx, v.prepared, func(ctx context.Context, x *executor) (any, error) { return nil, v.delete(ctx, x, ids) })
 		if err != nil {

@@ -5,20 +5,21 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
-var _ runtime.OverrideStore = (*Store)(nil)
+var _ override.Store = (*Store)(nil)
 
-// OverrideView implements [runtime.OverrideStore]. It reads the log every [Options.OverridesEvery].
-func (s *Store) OverrideView() *runtime.OverrideView {
+// OverrideView implements [override.Store]. It reads the log every [Options.OverridesEvery].
+func (s *Store) OverrideView() *override.View {
 	if s.usable() != nil {
 		// Its first read returns the error.
-		return runtime.NewOverrideView(runtime.OverrideSource{Since: s.OverridesSince, Now: func() int64 { return 0 }})
+		return override.New(override.Source{Since: s.OverridesSince, Now: func() int64 { return 0 }})
 	}
 	return s.overrides.view
 }
 
-// OverridesSince implements [runtime.OverrideStore].
+// OverridesSince implements [override.Store].
 func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.Overrid
 	return s.overrides.entriesSince(ctx, id)
 }
 
-// OverrideHistory implements [runtime.OverrideStore].
+// OverrideHistory implements [override.Store].
 func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runti
 	return s.overrides.historyOf(ctx, limit, key)
 }
 
-// AppendOverride implements [runtime.OverrideStore].
+// AppendOverride implements [override.Store].
 func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	if err := s.usable(); err != nil {
 		return runtime.OverrideEntry{}, err
@@ -42,10 +43,10 @@ func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (ru
 	return s.overrides.append(ctx, e)
 }
 
-// OverrideView implements [runtime.OverrideStore].
-func (t *callerTxStore) OverrideView() *runtime.OverrideView { return t.store.OverrideView() }
+// OverrideView implements [override.Store].
+func (t *callerTxStore) OverrideView() *override.View { return t.store.OverrideView() }
 
-// OverridesSince implements [runtime.OverrideStore]. It reads in the transaction, which may have the only connection.
+// OverridesSince implements [override.Store]. It reads in the transaction, which may have the only connection.
 func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
 	s := t.store
 	if err := s.usable(); err != nil {
@@ -61,7 +62,7 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		if _, err := s.prepared.now(ctx, t.tx); err != nil {
 			return nil, err
 		}
-		return scanOverrides(ctx, t.tx, s.overrides.since, []any{id, runtime.OverridePage})
+		return scanOverrides(ctx, t.tx, s.overrides.since, []any{id, override.Page})
 	}, nil)
 	if err != nil && retryable(err) {
 		return nil, &RetryTxError{err}
@@ -69,12 +70,12 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 	return entries, s.prepared.withHint(s.overrides.explain(err))
 }
 
-// OverrideHistory implements [runtime.OverrideStore].
+// OverrideHistory implements [override.Store].
 func (t *callerTxStore) OverrideHistory(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
 	return t.store.OverrideHistory(ctx, limit, key)
 }
 
-// AppendOverride implements [runtime.OverrideStore]. It returns an error: the caller's transaction could not be run again if
+// AppendOverride implements [override.Store]. It returns an error: the caller's transaction could not be run again if
 // another one has the same id.
 func (t *callerTxStore) AppendOverride(context.Context, runtime.OverrideEntry) (runtime.OverrideEntry, error) {
 	return runtime.OverrideEntry{}, fmt.Errorf("%w: overrides cannot be written in a transaction of the caller", runtime.ErrInvalidOverride)

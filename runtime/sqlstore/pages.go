@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // sweeper deletes rows page by page.
 type sweeper struct {
 	*prepared
-	view *runtime.OverrideView
+	view *override.View
 }
 
 // sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // plan is a batch arranged for upserts: the rows that statements can take from, and the calls that they cannot answer.
@@ -26,7 +27,7 @@ type plan struct {
 // rowRequests is the requests of calls that take from one row.
 type rowRequests struct {
 	policy *runtime.Policy
-	rule   runtime.Rule
+	rule   meter.Rule
 	// all are in the order of the calls.
 	all []request
 }
@@ -141,7 +142,7 @@ func countRows(all []request) (n int) {
 }
 
 // upsert returns the numbers of the statement at the instant now, or false if the requests have no such form.
-func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
+func (r *rowRequests) upsert(now int64) (u meter.Upsert, ok bool) {
 	first := r.all[0]
 	// A take from a sharded limit chooses between two rows, which a single statement cannot. In the other modes a take has
 	// no row.
@@ -149,7 +150,7 @@ func (r *rowRequests) upsert(now int64) (u runtime.Upsert, ok bool) {
 	if first.Validate() != nil || r.policy.Shards > 1 || !counted {
 		return u, false
 	}
-	r.rule = r.policy.Rule(first.Key).For(*first.Request)
+	r.rule = meter.RuleOf(r.policy, first.Key).For(*first.Request)
 	sum := runtime.Request{Reserve: first.Reserve}
 	for i, q := range r.all {
 		if !r.adds(q) {
@@ -234,7 +235,7 @@ func (p *plan) answer(answers []runtime.Answer) (rest []int) {
 			d := decisions[q.call : q.call+1 : q.call+1]
 			d[0] = r.taken(s, p.now, q)
 			answers[q.call] = runtime.Answer{Decisions: d, At: p.now}
-			s = s.Before(q.Count)
+			s = meter.Before(s, q.Count)
 		}
 	}
 	slices.Sort(rest)

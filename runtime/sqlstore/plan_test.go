@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func TestDenialIsExpectedAfterTwoAndNotAfterATake(t *testing.T) {
@@ -40,7 +41,7 @@ func TestDenialIsNotExpectedOfRowsThatShareAPlace(t *testing.T) {
 }
 
 func TestDecodeInsertID(t *testing.T) {
-	u := &runtime.Upsert{T: 7, Capacity: 10, Count: 1, Debt: 1e15}
+	u := &meter.Upsert{T: 7, Capacity: 10, Count: 1, Debt: 1e15}
 	for _, value := range []float64{-1, -2, -1.1, -4.0 / 3, -1e15} {
 		s, err := decodeInsertID(u, 2, idOf(value))
 		assert.NoError(t, err)
@@ -49,7 +50,7 @@ func TestDecodeInsertID(t *testing.T) {
 	}
 	s, err := decodeInsertID(u, 1, insertIDInserted)
 	assert.NoError(t, err)
-	assert.Equal(t, runtime.State{Value: -u.Count, TS: u.T, Prev: -u.Count * runtime.TotalUnit, Exists: true}, s)
+	assert.Equal(t, runtime.State{Value: -u.Count, TS: u.T, Prev: -u.Count * meter.TotalUnit, Exists: true}, s)
 	for _, affected := range []int64{0, 1} {
 		s, err := decodeInsertID(u, affected, insertIDUnchanged)
 		assert.NoError(t, err, "a driver counts the rows that were changed, or those that were found")
@@ -62,7 +63,7 @@ func idOf(value float64) int64 { return int64(^bits.ReverseBytes64(math.Float64b
 
 // The ids are none, those of numbered rows, those that contradict the count of rows, and those of impossible values.
 func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
-	u := &runtime.Upsert{T: 7, Capacity: 10, Count: 1}
+	u := &meter.Upsert{T: 7, Capacity: 10, Count: 1}
 	ids := []int64{0, 1, 2, 3, 256, 1 << 40, idOf(0), idOf(-0.5), idOf(-11), idOf(math.Inf(1)), idOf(math.Inf(-1)), idOf(math.NaN())}
 	for _, id := range ids {
 		for affected := range int64(4) {
@@ -83,7 +84,7 @@ func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
 // taken from the others.
 func takenRows() (t part, taken []byte) {
 	for i := range 4 {
-		t.rows = append(t.rows, RowUpsert{Upsert: runtime.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)}})
+		t.rows = append(t.rows, RowUpsert{Upsert: meter.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)}})
 	}
 	return t, slices.Concat([]byte(rowInserted), []byte(rowUnedited), bytesOf(-10.0/3), bytesOf(-4))
 }
@@ -97,7 +98,7 @@ func TestDecodeTaken(t *testing.T) {
 	for _, affected := range []int64{5, 6} {
 		p, taken := takenRows()
 		require.NoError(t, decodeTaken(p.rows, affected, taken), "a driver counts the rows that were changed, or those that were found")
-		assert.Equal(t, runtime.State{Value: -1, TS: 7, Prev: -runtime.TotalUnit, Exists: true}, p.rows[0].After)
+		assert.Equal(t, runtime.State{Value: -1, TS: 7, Prev: -meter.TotalUnit, Exists: true}, p.rows[0].After)
 		assert.Zero(t, p.rows[1].After)
 		assert.Equal(t, runtime.State{Value: -10.0 / 3, TS: 9, Exists: true}, p.rows[2].After)
 		assert.Equal(t, runtime.State{Value: -4, TS: 10, Exists: true}, p.rows[3].After)

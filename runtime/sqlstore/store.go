@@ -16,12 +16,12 @@
 // The batch is decided in the same way on every database, by the first of three strategies that applies:
 //
 //   - An upsert, for plain takes from token buckets and fixed windows: one statement per limit decides and writes in
-//     one round trip; see [runtime.Upsert]. On MySQL, which cannot return rows, several rows take two: a second statement
+//     one round trip; see meter.Upsert. On MySQL, which cannot return rows, several rows take two: a second statement
 //     selects the result.
 //   - Compare and swap, for calls about one row: read the row, decide in Go, and write it if it has not changed.
 //     If earlier takes from the row were denied, this strategy comes first, because an upsert that takes nothing is a
 //     wasted round trip.
-//   - The locked transaction, for everything else: read and lock the rows in one order, let [runtime.Batch] decide,
+//   - The locked transaction, for everything else: read and lock the rows in one order, let batch.Batch decide,
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //

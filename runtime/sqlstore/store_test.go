@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
@@ -23,9 +24,9 @@ func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
 			defer cancel()
 			policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 1,
 				Lease: runtime.Lease{Tokens: 1, For: time.Second}}
-			limiter := runtime.NewLimiter(s)
-			_, taken := limiter.Limit(policy, runtime.Key{}).Allow(ctx)
-			_, inTx := limiter.WithTx((*sql.Tx)(nil)).Limit(policy, runtime.Key{}).Allow(ctx)
+			limits := limiter.New(s)
+			_, taken := limits.Limit(policy, runtime.Key{}).Allow(ctx)
+			_, inTx := limits.WithTx((*sql.Tx)(nil)).Limit(policy, runtime.Key{}).Allow(ctx)
 			_, swept := s.Sweep(ctx, policy)
 			for what, err := range map[string]error{
 				"Allow": taken, "WithTx": inTx, "Sweep": swept, "Ready": s.Ready(ctx), "Migrate": s.Migrate(ctx), "Close": s.Close(),

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest, the
@@ -176,7 +177,7 @@ func (t part) bindUpsert(v *values) {
 	v.of[paramDebt] = u.Debt
 	v.of[paramLowest] = u.Lowest
 	v.of[paramAllowance] = u.Allowance
-	v.of[paramUnit] = float64(runtime.TotalUnit)
+	v.of[paramUnit] = float64(meter.TotalUnit)
 	v.of[paramFresh] = u.Fresh
 	v.of[paramDurability] = int(t.policy.Durability)
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // compareAndSwap decides calls about one row without a transaction: it reads the row, decides in Go, and writes the row
 // if it has not changed. It reports false if it could not: the calls are about several rows, the row must be inserted or
 // deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 func (e *engine) compareAndSwap(ctx context.Context, x *executor, calls []runtime.Call, answers []runtime.Answer) (done bool, err error) {
-	b := runtime.NewBatch(calls)
+	b := batch.New(calls)
 	if len(b.Rows()) != 1 || e.dialect.CompareAndSwap == "" || hasLog(calls) {
 		return false, nil
 	}
@@ -40,7 +41,7 @@ func (e *engine) compareAndSwap(ctx context.Context, x *executor, calls []runtim
 
 // swap runs a batch of one row, and returns false if its changes were not written.
 func (e *engine) swap(
-	ctx context.Context, x *executor, in session, now func() int64, b *runtime.Batch, d runtime.Durability,
+	ctx context.Context, x *executor, in session, now func() int64, b *batch.Batch, d runtime.Durability,
 ) (bool, error) {
 	l := newRowLock(in, b.Rows(), d)
 	if err := l.read(ctx, readUnlocked, b.Rows()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 )
 
 // WithTx implements [runtime.TxStore]. In the transaction, the rows of the calls are locked until it ends: call it last, and
@@ -72,7 +73,7 @@ func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]run
 	if err != nil {
 		return nil, err
 	}
-	b := runtime.NewBatch(calls)
+	b := batch.New(calls)
 	for {
 		// The durability of the transaction is its owner's choice.
 		l := newRowLock(callerTx{t.tx, &t.store.prepared.queries}, b.Rows(), runtime.DurabilityDefault)

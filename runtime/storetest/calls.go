@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // together returns the clauses about several requests in a call.
@@ -260,7 +261,7 @@ func keys() []clause {
 			p := bucket()
 			p.Rate, p.Capacity = 7, 1_000_000
 			s.take(p, "k", 999_999)
-			reference := &runtime.MemStore{Clock: s.clock.Now}
+			reference := &memstore.Store{Clock: s.clock.Now}
 			reference.Do(s.ctx, []runtime.Call{call(taking(p, "k", 999_999))})
 			for range 50 {
 				s.clock.Add(12_345_678_901)

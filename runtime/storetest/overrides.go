@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
-// overrides are the clauses for a [runtime.OverrideStore]. Other stores have no overrides, and pass them.
+// overrides are the clauses for a [override.Store]. Other stores have no overrides, and pass them.
 func overrides() []clause {
 	return []clause{
 		{"OverrideLog", "entries come back as they were appended, numbered from 1, by their ID and by their key", (*subject).overrideLog},
@@ -39,7 +41,7 @@ func (s *subject) entry(key, what string) runtime.OverrideEntry {
 	}
 }
 
-func (s *subject) appended(log runtime.OverrideStore, e runtime.OverrideEntry) runtime.OverrideEntry {
+func (s *subject) appended(log override.Store, e runtime.OverrideEntry) runtime.OverrideEntry {
 	s.Helper()
 	written, err := log.AppendOverride(s.ctx, e)
 	if err != nil {
@@ -49,7 +51,7 @@ func (s *subject) appended(log runtime.OverrideStore, e runtime.OverrideEntry) r
 }
 
 func (s *subject) overrideLog() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
@@ -78,7 +80,7 @@ func (s *subject) overrideLog() {
 }
 
 func (s *subject) beyondTheMost() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
@@ -104,7 +106,7 @@ func (s *subject) beyondTheMost() {
 }
 
 func (s *subject) concurrentOverrides() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
@@ -132,7 +134,7 @@ func (s *subject) concurrentOverrides() {
 }
 
 // inForce appends an entry, and reads it.
-func (s *subject) inForce(log runtime.OverrideStore, e runtime.OverrideEntry) {
+func (s *subject) inForce(log override.Store, e runtime.OverrideEntry) {
 	s.Helper()
 	s.appended(log, e)
 	if err := log.OverrideView().Refresh(s.ctx); err != nil {
@@ -141,12 +143,12 @@ func (s *subject) inForce(log runtime.OverrideStore, e runtime.OverrideEntry) {
 }
 
 func (s *subject) overrideInForce() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
-	limiter, p := runtime.NewLimiter(s.store), overridable()
-	limit := limiter.Reservable(p, runtime.KeyOf(runtime.String("a")))
+	limits, p := limiter.New(s.store), overridable()
+	limit := limits.Reservable(p, runtime.KeyOf(runtime.String("a")))
 	allowed := func(n int64, want bool) {
 		s.Helper()
 		if d, err := limit.AllowN(s.ctx, n); err != nil || d.Allowed != want {
@@ -165,7 +167,7 @@ func (s *subject) overrideInForce() {
 	s.inForce(log, numbers)
 	left(40)
 	allowed(30, true)
-	ds, err := limiter.All(s.ctx, limit.N(4), limit.N(4))
+	ds, err := limits.All(s.ctx, limit.N(4), limit.N(4))
 	if err != nil || !ds.Allowed {
 		s.broken("All returns %v, %v", ds, err)
 	}
@@ -176,7 +178,7 @@ func (s *subject) overrideInForce() {
 	s.inForce(log, s.entry("a", runtime.OverrideBlock))
 	allowed(1, false)
 	s.clock.Add(time.Millisecond)
-	s.blockEnds(limiter, limiter.Limit(p, runtime.KeyOf(runtime.String("a"))), time.Hour-time.Millisecond)
+	s.blockEnds(limits, limits.Limit(p, runtime.KeyOf(runtime.String("a"))), time.Hour-time.Millisecond)
 	s.inForce(log, s.entry("a", runtime.OverrideUnblock))
 	s.inForce(log, s.entry("", runtime.OverrideOff))
 	allowed(1, false)
@@ -187,12 +189,12 @@ func (s *subject) overrideInForce() {
 }
 
 // blockEnds reports a blocked key for which a decision, alone or beside another limit, or a Peek has another end.
-func (s *subject) blockEnds(limiter *runtime.Limiter, limit runtime.Limit, after time.Duration) {
+func (s *subject) blockEnds(limits *limiter.Limiter, limit limiter.Limit, after time.Duration) {
 	s.Helper()
 	if d, err := limit.Allow(s.ctx); err != nil || d.RetryAfter != after {
 		s.broken("of a key that is blocked for %v, Allow returns %v, %v", after, d, err)
 	}
-	ds, err := limiter.All(s.ctx, limit, limiter.Limit(bucket(), runtime.KeyOf(runtime.String("beside a block"))))
+	ds, err := limits.All(s.ctx, limit, limits.Limit(bucket(), runtime.KeyOf(runtime.String("beside a block"))))
 	if err != nil || ds.Allowed || ds.RetryAfter != after {
 		s.broken("of a key that is blocked for %v, All returns %v, %v", after, ds, err)
 	}
@@ -202,13 +204,13 @@ func (s *subject) blockEnds(limiter *runtime.Limiter, limit runtime.Limit, after
 }
 
 func (s *subject) overrideOfDenyCache() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
 	p := overridable()
 	p.DenyCache = time.Minute
-	limit := runtime.NewLimiter(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
+	limit := limiter.New(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
 	for _, want := range []bool{true, false} {
 		if d, err := limit.AllowN(s.ctx, 10); err != nil || d.Allowed != want {
 			s.Fatalf("AllowN: %v, %v", d, err)
@@ -223,13 +225,13 @@ func (s *subject) overrideOfDenyCache() {
 }
 
 func (s *subject) overrideOfLease() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	if !ok {
 		return
 	}
 	p := overridable()
 	p.Lease = runtime.Lease{Tokens: 8, For: time.Minute}
-	limit := runtime.NewLimiter(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
+	limit := limiter.New(s.store).Limit(p, runtime.KeyOf(runtime.String("a")))
 	allow := func(want bool) {
 		s.Helper()
 		if d, err := limit.Allow(s.ctx); err != nil || d.Allowed != want {
@@ -249,7 +251,7 @@ func (s *subject) overrideOfLease() {
 }
 
 func (s *subject) obsoleteOverrides() {
-	log, ok := s.store.(runtime.OverrideStore)
+	log, ok := s.store.(override.Store)
 	sweeper, sweeps := s.store.(runtime.Sweeper)
 	if !ok || !sweeps {
 		return
@@ -296,7 +298,7 @@ func (s *subject) obsoleteOverrides() {
 	if e := s.appended(log, s.entry("new", runtime.OverrideBlock)); e.ID != 9 {
 		s.broken("the ID of the entry after a sweep is %d, not 9", e.ID)
 	}
-	if d, err := runtime.NewLimiter(s.store).Limit(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
+	if d, err := limiter.New(s.store).Limit(overridable(), runtime.KeyOf(runtime.String("stays"))).Allow(s.ctx); err != nil || d.Allowed {
 		s.broken("a key that is blocked for good gets %v, %v", d, err)
 	}
 }

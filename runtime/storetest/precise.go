@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // logs returns the clauses about precise sliding windows.
@@ -58,7 +59,7 @@ func logs() []clause {
 			}
 			s.wantValue(precise(), "k", 2)
 		}},
-		{"PreciseLikeMemStore", "a precise limit decides as it does in a MemStore", func(s *subject) { s.compareLogs() }},
+		{"PreciseLikeMemStore", "a precise limit decides as it does in a memstore.Store", func(s *subject) { s.compareLogs() }},
 		{"PreciseConcurrent", "concurrent takes of a precise limit get exactly the rate", func(s *subject) {
 			// In two rounds, of which the second finds a full log.
 			for round := range 2 {
@@ -87,10 +88,10 @@ func logs() []clause {
 	}
 }
 
-// compareLogs makes random calls to the store and to a MemStore, on logs of several lengths.
+// compareLogs makes random calls to the store and to a memstore.Store, on logs of several lengths.
 func (s *subject) compareLogs() {
 	random := rand.New(rand.NewPCG(1, 2))
-	reference := &runtime.MemStore{Clock: s.clock.Now}
+	reference := &memstore.Store{Clock: s.clock.Now}
 	var policies []*runtime.Policy
 	for _, rate := range []int64{1, 3, 40, 1000} {
 		p := precise()
@@ -134,7 +135,7 @@ func (s *subject) compareLogs() {
 				continue // a cached denial, which may be older than the last take of a smaller count
 			}
 			if (want[i].Err == nil) != (got[i].Err == nil) || !slices.EqualFunc(got[i].Decisions, want[i].Decisions, Same) {
-				s.broken("step %d: the answer to %v of %d is %+v, and %+v of a MemStore", step, calls[i].Requests[0].Op, calls[i].Requests[0].Count, got[i], want[i])
+				s.broken("step %d: the answer to %v of %d is %+v, and %+v of a memstore.Store", step, calls[i].Requests[0].Op, calls[i].Requests[0].Count, got[i], want[i])
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // rows are the clauses for a [runtime.RowLister]. Other stores cannot list their rows, and pass them.
@@ -56,7 +57,7 @@ func (s *subject) rows() {
 			s.broken("the instant is %d, and the clock of the store shows %d", at, want)
 		}
 		for key, of := range byKey {
-			listed, err := p.PeekRows(of, at)
+			listed, err := meter.PeekRows(p, of, at)
 			if err != nil {
 				s.Fatalf("PeekRows: %v", err)
 			}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 func TestMemStore(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) runtime.Store {
-		return &runtime.MemStore{Clock: clock}
+		return &memstore.Store{Clock: clock}
 	})
 }

@@ -29,7 +29,7 @@ import (
 var _ plans.Plan
 
 func main() {
-	limits := limits.New(new(runtime.MemStore))
+	limits := limits.New(new(memstore.Store))
 	LINE
 }
 `
@@ -135,7 +135,7 @@ func TestGoHover(t *testing.T) {
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("_ = limits.LLM‸Tokens(\"red\", \"large\")"))
 	shown := d.hover()
 	for _, part := range []string{
-		"LLMTokens(team string, model string) runtime.ReservableLimit",
+		"LLMTokens(team string, model string) limiter.ReservableLimit",
 		"LLMTokens bounds the tokens of one team on one model, in and out together.",
 		"Token bucket: 40,000 per minute, at most 40,000 at once. Callers may reserve at most 80,000 tokens ahead. Each count is split into 10 shards.",
 		"Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.",
@@ -149,9 +149,9 @@ func TestGoHoverOfVerbs(t *testing.T) {
 	folder := app(t)
 	d := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed(""))
 	for line, receiver := range map[string]string{
-		"limits.SendMessage(7).Al‸low(nil)":      "func (l runtime.Limit) Allow(",
-		`limits.LLMTokens("", "").Res‸erve(nil)`: "func (l runtime.ReservableLimit) Reserve(",
-		"limits.ExportData(7).Pe‸ek(nil)":        "func (l runtime.ReserveOnlyLimit) Peek(",
+		"limits.SendMessage(7).Al‸low(nil)":      "func (l limiter.Limit) Allow(",
+		`limits.LLMTokens("", "").Res‸erve(nil)`: "func (l limiter.ReservableLimit) Reserve(",
+		"limits.ExportData(7).Pe‸ek(nil)":        "func (l limiter.ReserveOnlyLimit) Peek(",
 	} {
 		d.change(typed(line))
 		assert.Contains(t, d.hover(), receiver)
@@ -175,7 +175,7 @@ func TestGoCompletesPlans(t *testing.T) {
 	}, docs)
 	d.change(typed("limits.API‸Calls(7, plans.PlanPro)"))
 	shown := d.hover()
-	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) runtime.Limit")
+	assert.Contains(t, shown, "APICalls(org uint64, plan plans.Plan) limiter.Limit")
 	assert.Contains(t, shown, "pro: Token bucket: 600 per minute, at most 1,000 at once.")
 }
 

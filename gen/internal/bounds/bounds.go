@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // Within returns the most tokens that one key can use in an interval of length t, its first and last instant
@@ -63,7 +64,7 @@ func LongestDelay(p *runtime.Policy) time.Duration {
 	case p.MaxReserved == runtime.Unbounded:
 		return math.MaxInt64
 	}
-	rule := p.Rule("")
+	rule := meter.RuleOf(p, "")
 	return Longest(p, func(start int64) time.Duration {
 		// The zero State is a full key, which can reserve the most.
 		_, d, err := rule.Step(runtime.State{}, start, runtime.Request{Count: p.Capacity + p.MaxReserved, Reserve: true})
@@ -143,11 +144,11 @@ func sliding(p *runtime.Policy, t int64) int64 {
 // left returns how many tokens a window allows once elapsed nanoseconds of it have passed, if the previous window used
 // a number of them.
 func left(p *runtime.Policy, used, elapsed int64) int64 {
-	rule := p.Rule("")
+	rule := meter.RuleOf(p, "")
 	return remaining(rule, runtime.State{TS: rule.Phase, Prev: float64(used), Exists: true}, rule.Phase+elapsed)
 }
 
-func remaining(rule runtime.Rule, s runtime.State, at int64) int64 {
+func remaining(rule meter.Rule, s runtime.State, at int64) int64 {
 	// The runtime rounds. A second implementation of that would differ in some cases.
 	_, d, err := rule.Step(s, at, runtime.Request{Op: runtime.Peek})
 	if err != nil {
@@ -189,7 +190,7 @@ func calendar(p *runtime.Policy, t int64) int64 {
 // the runtime allows.
 func accrued(p *runtime.Policy, t int64) int64 {
 	tokens, rest := accruedExactly(p, t)
-	almost := p.Rule("")
+	almost := meter.RuleOf(p, "")
 	// A bucket with the rest of the division in it has a token if the runtime rounds the rest up.
 	almost.Kind, almost.FirstUse, almost.Capacity = runtime.TokenBucket, false, 1
 	part := float64(rest) / float64(p.Period)

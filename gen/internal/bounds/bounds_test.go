@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 var long = flag.Bool("long", false, "search all limits and calendars, not every seventh")
@@ -30,7 +31,7 @@ func sample[T any](all []T) (some []T) {
 // search finds the worst interval by brute force: callers take any number of tokens, or reserve them, or take blocks of a
 // lease and spend them later or give them back, at each of some instants. Reserved tokens are used when they are due.
 type search struct {
-	rule     runtime.Rule
+	rule     meter.Rule
 	length   time.Duration   // length of the interval, both ends included
 	instants []time.Duration // in ascending order, from the beginning of a window
 	firsts   time.Duration   // the last instant that the interval can begin at
@@ -218,7 +219,7 @@ func searchWithin(p *runtime.Policy, tick, length time.Duration) int64 {
 	}
 	firsts := windows * p.Period
 	return search{
-		rule: p.Rule(""), length: length, instants: ticks(tick, firsts+length), firsts: firsts,
+		rule: meter.RuleOf(p, ""), length: length, instants: ticks(tick, firsts+length), firsts: firsts,
 		most: p.Capacity + p.MaxReserved, lease: p.Lease,
 	}.worst()
 }

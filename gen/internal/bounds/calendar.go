@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 const day = 24 * time.Hour
@@ -109,7 +110,7 @@ const putBack = 3 * time.Hour
 // a later window or, without a calendar, any time.
 func Longest(p *runtime.Policy, wait func(start int64) time.Duration) time.Duration {
 	if p.Calendar.Unit == 0 {
-		return wait(p.Rule("").Phase)
+		return wait(meter.RuleOf(p, "").Phase)
 	}
 	starts := startsOf(keyless(p.Calendar))[0]
 	longest := wait(starts[0])
@@ -125,7 +126,7 @@ func Longest(p *runtime.Policy, wait func(start int64) time.Duration) time.Durat
 // 1970 if keys differ.
 func LongestWindow(p *runtime.Policy) int64 {
 	if p.Calendar.Unit == 0 {
-		return p.Rule("").Phase
+		return meter.RuleOf(p, "").Phase
 	}
 	_, start, _ := longestSpan(keyless(p.Calendar), 1)
 	return start

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 func calendarPolicy(c runtime.Calendar) *runtime.Policy {
@@ -41,7 +42,7 @@ func calendars() (list []runtime.Calendar) {
 }
 
 // bruteStarts returns the starts of all windows from 2000 to 2262, as the runtime has them.
-func bruteStarts(rule runtime.Rule) (starts []int64) {
+func bruteStarts(rule meter.Rule) (starts []int64) {
 	before := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano() - 1
 	for at := rule.WindowEnd(before); at < math.MaxInt64; at = rule.WindowEnd(at) {
 		starts = append(starts, at)
@@ -71,7 +72,7 @@ func TestSlackCoversTheClockChangesOfAllZones(t *testing.T) {
 
 func TestStartsAreThoseOfTheRuntime(t *testing.T) {
 	for _, c := range calendars() {
-		require.Equal(t, [][]int64{bruteStarts(calendarPolicy(c).Rule(""))}, startsOf(c), "%+v", c)
+		require.Equal(t, [][]int64{bruteStarts(meter.RuleOf(calendarPolicy(c), ""))}, startsOf(c), "%+v", c)
 	}
 }
 
@@ -86,7 +87,7 @@ func TestStartsOfAnniversariesAreThoseOfTheRuntime(t *testing.T) {
 		for _, starts := range startsOf(c) {
 			series[fmt.Sprint(starts)] = true
 		}
-		rule := calendarPolicy(c).Rule("")
+		rule := meter.RuleOf(calendarPolicy(c), "")
 		var days []time.Time
 		for day := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC); day.Year() < 2026; day = day.AddDate(0, 0, 8) {
 			days = append(days, day)
@@ -106,7 +107,7 @@ func TestLongestDelayOfCalendarsIsReached(t *testing.T) {
 		for _, reserved := range []int64{3, 25} {
 			p := calendarPolicy(c)
 			p.MaxReserved = reserved
-			rule, longest := p.Rule(""), time.Duration(0)
+			rule, longest := meter.RuleOf(p, ""), time.Duration(0)
 			starts := bruteStarts(rule)
 			last := starts[len(starts)-1]
 			// From 2040 on, zones change their clocks alike every year: for short windows, some years are enough.
@@ -133,7 +134,7 @@ func TestWithinOfCalendarsIsReached(t *testing.T) {
 		for _, reserved := range []int64{0, 3, 25} {
 			p := calendarPolicy(c)
 			p.MaxReserved = reserved
-			starts := bruteStarts(p.Rule(""))
+			starts := bruteStarts(meter.RuleOf(p, ""))
 			for _, length := range []time.Duration{0, 1, 23 * time.Hour, 24 * time.Hour, Interval(p), Interval(p) + 1, 366 * 24 * time.Hour, 9 * 365 * 24 * time.Hour} {
 				// Both ends of an interval are part of it. The windows after the one in which all is taken at once begin in it.
 				first, early := int64(0), (reserved+p.Rate-1)/p.Rate

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // FullAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, is
@@ -13,7 +14,7 @@ import (
 func FullAfter(p *runtime.Policy) time.Duration {
 	longest := time.Duration(0)
 	for _, i := range distinctShards(p) {
-		rule := p.Rule("").Shard(i, max(1, p.Shards))
+		rule := meter.RuleOf(p, "").Shard(i, max(1, p.Shards))
 		if rule.Capacity < 1 {
 			continue
 		}
@@ -58,7 +59,7 @@ func emptyFor(p *runtime.Policy, count int64) time.Duration {
 	if p.Capacity < 1 {
 		return 0
 	}
-	rule := p.Rule("")
+	rule := meter.RuleOf(p, "")
 	return Longest(p, func(start int64) time.Duration {
 		state, _, err := rule.Step(runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -240,12 +241,12 @@ func keyOf(parts []string) runtime.Key {
 	return runtime.KeyOf(all...)
 }
 
-func (p process) limit(key []string) runtime.Overrides {
-	return runtime.NewLimiter(p.store).Overrides(p.policy(), keyOf(key))
+func (p process) limit(key []string) limiter.Overrides {
+	return limiter.New(p.store).Overrides(p.policy(), keyOf(key))
 }
 
-func (p process) whole() runtime.Overrides {
-	return runtime.NewLimiter(p.store).OverridesForAll(p.policy())
+func (p process) whole() limiter.Overrides {
+	return limiter.New(p.store).OverridesForAll(p.policy())
 }
 
 func (p process) block(key []string, length time.Duration) {

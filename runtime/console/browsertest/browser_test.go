@@ -19,6 +19,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/console"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 )
 
@@ -42,14 +44,14 @@ func browser(t *testing.T) context.Context {
 }
 
 // site is a console in which everybody may change everything, with one key in debt.
-func site(t *testing.T, allowed bool) (at string, store *runtime.MemStore) {
+func site(t *testing.T, allowed bool) (at string, store *memstore.Store) {
 	send := &runtime.Policy{Name: "send", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 20,
 		Overrides: runtime.OverrideBounds{Rate: 100, Capacity: 200}}
 	catalog := &runtime.Catalog{Limits: []runtime.CatalogLimit{
 		{Name: "send", Doc: hostileDoc, Key: []runtime.CatalogKey{{Name: "user", Type: "string"}}, Policies: []*runtime.Policy{send}}}}
 	start := time.Now()
-	store = &runtime.MemStore{Clock: func() time.Time { return start }}
-	_, err := runtime.NewLimiter(store).Limit(send, runtime.KeyOf(runtime.String(hostileKey))).Charge(t.Context(), 25)
+	store = &memstore.Store{Clock: func() time.Time { return start }}
+	_, err := limiter.New(store).Limit(send, runtime.KeyOf(runtime.String(hostileKey))).Charge(t.Context(), 25)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/ops/limits/", http.StripPrefix("/ops/limits", console.New(console.Options{Catalog: catalog, Store: store, ShowKeys: true,
@@ -64,7 +66,7 @@ func run(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
 	require.NoError(t, chromedp.Run(ctx, actions...))
 }
 
-func entries(t *testing.T, store *runtime.MemStore) []runtime.OverrideEntry {
+func entries(t *testing.T, store *memstore.Store) []runtime.OverrideEntry {
 	all, err := store.OverridesSince(t.Context(), 1)
 	require.NoError(t, err)
 	return all

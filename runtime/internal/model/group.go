@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // together takes from several limits at once.
-func (w *World) together(ctx context.Context, limiter *runtime.Limiter, verb string, first request, state, where string) bool {
+func (w *World) together(ctx context.Context, limits *limiter.Limiter, verb string, first request, state, where string) bool {
 	requests := []request{first}
 	for range w.r.IntN(4) {
 		l := oneOf(w.r, w.limits...)
@@ -23,8 +24,8 @@ func (w *World) together(ctx context.Context, limiter *runtime.Limiter, verb str
 		}
 		requests = append(requests, q)
 	}
-	var items []runtime.Item
-	var reserving []runtime.ReserveItem
+	var items []limiter.Item
+	var reserving []limiter.ReserveItem
 	for i := range requests {
 		q := &requests[i]
 		p := q.l.of(q.plan)
@@ -36,10 +37,10 @@ func (w *World) together(ctx context.Context, limiter *runtime.Limiter, verb str
 		if !only && w.r.IntN(4) == 0 {
 			q.op = runtime.Check
 		}
-		handle := limiter.Limit(p, q.k.of)
+		handle := limits.Limit(p, q.k.of)
 		switch {
 		case only:
-			reserving = append(reserving, limiter.ReserveOnly(p, q.k.of).N(q.n))
+			reserving = append(reserving, limits.ReserveOnly(p, q.k.of).N(q.n))
 		case q.op == runtime.Check:
 			items = append(items, handle.CheckedN(q.n))
 			reserving = append(reserving, handle.CheckedN(q.n))
@@ -51,16 +52,16 @@ func (w *World) together(ctx context.Context, limiter *runtime.Limiter, verb str
 			p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
 	}
 	now := w.clock.now()
-	var ds runtime.Decisions
-	var rs *runtime.Reservations
+	var ds limiter.Decisions
+	var rs *limiter.Reservations
 	var err error
 	switch verb {
 	case "all":
-		ds, err = limiter.All(ctx, items...)
+		ds, err = limits.All(ctx, items...)
 	case "group check":
-		ds, err = limiter.Group(reserving...).Check(ctx)
+		ds, err = limits.Group(reserving...).Check(ctx)
 	default:
-		if rs, err = limiter.Group(reserving...).Reserve(ctx); err == nil {
+		if rs, err = limits.Group(reserving...).Reserve(ctx); err == nil {
 			ds = rs.Decisions
 		}
 	}
@@ -76,7 +77,7 @@ func (w *World) together(ctx context.Context, limiter *runtime.Limiter, verb str
 }
 
 // judgeTogether judges a call of several requests: all or none.
-func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisions, rs *runtime.Reservations, err error, now int64, state, where string) {
+func (w *World) judgeTogether(requests []request, verb string, ds limiter.Decisions, rs *limiter.Reservations, err error, now int64, state, where string) {
 	can, must, refused := true, true, false
 	leased := false
 	sums := map[*key]int64{}
@@ -185,7 +186,7 @@ func (w *World) judgeTogether(requests []request, verb string, ds runtime.Decisi
 }
 
 // deniedTogether judges when a denied call of several requests passes: when all of them do.
-func (w *World) deniedTogether(requests []request, ds runtime.Decisions, now int64) {
+func (w *World) deniedTogether(requests []request, ds limiter.Decisions, now int64) {
 	longest := time.Duration(0)
 	for _, d := range ds.Each {
 		longest = max(longest, d.RetryAfter)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // limit is a limit of a world: its policies by plan, its keys, and the overrides in force.
@@ -296,7 +297,7 @@ func windowsOf(p *runtime.Policy, k *key) windows {
 		}
 		return windows{kind: calendar, starts: starts.([]int64)}
 	}
-	w := windows{kind: aligned, phase: p.Rule(k.of.String()).Phase}
+	w := windows{kind: aligned, phase: meter.RuleOf(p, k.of.String()).Phase}
 	if p.Kind == runtime.SlidingWindow {
 		w.kind = sliding
 	}

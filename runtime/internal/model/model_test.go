@@ -5,16 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/stretchr/testify/require"
+
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/model"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
-	"github.com/stretchr/testify/require"
 )
 
 func TestMemStoreAgreesWithModel(t *testing.T) {
 	model.Agree(t, "", 5_000, func(_ *testing.T, clock *model.Clock) model.Env {
-		store := &runtime.MemStore{Clock: clock.Now}
+		store := &memstore.Store{Clock: clock.Now}
 		return model.Env{Backend: store, Begin: func() (model.Tx, error) { return store.Begin(), nil }}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // run sends requests, of which some have the wanted values, and returns the first difference from the model.
@@ -46,7 +47,7 @@ func (w *World) run(steps int, want map[string]string) error {
 }
 
 // step sends one request.
-func (w *World) step(limiter *runtime.Limiter, want map[string]string, where string) {
+func (w *World) step(limits *limiter.Limiter, want map[string]string, where string) {
 	if w.err != nil || w.ended {
 		return
 	}
@@ -109,7 +110,7 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 		for _, k := range l.keys {
 			k.just = math.NaN()
 			if verb != "edit" && w.err == nil {
-				w.lookAt(limiter, l, k, plan)
+				w.lookAt(limits, l, k, plan)
 			}
 		}
 	}
@@ -119,7 +120,7 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 		q.n = k.denied.n
 	}
 	before := len(w.trace)
-	done := w.perform(limiter, verb, q, state, where)
+	done := w.perform(limits, verb, q, state, where)
 	w.store.state = "answers"
 	if !done {
 		return
@@ -130,7 +131,7 @@ func (w *World) step(limiter *runtime.Limiter, want map[string]string, where str
 	}
 	w.Pairs.Add(tags)
 	if state == "answers" && w.err == nil {
-		w.compare(limiter, l, k, plan, "after "+verb)
+		w.compare(limits, l, k, plan, "after "+verb)
 	}
 }
 
@@ -157,13 +158,13 @@ func (w *World) transaction(want map[string]string, commit bool) {
 	}
 	open := slices.Clone(w.open)
 	where := map[bool]string{true: "commit", false: "rollback"}[commit]
-	limiter := w.limiter.WithTx(tx)
+	limits := w.limiter.WithTx(tx)
 	w.transactions++
 	w.tx = w.transactions
 	defer func() { w.tx = 0 }()
 	wanted := maps.Clone(want)
 	for range 1 + w.r.IntN(3) {
-		w.step(limiter, wanted, where)
+		w.step(limits, wanted, where)
 	}
 	w.logf("%s", where)
 	end := tx.Rollback
@@ -187,7 +188,7 @@ func (w *World) transaction(want map[string]string, commit bool) {
 }
 
 // lookAt sees what a key of a limit with shards has before a request.
-func (w *World) lookAt(limiter *runtime.Limiter, l *limit, k *key, plan int) {
+func (w *World) lookAt(limits *limiter.Limiter, l *limit, k *key, plan int) {
 	if l.names == nil {
 		plan = 0
 	} else if plan == 0 {
@@ -196,7 +197,7 @@ func (w *World) lookAt(limiter *runtime.Limiter, l *limit, k *key, plan int) {
 	if !l.at(k, plan, w.clock.now()).counts() {
 		return
 	}
-	b, err := limiter.Limit(l.of(plan), k.of).Peek(context.Background())
+	b, err := limits.Limit(l.of(plan), k.of).Peek(context.Background())
 	if err != nil {
 		w.failf("peek: %v", err)
 	}
@@ -226,7 +227,7 @@ func (w *World) pass(want map[string]string) {
 }
 
 // perform sends the request of a verb, and judges the answer. It returns false if the verb does not apply.
-func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state, where string) bool {
+func (w *World) perform(limits *limiter.Limiter, verb string, q request, state, where string) bool {
 	ctx := context.Background()
 	if state == "silent" {
 		var cancel context.CancelFunc
@@ -234,7 +235,7 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		defer cancel()
 	}
 	p, k := q.l.of(q.plan), q.k.of
-	limit := limiter.Limit(p, k)
+	limit := limits.Limit(p, k)
 	now := w.clock.now()
 	switch verb {
 	case "allow":
@@ -258,7 +259,7 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		w.judge(q, d, err, now, state, where)
 	case "reserve":
 		q.op, q.reserve = runtime.Take, true
-		return w.reserve(ctx, limiter, q, now, state, where)
+		return w.reserve(ctx, limits, q, now, state, where)
 	case "charge":
 		q.op = runtime.Charge
 		if t := q.l.at(q.k, q.plan, now); t.unlimited && t.mode == runtime.ModeBlock {
@@ -293,13 +294,13 @@ func (w *World) perform(limiter *runtime.Limiter, verb string, q request, state,
 		w.earliest = now
 		w.begin(q.k)
 	case "refund", "settle", "cancel":
-		return w.giveBack(ctx, limiter, verb, q, state, where)
+		return w.giveBack(ctx, limits, verb, q, state, where)
 	case "all", "group check", "group reserve":
-		return w.together(ctx, limiter, verb, q, state, where)
+		return w.together(ctx, limits, verb, q, state, where)
 	case "wait", "group wait":
-		return w.wait(limiter, verb, q)
+		return w.wait(limits, verb, q)
 	case "too late":
-		return w.tooLate(limiter, q)
+		return w.tooLate(limits, q)
 	case "override", "block", "unblock", "end":
 		return w.operate(verb, q.l, q.k, q.plan, w.r.IntN(4) == 0, "")
 	case "edit":

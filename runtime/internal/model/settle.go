@@ -8,11 +8,12 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // givenBack finds out how much was given back, judges it, and counts it.
-func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in terms, used int64) {
-	b, err := limiter.Limit(t.l.of(t.plan), t.k.of).Peek(context.Background())
+func (w *World) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms, used int64) {
+	b, err := limits.Limit(t.l.of(t.plan), t.k.of).Peek(context.Background())
 	if err != nil {
 		w.failf("peek: %v", err)
 		return
@@ -90,8 +91,8 @@ func (w *World) givenBack(limiter *runtime.Limiter, t *taken, now int64, in term
 }
 
 // giveBack settles a reservation, or refunds a decision.
-func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb string, q request, state, where string) bool {
-	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limiter, verb, q) {
+func (w *World) giveBack(ctx context.Context, limits *limiter.Limiter, verb string, q request, state, where string) bool {
+	if state == "answers" && w.r.IntN(4) == 0 && w.twice(ctx, limits, verb, q) {
 		return true
 	}
 	earlier := w.r.IntN(2) == 0 // from an earlier life of the key, if it had one
@@ -115,7 +116,7 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		if first == "reserve" && !q.l.counted().Reserves() {
 			return false
 		}
-		w.perform(limiter, first, q, state, where)
+		w.perform(limits, first, q, state, where)
 		i = find()
 	}
 	if i < 0 || w.err != nil {
@@ -124,13 +125,13 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	t := w.open[i]
 	if t.life != t.k.life && state == "answers" {
 		// So that there is something that could be given back wrongly.
-		w.perform(limiter, "charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, state, where)
+		w.perform(limits, "charge", request{l: t.l, k: t.k, plan: t.plan, n: 1 + t.n}, state, where)
 	}
 	now := w.clock.now()
 	if t.l.traits["shards"] != "1" && t.l.traits["lease"] != "yes" && state == "answers" {
 		// What a first request of this step has taken is gone.
 		t.k.just = math.NaN()
-		w.lookAt(limiter, t.l, t.k, t.plan)
+		w.lookAt(limits, t.l, t.k, t.plan)
 	}
 	in := t.l.at(t.k, t.plan, now)
 	if in.unlimited && in.mode == runtime.ModeBlock {
@@ -149,7 +150,7 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 	switch verb {
 	case "refund":
 		n := oneOf(w.r, 0, 1, t.n, t.n+3, w.r.Int64N(t.n+1))
-		_, err = limiter.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, n)
+		_, err = limits.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, n)
 		// In shadow mode, more may be used than was taken.
 		used = min(t.n, t.d.Taken-min(n, t.d.Taken))
 	case "cancel":
@@ -201,12 +202,12 @@ func (w *World) giveBack(ctx context.Context, limiter *runtime.Limiter, verb str
 		t.k.history = append(t.k.history, &event{now: now, tokens: whole(used - t.n), used: whole(used - t.n), by: in})
 		return true
 	}
-	w.givenBack(limiter, t, now, in, used)
+	w.givenBack(limits, t, now, in, used)
 	return true
 }
 
 // twice tries again to give back tokens that were given back. It returns false without any.
-func (w *World) twice(ctx context.Context, limiter *runtime.Limiter, verb string, q request) bool {
+func (w *World) twice(ctx context.Context, limits *limiter.Limiter, verb string, q request) bool {
 	i := slices.IndexFunc(w.closed, func(t *taken) bool {
 		return t.l == q.l && t.tx == 0 && (verb == "refund" && t.event != nil || verb != "refund" && t.reservation != nil)
 	})
@@ -217,7 +218,7 @@ func (w *World) twice(ctx context.Context, limiter *runtime.Limiter, verb string
 	var err, want error
 	switch verb {
 	case "refund":
-		_, err = limiter.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, t.n)
+		_, err = limits.Limit(t.l.of(t.plan), t.k.of).RefundN(ctx, t.d, t.n)
 	case "cancel":
 		err, want = t.reservation.Cancel(ctx), runtime.ErrNotReserved
 	default:
@@ -227,6 +228,6 @@ func (w *World) twice(ctx context.Context, limiter *runtime.Limiter, verb string
 	if !errors.Is(err, want) {
 		w.failf("%s a second time: the error is %v, want %v", verb, err, want)
 	}
-	w.compare(limiter, t.l, t.k, t.plan, "after a second "+verb)
+	w.compare(limits, t.l, t.k, t.plan, "after a second "+verb)
 	return true
 }

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // compare compares what a key has with the model.
-func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, when string) {
+func (w *World) compare(limits *limiter.Limiter, l *limit, k *key, plan int, when string) {
 	if w.err != nil || w.ended || l.traits["lease"] == "yes" {
 		return
 	}
 	now := w.clock.now()
 	t := l.at(k, plan, now)
-	b, err := limiter.Limit(l.of(plan), k.of).Peek(context.Background())
+	b, err := limits.Limit(l.of(plan), k.of).Peek(context.Background())
 	if err != nil {
 		w.failf("%s: peek: %v", when, err)
 		return
@@ -32,7 +33,7 @@ func (w *World) compare(limiter *runtime.Limiter, l *limit, k *key, plan int, wh
 		}
 		return
 	}
-	k.reported = limiter == w.limiter
+	k.reported = limits == w.limiter
 	q := request{l: l, k: k, plan: plan, op: runtime.Peek}
 	tokens, _ := q.tokens(now, t).Float64()
 	close := 1e-6 + noise(t, k.history.missing(now, t, false))

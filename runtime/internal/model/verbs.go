@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // requireN returns what AllowN would.
-func requireN(ctx context.Context, l runtime.Limit, n int64) (d runtime.Decision, err error) {
+func requireN(ctx context.Context, l limiter.Limit, n int64) (d runtime.Decision, err error) {
 	err = l.RequireN(ctx, n)
 	var limited *runtime.LimitedError
 	switch {
@@ -26,7 +27,7 @@ func requireN(ctx context.Context, l runtime.Limit, n int64) (d runtime.Decision
 }
 
 // tooLate makes a request after the caller's deadline: it must not pass.
-func (w *World) tooLate(limiter *runtime.Limiter, q request) bool {
+func (w *World) tooLate(limits *limiter.Limiter, q request) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), -time.Second)
 	want := context.DeadlineExceeded
 	if w.r.IntN(2) == 0 {
@@ -37,10 +38,10 @@ func (w *World) tooLate(limiter *runtime.Limiter, q request) bool {
 	defer cancel()
 	p := q.l.of(q.plan)
 	calls := map[string]func() (bool, error){
-		"Allow":  func() (bool, error) { d, err := limiter.Limit(p, q.k.of).Allow(ctx); return d.Allowed, err },
-		"All":    func() (bool, error) { d, err := limiter.All(ctx, limiter.Limit(p, q.k.of)); return d.Allowed, err },
-		"Charge": func() (bool, error) { d, err := limiter.Limit(p, q.k.of).Charge(ctx, 1); return d.Allowed, err },
-		"Wait":   func() (bool, error) { err := limiter.Limit(p, q.k.of).Wait(ctx); return err == nil, err },
+		"Allow":  func() (bool, error) { d, err := limits.Limit(p, q.k.of).Allow(ctx); return d.Allowed, err },
+		"All":    func() (bool, error) { d, err := limits.All(ctx, limits.Limit(p, q.k.of)); return d.Allowed, err },
+		"Charge": func() (bool, error) { d, err := limits.Limit(p, q.k.of).Charge(ctx, 1); return d.Allowed, err },
+		"Wait":   func() (bool, error) { err := limits.Limit(p, q.k.of).Wait(ctx); return err == nil, err },
 	}
 	names := slices.Sorted(maps.Keys(calls))
 	name := oneOf(w.r, names...)
@@ -51,14 +52,14 @@ func (w *World) tooLate(limiter *runtime.Limiter, q request) bool {
 }
 
 // reserve makes a reservation.
-func (w *World) reserve(ctx context.Context, limiter *runtime.Limiter, q request, now int64, state, where string) bool {
+func (w *World) reserve(ctx context.Context, limits *limiter.Limiter, q request, now int64, state, where string) bool {
 	p := q.l.of(q.plan)
-	var r *runtime.Reservation
+	var r *limiter.Reservation
 	var err error
 	if p.Capacity == 0 {
-		r, err = limiter.ReserveOnly(p, q.k.of).ReserveN(ctx, q.n)
+		r, err = limits.ReserveOnly(p, q.k.of).ReserveN(ctx, q.n)
 	} else {
-		r, err = limiter.Reservable(p, q.k.of).ReserveN(ctx, q.n)
+		r, err = limits.Reservable(p, q.k.of).ReserveN(ctx, q.n)
 	}
 	var d runtime.Decision
 	if r != nil {
@@ -81,7 +82,7 @@ func (w *World) reserve(ctx context.Context, limiter *runtime.Limiter, q request
 }
 
 // wait waits until tokens can be used.
-func (w *World) wait(limiter *runtime.Limiter, verb string, q request) bool {
+func (w *World) wait(limits *limiter.Limiter, verb string, q request) bool {
 	p := q.l.of(q.plan)
 	now := w.clock.now()
 	t := q.l.at(q.k, q.plan, now)
@@ -96,17 +97,17 @@ func (w *World) wait(limiter *runtime.Limiter, verb string, q request) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	limit := limiter.Limit(p, q.k.of)
+	limit := limits.Limit(p, q.k.of)
 	var err error
 	begun := time.Now()
 	if verb == "wait" {
 		err = limit.WaitN(ctx, q.n)
 	} else {
-		var item runtime.ReserveItem = limit.N(q.n)
+		var item limiter.ReserveItem = limit.N(q.n)
 		if p.Capacity == 0 && p.Mode != runtime.ModeUnlimited {
-			item = limiter.ReserveOnly(p, q.k.of).N(q.n)
+			item = limits.ReserveOnly(p, q.k.of).N(q.n)
 		}
-		err = limiter.Group(item).Wait(ctx)
+		err = limits.Group(item).Wait(ctx)
 	}
 	slept := time.Since(begun)
 	w.logf("%s %s %s plan %d n %d, at most %v: %v after %v", verb, p.Name, q.k.of, q.plan, q.n, bound, err, slept)

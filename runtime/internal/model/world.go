@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 )
 
 // Backend is a store that worlds can use.
 type Backend interface {
-	runtime.OverrideStore
+	override.Store
 	runtime.TxStore
 	Sweep(ctx context.Context, policies ...*runtime.Policy) (int, error)
 }
@@ -53,7 +55,7 @@ type World struct {
 	clock   *Clock
 	env     Env
 	store   *breakable
-	limiter *runtime.Limiter
+	limiter *limiter.Limiter
 	limits  []*limit
 	// open can be given back, and closed was.
 	open, closed []*taken
@@ -106,7 +108,7 @@ type taken struct {
 	request
 	d runtime.Decision
 	// reservation is nil for a request that has not reserved.
-	reservation *runtime.Reservation
+	reservation *limiter.Reservation
 	event       *event
 	// tx is the number of the transaction that has taken them, 0 for none.
 	tx int
@@ -150,7 +152,7 @@ func newWorld(r *rand.Rand, name string, clock *Clock, env Env, pairs Pairs, wan
 	if _, ok := env.Backend.(runtime.LocalTaker); ok {
 		store = leasing{w.store}
 	}
-	w.limiter = runtime.NewLimiter(store)
+	w.limiter = limiter.New(store)
 	return w
 }
 

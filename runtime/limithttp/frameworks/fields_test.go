@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
@@ -23,13 +24,13 @@ const maxInteger = 999_999_999_999_999
 // fieldsOf returns the fields of a response to a request with some decisions.
 func fieldsOf(ds []runtime.Decision, o limithttp.Options) http.Header {
 	o.AdvertiseShared = true
-	all := runtime.Decisions{Allowed: true, Each: ds}
+	all := limiter.Decisions{Allowed: true, Each: ds}
 	for _, d := range ds {
 		all.Allowed = all.Allowed && d.Allowed
 		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
 	}
 	route := limithttp.New(nil, o).Group(func(*http.Request) (limithttp.Take, error) {
-		return func(context.Context) (runtime.Decisions, error) { return all, nil }, nil
+		return func(context.Context) (limiter.Decisions, error) { return all, nil }, nil
 	})
 	w := httptest.NewRecorder()
 	route.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

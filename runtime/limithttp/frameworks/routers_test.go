@@ -22,15 +22,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // perUser returns a route whose function fails for users that are no number, and returns a status for user 0. User -1 has a
 // store that fails.
 func perUser(user func(*http.Request) string) *limithttp.Route {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	limit := limits.New(&runtime.MemStore{Clock: func() time.Time { return now }})
+	limit := limits.New(&memstore.Store{Clock: func() time.Time { return now }})
 	h := limithttp.New(limit, limithttp.Options{OnError: func(*http.Request, error) {}})
 	return h.Limit(func(r *http.Request) (limits.Item, error) {
 		id, err := strconv.ParseInt(user(r), 10, 64)
@@ -104,7 +104,7 @@ func TestFrameworksAnswerAsNetHTTP(t *testing.T) {
 
 // A denied request must not run the handlers after the limit, and an allowed one runs them with the context for Settle.
 func TestGinAbortsAndSettles(t *testing.T) {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	route := limithttp.New(limit, limithttp.Options{}).Limit(func(*http.Request) (limits.Item, error) {
 		return limit.FailedLogins("ada").N(10), nil
 	})
@@ -132,7 +132,7 @@ func TestGinAbortsAndSettles(t *testing.T) {
 }
 
 func TestEchoSettles(t *testing.T) {
-	limit := limits.New(&runtime.MemStore{})
+	limit := limits.New(&memstore.Store{})
 	route := limithttp.New(limit, limithttp.Options{}).Limit(func(*http.Request) (limits.Item, error) {
 		return limit.FailedLogins("ada").N(10), nil
 	})

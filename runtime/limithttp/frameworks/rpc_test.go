@@ -23,6 +23,7 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 const procedure = "/grpc.health.v1.Health/Check"
@@ -35,7 +36,7 @@ type (
 // failedLogins is a limit of 10 per hour, of which requests take 10: the second one of a user is denied for an hour.
 func failedLogins() *limits.Limits {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	return limits.New(&runtime.MemStore{Clock: func() time.Time { return now }})
+	return limits.New(&memstore.Store{Clock: func() time.Time { return now }})
 }
 
 // connectServer serves the procedure behind a limit, over HTTP/1.1 and HTTP/2.

@@ -23,6 +23,8 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/otellimit"
 )
@@ -46,7 +48,7 @@ func scrape(t *testing.T, h http.Handler) (families map[string]*dto.MetricFamily
 
 // faulty is a store that fails while broken is set.
 type faulty struct {
-	runtime.MemStore
+	memstore.Store
 	broken atomic.Bool
 }
 
@@ -56,20 +58,20 @@ func (f *faulty) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	if f.broken.Load() {
 		return nil, errors.New("no row for " + canary)
 	}
-	return f.MemStore.Do(ctx, calls)
+	return f.Store.Do(ctx, calls)
 }
 
 // use makes some requests, and returns their policies.
-func use(t *testing.T, options ...runtime.Option) {
+func use(t *testing.T, options ...limiter.Option) {
 	t.Helper()
 	store := &faulty{}
-	limiter := runtime.NewLimiter(store, options...)
-	send, search := limiter.Limit(policies[0], runtime.KeyOf(runtime.String(canary))), limiter.Limit(policies[1], runtime.Key{})
+	limits := limiter.New(store, options...)
+	send, search := limits.Limit(policies[0], runtime.KeyOf(runtime.String(canary))), limits.Limit(policies[1], runtime.Key{})
 	for range 3 {
 		_, err := send.Allow(t.Context())
 		require.NoError(t, err)
 	}
-	_, err := limiter.All(t.Context(), send, search)
+	_, err := limits.All(t.Context(), send, search)
 	require.NoError(t, err)
 	_, err = search.CheckN(t.Context(), 2)
 	require.NoError(t, err)
@@ -98,7 +100,7 @@ func TestScrapesHaveTheDocumentedMetrics(t *testing.T) {
 		Policies: policies, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
 	})
 	require.NoError(t, err)
-	use(t, runtime.Observe(counters), runtime.Observe(otel))
+	use(t, limiter.Observe(counters), limiter.Observe(otel))
 	for name, handler := range map[string]http.Handler{"observe": counters, "otellimit": promhttp.HandlerFor(registry, promhttp.HandlerOpts{})} {
 		t.Run(name, func(t *testing.T) {
 			families, text := scrape(t, handler)

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
@@ -23,7 +25,7 @@ func TestUnknownOpIsAnErrorThroughAllDecorators(t *testing.T) {
 		Name: "limit", Kind: runtime.TokenBucket, Rate: 100, Period: 100 * time.Second, Capacity: 100,
 		Lease: runtime.Lease{Tokens: 10, For: time.Second}, DenyCache: time.Second, OnError: runtime.FailOpen,
 	}
-	store := lease.New(denycache.New(group.New(&runtime.MemStore{}, group.Options{}), nil), nil)
+	store := lease.New(denycache.New(group.New(&memstore.Store{}, group.Options{}), nil), nil)
 	q := runtime.Request{Policy: policy, Op: 255, Count: 1}
 	answers, err := store.Do(t.Context(), []runtime.Call{{Requests: []runtime.Request{q}}})
 	require.NoError(t, err)
@@ -53,7 +55,7 @@ func heap() uint64 {
 // take takes a token of the nth key. The key is a substring of a longer text, which the decorator must not keep.
 func take(t *testing.T, store runtime.Store, p *runtime.Policy, n int) runtime.Decision {
 	request := fmt.Sprintf("%036d%s", n, strings.Repeat(" ", 200))
-	d, err := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String(request[:36]))).Allow(t.Context())
+	d, err := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String(request[:36]))).Allow(t.Context())
 	require.NoError(t, err)
 	return d
 }

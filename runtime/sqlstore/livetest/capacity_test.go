@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // The queries of CAPACITY.md list a transaction that keeps old versions of rows, while it is open.
@@ -22,7 +23,7 @@ func TestQueriesOfCapacityListOldTransactions(t *testing.T) {
 		table := newTable()
 		store := s.storeIn(t, db, table, nil)
 		p := granting(8)[0]
-		_, err := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String("k"))).Allow(t.Context())
+		_, err := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String("k"))).Allow(t.Context())
 		require.NoError(t, err)
 
 		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})

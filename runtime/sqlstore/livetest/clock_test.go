@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -28,7 +29,7 @@ func (s server) takeHourly(t *testing.T, db *sql.DB, store runtime.Store) (a tim
 	t.Helper()
 	var err error
 	a.before = s.now(t, db)
-	a.Decision, err = runtime.NewLimiter(store).Limit(hourly, runtime.Key{}).Allow(context.Background())
+	a.Decision, err = limiter.New(store).Limit(hourly, runtime.Key{}).Allow(context.Background())
 	require.NoError(t, err)
 	a.after = s.now(t, db)
 	return a

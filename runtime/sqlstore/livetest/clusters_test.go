@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -102,7 +103,7 @@ func TestMySQLGroupGrantsExactlyTheCapacity(t *testing.T) {
 		admitted, _, errors := l.sums()
 		assert.EqualValues(t, capacity, admitted, p.Name)
 		assert.Zero(t, errors, p.Name)
-		b, err := runtime.NewLimiter(reader.join(t, reader.open(t), table, nil)).Limit(p, runtime.Key{}).Peek(t.Context())
+		b, err := limiter.New(reader.join(t, reader.open(t), table, nil)).Limit(p, runtime.Key{}).Peek(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, b.Remaining, p.Name)
 	}
@@ -196,7 +197,7 @@ func TestGaleraClockAheadIsExplained(t *testing.T) {
 	require.NoError(t, err)
 	defer ahead.Close()
 	require.NoError(t, ahead.Ready(t.Context()))
-	require.NoError(t, runtime.NewLimiter(ahead).Limit(once("limit", 10), runtime.Key{}).Require(t.Context()))
+	require.NoError(t, limiter.New(ahead).Limit(once("limit", 10), runtime.Key{}).Require(t.Context()))
 
 	err = nodes[0].visit(t, table).Ready(t.Context())
 	assert.ErrorContains(t, err, "ahead of this node's clock")

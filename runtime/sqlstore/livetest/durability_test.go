@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -65,14 +66,14 @@ func relaxed() []*runtime.Policy {
 func takesEveryWay(t *testing.T, store runtime.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	for _, p := range relaxed() {
 		for range 3 { // the first creates the row
-			require.NoError(t, limiter.Limit(p, keyOf(0)).Require(ctx), p.Name)
+			require.NoError(t, limits.Limit(p, keyOf(0)).Require(ctx), p.Name)
 		}
 	}
-	bucket, window := limiter.Limit(relaxed()[0], keyOf(0)), limiter.Limit(relaxed()[2], keyOf(0))
-	ds, err := limiter.All(ctx, bucket.N(1), window.N(1))
+	bucket, window := limits.Limit(relaxed()[0], keyOf(0)), limits.Limit(relaxed()[2], keyOf(0))
+	ds, err := limits.All(ctx, bucket.N(1), window.N(1))
 	require.NoError(t, err)
 	_, err = bucket.Refund(ctx, ds.Each[0])
 	require.NoError(t, err)
@@ -85,13 +86,13 @@ func waitsForStandby(t *testing.T, db *sql.DB, store runtime.TxStore) {
 	for _, d := range []runtime.Durability{runtime.DurabilityDefault, runtime.DurabilityFull} {
 		p := *granting(8)[0]
 		p.Durability, p.Timeout = d, moment
-		err := runtime.NewLimiter(store).Limit(&p, keyOf(0)).Require(t.Context())
+		err := limiter.New(store).Limit(&p, keyOf(0)).Require(t.Context())
 		assert.ErrorIs(t, err, context.DeadlineExceeded, d)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
-		return runtime.NewLimiter(store).WithTx(tx).Limit(relaxed()[0], keyOf(0)).Require(ctx)
+		return limiter.New(store).WithTx(tx).Limit(relaxed()[0], keyOf(0)).Require(ctx)
 	})
 	assert.Error(t, err, "the caller's transaction waits")
 }
@@ -122,7 +123,7 @@ func TestDurabilityNeverLowers(t *testing.T) {
 				for _, kind := range []runtime.Kind{runtime.TokenBucket, runtime.SlidingWindow} {
 					p := once(fmt.Sprint(s.name, is, durability, kind), 9)
 					p.Kind, p.Rate, p.Durability = kind, 9, durability
-					limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+					limit := limiter.New(store).Limit(p, runtime.Key{})
 					for range 2 {
 						require.NoError(t, limit.Require(t.Context()))
 					}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -56,7 +57,7 @@ func failsWith(t *testing.T, err error, says string) {
 }
 
 func take(ctx context.Context, store *sqlstore.Store) error {
-	return runtime.NewLimiter(store).Limit(once("limit", 100), runtime.Key{}).Require(ctx)
+	return limiter.New(store).Limit(once("limit", 100), runtime.Key{}).Require(ctx)
 }
 
 func sweep(ctx context.Context, store *sqlstore.Store) error {
@@ -118,11 +119,11 @@ func TestAbortedTransactionIsExplained(t *testing.T) {
 			return
 		}
 		db := s.open(t)
-		limiter := runtime.NewLimiter(s.store(t, db, nil))
+		limits := limiter.New(s.store(t, db, nil))
 		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
 			_, err := tx.Exec("SELECT 1 / 0")
 			require.Error(t, err)
-			return limiter.WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+			return limits.WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
 		})
 		failsWith(t, err, "an earlier statement of the transaction has failed: roll it back, and run it again")
 	})
@@ -141,10 +142,10 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 			db.SetMaxOpenConns(connections)
 			p := once("limit", 10)
 			p.Timeout = 1200 * time.Millisecond
-			limiter := runtime.NewLimiter(store)
+			limits := limiter.New(store)
 			err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-				require.NoError(t, limiter.WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
-				return limiter.Limit(p, runtime.Key{}).Require(t.Context())
+				require.NoError(t, limits.WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+				return limits.Limit(p, runtime.Key{}).Require(t.Context())
 			})
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.ErrorContains(t, err, says)

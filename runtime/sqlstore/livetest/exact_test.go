@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -60,7 +61,7 @@ func TestProcessesGetExactlyTheCapacity(t *testing.T) {
 			start := time.Now()
 			total := raceAll(t, processes, i, h.keys)
 			elapsed := time.Since(start)
-			h.check(t, total, runtime.NewLimiter(stores[0]))
+			h.check(t, total, limiter.New(stores[0]))
 			calls := h.calls * racers * goroutinesEach
 			t.Logf("%-27s %4d keys: %4d calls, %d admitted of %d that fit, %d errors, %.0f calls/s", h.policy.Name+",", h.keys,
 				calls, total.sum(), h.policy.Capacity*int64(h.keys), len(total.Errors), float64(calls)/elapsed.Seconds())
@@ -69,12 +70,12 @@ func TestProcessesGetExactlyTheCapacity(t *testing.T) {
 }
 
 // check requires that all tokens of each key were taken, and not one more.
-func (h heat) check(t *testing.T, total result, limiter *runtime.Limiter) {
+func (h heat) check(t *testing.T, total result, limits *limiter.Limiter) {
 	t.Helper()
 	assert.Empty(t, total.Errors, h.policy.Name)
 	for key, admitted := range total.Admitted {
 		assert.Equal(t, h.policy.Capacity, admitted, "%s, key %d: admitted", h.policy.Name, key)
-		b, err := limiter.Limit(h.policy, keyOf(key)).Peek(t.Context())
+		b, err := limits.Limit(h.policy, keyOf(key)).Peek(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, b.Remaining, "%s, key %d: left", h.policy.Name, key)
 	}
@@ -103,7 +104,7 @@ func useAtOnce(t *testing.T, stores []runtime.Store, p *runtime.Policy) int {
 	for i := range firstUses {
 		all.Go(func() {
 			<-start
-			d, err := runtime.NewLimiter(stores[i%len(stores)]).Limit(p, keyOf(i)).Allow(context.Background())
+			d, err := limiter.New(stores[i%len(stores)]).Limit(p, keyOf(i)).Allow(context.Background())
 			assert.NoError(t, err, p.Name)
 			decisions[i] = d
 		})
@@ -204,7 +205,7 @@ func raceOn(text string) error {
 }
 
 // limiters returns a limiter for each node.
-func (c course) limiters() (limiters []*runtime.Limiter, err error) {
+func (c course) limiters() (limiters []*limiter.Limiter, err error) {
 	for _, dsn := range c.DSNs {
 		db, err := sql.Open(c.Driver, dsn)
 		if err != nil {
@@ -219,13 +220,13 @@ func (c course) limiters() (limiters []*runtime.Limiter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		limiters = append(limiters, runtime.NewLimiter(store))
+		limiters = append(limiters, limiter.New(store))
 	}
 	return limiters, nil
 }
 
 // run runs goroutines that are spread over the limiters and over the keys.
-func (h heat) run(limiters []*runtime.Limiter) result {
+func (h heat) run(limiters []*limiter.Limiter) result {
 	total := result{Admitted: make([]int64, h.keys)}
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -109,7 +110,7 @@ func TestGaleraTxWithPreparedStatementsIsRefused(t *testing.T) {
 	store, p := nodes[0].store(t, db, nil), once("limit", 1)
 	for range 2 {
 		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
+			return limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
 		})
 		assert.ErrorContains(t, err, "set interpolateParams=true in the data source name")
 	}
@@ -124,7 +125,7 @@ func TestGaleraTxAbortedSilentlyIsDetected(t *testing.T) {
 	store, p := nodes[0].store(t, db, nil), once("limit", 10)
 	require.NoError(t, store.Ready(t.Context()))
 	take := func(tx runtime.Tx) error {
-		return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
+		return limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
 	}
 	abort := func(tx *sql.Tx) {
 		_, err := tx.ExecContext(t.Context(), "ROLLBACK")
@@ -166,7 +167,7 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 	others := node.storeIn(t, node.open(t), table, nil)
 	p := &runtime.Policy{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 10, Capacity: 10, Period: runtime.MaxPeriod}
 	take := func(store *sqlstore.Store) {
-		require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(context.Background()))
+		require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(context.Background()))
 	}
 	take(others)
 
@@ -251,7 +252,7 @@ func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 
 	err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
 		defer reject("ALL")
-		return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
+		return limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context())
 	})
 	assert.ErrorContains(t, err, "Error 1047")
 	reject("NONE")
@@ -260,10 +261,10 @@ func TestGaleraTxLeftOpenIsNotReused(t *testing.T) {
 
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	require.NoError(t, runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
+	require.NoError(t, limiter.New(store).WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()))
 	reject("ALL")
 	assert.ErrorContains(t, tx.Commit(), "Error 1047")
 	reject("NONE")
-	require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()), "on a connection that was left in a transaction")
+	require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()), "on a connection that was left in a transaction")
 	assert.EqualValues(t, 9, left(t, store, p))
 }

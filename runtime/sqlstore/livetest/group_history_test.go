@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
@@ -61,7 +63,7 @@ func TestGroupHistoriesAreLinearizable(t *testing.T) {
 	})
 	t.Run("memory", func(t *testing.T) {
 		clock := storetest.NewClock()
-		checkGroupHistories(t, []runtime.Store{&runtime.MemStore{Clock: clock.Now}}, clock, historic(), false)
+		checkGroupHistories(t, []runtime.Store{&memstore.Store{Clock: clock.Now}}, clock, historic(), false)
 	})
 }
 
@@ -186,9 +188,9 @@ func (h *groupHistory) String() (lines string) {
 
 // model returns the sequential behaviour: the state is that of one row for each limit.
 func (h *groupHistory) model(now int64) porcupine.Model {
-	index, rules := map[string]int{}, make([]runtime.Rule, len(h.limits))
+	index, rules := map[string]int{}, make([]meter.Rule, len(h.limits))
 	for i, p := range h.limits {
-		index[p.Name], rules[i] = i, p.Rule(h.key)
+		index[p.Name], rules[i] = i, meter.RuleOf(p, h.key)
 	}
 	return porcupine.Model{
 		Init: func() any { return [3]runtime.State{} },
@@ -228,7 +230,7 @@ func agreesTogether(got runtime.Decision, q runtime.Request, want runtime.Decisi
 func TestGroupModelDetectsPartialCalls(t *testing.T) {
 	clock := storetest.NewClock()
 	h := &groupHistory{limits: historic()[:3], key: "k", begun: time.Now()}
-	store := &runtime.MemStore{Clock: clock.Now}
+	store := &memstore.Store{Clock: clock.Now}
 	h.record([]runtime.Store{store}, 1)
 	assert.NotZero(t, h.denied())
 	for _, p := range h.limits {

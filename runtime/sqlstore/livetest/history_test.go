@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -232,7 +234,7 @@ type reply struct {
 // sequential returns the behaviour of a key: calls are answered one after the other, each at an instant between
 // its call and its return.
 func sequential(p *runtime.Policy, key string, now int64) porcupine.Model {
-	rule := p.Rule(key)
+	rule := meter.RuleOf(p, key)
 	return porcupine.Model{
 		Init: func() any { return runtime.State{} },
 		Step: func(state, input, output any) (bool, any) {
@@ -272,7 +274,7 @@ func TestModelDetectsLostTokens(t *testing.T) {
 	clock := storetest.NewClock()
 	for _, p := range historic() {
 		h := &history{policy: p, key: "k", begun: time.Now()}
-		store := &runtime.MemStore{Clock: clock.Now}
+		store := &memstore.Store{Clock: clock.Now}
 		h.record([]runtime.Store{store}, nil, 1)
 		h.do(t.Context(), store, clients, runtime.Request{Op: runtime.Peek})
 		assert.Equal(t, porcupine.Ok, h.explained(clock.Now().UnixNano()), p.Name)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -58,14 +59,14 @@ func (l leasedHeat) run(at address) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	total := l.heat.run([]*runtime.Limiter{runtime.NewLimiter(h)})
+	total := l.heat.run([]*limiter.Limiter{limiter.New(h)})
 	return total, h.Close()
 }
 
 // peek returns how many tokens of a key are left.
 func (l leasedHeat) peek(ctx context.Context, t *testing.T, store runtime.Store, key int) float64 {
 	t.Helper()
-	b, err := runtime.NewLimiter(store).Limit(l.policy, keyOf(key)).Peek(ctx)
+	b, err := limiter.New(store).Limit(l.policy, keyOf(key)).Peek(ctx)
 	require.NoError(t, err)
 	return b.Value
 }
@@ -141,7 +142,7 @@ func spendUntilKilled(at address) error {
 	if err != nil {
 		return err
 	}
-	l := runtime.NewLimiter(h).Limit(spent, runtime.Key{})
+	l := limiter.New(h).Limit(spent, runtime.Key{})
 	for {
 		d, err := l.Allow(context.Background())
 		if err != nil || !d.Allowed {
@@ -173,7 +174,7 @@ func TestKilledProcessLosesAtMostABlock(t *testing.T) {
 
 		h, err := at[len(at)-1].open(sqlstore.Options{})
 		require.NoError(t, err)
-		b, err := runtime.NewLimiter(h).Limit(spent, runtime.Key{}).Peek(t.Context())
+		b, err := limiter.New(h).Limit(spent, runtime.Key{}).Peek(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, h.Close())
 		rest := b.Remaining

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // leaseHosts is how many hosts call in a history of a leased limit.
@@ -42,7 +43,7 @@ type hostRequest struct {
 // leased is the transitions of machines, and the machines that have been reached.
 type leased struct {
 	policy *runtime.Policy
-	rule   runtime.Rule
+	rule   meter.Rule
 	now    int64
 	// lossy: connections are cut.
 	lossy bool
@@ -55,7 +56,7 @@ type leased struct {
 // leasedModel returns the model of a key. Its state is a bit set of all machines that the calls so far permit, because
 // the blocks of the hosts cannot be observed.
 func leasedModel(p *runtime.Policy, key string, now int64, lossy bool) porcupine.Model {
-	l := &leased{policy: p, rule: p.Rule(key), now: now, lossy: lossy, numbers: map[machine]int{}, reaches: map[int][]int{}}
+	l := &leased{policy: p, rule: meter.RuleOf(p, key), now: now, lossy: lossy, numbers: map[machine]int{}, reaches: map[int][]int{}}
 	return porcupine.Model{
 		Init: func() any { return l.state(machine{}) },
 		Step: func(state, input, output any) (bool, any) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -28,7 +29,7 @@ func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (gr
 		all := hosts(t, at, 3, sqlstore.Options{Clock: time.Now, Batch: batch})
 		random := rand.New(rand.NewPCG(1, uint64(batch)))
 		take := func(h host, most int) {
-			l := runtime.NewLimiter(h).Reservable(p, runtime.Key{})
+			l := limiter.New(h).Reservable(p, runtime.Key{})
 			for range most {
 				n := 1 + random.Int64N(3)
 				if !takes(t, l, n, p.Reserves() && random.IntN(4) == 0) {
@@ -53,7 +54,7 @@ func surge(t *testing.T, at []address, p *runtime.Policy, batch, rounds int) (gr
 }
 
 // takes takes or reserves n tokens, and reports whether they were granted.
-func takes(t *testing.T, l runtime.ReservableLimit, n int64, reserve bool) bool {
+func takes(t *testing.T, l limiter.ReservableLimit, n int64, reserve bool) bool {
 	t.Helper()
 	if reserve {
 		r, err := l.ReserveN(context.Background(), n)
@@ -138,9 +139,9 @@ func TestDenialsAreStaleUntilDenyCacheEnds(t *testing.T) {
 		p := once("remembered", 5)
 		p.DenyCache = time.Second
 		all := hosts(t, at, 2, sqlstore.Options{Clock: clock.Now})
-		here := runtime.NewLimiter(all[0]).Limit(p, runtime.Key{})
-		there := runtime.NewLimiter(all[1]).Limit(p, runtime.Key{})
-		allowed := func(l runtime.Limit) bool {
+		here := limiter.New(all[0]).Limit(p, runtime.Key{})
+		there := limiter.New(all[1]).Limit(p, runtime.Key{})
+		allowed := func(l limiter.Limit) bool {
 			d, err := l.Allow(t.Context())
 			require.NoError(t, err)
 			return d.Allowed

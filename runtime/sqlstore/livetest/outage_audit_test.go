@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -182,13 +183,13 @@ func (r *outageRun) balances(f *figures, limits []*outageLimit) map[spot]int64 {
 		f.transacted[s] = n
 	}
 	require.NoError(r.t, rows.Err())
-	limiter := runtime.NewLimiter(store)
-	f.exhaust(r.t, limiter, limits)
-	return peekAll(r.t, limiter, limits, slices.Collect(maps.Keys(f.acknowledged)))
+	all := limiter.New(store)
+	f.exhaust(r.t, all, limits)
+	return peekAll(r.t, all, limits, slices.Collect(maps.Keys(f.acknowledged)))
 }
 
 // exhaust takes from the last key of each limit until it is denied, because a slow machine may have exhausted none.
-func (f *figures) exhaust(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit) {
+func (f *figures) exhaust(t *testing.T, all *limiter.Limiter, limits []*outageLimit) {
 	for place, l := range limits {
 		if l.method != byAllow {
 			continue
@@ -203,7 +204,7 @@ func (f *figures) exhaust(t *testing.T, limiter *runtime.Limiter, limits []*outa
 		p.Timeout, p.Lease = 0, runtime.Lease{}
 		f.keys++
 		for range l.most() + 1 {
-			d, err := limiter.Limit(&p, keyOf(last.key)).Allow(context.Background())
+			d, err := all.Limit(&p, keyOf(last.key)).Allow(context.Background())
 			require.NoError(t, err)
 			if !d.Allowed {
 				f.exhausted++
@@ -215,7 +216,7 @@ func (f *figures) exhaust(t *testing.T, limiter *runtime.Limiter, limits []*outa
 }
 
 // peekAll returns how many tokens are taken from each key.
-func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spots []spot) map[spot]int64 {
+func peekAll(t *testing.T, l *limiter.Limiter, limits []*outageLimit, spots []spot) map[spot]int64 {
 	taken, queue := map[spot]int64{}, make(chan spot)
 	var failed error
 	var mu sync.Mutex
@@ -225,7 +226,7 @@ func peekAll(t *testing.T, limiter *runtime.Limiter, limits []*outageLimit, spot
 			for s := range queue {
 				p := *limits[s.place].policy
 				p.Timeout = 0
-				b, err := limiter.Limit(&p, keyOf(s.key)).Peek(context.Background())
+				b, err := l.Limit(&p, keyOf(s.key)).Peek(context.Background())
 				mu.Lock()
 				failed = cmp.Or(failed, err)
 				// Since the beginning, far less than half a token has accrued.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -142,7 +143,7 @@ type outageClient struct {
 	*recorder
 	db      *sql.DB
 	store   *sqlstore.Store
-	limiter *runtime.Limiter
+	limiter *limiter.Limiter
 	ownRows string
 	insert  string
 }
@@ -163,7 +164,7 @@ func (c outageCourse) clients(r *recorder) (all []*outageClient, err error) {
 		if a.Driver != "mysql" {
 			insert = strings.NewReplacer("?, ?, ?", "$1, $2, $3").Replace(insert)
 		}
-		all = append(all, &outageClient{r, db, store, runtime.NewLimiter(store), c.ownRows(), insert})
+		all = append(all, &outageClient{r, db, store, limiter.New(store), c.ownRows(), insert})
 	}
 	return all, nil
 }
@@ -191,7 +192,7 @@ func (c *outageClient) take(place, key int, n int64) (taken bool, err error) {
 	ctx, l, k := context.Background(), c.limits[place], keyOf(key)
 	switch l.method {
 	case byAll:
-		items := []runtime.Item{c.limiter.Limit(l.policy, k).N(n)}
+		items := []limiter.Item{c.limiter.Limit(l.policy, k).N(n)}
 		if l.with != nil {
 			items = append(items, c.limiter.Limit(l.with.policy, k).N(n))
 		}

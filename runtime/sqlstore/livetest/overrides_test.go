@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -54,7 +55,7 @@ func decideOverridden(text string) error {
 			return err
 		}
 		defer store.Close()
-		limit := runtime.NewLimiter(store).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
+		limit := limiter.New(store).Limit(overridable(), runtime.KeyOf(runtime.String("a")))
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
 			d, err := limit.Check(context.Background())
@@ -118,7 +119,7 @@ func TestOtherProcessesDecideByAnOverride(t *testing.T) {
 		db, table := s.open(t), newTable()
 		store := s.storeIn(t, db, table, nil)
 		require.NoError(t, store.Migrate(t.Context(), overridable()))
-		overrides := runtime.NewLimiter(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
+		overrides := limiter.New(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
 		other := newDecider(t, s, table)
 		require.Equal(t, "true 10", other.decides())
 
@@ -194,7 +195,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, the table is not needed")
 		err = store.Ready(ctx, plain, p)
 		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", sqlstore.OverridesTable(table)))
-		_, err = runtime.NewLimiter(store).Limit(p, runtime.Key{}).Allow(ctx)
+		_, err = limiter.New(store).Limit(p, runtime.Key{}).Allow(ctx)
 		require.ErrorContains(t, err, "there is no table")
 		require.NoError(t, store.Migrate(ctx, plain), "operators need the log for any limit")
 		require.NoError(t, store.Ready(ctx, plain, p))
@@ -212,7 +213,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.ErrorContains(t, err, "entry 2 of the log of overrides: invalid plan")
 		require.NotContains(t, err.Error(), "entry 3", "a limit that has left the file must not stop its successor")
 		for _, key := range []string{"a", "b"} {
-			_, err := runtime.NewLimiter(store).Overrides(p, runtime.KeyOf(runtime.String(key))).End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
+			_, err := limiter.New(store).Overrides(p, runtime.KeyOf(runtime.String(key))).End(ctx, runtime.OverrideEnd{Reason: "r", Author: "a"})
 			require.NoError(t, err)
 		}
 		err = store.Ready(ctx, plain, p)
@@ -319,9 +320,9 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		t.Cleanup(func() { counted.Close() })
 		plain := overridable()
 		plain.Name, plain.Overrides = "plain", runtime.OverrideBounds{}
-		limiter := runtime.NewLimiter(counted)
+		limits := limiter.New(counted)
 		take := func(p *runtime.Policy) {
-			d, err := limiter.Limit(p, runtime.KeyOf(runtime.String("a"))).Check(t.Context())
+			d, err := limits.Limit(p, runtime.KeyOf(runtime.String("a"))).Check(t.Context())
 			require.NoError(t, err)
 			require.True(t, d.Allowed)
 		}
@@ -337,7 +338,7 @@ func TestOverridesAddNoStatement(t *testing.T) {
 		require.Zero(t, p.overrides.Load(), "no statement is about overrides")
 		require.Equal(t, without, roundTrips(overridable()))
 		require.Positive(t, p.overrides.Load())
-		_, err = runtime.NewLimiter(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+		_, err = limiter.New(counted).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
 			Set(t.Context(), runtime.Override{Capacity: 50, Until: runtime.ForGood, Reason: "r", Author: "a"})
 		require.NoError(t, err)
 		require.Equal(t, without, roundTrips(overridable()))
@@ -375,7 +376,7 @@ func readLongLog(t *testing.T, s server, n int) {
 	store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})
 	require.NoError(t, err)
 	defer store.Close()
-	limit := runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint("user", n-1))))
+	limit := limiter.New(store).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint("user", n-1))))
 	var slowest time.Duration
 	failed, began := 0, time.Now()
 	for {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -175,7 +176,7 @@ func exactBehind(t *testing.T, s server) {
 		for i := range callersEach {
 			p := []*runtime.Policy{bucket, sliding}[i%2]
 			all.Go(func() {
-				limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+				limit := limiter.New(store).Limit(p, runtime.Key{})
 				for denied := false; !denied; {
 					d, err := limit.Allow(t.Context())
 					if err != nil && assert.Less(t, failed.Add(1), int64(10), "%v", err) {

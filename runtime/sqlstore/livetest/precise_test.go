@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -65,7 +66,7 @@ func takePrecisely(text string) error {
 	return nil
 }
 
-func compete(l *runtime.Limiter, p *runtime.Policy) (all []granted, err error) {
+func compete(l *limiter.Limiter, p *runtime.Policy) (all []granted, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*p.Period+time.Second)
 	defer cancel()
 	var mu sync.Mutex
@@ -135,7 +136,7 @@ func TestPreciseInTheCallersTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
 		db, clock := s.open(t), storetest.NewClock()
 		store := s.store(t, db, clock.Now)
-		l, p := runtime.NewLimiter(store), precise(4, time.Minute)
+		l, p := limiter.New(store), precise(4, time.Minute)
 		take := func(rollBack bool) bool {
 			clock.Add(time.Second)
 			allowed := false
@@ -168,7 +169,7 @@ func TestPreciseTransactionsAtEveryIsolationLevel(t *testing.T) {
 		for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 			t.Run(level, func(t *testing.T) {
 				db := s.isolated(level).open(t)
-				l, p := runtime.NewLimiter(s.store(t, db, nil)), precise(40, time.Hour)
+				l, p := limiter.New(s.store(t, db, nil)), precise(40, time.Hour)
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				total := 0
@@ -203,7 +204,7 @@ func TestPreciseRowsAreBoundedAndSwept(t *testing.T) {
 		db, clock, table := s.open(t), storetest.NewClock(), newTable()
 		store := s.storeIn(t, db, table, clock.Now)
 		p := precise(20, time.Minute)
-		l := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		l := limiter.New(store).Limit(p, runtime.Key{})
 		rows := func() (n int) {
 			require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
 			return n
@@ -240,7 +241,7 @@ func BenchmarkPreciseTake(b *testing.B) {
 			for _, callers := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/callers=%d", s.name, p.Name, callers), func(b *testing.B) {
 					db, clock := s.open(b), storetest.NewClock()
-					l := runtime.NewLimiter(s.store(b, db, clock.Now)).Limit(p, runtime.Key{})
+					l := limiter.New(s.store(b, db, clock.Now)).Limit(p, runtime.Key{})
 					// The log is full, and a token is due at each take.
 					for range p.Rate {
 						clock.Add(p.Period / time.Duration(p.Rate))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -76,7 +77,7 @@ func (l *load) finish(t *testing.T, store runtime.Store) {
 	t.Helper()
 	l.stop()
 	admitted, denied, errors := l.sums()
-	b, err := runtime.NewLimiter(store).Limit(l.policy, runtime.Key{}).Peek(t.Context())
+	b, err := limiter.New(store).Limit(l.policy, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
 	taken := l.policy.Capacity - b.Remaining
 	over := max(0, admitted-l.policy.Capacity)
@@ -123,7 +124,7 @@ func startLoad(p *runtime.Policy, nodes []runtime.Store) *load {
 	l := &load{policy: p, perNode: make([]counts, len(nodes)), stopped: make(chan struct{})}
 	for i := range callers {
 		n := i % len(nodes)
-		limit := runtime.NewLimiter(nodes[n]).Limit(p, runtime.Key{})
+		limit := limiter.New(nodes[n]).Limit(p, runtime.Key{})
 		l.all.Go(func() { l.call(limit, &l.perNode[n]) })
 	}
 	return l
@@ -136,7 +137,7 @@ func (l *load) stop() {
 }
 
 // call takes until the load is stopped. A call that takes longer than a few seconds is an error.
-func (l *load) call(limit runtime.Limit, count *counts) {
+func (l *load) call(limit limiter.Limit, count *counts) {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
 	for !l.isStopped() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -96,7 +97,7 @@ func TestAlteredTableRemainsUsable(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
 			store := s.storeIn(t, db, table, nil)
-			limit := runtime.NewLimiter(store).Limit(once("limit", 2), runtime.Key{})
+			limit := limiter.New(store).Limit(once("limit", 2), runtime.Key{})
 			for range 2 {
 				require.NoError(t, limit.Require(t.Context()))
 				_, err := limit.Peek(t.Context())
@@ -117,7 +118,7 @@ func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			db, table := s.open(t), newTable()
 			store := s.storeIn(t, db, table, nil)
-			limiter := runtime.NewLimiter(store)
+			limits := limiter.New(store)
 			taken, peeked := once("taken", 1_000_000), once("peeked", 1)
 			calls := []runtime.Call{
 				{Requests: []runtime.Request{{Policy: taken, Count: 1}}},
@@ -139,7 +140,7 @@ func TestAlteredTableDuringCallsLosesNoTokens(t *testing.T) {
 				require.NoError(t, err)
 			}
 			all.Wait()
-			b, err := limiter.Limit(taken, runtime.Key{}).Peek(t.Context())
+			b, err := limits.Limit(taken, runtime.Key{}).Peek(t.Context())
 			require.NoError(t, err)
 			assert.EqualValues(t, 1_000_000-12*50, b.Remaining)
 		})
@@ -157,12 +158,12 @@ func TestLockedRowDoesNotAffectOtherCalls(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	free, locked := once("free", 2), once("locked", 2)
-	limiter := runtime.NewLimiter(store)
-	require.NoError(t, limiter.Limit(locked, runtime.Key{}).Require(t.Context()))
+	limits := limiter.New(store)
+	require.NoError(t, limits.Limit(locked, runtime.Key{}).Require(t.Context()))
 	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{})
 	require.NoError(t, err)
 	defer tx.Rollback()
-	require.NoError(t, limiter.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
+	require.NoError(t, limits.WithTx(tx).Limit(locked, runtime.Key{}).Require(t.Context()))
 
 	takeOf := func(p *runtime.Policy) runtime.Call {
 		return runtime.Call{Requests: []runtime.Request{{Policy: p, Count: 1}}}
@@ -210,7 +211,7 @@ func TestOnlyUTF8AndBytesAreAccepted(t *testing.T) {
 			store := s.database(t, name).visit(t, "")
 			require.NoError(t, store.Migrate(t.Context()))
 			require.NoError(t, store.Ready(t.Context()))
-			d, err := runtime.NewLimiter(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context())
+			d, err := limiter.New(store).Limit(limit, runtime.KeyOf(runtime.String("é 日本 😀"))).Allow(t.Context())
 			require.NoError(t, err)
 			assert.True(t, d.Allowed)
 			assert.EqualValues(t, 2-i, d.Remaining, "one row, whoever writes it")
@@ -261,7 +262,7 @@ func TestConnectionsClosedWhileIdleAreReplaced(t *testing.T) {
 		store, err := sqlstore.New(db, s.dialect, sqlstore.Options{Table: table})
 		require.NoError(t, err)
 		require.NoError(t, store.Ready(t.Context()))
-		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		limit := limiter.New(store).Limit(p, runtime.Key{})
 		for _, call := range []func() error{
 			func() error { return limit.Require(t.Context()) },
 			func() error { _, err := limit.Peek(t.Context()); return err },
@@ -365,7 +366,7 @@ func takeEverything(t *testing.T, store *sqlstore.Store) {
 	const capacity = 8
 	ctx := t.Context()
 	require.NoError(t, store.Ready(ctx))
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	policies := granting(capacity)
 	precise := once("precise", capacity)
 	precise.Kind, precise.Rate, precise.Precise = runtime.SlidingWindow, capacity, true
@@ -373,7 +374,7 @@ func takeEverything(t *testing.T, store *sqlstore.Store) {
 		var admitted atomic.Int64
 		take := func(i int) {
 			for _, key := range []int{0, 1 + i} {
-				d, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(key))).Allow(ctx)
+				d, err := limits.Limit(p, runtime.KeyOf(runtime.Int(key))).Allow(ctx)
 				assert.NoError(t, err)
 				if d.Allowed && key == 0 {
 					admitted.Add(1)
@@ -390,10 +391,10 @@ func takeEverything(t *testing.T, store *sqlstore.Store) {
 		}
 		all.Wait()
 		assert.EqualValues(t, capacity, admitted.Load(), p.Name)
-		limit := limiter.Limit(p, runtime.KeyOf(runtime.Int(0)))
+		limit := limits.Limit(p, runtime.KeyOf(runtime.Int(0)))
 		_, err := limit.Peek(ctx)
 		assert.NoError(t, err)
-		_, err = limiter.All(ctx, limit, limiter.Limit(policies[0], runtime.KeyOf(runtime.Int(1))))
+		_, err = limits.All(ctx, limit, limits.Limit(policies[0], runtime.KeyOf(runtime.Int(1))))
 		assert.NoError(t, err)
 		assert.NoError(t, limit.Reset(ctx))
 	}

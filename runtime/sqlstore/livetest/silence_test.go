@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -145,7 +146,7 @@ func TestShortTimeoutIsEnoughFarAway(t *testing.T) {
 		defer store.Close()
 		p := once("limit", 1000)
 		p.Timeout = 50 * time.Millisecond
-		limit := runtime.NewLimiter(store).Limit(p, runtime.Key{})
+		limit := limiter.New(store).Limit(p, runtime.Key{})
 		start, calls := time.Now(), 1
 		for limit.Require(context.Background()) != nil {
 			calls++

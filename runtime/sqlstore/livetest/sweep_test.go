@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -38,7 +39,7 @@ func TestSweepDeletesOnlyFullRows(t *testing.T) {
 		limits, other := refilled(), &runtime.Policy{Name: "other", Kind: runtime.TokenBucket, Rate: 4, Capacity: 4, Period: time.Minute}
 		use := func(p *runtime.Policy, keys int) {
 			for i := range keys {
-				require.NoError(t, runtime.NewLimiter(stores[i%len(stores)]).Limit(p, keyOf(i)).Require(t.Context()))
+				require.NoError(t, limiter.New(stores[i%len(stores)]).Limit(p, keyOf(i)).Require(t.Context()))
 			}
 		}
 		sweep := func() int {
@@ -64,7 +65,7 @@ func TestSweepDeletesOnlyFullRows(t *testing.T) {
 		assert.Zero(t, sweep(), "again")
 		for _, p := range limits {
 			for i, want := range []int64{3, 3, 3, 4, 4} {
-				b, err := runtime.NewLimiter(stores[0]).Limit(p, keyOf(i)).Peek(t.Context())
+				b, err := limiter.New(stores[0]).Limit(p, keyOf(i)).Peek(t.Context())
 				require.NoError(t, err)
 				assert.Equal(t, want, b.Remaining, "%s, key %d", p.Name, i)
 			}
@@ -96,7 +97,7 @@ func TestForgetDeletesOnlyTheRowsOfItsLimit(t *testing.T) {
 			assert.Equal(t, want, n)
 		}
 		for p, want := range map[*runtime.Policy]int64{gone: 4, kept: 3} {
-			b, err := runtime.NewLimiter(stores[0]).Limit(p, keyOf(keys-1)).Peek(t.Context())
+			b, err := limiter.New(stores[0]).Limit(p, keyOf(keys-1)).Peek(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, want, b.Remaining, p.Name)
 		}
@@ -111,7 +112,7 @@ func TestSweepUnderLoadGrantsExactlyTheCapacity(t *testing.T) {
 		swept := 0
 		for _, p := range refilled() {
 			for i := range sweptKeys {
-				require.NoError(t, runtime.NewLimiter(stores[0]).Limit(p, keyOf(i)).Require(t.Context()))
+				require.NoError(t, limiter.New(stores[0]).Limit(p, keyOf(i)).Require(t.Context()))
 			}
 			clock.Add(3 * time.Hour)
 			stop := startSweeping(t, stores, p)
@@ -156,11 +157,11 @@ func takeFromAll(t *testing.T, stores []runtime.Store, p *runtime.Policy) []int6
 	var all sync.WaitGroup
 	admitted := make([]int64, sweptKeys)
 	for c := range callers {
-		limiter := runtime.NewLimiter(stores[c%len(stores)])
+		limits := limiter.New(stores[c%len(stores)])
 		all.Go(func() {
 			for i := range sweptKeys {
 				key := (i + c*sweptKeys/callers) % sweptKeys
-				d, err := limiter.Limit(p, keyOf(key)).Allow(t.Context())
+				d, err := limits.Limit(p, keyOf(key)).Allow(t.Context())
 				assert.NoError(t, err)
 				if d.Allowed {
 					mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -80,7 +81,7 @@ func TestTableThatDiffersIsRefused(t *testing.T) {
 				assert.ErrorContains(t, store.Ready(t.Context()), how.says)
 				refuses(t, store, how.says)
 				err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-					return runtime.NewLimiter(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+					return limiter.New(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
 				})
 				assert.ErrorContains(t, err, how.says)
 				assert.ErrorContains(t, err, `to what "ratelimitgen sql -dialect `+s.dialect.Name+` -table rl_`)
@@ -92,7 +93,7 @@ func TestTableThatDiffersIsRefused(t *testing.T) {
 // refuses requires that the error of a first call contains says, and names the limit.
 func refuses(t *testing.T, store runtime.Store, says string) {
 	t.Helper()
-	d, err := runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Allow(t.Context())
+	d, err := limiter.New(store).Limit(once("limit", 1), runtime.Key{}).Allow(t.Context())
 	assert.ErrorContains(t, err, `limit "limit": `)
 	assert.ErrorContains(t, err, says)
 	assert.False(t, d.Allowed)
@@ -110,7 +111,7 @@ func TestUsableTableIsAccepted(t *testing.T) {
 			_, err := db.Exec("ALTER TABLE " + table + " ADD COLUMN note INT NULL")
 			require.NoError(t, err)
 			require.NoError(t, store.Ready(t.Context()))
-			require.NoError(t, runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
+			require.NoError(t, limiter.New(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
 			var rows int
 			require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
 			assert.Equal(t, 1, rows, "Ready leaves no row")
@@ -144,14 +145,14 @@ func TestMissingTableIsExplained(t *testing.T) {
 		assert.ErrorContains(t, store.Ready(t.Context()), says)
 		refuses(t, store, says)
 		err = sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			return runtime.NewLimiter(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
+			return limiter.New(store).WithTx(tx).Limit(once("limit", 1), runtime.Key{}).Require(t.Context())
 		})
 		assert.ErrorContains(t, err, `there is no table "`+table+`" where the transaction was begun`)
 
 		require.NoError(t, store.Migrate(t.Context()))
 		t.Cleanup(func() { db.Exec("DROP TABLE " + table) })
 		require.NoError(t, store.Ready(t.Context()))
-		require.NoError(t, runtime.NewLimiter(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
+		require.NoError(t, limiter.New(store).Limit(once("limit", 1), runtime.Key{}).Require(t.Context()))
 	})
 }
 
@@ -178,8 +179,8 @@ func TestColumnChangedInUseTakesNothing(t *testing.T) {
 				require.Equal(t, "pgx", s.driver)
 				db, table := s.open(t), newTable()
 				store := s.storeIn(t, db, table, nil)
-				limit := func(key int) runtime.Limit {
-					return runtime.NewLimiter(store).Limit(once("limit", 10), runtime.KeyOf(runtime.Int(key)))
+				limit := func(key int) limiter.Limit {
+					return limiter.New(store).Limit(once("limit", 10), runtime.KeyOf(runtime.Int(key)))
 				}
 				require.NoError(t, limit(0).Require(t.Context()))
 				_, err := db.Exec("ALTER TABLE " + table + " ALTER " + column + " TYPE " + kind)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
@@ -62,7 +63,7 @@ func alter(t *testing.T, db *sql.DB, table string, statement string) {
 // at most one and failed, or took none and was denied. It returns how many calls were allowed and how many failed.
 func admits(t *testing.T, store *sqlstore.Store, db *sql.DB, table string) (admitted, failed int) {
 	t.Helper()
-	limit := runtime.NewLimiter(store).Limit(once("limit", 3), runtime.Key{})
+	limit := limiter.New(store).Limit(once("limit", 3), runtime.Key{})
 	left := 3.0
 	for range 6 {
 		d, err := limit.Allow(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -103,7 +104,7 @@ func (l *txLoad) transact(n txNode, id string) error {
 			return err
 		},
 		func(tx *sql.Tx) error {
-			return runtime.NewLimiter(n.store).WithTx(tx).Limit(l.policy, keyOf(rand.IntN(txKeys))).Require(ctx)
+			return limiter.New(n.store).WithTx(tx).Limit(l.policy, keyOf(rand.IntN(txKeys))).Require(ctx)
 		},
 	}
 	if l.style.takeFirst {

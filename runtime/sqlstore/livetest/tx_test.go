@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -24,7 +25,7 @@ func once(name string, capacity int64) *runtime.Policy {
 // left returns how many tokens of a limit are left, as another transaction sees it.
 func left(t *testing.T, store *sqlstore.Store, p *runtime.Policy) int64 {
 	t.Helper()
-	b, err := runtime.NewLimiter(store).Limit(p, runtime.Key{}).Peek(t.Context())
+	b, err := limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
 	return b.Remaining
 }
@@ -35,9 +36,9 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 		db := s.open(t)
 		store := s.store(t, db, time.Now)
 		p, other := once("limit", 10), once("other", 10)
-		limiter := runtime.NewLimiter(store)
+		limits := limiter.New(store)
 		take := func(tx runtime.Tx, n int64) runtime.Decision {
-			d, err := limiter.WithTx(tx).Limit(p, runtime.Key{}).AllowN(t.Context(), n)
+			d, err := limits.WithTx(tx).Limit(p, runtime.Key{}).AllowN(t.Context(), n)
 			require.NoError(t, err)
 			return d
 		}
@@ -76,7 +77,7 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 		assert.Equal(t, int64(5), left(t, store, p), "the take after the savepoint was rolled back")
 
 		tx = begin()
-		in := limiter.WithTx(tx)
+		in := limits.WithTx(tx)
 		ds, err := in.All(t.Context(), in.Limit(p, runtime.Key{}).N(6), in.Limit(other, runtime.Key{}).N(1))
 		require.NoError(t, err)
 		assert.False(t, ds.Allowed)
@@ -100,7 +101,7 @@ func TestTxBegunOnConn(t *testing.T) {
 		for _, end := range []string{"ROLLBACK", "COMMIT"} {
 			_, err := conn.ExecContext(t.Context(), "BEGIN")
 			require.NoError(t, err)
-			require.NoError(t, runtime.NewLimiter(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
+			require.NoError(t, limiter.New(store).WithTx(conn).Limit(p, runtime.Key{}).RequireN(t.Context(), 3))
 			_, err = conn.ExecContext(t.Context(), end)
 			require.NoError(t, err)
 		}
@@ -115,9 +116,9 @@ func TestTxDeniedLeavesNoRow(t *testing.T) {
 		table := newTable()
 		store := s.storeIn(t, db, table, time.Now)
 		full, empty := once("full", 1), once("empty", 1)
-		require.NoError(t, runtime.NewLimiter(store).Limit(empty, runtime.Key{}).Require(t.Context()))
+		require.NoError(t, limiter.New(store).Limit(empty, runtime.Key{}).Require(t.Context()))
 		require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			in := runtime.NewLimiter(store).WithTx(tx)
+			in := limiter.New(store).WithTx(tx)
 			ds, err := in.All(t.Context(), in.Limit(full, runtime.Key{}), in.Limit(empty, runtime.Key{}))
 			assert.False(t, ds.Allowed)
 			return err
@@ -144,7 +145,7 @@ func TestRunInTxRetriesDeadlocks(t *testing.T) {
 						mu.Lock()
 						ran++
 						mu.Unlock()
-						in := runtime.NewLimiter(store).WithTx(tx)
+						in := limiter.New(store).WithTx(tx)
 						for i := range limits {
 							if err := in.Limit(limits[(i+g)%2], runtime.Key{}).Require(t.Context()); err != nil {
 								return err
@@ -178,7 +179,7 @@ func TestDeadlockReturnsRetryTxError(t *testing.T) {
 		store := s.store(t, db, time.Now)
 		a, b := once("a", 10), once("b", 10)
 		for _, p := range []*runtime.Policy{a, b} {
-			require.NoError(t, runtime.NewLimiter(store).Limit(p, runtime.Key{}).Require(t.Context()))
+			require.NoError(t, limiter.New(store).Limit(p, runtime.Key{}).Require(t.Context()))
 		}
 		errs := make(chan error, 2)
 		var first, all sync.WaitGroup
@@ -188,7 +189,7 @@ func TestDeadlockReturnsRetryTxError(t *testing.T) {
 				tx, err := db.BeginTx(t.Context(), nil)
 				require.NoError(t, err)
 				defer tx.Rollback()
-				in := runtime.NewLimiter(store).WithTx(tx)
+				in := limiter.New(store).WithTx(tx)
 				assert.NoError(t, in.Limit(order[0], runtime.Key{}).Require(t.Context()))
 				first.Done()
 				first.Wait()
@@ -212,7 +213,7 @@ func TestTxConcurrentFirstUsesDoNotConflict(t *testing.T) {
 		for i := range 64 {
 			all.Go(func() {
 				assert.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-					return runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context())
+					return limiter.New(store).WithTx(tx).Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context())
 				}), fmt.Sprint(i))
 			})
 		}
@@ -255,18 +256,18 @@ func useShards(t *testing.T, s server) {
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Migrate(t.Context()))
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	p := once("sharded", 1600)
 	p.Rate, p.Shards = 16, 16
 	var all sync.WaitGroup
 	for g := range 16 {
 		all.Go(func() {
 			for i := range 40 {
-				var items []runtime.Item
+				var items []limiter.Item
 				for k := range 4 {
-					items = append(items, limiter.Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint((i/4+k+g)%8, "-", i/8)))))
+					items = append(items, limits.Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint((i/4+k+g)%8, "-", i/8)))))
 				}
-				_, err := limiter.All(context.Background(), items...)
+				_, err := limits.All(context.Background(), items...)
 				assert.NoError(t, err)
 			}
 		})

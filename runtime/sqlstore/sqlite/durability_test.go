@@ -12,6 +12,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -53,27 +54,27 @@ func onOne(t *testing.T, d sqlstore.Dialect) (*sqlstore.Store, *sql.DB) {
 
 func TestOnlyFullDurabilityWaitsForTheDisk(t *testing.T) {
 	store, _ := onOne(t, observed())
-	limiter := runtime.NewLimiter(store)
-	limitOf := func(d runtime.Durability) runtime.Limit {
+	limits := limiter.New(store)
+	limitOf := func(d runtime.Durability) limiter.Limit {
 		p := *counted
 		p.Name, p.Durability = d.String(), d
-		return limiter.Limit(&p, runtime.Key{})
+		return limits.Limit(&p, runtime.Key{})
 	}
 	usual, relaxed, full := limitOf(runtime.DurabilityDefault), limitOf(runtime.DurabilityRelaxed), limitOf(runtime.DurabilityFull)
 	for _, row := range []struct {
 		what  string
-		items []runtime.Item
+		items []limiter.Item
 		want  int64
 	}{
-		{"as the database is set up", []runtime.Item{usual.N(1)}, 0},
-		{"relaxed is no more than that", []runtime.Item{relaxed.N(1)}, 0},
-		{"full waits", []runtime.Item{full.N(1)}, 2},
-		{"and no longer", []runtime.Item{usual.N(1)}, 0},
-		{"together with another", []runtime.Item{relaxed.N(1), full.N(1)}, 2},
-		{"without it", []runtime.Item{usual.N(1), relaxed.N(1)}, 0},
+		{"as the database is set up", []limiter.Item{usual.N(1)}, 0},
+		{"relaxed is no more than that", []limiter.Item{relaxed.N(1)}, 0},
+		{"full waits", []limiter.Item{full.N(1)}, 2},
+		{"and no longer", []limiter.Item{usual.N(1)}, 0},
+		{"together with another", []limiter.Item{relaxed.N(1), full.N(1)}, 2},
+		{"without it", []limiter.Item{usual.N(1), relaxed.N(1)}, 0},
 	} {
 		settings = nil
-		_, err := limiter.All(t.Context(), row.items...)
+		_, err := limits.All(t.Context(), row.items...)
 		require.NoError(t, err, row.what)
 		require.NotEmpty(t, settings, row.what)
 		for _, was := range settings {
@@ -86,7 +87,7 @@ func TestFullDurabilityResetsSynchronous(t *testing.T) {
 	store, db := onOne(t, sqlstore.SQLite)
 	p := *counted
 	p.Durability = runtime.DurabilityFull
-	limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+	limit := limiter.New(store).Limit(&p, runtime.Key{})
 	for i := range int64(2) {
 		d, err := limit.Allow(t.Context())
 		require.NoError(t, err)

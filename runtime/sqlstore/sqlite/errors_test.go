@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -69,7 +70,7 @@ func TestOpenRelativePaths(t *testing.T) {
 func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	s, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
@@ -97,7 +98,7 @@ func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	defer db.Close()
 	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
-	d, err := runtime.NewLimiter(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
+	d, err := limiter.New(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
 	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
 	assert.False(t, d.Allowed)
 }
@@ -108,7 +109,7 @@ func TestMissingTable(t *testing.T) {
 	defer db.Close()
 	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Migrate(t.Context()), "again")
@@ -120,7 +121,7 @@ func TestCountsSurviveClosing(t *testing.T) {
 	for i := range int64(3) {
 		s, err := sqlite.Open(path)
 		require.NoError(t, err)
-		d, err := runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Allow(t.Context())
+		d, err := limiter.New(s).Limit(counted, runtime.Key{}).Allow(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, counted.Capacity-1-i, d.Remaining)
 		require.NoError(t, s.Close())
@@ -154,7 +155,7 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 			s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
 			require.NoError(t, err)
 			defer s.Close()
-			err = runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context())
+			err = limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context())
 			assert.ErrorContains(t, err, `limit "counted": change table "rate_limits" to what`)
 			assert.ErrorContains(t, err, row.says)
 		})
@@ -174,7 +175,7 @@ func TestTableWithoutCheckFailsWithTheDatabasesError(t *testing.T) {
 	defer db.Close()
 	s, err := sqlstore.New(db, unchecked(), sqlstore.Options{})
 	require.NoError(t, err)
-	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `limit "counted": there is no table "rate_limits": call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: SQL logic error: no such table`)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Ready(t.Context()))
@@ -206,7 +207,7 @@ func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 		require.NoError(t, err)
 		p := *counted
 		p.Timeout = 50 * time.Millisecond
-		limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+		limit := limiter.New(store).Limit(&p, runtime.Key{})
 		for range 3 {
 			start := time.Now()
 			require.ErrorIs(t, limit.Require(context.Background()), context.DeadlineExceeded)
@@ -220,22 +221,22 @@ func TestTimeoutHoldsWhileTheDiskDoesNotRespond(t *testing.T) {
 
 func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 	db, store := app(t)
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback())
-	err = limiter.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
+	err = limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrTxDone)
 	assert.ErrorContains(t, err, `limit "counted": the transaction has ended: it was committed or rolled back, or its context has ended: sql: `)
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	err = limiter.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
+	err = limits.WithTx(conn).Limit(counted, runtime.Key{}).Require(t.Context())
 	assert.ErrorIs(t, err, sql.ErrConnDone)
 	assert.ErrorContains(t, err, `limit "counted": the connection was closed, or returned to its pool: sql: `)
 	for range 2 {
 		require.NoError(t, db.Close())
-		err = limiter.Limit(counted, runtime.Key{}).Require(t.Context())
+		err = limits.Limit(counted, runtime.Key{}).Require(t.Context())
 		assert.ErrorContains(t, err, `limit "counted": the *sql.DB was closed: close the store before it, and make no calls afterwards: sql: `)
 	}
 }
@@ -250,7 +251,7 @@ func TestDialectOfAServerIsExplained(t *testing.T) {
 		require.NoError(t, err)
 		says := "the database rejects the SQL of dialect " + d.Name + ": pass the database's own dialect to sqlstore.New: "
 		assert.ErrorContains(t, s.Ready(t.Context()), says)
-		assert.ErrorContains(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()), says)
+		assert.ErrorContains(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()), says)
 	}
 }
 
@@ -265,11 +266,11 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 			db.SetMaxOpenConns(connections)
 			p := *counted
 			p.Timeout = 2 * time.Second
-			limiter := runtime.NewLimiter(store)
-			require.NoError(t, limiter.Limit(&p, runtime.Key{}).Require(t.Context()))
+			limits := limiter.New(store)
+			require.NoError(t, limits.Limit(&p, runtime.Key{}).Require(t.Context()))
 			err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-				require.NoError(t, limiter.WithTx(tx).Limit(&p, runtime.Key{}).Require(t.Context()))
-				return limiter.Limit(&p, runtime.Key{}).Require(t.Context())
+				require.NoError(t, limits.WithTx(tx).Limit(&p, runtime.Key{}).Require(t.Context()))
+				return limits.Limit(&p, runtime.Key{}).Require(t.Context())
 			})
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.ErrorContains(t, err, says)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -25,7 +26,7 @@ func Example() {
 	}
 	defer store.Close()
 
-	limit := runtime.NewLimiter(store).Limit(exports, runtime.KeyOf(runtime.String("ada")))
+	limit := limiter.New(store).Limit(exports, runtime.KeyOf(runtime.String("ada")))
 	for range 3 {
 		d, err := limit.Allow(context.Background())
 		fmt.Println(d.Allowed, d.Remaining, err)
@@ -49,14 +50,14 @@ func Example_transaction() {
 		return
 	}
 
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	err := sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
-		if err := limiter.WithTx(tx).Limit(exports, runtime.Key{}).Require(ctx); err != nil {
+		if err := limits.WithTx(tx).Limit(exports, runtime.Key{}).Require(ctx); err != nil {
 			return err
 		}
 		return fmt.Errorf("the export failed")
 	})
-	b, _ := limiter.Limit(exports, runtime.Key{}).Peek(ctx)
+	b, _ := limits.Limit(exports, runtime.Key{}).Peek(ctx)
 	fmt.Printf("%v: %d left\n", err, b.Remaining)
 	// Output: the export failed: 2 left
 }

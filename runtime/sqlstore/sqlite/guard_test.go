@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
 // taken takes tokens of a limit of 400 until one is denied or fails, and returns how many it took.
-func taken(l *runtime.Limiter) (n int, err error) {
+func taken(l *limiter.Limiter) (n int, err error) {
 	limit := l.Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
 	for {
 		if err := limit.Require(context.Background()); err != nil {
@@ -34,7 +35,7 @@ func taken(l *runtime.Limiter) (n int, err error) {
 }
 
 // drain prints the number of tokens that it has taken, and returns the error that ended it.
-func drain(l *runtime.Limiter) error {
+func drain(l *limiter.Limiter) error {
 	n, err := taken(l)
 	fmt.Println(n)
 	return err
@@ -77,7 +78,7 @@ func TestChangedFileFailsCallsUntilUndone(t *testing.T) {
 			s, err := sqlite.Open(path)
 			require.NoError(t, err)
 			defer s.Close()
-			limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+			limit := limiter.New(s).Limit(counted, runtime.Key{})
 			require.NoError(t, limit.Require(t.Context()))
 
 			row.change(t, path)
@@ -102,8 +103,8 @@ func operations(s *sqlite.Store) map[string]func(ctx context.Context) error {
 	limits := []*runtime.Policy{{
 		Name: "blockable", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, Overrides: runtime.OverrideBounds{Rate: 1, Capacity: 1},
 	}}
-	limiter := runtime.NewLimiter(s)
-	limit, overrides := limiter.Limit(limits[0], runtime.Key{}), limiter.OverridesForAll(limits[0])
+	all := limiter.New(s)
+	limit, overrides := all.Limit(limits[0], runtime.Key{}), all.OverridesForAll(limits[0])
 	return map[string]func(ctx context.Context) error{
 		"Block": func(ctx context.Context) error {
 			_, err := overrides.Block(ctx, runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
@@ -130,7 +131,7 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	defer s.Close()
-	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	require.NoError(t, os.Remove(path))
 	removed := time.Now()
@@ -140,7 +141,7 @@ func TestDeletedFileIsNoticedByCalls(t *testing.T) {
 	again, err := sqlite.Open(path)
 	require.NoError(t, err, "opening it again creates a new file")
 	defer again.Close()
-	b, err := runtime.NewLimiter(again).Limit(counted, runtime.Key{}).Peek(t.Context())
+	b, err := limiter.New(again).Limit(counted, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, counted.Capacity, b.Remaining)
 	require.ErrorContains(t, s.Ready(t.Context()), "was replaced", "the first store does not use it")
@@ -157,13 +158,13 @@ func TestFileOpenedByTwoNamesGrantsOnce(t *testing.T) {
 			require.NoError(t, err)
 			defer s.Close()
 			// Tokens remain for the other process, and the file is open in both.
-			limit := runtime.NewLimiter(s).Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
+			limit := limiter.New(s).Limit(once("shared", runtime.TokenBucket, 400, 0), runtime.Key{})
 			require.NoError(t, limit.RequireN(t.Context(), 150))
 			require.NoError(t, link(path, other))
 			theirs, said := takenByAnother(t, other)
 			require.NoError(t, os.Remove(other))
 			require.NoError(t, s.Ready(t.Context()))
-			ours, err := taken(runtime.NewLimiter(s))
+			ours, err := taken(limiter.New(s))
 			require.NoError(t, err)
 			require.Equal(t, 400, 150+ours+theirs)
 			if name == "hard" {
@@ -200,7 +201,7 @@ func TestReopenedConnectionIsNotADeletedLog(t *testing.T) {
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	defer s.Close()
-	limit := runtime.NewLimiter(s).Limit(counted, runtime.Key{})
+	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	for range 3 {
 		require.NoError(t, limit.Require(t.Context()))
 		sqlite.DropConnections(s)
@@ -224,13 +225,13 @@ func TestClosedFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Ready(t.Context()), sqlstore.ErrClosed)
-	require.ErrorIs(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
+	require.ErrorIs(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()), sqlstore.ErrClosed)
 }
 
 func TestZeroStoreReturnsErrNoStore(t *testing.T) {
 	var s sqlite.Store
 	for _, err := range []error{
-		s.Ready(t.Context()), s.Migrate(t.Context()), s.Close(), runtime.NewLimiter(&s).Limit(counted, runtime.Key{}).Require(t.Context()),
+		s.Ready(t.Context()), s.Migrate(t.Context()), s.Close(), limiter.New(&s).Limit(counted, runtime.Key{}).Require(t.Context()),
 	} {
 		require.ErrorIs(t, err, runtime.ErrNoStore)
 	}

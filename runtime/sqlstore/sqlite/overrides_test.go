@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -27,7 +29,7 @@ func overridable() *runtime.Policy {
 }
 
 // decideOverridden is a process that prints a decision for each line that it reads.
-func decideOverridden(l *runtime.Limiter) error {
+func decideOverridden(l *limiter.Limiter) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		d, err := l.Limit(overridable(), runtime.KeyOf(runtime.String("a"))).Check(context.Background())
@@ -63,14 +65,14 @@ func TestOtherProcessDecidesByAnOverride(t *testing.T) {
 	}
 	require.Equal(t, "true 10", decides())
 
-	overrides := runtime.NewLimiter(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
+	overrides := limiter.New(store).Overrides(overridable(), runtime.KeyOf(runtime.String("a")))
 	begin := time.Now()
-	ends := begin.Add(runtime.DefaultOverridesEvery + 2*time.Second)
+	ends := begin.Add(override.DefaultEvery + 2*time.Second)
 	_, err = overrides.Set(t.Context(), runtime.Override{Capacity: 50, Until: ends, Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	for decides() != "true 50" {
-		require.Less(t, time.Since(begin), runtime.DefaultOverridesEvery+time.Second)
+		require.Less(t, time.Since(begin), override.DefaultEvery+time.Second)
 		time.Sleep(5 * time.Millisecond)
 	}
 	for decides() != "true 10" {
@@ -91,13 +93,13 @@ func TestOverridesTableIsCreatedWhenItIsNeeded(t *testing.T) {
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM sqlite_master WHERE name = 'rate_limit_overrides'").Scan(&n))
 		return n
 	}
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	plain := once("plain", runtime.TokenBucket, 10, 0)
-	_, err = limiter.Limit(plain, runtime.Key{}).Allow(t.Context())
+	_, err = limits.Limit(plain, runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, store.Ready(t.Context(), plain))
 	require.Zero(t, tables())
-	_, err = limiter.Limit(overridable(), runtime.Key{}).Allow(t.Context())
+	_, err = limits.Limit(overridable(), runtime.Key{}).Allow(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, tables())
 	require.NoError(t, store.Ready(t.Context(), plain, overridable()))
@@ -127,7 +129,7 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	own, err := sqlite.Open(path)
 	require.NoError(t, err)
-	_, err = runtime.NewLimiter(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
+	_, err = limiter.New(own).Overrides(overridable(), runtime.KeyOf(runtime.String("a"))).
 		Block(t.Context(), runtime.Block{Until: runtime.ForGood, Reason: "r", Author: "a"})
 	require.NoError(t, err)
 	require.NoError(t, own.Close())
@@ -141,7 +143,7 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	require.NoError(t, sqlstore.RunInTx(ctx, db, func(tx *sql.Tx) error {
-		d, err := runtime.NewLimiter(store).WithTx(tx).Limit(overridable(), runtime.KeyOf(runtime.String("a"))).Allow(ctx)
+		d, err := limiter.New(store).WithTx(tx).Limit(overridable(), runtime.KeyOf(runtime.String("a"))).Allow(ctx)
 		assert.False(t, d.Allowed)
 		return err
 	}))
@@ -150,8 +152,8 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 func TestClosedAndZeroStoresHaveNoOverrides(t *testing.T) {
 	store, err := sqlite.Open(":memory:")
 	require.NoError(t, err)
-	limit := func(s runtime.Store) runtime.Limit { return runtime.NewLimiter(s).Limit(overridable(), runtime.Key{}) }
-	overrides := func(s runtime.Store) runtime.Overrides { return runtime.NewLimiter(s).OverridesForAll(overridable()) }
+	limit := func(s runtime.Store) limiter.Limit { return limiter.New(s).Limit(overridable(), runtime.Key{}) }
+	overrides := func(s runtime.Store) limiter.Overrides { return limiter.New(s).OverridesForAll(overridable()) }
 	_, err = limit(store).Allow(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, store.Close())

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -24,7 +25,7 @@ import (
 var precise = &runtime.Policy{Name: "precise", Kind: runtime.SlidingWindow, Rate: 50, Capacity: 50, Period: 200 * time.Millisecond, Precise: true}
 
 // takePrecisely takes from the limit in 16 goroutines for ten periods, and prints the instants and the counts.
-func takePrecisely(l *runtime.Limiter) error {
+func takePrecisely(l *limiter.Limiter) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*precise.Period)
 	defer cancel()
 	var mu sync.Mutex
@@ -97,7 +98,7 @@ func BenchmarkPreciseTake(b *testing.B) {
 		for _, callers := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
 				clock := storetest.NewClock()
-				l := runtime.NewLimiter(open(b, clock.Now)).Limit(p, runtime.Key{})
+				l := limiter.New(open(b, clock.Now)).Limit(p, runtime.Key{})
 				// The log is full, and a token is due at each take.
 				for range p.Rate {
 					clock.Add(p.Period / time.Duration(p.Rate))

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -29,10 +30,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(*runtime.Limiter) error{
+	roles := map[string]func(*limiter.Limiter) error{
 		"race": race, "takeUntilKilled": takeUntilKilled, "drain": drain, "takeAtTimes": takeAtTimes, "takePrecisely": takePrecisely,
 		"decideOverridden": decideOverridden,
-		"open":             func(*runtime.Limiter) error { return nil },
+		"open":             func(*limiter.Limiter) error { return nil },
 	}
 	role, ok := roles[os.Getenv(envRole)]
 	if !ok {
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 	s, err := sqlite.Open(os.Getenv(envPath))
 	if err == nil {
-		err = role(runtime.NewLimiter(s))
+		err = role(limiter.New(s))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -74,7 +75,7 @@ var raced = []*runtime.Policy{
 }
 
 // race takes from every limit, in 16 goroutines 40 times each, and prints how often it was allowed.
-func race(l *runtime.Limiter) error {
+func race(l *limiter.Limiter) error {
 	for _, p := range raced {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -135,7 +136,7 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 var counted = once("counted", runtime.TokenBucket, 100_000, 0)
 
 // takeUntilKilled takes tokens one by one, and prints a line for each that was reported as taken.
-func takeUntilKilled(l *runtime.Limiter) error {
+func takeUntilKilled(l *limiter.Limiter) error {
 	for {
 		d, err := l.Limit(counted, runtime.Key{}).Allow(context.Background())
 		if err != nil || !d.Allowed {
@@ -169,7 +170,7 @@ func TestKilledProcessLosesNoReportedToken(t *testing.T) {
 
 		s, err := sqlite.Open(path)
 		require.NoError(t, err)
-		b, err := runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Peek(t.Context())
+		b, err := limiter.New(s).Limit(counted, runtime.Key{}).Peek(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		taken := int(counted.Capacity - b.Remaining)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -273,7 +274,7 @@ func TestShortTimeoutGetsAnswersSoon(t *testing.T) {
 				store := wired(t, &wire{roundTrip: 10 * time.Millisecond, obeys: true}, batch)
 				p := *counted
 				p.Timeout = 35 * time.Millisecond
-				limit := runtime.NewLimiter(store).Limit(&p, runtime.Key{})
+				limit := limiter.New(store).Limit(&p, runtime.Key{})
 				start, failed := time.Now(), 0
 				for limit.Require(t.Context()) != nil {
 					failed++
@@ -326,7 +327,7 @@ func silentAt(t *testing.T, step string, kind runtime.Kind, obeys bool, batch in
 		require.NoError(t, store.Ready(t.Context()))
 	}
 	w.breakAt(step)
-	limit := func(i int) runtime.Limit { return runtime.NewLimiter(store).Limit(p, runtime.KeyOf(runtime.Int(i))) }
+	limit := func(i int) limiter.Limit { return limiter.New(store).Limit(p, runtime.KeyOf(runtime.Int(i))) }
 	const callers = 6
 	var taken [callers]int64
 	var all sync.WaitGroup
@@ -387,11 +388,11 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 	var answered time.Time
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	load := func(timeout time.Duration, ask func(ctx context.Context, limit runtime.Limit) error) {
+	load := func(timeout time.Duration, ask func(ctx context.Context, limit limiter.Limit) error) {
 		for i := range 10 {
 			p := *counted
 			p.Timeout = timeout
-			limit := runtime.NewLimiter(store).Limit(&p, runtime.KeyOf(runtime.Int(i)))
+			limit := limiter.New(store).Limit(&p, runtime.KeyOf(runtime.Int(i)))
 			all.Go(func() {
 				for ctx.Err() == nil {
 					within, cancel := context.WithTimeout(ctx, timeout)
@@ -409,13 +410,13 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 			})
 		}
 	}
-	load(time.Second, func(ctx context.Context, l runtime.Limit) error { return l.Require(ctx) })
-	load(5*time.Millisecond, func(ctx context.Context, l runtime.Limit) error { return l.Require(ctx) })
-	load(time.Second, func(ctx context.Context, l runtime.Limit) error { _, err := l.Peek(ctx); return err })
-	load(time.Second, func(ctx context.Context, l runtime.Limit) error {
+	load(time.Second, func(ctx context.Context, l limiter.Limit) error { return l.Require(ctx) })
+	load(5*time.Millisecond, func(ctx context.Context, l limiter.Limit) error { return l.Require(ctx) })
+	load(time.Second, func(ctx context.Context, l limiter.Limit) error { _, err := l.Peek(ctx); return err })
+	load(time.Second, func(ctx context.Context, l limiter.Limit) error {
 		return sqlstore.RunInTx(ctx, w.db, func(*sql.Tx) error { return nil })
 	})
-	load(time.Second, func(ctx context.Context, l runtime.Limit) error { return store.Ready(ctx) })
+	load(time.Second, func(ctx context.Context, l limiter.Limit) error { return store.Ready(ctx) })
 	time.Sleep(time.Second)
 	w.mu.Lock()
 	w.mute = true
@@ -441,25 +442,25 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 // These are calls without a deadline, and Ready, Migrate and Sweep.
 func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 	for _, batch := range []int{0, 1} {
-		for what, ask := range map[string]func(ctx context.Context, store *sqlstore.Store, l runtime.Limit) error{
-			"Ready":   func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Ready(ctx) },
-			"Migrate": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error { return s.Migrate(ctx) },
-			"Sweep": func(ctx context.Context, s *sqlstore.Store, _ runtime.Limit) error {
+		for what, ask := range map[string]func(ctx context.Context, store *sqlstore.Store, l limiter.Limit) error{
+			"Ready":   func(ctx context.Context, s *sqlstore.Store, _ limiter.Limit) error { return s.Ready(ctx) },
+			"Migrate": func(ctx context.Context, s *sqlstore.Store, _ limiter.Limit) error { return s.Migrate(ctx) },
+			"Sweep": func(ctx context.Context, s *sqlstore.Store, _ limiter.Limit) error {
 				_, err := s.Sweep(ctx, counted)
 				return err
 			},
-			"Allow": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error { return l.Require(ctx) },
-			"Peek": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error {
+			"Allow": func(ctx context.Context, _ *sqlstore.Store, l limiter.Limit) error { return l.Require(ctx) },
+			"Peek": func(ctx context.Context, _ *sqlstore.Store, l limiter.Limit) error {
 				_, err := l.Peek(ctx)
 				return err
 			},
-			"Reset": func(ctx context.Context, _ *sqlstore.Store, l runtime.Limit) error { return l.Reset(ctx) },
+			"Reset": func(ctx context.Context, _ *sqlstore.Store, l limiter.Limit) error { return l.Reset(ctx) },
 		} {
 			t.Run(fmt.Sprintf("%s batch %d", what, batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &wire{}
 					store := wired(t, w, batch)
-					limit := runtime.NewLimiter(store).Limit(counted, runtime.Key{})
+					limit := limiter.New(store).Limit(counted, runtime.Key{})
 					w.breakAt("query")
 					start := time.Now()
 					assert.ErrorIs(t, ask(context.Background(), store, limit), context.DeadlineExceeded)
@@ -485,7 +486,7 @@ func TestCloseReturnsInTimeOnASilentConnection(t *testing.T) {
 		p.Lease = runtime.Lease{Tokens: 1, For: time.Hour}
 		w.breakAt("query")
 		for range 3 {
-			go runtime.NewLimiter(store).Limit(&p, runtime.Key{}).Allow(context.Background())
+			go limiter.New(store).Limit(&p, runtime.Key{}).Allow(context.Background())
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -94,7 +95,7 @@ func (r *rig) subject() agree.Subject {
 // Another connection keeps the lock. One caller has the store's connection and the others wait for it.
 func TestDeadlineBoundsCallsOnALockedDatabase(t *testing.T) {
 	r := newRig(t)
-	limit := runtime.NewLimiter(r.store).Limit(counted, runtime.Key{})
+	limit := limiter.New(r.store).Limit(counted, runtime.Key{})
 	require.NoError(t, limit.Require(t.Context()))
 	lock, err := r.db.Conn(t.Context())
 	require.NoError(t, err)
@@ -184,7 +185,7 @@ func TestNewFilesAreReadByTheirOwnerOnly(t *testing.T) {
 			s, err := sqlite.Open(filepath.Join(folder, "limits.db"))
 			require.NoError(t, err)
 			defer s.Close()
-			require.NoError(t, runtime.NewLimiter(s).Limit(counted, runtime.Key{}).Require(t.Context()))
+			require.NoError(t, limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context()))
 			files, err := filepath.Glob(filepath.Join(folder, "*"))
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, len(files), 3, "the file, its log and the index of that")

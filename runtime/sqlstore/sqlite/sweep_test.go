@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -23,10 +24,10 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 		{Name: "sharded", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Shards: 2},
 	}
 	other := &runtime.Policy{Name: "other", Kind: runtime.TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10}
-	limiter := runtime.NewLimiter(r.store)
+	limits := limiter.New(r.store)
 	take := func(p *runtime.Policy, keys int) {
 		for i := range keys {
-			require.NoError(t, limiter.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
+			require.NoError(t, limits.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
 		}
 	}
 	for _, p := range policies {
@@ -46,7 +47,7 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 	take(policies[0], 7)
 	assert.Equal(t, 4*1200-7, sweep(), "full for an hour, except 7 that were used again")
 	for _, p := range policies {
-		b, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
+		b, err := limits.Limit(p, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, int64(10), b.Remaining)
 	}
@@ -57,7 +58,7 @@ func TestSweepDeletesRowsThatHaveBeenFullForAnHour(t *testing.T) {
 func TestSweepKeepsDebt(t *testing.T) {
 	r := newRig(t)
 	p := &runtime.Policy{Name: "debt", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, MaxReserved: 1000}
-	reservation, err := runtime.NewLimiter(r.store).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 101)
+	reservation, err := limiter.New(r.store).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 101)
 	require.NoError(t, err)
 	require.Equal(t, 100*time.Hour, reservation.Delay())
 	for range 101 {
@@ -78,7 +79,7 @@ func TestSweepKeepsRowsThatAnyPolicyOfTheNameNeeds(t *testing.T) {
 	slow := once("limit", runtime.TokenBucket, 100_000, 0)
 	fast := *slow
 	fast.Rate, fast.Period = 100_000, time.Second
-	limit := runtime.NewLimiter(r.store).Limit(slow, runtime.Key{})
+	limit := limiter.New(r.store).Limit(slow, runtime.Key{})
 	require.NoError(t, limit.RequireN(t.Context(), 90_000))
 	r.clock.Add(2 * time.Hour)
 	for _, order := range [][]*runtime.Policy{{&fast, slow}, {slow, &fast}} {
@@ -112,13 +113,13 @@ func TestSweepRefusesInvalidPolicies(t *testing.T) {
 
 func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 	r := newRig(t)
-	limiter := runtime.NewLimiter(r.store)
+	limits := limiter.New(r.store)
 	gone, kept := once("gone", runtime.TokenBucket, 10, 0), once("kept", runtime.FixedWindow, 10, 0)
 	sharded := once("sharded", runtime.TokenBucket, 10, 0)
 	sharded.Shards = 5
 	for _, p := range []*runtime.Policy{gone, kept, sharded} {
 		for i := range 1200 {
-			require.NoError(t, limiter.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
+			require.NoError(t, limits.Limit(p, runtime.KeyOf(runtime.Int(i))).Require(t.Context()))
 		}
 	}
 	rows := r.rows(t)
@@ -138,7 +139,7 @@ func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 		assert.Zero(t, n, name)
 	}
 	assert.Equal(t, 1200, r.rows(t))
-	b, err := limiter.Limit(kept, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
+	b, err := limits.Limit(kept, runtime.KeyOf(runtime.Int(1199))).Peek(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(9), b.Remaining)
 }
@@ -146,7 +147,7 @@ func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 func TestSweepEveryEndsWhenTheStoreIsClosed(t *testing.T) {
 	r := newRig(t)
 	p := once("limit", runtime.TokenBucket, 10, 0)
-	require.NoError(t, runtime.NewLimiter(r.store).Limit(p, runtime.Key{}).Require(t.Context()))
+	require.NoError(t, limiter.New(r.store).Limit(p, runtime.Key{}).Require(t.Context()))
 	r.clock.Add(runtime.MaxPeriod + 2*time.Hour)
 	sum, closed := 0, false
 	err := r.store.SweepEvery(t.Context(), time.Millisecond, func(deleted int, err error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -35,13 +36,13 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	db, store := app(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	place := func(id int) (runtime.Decision, *sql.Tx) {
 		tx, err := db.BeginTx(ctx, nil)
 		require.NoError(t, err)
 		_, err = tx.ExecContext(ctx, "INSERT INTO orders VALUES (?)", id)
 		require.NoError(t, err)
-		d, err := limiter.WithTx(tx).Limit(counted, runtime.Key{}).Allow(ctx)
+		d, err := limits.WithTx(tx).Limit(counted, runtime.Key{}).Allow(ctx)
 		require.NoError(t, err)
 		return d, tx
 	}
@@ -51,7 +52,7 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 	assert.Equal(t, counted.Capacity-1, d.Remaining, "a rollback gives the token back")
 	require.NoError(t, tx.Commit())
 
-	b, err := limiter.Limit(counted, runtime.Key{}).Peek(ctx)
+	b, err := limits.Limit(counted, runtime.Key{}).Peek(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, counted.Capacity-1, b.Remaining)
 	var orders int
@@ -63,8 +64,8 @@ func TestTxTakesIfAndOnlyIfItCommits(t *testing.T) {
 func TestTransactionEndsTheCachedDenial(t *testing.T) {
 	db, store := app(t)
 	p := &runtime.Policy{Name: "hourly", Kind: runtime.TokenBucket, Rate: 10, Period: 10 * time.Hour, Capacity: 10, DenyCache: time.Hour}
-	limiter := runtime.NewLimiter(store)
-	limit := limiter.Limit(p, runtime.Key{})
+	limits := limiter.New(store)
+	limit := limits.Limit(p, runtime.Key{})
 	require.NoError(t, limit.RequireN(t.Context(), 5))
 	denied := func(want time.Duration) {
 		t.Helper()
@@ -75,7 +76,7 @@ func TestTransactionEndsTheCachedDenial(t *testing.T) {
 	denied(3 * time.Hour)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	require.NoError(t, limiter.WithTx(tx).Limit(p, runtime.Key{}).RequireN(t.Context(), 5))
+	require.NoError(t, limits.WithTx(tx).Limit(p, runtime.Key{}).RequireN(t.Context(), 5))
 	require.NoError(t, tx.Commit())
 	denied(8 * time.Hour)
 	denied(8 * time.Hour)
@@ -85,7 +86,7 @@ func TestDenialLeavesTheTransactionUsable(t *testing.T) {
 	db, store := app(t)
 	p := once("scarce", runtime.TokenBucket, 1, 0)
 	require.NoError(t, sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-		limit := runtime.NewLimiter(store).WithTx(tx).Limit(p, runtime.Key{})
+		limit := limiter.New(store).WithTx(tx).Limit(p, runtime.Key{})
 		require.NoError(t, limit.Require(t.Context()))
 		assert.ErrorIs(t, limit.Require(t.Context()), runtime.ErrLimited)
 		_, err := tx.Exec("INSERT INTO orders VALUES (1)")
@@ -99,7 +100,7 @@ func TestDenialLeavesTheTransactionUsable(t *testing.T) {
 func TestNilTxIsAnError(t *testing.T) {
 	_, store := app(t)
 	for _, tx := range []runtime.Tx{nil, (*sql.Tx)(nil), (*sql.Conn)(nil)} {
-		d, err := runtime.NewLimiter(store).WithTx(tx).Limit(counted, runtime.Key{}).Allow(t.Context())
+		d, err := limiter.New(store).WithTx(tx).Limit(counted, runtime.Key{}).Allow(t.Context())
 		require.ErrorIs(t, err, runtime.ErrNilTx)
 		require.EqualError(t, err, `limit "counted": the transaction is nil`)
 		assert.False(t, d.Allowed)
@@ -109,31 +110,31 @@ func TestNilTxIsAnError(t *testing.T) {
 func TestReservationOfATransactionIsSettledAfterTheCommit(t *testing.T) {
 	db, store := app(t)
 	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 10, MaxReserved: 10}
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	tx, err := db.Begin()
 	require.NoError(t, err)
-	r, err := limiter.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 8)
+	r, err := limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 8)
 	require.NoError(t, err)
-	rs, err := limiter.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 1)
+	rs, err := limits.WithTx(tx).Reservable(p, runtime.Key{}).ReserveN(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, rs.Cancel(t.Context()), "in the transaction")
 	require.NoError(t, tx.Commit())
 	require.NoError(t, r.Settle(t.Context(), 3))
-	b, err := limiter.Limit(p, runtime.Key{}).Peek(t.Context())
+	b, err := limits.Limit(p, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 7, b.Remaining)
 }
 
 func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 	_, store := app(t)
-	limiter := runtime.NewLimiter(store)
-	require.NoError(t, limiter.Limit(counted, runtime.Key{}).Require(t.Context()))
+	limits := limiter.New(store)
+	require.NoError(t, limits.Limit(counted, runtime.Key{}).Require(t.Context()))
 
 	other, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "other.db"))
 	require.NoError(t, err)
 	defer other.Close()
 	err = sqlstore.RunInTx(t.Context(), other, func(tx *sql.Tx) error {
-		return limiter.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
+		return limits.WithTx(tx).Limit(counted, runtime.Key{}).Require(t.Context())
 	})
 	assert.ErrorContains(t, err, `limit "counted": there is no table "rate_limits" where the transaction was begun: begin it in the database that holds the counts, or create the table there: call Migrate, or run what "ratelimitgen sql -dialect sqlite" prints: `)
 	assert.ErrorContains(t, err, "no such table: rate_limits")
@@ -141,11 +142,11 @@ func TestTxOfAnotherDatabaseNamesTheMissingTable(t *testing.T) {
 
 func TestVerbsInATransaction(t *testing.T) {
 	db, store := app(t)
-	limiter, rollback := runtime.NewLimiter(store), errors.New("rolled back")
+	limits, rollback := limiter.New(store), errors.New("rolled back")
 	p := once("limit", runtime.TokenBucket, 10, 0)
 	for _, end := range []error{rollback, nil} {
 		err := sqlstore.RunInTx(t.Context(), db, func(tx *sql.Tx) error {
-			l := limiter.WithTx(tx).Limit(p, runtime.Key{})
+			l := limits.WithTx(tx).Limit(p, runtime.Key{})
 			d, err := l.AllowN(t.Context(), 0)
 			require.NoError(t, err)
 			assert.True(t, d.Allowed)
@@ -161,7 +162,7 @@ func TestVerbsInATransaction(t *testing.T) {
 			return end
 		})
 		require.ErrorIs(t, err, end)
-		b, err := limiter.Limit(p, runtime.Key{}).Peek(t.Context())
+		b, err := limits.Limit(p, runtime.Key{}).Peek(t.Context())
 		require.NoError(t, err)
 		if end == nil {
 			assert.InDelta(t, -2, b.Value, 1e-3)
@@ -174,11 +175,11 @@ func TestVerbsInATransaction(t *testing.T) {
 // A request for 0 tokens writes no row, on any path through the store.
 func TestCountOfZeroWritesNoRow(t *testing.T) {
 	r := newRig(t)
-	limiter := runtime.NewLimiter(r.store)
+	limits := limiter.New(r.store)
 	for _, kind := range runtime.Kinds() {
 		for _, shards := range []int{1, 3} {
 			p := once(fmt.Sprint(kind, shards), kind, 10, shards)
-			l := limiter.Limit(p, runtime.Key{})
+			l := limits.Limit(p, runtime.Key{})
 			for name, call := range map[string]func() (runtime.Decision, error){
 				"AllowN":    func() (runtime.Decision, error) { return l.AllowN(t.Context(), 0) },
 				"AllowUpTo": func() (runtime.Decision, error) { return l.AllowUpTo(t.Context(), 0) },
@@ -188,7 +189,7 @@ func TestCountOfZeroWritesNoRow(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, d.Allowed, "%s of %s", name, p.Name)
 			}
-			ds, err := limiter.All(t.Context(), l.N(0), limiter.Limit(counted, runtime.Key{}).N(0))
+			ds, err := limits.All(t.Context(), l.N(0), limits.Limit(counted, runtime.Key{}).N(0))
 			require.NoError(t, err)
 			assert.True(t, ds.Allowed)
 		}
@@ -203,17 +204,17 @@ func TestGroupsInATransaction(t *testing.T) {
 	defer cancel()
 	tokens := &runtime.Policy{Name: "tokens", Kind: runtime.TokenBucket, Rate: 10, Period: time.Hour, Capacity: 10, MaxReserved: 10}
 	gate := &runtime.Policy{Name: "gate", Kind: runtime.FixedWindow, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1}
-	limiter := runtime.NewLimiter(store)
+	limits := limiter.New(store)
 	left := func() (all [2]int64) {
 		for i, p := range []*runtime.Policy{tokens, gate} {
-			b, err := limiter.Limit(p, runtime.Key{}).Peek(ctx)
+			b, err := limits.Limit(p, runtime.Key{}).Peek(ctx)
 			require.NoError(t, err)
 			all[i] = b.Remaining
 		}
 		return all
 	}
-	reserve := func(tx *sql.Tx) *runtime.Reservations {
-		l := limiter.WithTx(tx)
+	reserve := func(tx *sql.Tx) *limiter.Reservations {
+		l := limits.WithTx(tx)
 		rs, err := l.ReserveAll(ctx, l.Reservable(tokens, runtime.Key{}).N(4), l.Limit(gate, runtime.Key{}).Checked())
 		require.NoError(t, err)
 		return rs
@@ -233,7 +234,7 @@ func TestGroupsInATransaction(t *testing.T) {
 			return tx.Commit()
 		}, [2]int64{7, 1}},
 		{"denied by the check", func(tx *sql.Tx) error {
-			require.NoError(t, limiter.WithTx(tx).Limit(gate, runtime.Key{}).Require(ctx))
+			require.NoError(t, limits.WithTx(tx).Limit(gate, runtime.Key{}).Require(ctx))
 			require.Equal(t, []string{"gate"}, reserve(tx).DeniedBy())
 			_, err := tx.ExecContext(ctx, "INSERT INTO orders VALUES (1)")
 			require.NoError(t, err, "a denial leaves the transaction usable")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -89,9 +90,9 @@ func BenchmarkAllow(b *testing.B) {
 			require.NoError(b, err)
 			defer s.Close()
 			p := &runtime.Policy{Name: "bench", Kind: kind, Rate: 1e9, Period: time.Second, Capacity: 1e9}
-			limiter := runtime.NewLimiter(s)
+			limits := limiter.New(s)
 			compare(b, floor, func(i int) {
-				d, err := limiter.Limit(p, runtime.KeyOf(runtime.Int(i%keys))).Allow(context.Background())
+				d, err := limits.Limit(p, runtime.KeyOf(runtime.Int(i%keys))).Allow(context.Background())
 				if err != nil || !d.Allowed {
 					b.Fatal(d, err)
 				}

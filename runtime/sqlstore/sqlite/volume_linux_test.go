@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -52,9 +53,9 @@ func newVolume(t *testing.T, size string) string {
 
 // take takes one token a number of times, from the keys in turn, and returns the first error.
 func take(t *testing.T, s *sqlite.Store, times, keys int) error {
-	limiter := runtime.NewLimiter(s)
+	limits := limiter.New(s)
 	for i := range times {
-		if err := limiter.Limit(counted, runtime.KeyOf(runtime.Int(i%keys))).Require(t.Context()); err != nil {
+		if err := limits.Limit(counted, runtime.KeyOf(runtime.Int(i%keys))).Require(t.Context()); err != nil {
 			t.Logf("take %d of %d", i, times)
 			return err
 		}
@@ -72,7 +73,7 @@ func TestLogFitsIntoASmallVolume(t *testing.T) {
 			s, err := sqlite.Open(filepath.Join(newVolume(t, size), "limits.db"))
 			require.NoError(t, err)
 			assert.NoError(t, take(t, s, times, keys), "%s, %d keys", size, keys)
-			b, err := runtime.NewLimiter(s).Limit(counted, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
+			b, err := limiter.New(s).Limit(counted, runtime.KeyOf(runtime.Int(0))).Peek(t.Context())
 			assert.NoError(t, err)
 			assert.Equal(t, counted.Capacity-int64(times/keys), b.Remaining, "every take counts once")
 			assert.NoError(t, s.Close())
@@ -163,7 +164,7 @@ func TestFileMountedWithoutItsFolderIsRefused(t *testing.T) {
 	n, said := takenByAnother(t, filepath.Join(folder, "limits.db"))
 	require.NoError(t, syscall.Unmount(folder, 0))
 	assert.Equal(t, 400, n, said)
-	n, err = taken(runtime.NewLimiter(s))
+	n, err = taken(limiter.New(s))
 	assert.NoError(t, err)
 	assert.Zero(t, n, "a folder that is mounted is shared")
 }

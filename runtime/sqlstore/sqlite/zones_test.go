@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -27,14 +28,14 @@ var daily = &runtime.Policy{
 }
 
 // takeAtTimes reads instants, takes a token at each of them, and prints whether it was allowed.
-func takeAtTimes(*runtime.Limiter) error {
+func takeAtTimes(*limiter.Limiter) error {
 	var now time.Time
 	store, err := sqlite.OpenWith(os.Getenv(envPath), sqlstore.Options{Clock: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	limit := runtime.NewLimiter(store).Limit(daily, runtime.Key{})
+	limit := limiter.New(store).Limit(daily, runtime.Key{})
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		seconds, err := strconv.ParseInt(lines.Text(), 10, 64)

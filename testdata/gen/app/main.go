@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 
 	"example.com/app/groups"
 	"example.com/app/kinds"
@@ -19,7 +20,7 @@ import (
 
 func main() {
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
-	store := &runtime.MemStore{Clock: func() time.Time { return now }}
+	store := &memstore.Store{Clock: func() time.Time { return now }}
 	limits := kinds.New(store)
 	ctx := context.Background()
 
@@ -27,9 +28,9 @@ func main() {
 	reserve(limits, ctx)
 	several(limits, ctx)
 	withoutStore(ctx)
-	grouped(groups.New(&runtime.MemStore{Clock: func() time.Time { return now }}), ctx)
-	byPlan(&runtime.MemStore{Clock: store.Clock}, ctx)
-	overridden(overrides.New(&runtime.MemStore{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
+	grouped(groups.New(&memstore.Store{Clock: func() time.Time { return now }}), ctx)
+	byPlan(&memstore.Store{Clock: store.Clock}, ctx)
+	overridden(overrides.New(&memstore.Store{Clock: store.Clock}), ctx, now.Add(24*time.Hour))
 
 	now = now.Add(15 * 24 * time.Hour)
 	swept, err := store.Sweep(ctx, kinds.Policies()...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -19,22 +20,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -52,11 +53,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -78,8 +79,8 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // FreeTrialSignUp bounds sign-ups to the free trial across the whole app.
@@ -87,7 +88,7 @@ func (l *Limits) limiter() *runtime.Limiter {
 // Fixed window: 100 per hour.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 200 in any hour.
-func (l *Limits) FreeTrialSignUp() runtime.Limit {
+func (l *Limits) FreeTrialSignUp() limiter.Limit {
 	return l.limiter().Limit(&policyFreeTrialSignUp, runtime.Key{})
 }
 
@@ -103,7 +104,7 @@ var policyFreeTrialSignUp = runtime.Policy{
 //
 // Token bucket: 10 per minute, at most 20 at once.
 // Worst case: 30 in any minute.
-func (l *Limits) SendMessage(userID int64) runtime.Limit {
+func (l *Limits) SendMessage(userID int64) limiter.Limit {
 	return l.limiter().Limit(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -121,7 +122,7 @@ var policySendMessage = runtime.Policy{
 // Callers may reserve at most 80,000 tokens ahead.
 // Each count is split into 10 shards.
 // Worst case: 160,000 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) LLMTokens(team string, model string) runtime.ReservableLimit {
+func (l *Limits) LLMTokens(team string, model string) limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -19,22 +20,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -52,11 +53,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -78,15 +79,15 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Lower bounds things.
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Lower() runtime.Limit {
+func (l *Limits) Lower() limiter.Limit {
 	return l.limiter().Limit(&policyLower, runtime.Key{})
 }
 
@@ -102,7 +103,7 @@ var policyLower = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Upper() runtime.Limit {
+func (l *Limits) Upper() limiter.Limit {
 	return l.limiter().Limit(&policyUpper, runtime.Key{})
 }
 
@@ -118,7 +119,7 @@ var policyUpper = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Named() runtime.Limit {
+func (l *Limits) Named() limiter.Limit {
 	return l.limiter().Limit(&policyNamed, runtime.Key{})
 }
 
@@ -134,7 +135,7 @@ var policyNamed = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Name() runtime.Limit {
+func (l *Limits) Name() limiter.Limit {
 	return l.limiter().Limit(&policyName, runtime.Key{})
 }
 
@@ -150,7 +151,7 @@ var policyName = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) None() runtime.Limit {
+func (l *Limits) None() limiter.Limit {
 	return l.limiter().Limit(&policyNone, runtime.Key{})
 }
 
@@ -168,7 +169,7 @@ var policyNone = runtime.Policy{
 // Worst case: 2 in any second.
 //
 // Deprecated: use Named.
-func (l *Limits) Old() runtime.Limit {
+func (l *Limits) Old() limiter.Limit {
 	return l.limiter().Limit(&policyOld, runtime.Key{})
 }
 
@@ -186,7 +187,7 @@ var policyOld = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) OldToo() runtime.Limit {
+func (l *Limits) OldToo() limiter.Limit {
 	return l.limiter().Limit(&policyOldToo, runtime.Key{})
 }
 
@@ -202,7 +203,7 @@ var policyOldToo = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Ends() runtime.Limit {
+func (l *Limits) Ends() limiter.Limit {
 	return l.limiter().Limit(&policyEnds, runtime.Key{})
 }
 
@@ -225,7 +226,7 @@ var policyEnds = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Tabs() runtime.Limit {
+func (l *Limits) Tabs() limiter.Limit {
 	return l.limiter().Limit(&policyTabs, runtime.Key{})
 }
 
@@ -241,7 +242,7 @@ var policyTabs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Quotes() runtime.Limit {
+func (l *Limits) Quotes() limiter.Limit {
 	return l.limiter().Limit(&policyQuotes, runtime.Key{})
 }
 
@@ -262,7 +263,7 @@ var policyQuotes = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Exported() runtime.Limit {
+func (l *Limits) Exported() limiter.Limit {
 	return l.limiter().Limit(&policyExported, runtime.Key{})
 }
 
@@ -278,7 +279,7 @@ var policyExported = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Blank() runtime.Limit {
+func (l *Limits) Blank() limiter.Limit {
 	return l.limiter().Limit(&policyBlank, runtime.Key{})
 }
 
@@ -294,7 +295,7 @@ var policyBlank = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Folded() runtime.Limit {
+func (l *Limits) Folded() limiter.Limit {
 	return l.limiter().Limit(&policyFolded, runtime.Key{})
 }
 
@@ -314,7 +315,7 @@ var policyFolded = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Literal() runtime.Limit {
+func (l *Limits) Literal() limiter.Limit {
 	return l.limiter().Limit(&policyLiteral, runtime.Key{})
 }
 

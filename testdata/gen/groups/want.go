@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -19,22 +20,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -52,11 +53,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -78,8 +79,8 @@ func (ll *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(ll.limiter().WithTx(tx))
 }
 
-func (ll *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(ll)
+func (ll *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(ll)
 }
 
 // LLMRequests limits requests by this rule.
@@ -87,7 +88,7 @@ func (ll *Limits) limiter() *runtime.Limiter {
 // Fixed window: 10 per minute.
 // Windows begin at 00:00 UTC, and every minute.
 // Worst case: 20 in any minute.
-func (ll *Limits) LLMRequests(team string, model string) runtime.Limit {
+func (ll *Limits) LLMRequests(team string, model string) limiter.Limit {
 	return ll.limiter().Limit(&policyLLMRequests, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -105,7 +106,7 @@ var policyLLMRequests = runtime.Policy{
 // Token bucket: 1,000 per minute, at most 1,000 at once.
 // Callers may reserve at most 2,000 tokens ahead.
 // Worst case: 4,000 in any minute, counting reserved tokens when their delay has passed.
-func (ll *Limits) LLMTokens(team string, model string) runtime.ReservableLimit {
+func (ll *Limits) LLMTokens(team string, model string) limiter.ReservableLimit {
 	return ll.limiter().Reservable(&policyLLMTokens, runtime.KeyOf(runtime.String(team), runtime.String(model)))
 }
 
@@ -123,7 +124,7 @@ var policyLLMTokens = runtime.Policy{
 // Fixed window: 1 per hour.
 // Windows begin at 00:00 UTC, and every hour.
 // Worst case: 2 in any hour.
-func (ll *Limits) Suspended(team string) runtime.Limit {
+func (ll *Limits) Suspended(team string) limiter.Limit {
 	return ll.limiter().Limit(&policySuspended, runtime.KeyOf(runtime.String(team)))
 }
 
@@ -141,7 +142,7 @@ var policySuspended = runtime.Policy{
 // Sliding window: about 100 in any minute.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 200 in any minute.
-func (ll *Limits) Shared() runtime.Limit {
+func (ll *Limits) Shared() limiter.Limit {
 	return ll.limiter().Limit(&policyShared, runtime.Key{})
 }
 
@@ -158,7 +159,7 @@ var policyShared = runtime.Policy{
 // Token bucket: 2 per second, by reservation only.
 // Callers may reserve at most 10 tokens ahead.
 // Worst case: 12 in any second, counting reserved tokens when their delay has passed.
-func (ll *Limits) Crawl() runtime.ReserveOnlyLimit {
+func (ll *Limits) Crawl() limiter.ReserveOnlyLimit {
 	return ll.limiter().ReserveOnly(&policyCrawl, runtime.Key{})
 }
 
@@ -188,7 +189,7 @@ var policyCrawl = runtime.Policy{
 //     Windows begin at 00:00 UTC, and every hour.
 //     Worst case: 2 in any hour.
 func (ll *Limits) Complete(team string, model string) CompleteGroup {
-	return CompleteGroup{func(tokens int64) runtime.Group {
+	return CompleteGroup{func(tokens int64) limiter.Group {
 		return ll.limiter().Group(
 			ll.LLMRequests(team, model),
 			ll.LLMTokens(team, model).N(tokens),
@@ -199,7 +200,7 @@ func (ll *Limits) Complete(team string, model string) CompleteGroup {
 
 // CompleteGroup is the handle that [Limits.Complete] returns, with the verbs of the group.
 type CompleteGroup struct {
-	of func(tokens int64) runtime.Group
+	of func(tokens int64) limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -234,7 +235,7 @@ func (g CompleteGroup) Reserve(ctx context.Context, tokens int64) (*CompleteRese
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g CompleteGroup) Wait(ctx context.Context, tokens int64) error {
 	return g.of(tokens).Wait(ctx)
 }
@@ -279,7 +280,7 @@ type CompleteReservations struct {
 //     Callers may reserve at most 10 tokens ahead.
 //     Worst case: 12 in any second, counting reserved tokens when their delay has passed.
 func (ll *Limits) Bulk(team string, model string) BulkGroup {
-	return BulkGroup{func(pages int64) runtime.Group {
+	return BulkGroup{func(pages int64) limiter.Group {
 		return ll.limiter().Group(
 			ll.LLMRequests(team, model).N(5),
 			ll.Crawl().N(pages),
@@ -289,7 +290,7 @@ func (ll *Limits) Bulk(team string, model string) BulkGroup {
 
 // BulkGroup is the handle that [Limits.Bulk] returns, with the verbs of the group.
 type BulkGroup struct {
-	of func(pages int64) runtime.Group
+	of func(pages int64) limiter.Group
 }
 
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
@@ -307,7 +308,7 @@ func (g BulkGroup) Reserve(ctx context.Context, pages int64) (*BulkReservations,
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g BulkGroup) Wait(ctx context.Context, pages int64) error {
 	return g.of(pages).Wait(ctx)
 }
@@ -335,7 +336,7 @@ type BulkReservations struct {
 //
 // Deprecated: use Complete.
 func (ll *Limits) Everything(team string, model string) EverythingGroup {
-	return EverythingGroup{func() runtime.Group {
+	return EverythingGroup{func() limiter.Group {
 		return ll.limiter().Group(
 			ll.Shared(),
 			ll.LLMRequests(team, model),
@@ -345,7 +346,7 @@ func (ll *Limits) Everything(team string, model string) EverythingGroup {
 
 // EverythingGroup is the handle that [Limits.Everything] returns, with the verbs of the group.
 type EverythingGroup struct {
-	of func() runtime.Group
+	of func() limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -366,7 +367,7 @@ func (g EverythingGroup) Require(ctx context.Context) error {
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g EverythingGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
 }
@@ -405,7 +406,7 @@ func newEverythingDecisions(ds Decisions) EverythingDecisions {
 //     Windows begin at a fixed offset derived from the limit's name.
 //     Worst case: 200 in any minute.
 func (ll *Limits) Hidden(runtimeKey string, l string, context string, err string) HiddenGroup {
-	return HiddenGroup{func(ctxCount int64, gCount int64) runtime.Group {
+	return HiddenGroup{func(ctxCount int64, gCount int64) limiter.Group {
 		return ll.limiter().Group(
 			ll.LLMRequests(runtimeKey, l),
 			ll.LLMTokens(context, err).N(ctxCount),
@@ -416,7 +417,7 @@ func (ll *Limits) Hidden(runtimeKey string, l string, context string, err string
 
 // HiddenGroup is the handle that [Limits.Hidden] returns, with the verbs of the group.
 type HiddenGroup struct {
-	of func(ctxCount int64, gCount int64) runtime.Group
+	of func(ctxCount int64, gCount int64) limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -452,7 +453,7 @@ func (g HiddenGroup) Reserve(ctx context.Context, ctxCount int64, gCount int64) 
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g HiddenGroup) Wait(ctx context.Context, ctxCount int64, gCount int64) error {
 	return g.of(ctxCount, gCount).Wait(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	ids "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids"
 	ids2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/ids"
 	init2 "github.com/ratelimitgen/ratelimitgen/testdata/gen/other/init"
@@ -25,22 +26,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -58,11 +59,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -84,15 +85,15 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Nobody limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) Nobody() runtime.Limit {
+func (l *Limits) Nobody() limiter.Limit {
 	return l.limiter().Limit(&policyNobody, runtime.Key{})
 }
 
@@ -108,7 +109,7 @@ var policyNobody = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByString(user string) runtime.Limit {
+func (l *Limits) ByString(user string) limiter.Limit {
 	return l.limiter().Limit(&policyByString, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -124,7 +125,7 @@ var policyByString = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByBool(paying bool) runtime.Limit {
+func (l *Limits) ByBool(paying bool) limiter.Limit {
 	return l.limiter().Limit(&policyByBool, runtime.KeyOf(runtime.Bool(paying)))
 }
 
@@ -140,7 +141,7 @@ var policyByBool = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByInt(n int) runtime.Limit {
+func (l *Limits) ByInt(n int) limiter.Limit {
 	return l.limiter().Limit(&policyByInt, runtime.KeyOf(runtime.Int(n)))
 }
 
@@ -156,7 +157,7 @@ var policyByInt = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByInt64(userID int64) runtime.Limit {
+func (l *Limits) ByInt64(userID int64) limiter.Limit {
 	return l.limiter().Limit(&policyByInt64, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -172,7 +173,7 @@ var policyByInt64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByUint64(hash uint64) runtime.Limit {
+func (l *Limits) ByUint64(hash uint64) limiter.Limit {
 	return l.limiter().Limit(&policyByUint64, runtime.KeyOf(runtime.Uint64(hash)))
 }
 
@@ -188,7 +189,7 @@ var policyByUint64 = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByAddr(from netip.Addr) runtime.Limit {
+func (l *Limits) ByAddr(from netip.Addr) limiter.Limit {
 	return l.limiter().Limit(&policyByAddr, runtime.KeyOf(runtime.Addr(from)))
 }
 
@@ -204,7 +205,7 @@ var policyByAddr = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByPrefix(network netip.Prefix) runtime.Limit {
+func (l *Limits) ByPrefix(network netip.Prefix) limiter.Limit {
 	return l.limiter().Limit(&policyByPrefix, runtime.KeyOf(runtime.Text(network)))
 }
 
@@ -220,7 +221,7 @@ var policyByPrefix = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByTime(day time.Time) runtime.Limit {
+func (l *Limits) ByTime(day time.Time) limiter.Limit {
 	return l.limiter().Limit(&policyByTime, runtime.KeyOf(runtime.Text(day)))
 }
 
@@ -236,7 +237,7 @@ var policyByTime = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByLevel(level slog.Level) runtime.Limit {
+func (l *Limits) ByLevel(level slog.Level) limiter.Limit {
 	return l.limiter().Limit(&policyByLevel, runtime.KeyOf(runtime.Text(level)))
 }
 
@@ -252,7 +253,7 @@ var policyByLevel = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByOwn(user ids.UserID) runtime.Limit {
+func (l *Limits) ByOwn(user ids.UserID) limiter.Limit {
 	return l.limiter().Limit(&policyByOwn, runtime.KeyOf(runtime.Text(user)))
 }
 
@@ -268,7 +269,7 @@ var policyByOwn = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByStep(step init2.StepID) runtime.Limit {
+func (l *Limits) ByStep(step init2.StepID) limiter.Limit {
 	return l.limiter().Limit(&policyByStep, runtime.KeyOf(runtime.Text(step)))
 }
 
@@ -284,7 +285,7 @@ var policyByStep = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) runtime.Limit {
+func (l *Limits) ByMany(user ids.UserID, team ids2.TeamID, process runtime2.ProcessID, from netip.Addr, n int) limiter.Limit {
 	return l.limiter().Limit(&policyByMany, runtime.KeyOf(runtime.Text(user), runtime.Text(team), runtime.Text(process), runtime.Addr(from), runtime.Int(n)))
 }
 
@@ -301,7 +302,7 @@ var policyByMany = runtime.Policy{
 // Token bucket: 1 per second, at most 1 at once.
 // For an IPv6 address, the first 56 bits of from count.
 // Worst case: 2 in any second.
-func (l *Limits) ByNetwork(from netip.Addr) runtime.Limit {
+func (l *Limits) ByNetwork(from netip.Addr) limiter.Limit {
 	return l.limiter().Limit(&policyByNetwork, runtime.KeyOf(runtime.AddrPrefix(from, 56)))
 }
 
@@ -319,7 +320,7 @@ var policyByNetwork = runtime.Policy{
 // Only a SHA-256 of email is stored.
 // For an IPv6 address, the first 64 bits of from count.
 // Worst case: 2 in any second.
-func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) runtime.Limit {
+func (l *Limits) ByEmail(email string, from netip.Addr, runtimeKey string) limiter.Limit {
 	return l.limiter().Limit(&policyByEmail, runtime.KeyOf(runtime.Hashed(email), runtime.AddrPrefix(from, 64), runtime.String(runtimeKey)))
 }
 

@@ -13,6 +13,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -21,22 +22,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -54,11 +55,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -80,15 +81,15 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Plain has no reservations.
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Worst case: 20 in any minute.
-func (l *Limits) Plain(user string) runtime.Limit {
+func (l *Limits) Plain(user string) limiter.Limit {
 	return l.limiter().Limit(&policyPlain, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -105,7 +106,7 @@ var policyPlain = runtime.Policy{
 // Token bucket: 10 per minute, at most 10 at once.
 // Callers may reserve at most 30 tokens ahead.
 // Worst case: 50 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) Reservable(user string) runtime.ReservableLimit {
+func (l *Limits) Reservable(user string) limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyReservable, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -123,7 +124,7 @@ var policyReservable = runtime.Policy{
 // Token bucket: 4 per second, by reservation only.
 // Callers may reserve at most 4 tokens ahead.
 // Worst case: 8 in any second, counting reserved tokens when their delay has passed.
-func (l *Limits) ReserveOnly() runtime.ReserveOnlyLimit {
+func (l *Limits) ReserveOnly() limiter.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyReserveOnly, runtime.Key{})
 }
 
@@ -141,7 +142,7 @@ var policyReserveOnly = runtime.Policy{
 // Sliding window: about 100 in any day.
 // Each key's windows begin at a fixed offset derived from the key.
 // Worst case: 200 in any day.
-func (l *Limits) Sliding(user string) runtime.Limit {
+func (l *Limits) Sliding(user string) limiter.Limit {
 	return l.limiter().Limit(&policySliding, runtime.KeyOf(runtime.String(user)))
 }
 
@@ -158,7 +159,7 @@ var policySliding = runtime.Policy{
 // Sliding window: never more than 5 in any minute.
 // A token is available again exactly 1m after it was taken.
 // Worst case: 5 in any minute.
-func (l *Limits) Precise(ip netip.Addr) runtime.Limit {
+func (l *Limits) Precise(ip netip.Addr) limiter.Limit {
 	return l.limiter().Limit(&policyPrecise, runtime.KeyOf(runtime.Addr(ip)))
 }
 
@@ -176,7 +177,7 @@ var policyPrecise = runtime.Policy{
 // Token bucket: 1,000,000 per week, at most 1,000,000 at once.
 // Each count is split into 8 shards.
 // Worst case: 2,000,000 in any week.
-func (l *Limits) Sharded() runtime.Limit {
+func (l *Limits) Sharded() limiter.Limit {
 	return l.limiter().Limit(&policySharded, runtime.Key{})
 }
 
@@ -194,7 +195,7 @@ var policySharded = runtime.Policy{
 // Fixed window: 5 per 90 seconds.
 // Windows begin at a fixed offset derived from the limit's name.
 // Worst case: 10 in any 90 seconds.
-func (l *Limits) OwnPhase() runtime.Limit {
+func (l *Limits) OwnPhase() limiter.Limit {
 	return l.limiter().Limit(&policyOwnPhase, runtime.Key{})
 }
 
@@ -211,7 +212,7 @@ var policyOwnPhase = runtime.Policy{
 // Fixed window: 5 per day.
 // Windows begin at 08:30 UTC.
 // Worst case: 10 in any day.
-func (l *Limits) EveryMorning() runtime.Limit {
+func (l *Limits) EveryMorning() limiter.Limit {
 	return l.limiter().Limit(&policyEveryMorning, runtime.Key{})
 }
 
@@ -230,7 +231,7 @@ var policyEveryMorning = runtime.Policy{
 // Callers may reserve at most 5 tokens ahead.
 // A window begins at Mon 2026-01-05 07:00 UTC, and every 2 weeks before and after it.
 // Worst case: 20 in any 2 weeks, counting reserved tokens when their delay has passed.
-func (l *Limits) EveryOtherWeek() runtime.ReservableLimit {
+func (l *Limits) EveryOtherWeek() limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyEveryOtherWeek, runtime.Key{})
 }
 
@@ -249,7 +250,7 @@ var policyEveryOtherWeek = runtime.Policy{
 // Fixed window: 5 per 250 milliseconds.
 // Windows begin at 00:00 UTC, and every 250 milliseconds.
 // Worst case: 10 in any 250 milliseconds.
-func (l *Limits) LongAgo() runtime.Limit {
+func (l *Limits) LongAgo() limiter.Limit {
 	return l.limiter().Limit(&policyLongAgo, runtime.Key{})
 }
 
@@ -267,7 +268,7 @@ var policyLongAgo = runtime.Policy{
 // Fixed window: 5 per 3,650 days.
 // A window begins at the first request after the previous window has ended.
 // Worst case: 10 in any 3,650 days.
-func (l *Limits) FirstUse() runtime.Limit {
+func (l *Limits) FirstUse() limiter.Limit {
 	return l.limiter().Limit(&policyFirstUse, runtime.Key{})
 }
 
@@ -285,7 +286,7 @@ var policyFirstUse = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 1s500ms, requests are allowed and not counted.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsOpen() runtime.Limit {
+func (l *Limits) FailsOpen() limiter.Limit {
 	return l.limiter().Limit(&policyFailsOpen, runtime.Key{})
 }
 
@@ -304,7 +305,7 @@ var policyFailsOpen = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 1s, each process decides by the same rule from its own memory.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsLocal() runtime.Limit {
+func (l *Limits) FailsLocal() limiter.Limit {
 	return l.limiter().Limit(&policyFailsLocal, runtime.Key{})
 }
 
@@ -324,7 +325,7 @@ var policyFailsLocal = runtime.Policy{
 // Windows begin at 00:00 UTC, and every minute.
 // Clients are told to retry up to 10s later than necessary, so that they do not all come back at once.
 // Worst case: 10 in any minute.
-func (l *Limits) Spread() runtime.Limit {
+func (l *Limits) Spread() limiter.Limit {
 	return l.limiter().Limit(&policySpread, runtime.Key{})
 }
 
@@ -343,7 +344,7 @@ var policySpread = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // If the store fails or takes longer than 20ms, no request is allowed and the call returns the error.
 // Worst case: 10 in any minute.
-func (l *Limits) FailsClosed() runtime.Limit {
+func (l *Limits) FailsClosed() limiter.Limit {
 	return l.limiter().Limit(&policyFailsClosed, runtime.Key{})
 }
 
@@ -360,7 +361,7 @@ var policyFailsClosed = runtime.Policy{
 //
 // Token bucket: 1 per nanosecond, at most 1 at once.
 // Worst case: 2 in any nanosecond.
-func (l *Limits) Short() runtime.Limit {
+func (l *Limits) Short() limiter.Limit {
 	return l.limiter().Limit(&policyShort, runtime.Key{})
 }
 
@@ -380,7 +381,7 @@ var policyShort = runtime.Policy{
 // At most 10,000 + 10,000*(t + 200ms)/1s can be used in any time t.
 // A crash of the database's machine may lose the most recent counts.
 // Worst case: 22,000 in any second.
-func (l *Limits) Leased() runtime.Limit {
+func (l *Limits) Leased() limiter.Limit {
 	return l.limiter().Limit(&policyLeased, runtime.Key{})
 }
 
@@ -403,7 +404,7 @@ var policyLeased = runtime.Policy{
 // A process takes blocks of 10 tokens, and spends each from its memory within 1m.
 // A block ends with its window, so no window allows more because of it.
 // Worst case: 200 in any minute.
-func (l *Limits) LeasedWindow() runtime.Limit {
+func (l *Limits) LeasedWindow() limiter.Limit {
 	return l.limiter().Limit(&policyLeasedWindow, runtime.Key{})
 }
 
@@ -425,7 +426,7 @@ var policyLeasedWindow = runtime.Policy{
 // At most 20 + 10*(t + 1m30s)/1m can be used in any time t, or 25 + 10*t/1m if that is more.
 // A decision waits until the database has written the counts to disk.
 // Worst case: 45 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) LeasedDebt() runtime.ReservableLimit {
+func (l *Limits) LeasedDebt() limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyLeasedDebt, runtime.Key{})
 }
 
@@ -444,7 +445,7 @@ var policyLeasedDebt = runtime.Policy{
 //
 // Token bucket: 5 per minute, at most 5 at once.
 // Worst case: 10 in any minute.
-func (l *Limits) Enforced() runtime.Limit {
+func (l *Limits) Enforced() limiter.Limit {
 	return l.limiter().Limit(&policyEnforced, runtime.Key{})
 }
 
@@ -462,7 +463,7 @@ var policyEnforced = runtime.Policy{
 // Shadow mode: requests that would be denied or delayed pass at once, and Decision.Shadowed reports them.
 // If the store fails, requests are allowed and not counted.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Shadowed() runtime.Limit {
+func (l *Limits) Shadowed() limiter.Limit {
 	return l.limiter().Limit(&policyShadowed, runtime.Key{})
 }
 
@@ -480,7 +481,7 @@ var policyShadowed = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Switched off: every request passes, and none is counted.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Off() runtime.Limit {
+func (l *Limits) Off() limiter.Limit {
 	return l.limiter().Limit(&policyOff, runtime.Key{})
 }
 
@@ -498,7 +499,7 @@ var policyOff = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Blocked: every request is denied.
 // Worst case, if it were enforced: 10 in any minute.
-func (l *Limits) Blocked() runtime.Limit {
+func (l *Limits) Blocked() limiter.Limit {
 	return l.limiter().Limit(&policyBlocked, runtime.Key{})
 }
 
@@ -516,7 +517,7 @@ var policyBlocked = runtime.Policy{
 // Token bucket: 5 per minute, at most 5 at once.
 // Callers may reserve any number of tokens ahead.
 // Worst case: 10 in any minute without reservations, which have no bound.
-func (l *Limits) WithoutBound() runtime.ReservableLimit {
+func (l *Limits) WithoutBound() limiter.ReservableLimit {
 	return l.limiter().Reservable(&policyWithoutBound, runtime.Key{})
 }
 
@@ -534,7 +535,7 @@ var policyWithoutBound = runtime.Policy{
 // Fixed window: 100,000 per month.
 // Windows begin on the 15th of each month at 06:00 in Europe/Berlin.
 // Worst case: 100,000 in each calendar month, and 200,000 in any 4 weeks.
-func (l *Limits) Monthly(partner string) runtime.Limit {
+func (l *Limits) Monthly(partner string) limiter.Limit {
 	return l.limiter().Limit(&policyMonthly, runtime.KeyOf(runtime.String(partner)))
 }
 
@@ -554,7 +555,7 @@ var policyMonthly = runtime.Policy{
 // In a shorter month, a window begins on the last day.
 // If a key's anniversary changes, its windows still begin at least 15d apart.
 // Worst case: 1,000 in each calendar month, and 2,000 in any 4 weeks.
-func (l *Limits) Billing(org int64, anniversary time.Time) runtime.Limit {
+func (l *Limits) Billing(org int64, anniversary time.Time) limiter.Limit {
 	return l.limiter().Limit(&policyBilling, runtime.KeyOf(runtime.Int64(org)).Since(anniversary))
 }
 
@@ -573,7 +574,7 @@ var policyBilling = runtime.Policy{
 // Windows begin at 00:00 in each key's own time zone.
 // If a key's time zone changes, its windows still begin at least 12h apart.
 // Worst case: 10 in each calendar day, and 20 in any 12 hours.
-func (l *Limits) Daily(zone string, zoneOfKey *time.Location) runtime.Limit {
+func (l *Limits) Daily(zone string, zoneOfKey *time.Location) limiter.Limit {
 	return l.limiter().Limit(&policyDaily, runtime.KeyOf(runtime.String(zone)).In(zoneOfKey))
 }
 
@@ -591,7 +592,7 @@ var policyDaily = runtime.Policy{
 // Fixed window: 10 per 6 months.
 // Windows begin on 2024-04-01, and every 6 months before and after it, at 00:00 in America/New_York.
 // Worst case: 10 in each window, and 20 in any 26 weeks.
-func (l *Limits) Fiscal() runtime.Limit {
+func (l *Limits) Fiscal() limiter.Limit {
 	return l.limiter().Limit(&policyFiscal, runtime.Key{})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	ids "github.com/ratelimitgen/ratelimitgen/testdata/gen/ids"
 )
 
@@ -20,22 +21,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -53,11 +54,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -79,15 +80,15 @@ func (lll *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(lll.limiter().WithTx(tx))
 }
 
-func (lll *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(lll)
+func (lll *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(lll)
 }
 
 // New limits requests by this rule.
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) New(l string, ll int) runtime.Limit {
+func (lll *Limits) New(l string, ll int) limiter.Limit {
 	return lll.limiter().Limit(&policyNew, runtime.KeyOf(runtime.String(l), runtime.Int(ll)))
 }
 
@@ -103,7 +104,7 @@ var policyNew = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Limits(store string, limits string, names string) runtime.Limit {
+func (lll *Limits) Limits(store string, limits string, names string) limiter.Limit {
 	return lll.limiter().Limit(&policyLimits, runtime.KeyOf(runtime.String(store), runtime.String(limits), runtime.String(names)))
 }
 
@@ -119,7 +120,7 @@ var policyLimits = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Policies(ctx string, items string) runtime.Limit {
+func (lll *Limits) Policies(ctx string, items string) limiter.Limit {
 	return lll.limiter().Limit(&policyPolicies, runtime.KeyOf(runtime.String(ctx), runtime.String(items)))
 }
 
@@ -135,7 +136,7 @@ var policyPolicies = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) runtime.Limit {
+func (lll *Limits) Decision(policyDecisionKeyKey string, policyDecisionKey string) limiter.Limit {
 	return lll.limiter().Limit(&policyDecision, runtime.KeyOf(runtime.String(policyDecisionKeyKey), runtime.String(policyDecisionKey)))
 }
 
@@ -151,8 +152,8 @@ var policyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) PolicyDecision(limiter string) runtime.Limit {
-	return lll.limiter().Limit(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiter)))
+func (lll *Limits) PolicyDecision(limiterKey string) limiter.Limit {
+	return lll.limiter().Limit(&policyPolicyDecision, runtime.KeyOf(runtime.String(limiterKey)))
 }
 
 var policyPolicyDecision = runtime.Policy{
@@ -167,7 +168,7 @@ var policyPolicyDecision = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) ErrLimited(ids ids.UserID) runtime.Limit {
+func (lll *Limits) ErrLimited(ids ids.UserID) limiter.Limit {
 	return lll.limiter().Limit(&policyErrLimited, runtime.KeyOf(runtime.Text(ids)))
 }
 
@@ -183,7 +184,7 @@ var policyErrLimited = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) APIURLs() runtime.Limit {
+func (lll *Limits) APIURLs() limiter.Limit {
 	return lll.limiter().Limit(&policyAPIURLs, runtime.Key{})
 }
 
@@ -199,7 +200,7 @@ var policyAPIURLs = runtime.Policy{
 //
 // Token bucket: 1 per second, at most 1 at once.
 // Worst case: 2 in any second.
-func (lll *Limits) XLimiter() runtime.Limit {
+func (lll *Limits) XLimiter() limiter.Limit {
 	return lll.limiter().Limit(&policyXLimiter, runtime.Key{})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -20,22 +21,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 	// Override is what operators give a key in place of its numbers, for a time: a plan, numbers or a mode.
@@ -70,11 +71,11 @@ var (
 var ForGood = runtime.ForGood
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -96,8 +97,8 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Plan is the plan of a customer. The zero Plan is none of the plans: limits that depend on the plan return
@@ -166,18 +167,18 @@ var planNames = runtime.PlanNames{
 // Callers may reserve at most 5 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 5,000, capacity 10,000 and maxReserved 5, for a time, without a deploy.
 // Worst case: 35 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) SendMessage(userID int64) runtime.ReservableLimit {
+func (l *Limits) SendMessage(userID int64) limiter.ReservableLimit {
 	return l.limiter().Reservable(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 // SendMessageOverrides blocks and overrides one key of [Limits.SendMessage] while the program runs.
-func (l *Limits) SendMessageOverrides(userID int64) runtime.Overrides {
+func (l *Limits) SendMessageOverrides(userID int64) limiter.Overrides {
 	return l.limiter().Overrides(&policySendMessage, runtime.KeyOf(runtime.Int64(userID)))
 }
 
 // SendMessageOverridesForAll blocks and overrides all keys of [Limits.SendMessage] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) SendMessageOverridesForAll() runtime.Overrides {
+func (l *Limits) SendMessageOverridesForAll() limiter.Overrides {
 	return l.limiter().OverridesForAll(&policySendMessage)
 }
 
@@ -198,18 +199,18 @@ var policySendMessage = runtime.Policy{
 // Operators can block a key, or give it other numbers up to rate 5 and capacity 5, for a time, without a deploy.
 // Only a SHA-256 of email is stored.
 // Worst case: 10 in any hour.
-func (l *Limits) Login(email string) runtime.Limit {
+func (l *Limits) Login(email string) limiter.Limit {
 	return l.limiter().Limit(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
 }
 
 // LoginOverrides blocks and overrides one key of [Limits.Login] while the program runs.
-func (l *Limits) LoginOverrides(email string) runtime.Overrides {
+func (l *Limits) LoginOverrides(email string) limiter.Overrides {
 	return l.limiter().Overrides(&policyLogin, runtime.KeyOf(runtime.Hashed(email)))
 }
 
 // LoginOverridesForAll blocks and overrides all keys of [Limits.Login] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) LoginOverridesForAll() runtime.Overrides {
+func (l *Limits) LoginOverridesForAll() limiter.Overrides {
 	return l.limiter().OverridesForAll(&policyLogin)
 }
 
@@ -228,12 +229,12 @@ var policyLogin = runtime.Policy{
 // Windows begin at a fixed offset derived from the limit's name.
 // Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy.
 // Worst case: 200 in any hour.
-func (l *Limits) SignUp() runtime.Limit {
+func (l *Limits) SignUp() limiter.Limit {
 	return l.limiter().Limit(&policySignUp, runtime.Key{})
 }
 
 // SignUpOverrides blocks and overrides [Limits.SignUp] while the program runs.
-func (l *Limits) SignUpOverrides() runtime.Overrides {
+func (l *Limits) SignUpOverrides() limiter.Overrides {
 	return l.limiter().Overrides(&policySignUp, runtime.Key{})
 }
 
@@ -252,12 +253,12 @@ var policySignUp = runtime.Policy{
 // Callers may reserve at most 6 tokens ahead.
 // Operators can block a key, or give it other numbers up to rate 6 and maxReserved unbounded, for a time, without a deploy.
 // Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
-func (l *Limits) Exports() runtime.ReserveOnlyLimit {
+func (l *Limits) Exports() limiter.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(&policyExports, runtime.Key{})
 }
 
 // ExportsOverrides blocks and overrides [Limits.Exports] while the program runs.
-func (l *Limits) ExportsOverrides() runtime.Overrides {
+func (l *Limits) ExportsOverrides() limiter.Overrides {
 	return l.limiter().Overrides(&policyExports, runtime.Key{})
 }
 
@@ -277,18 +278,18 @@ var policyExports = runtime.Policy{
 //   - pro: Token bucket: 60 per minute, at most 60 at once. Worst case: 120 in any minute.
 //
 // Operators can block a key, or give it other numbers up to rate 600 and capacity 600, for a time, without a deploy.
-func (l *Limits) APICalls(org int64, plan Plan) runtime.Limit {
+func (l *Limits) APICalls(org int64, plan Plan) limiter.Limit {
 	return l.limiter().Limit(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
 // APICallsOverrides blocks and overrides one key of [Limits.APICalls] while the program runs.
-func (l *Limits) APICallsOverrides(org int64) runtime.Overrides {
+func (l *Limits) APICallsOverrides(org int64) limiter.Overrides {
 	return l.limiter().Overrides(&policiesAPICalls[PlanFree], runtime.KeyOf(runtime.Int64(org)))
 }
 
 // APICallsOverridesForAll blocks and overrides all keys of [Limits.APICalls] together. An override of a single key
 // comes before that of all keys, and a block before both.
-func (l *Limits) APICallsOverridesForAll() runtime.Overrides {
+func (l *Limits) APICallsOverridesForAll() limiter.Overrides {
 	return l.limiter().OverridesForAll(&policiesAPICalls[PlanFree])
 }
 
@@ -315,7 +316,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 //
 // Token bucket: 10 per minute, at most 10 at once.
 // Worst case: 20 in any minute.
-func (l *Limits) Plain(userID int64) runtime.Limit {
+func (l *Limits) Plain(userID int64) limiter.Limit {
 	return l.limiter().Limit(&policyPlain, runtime.KeyOf(runtime.Int64(userID)))
 }
 
@@ -340,7 +341,7 @@ var policyPlain = runtime.Policy{
 //     Token bucket: 10 per minute, at most 10 at once.
 //     Worst case: 20 in any minute.
 func (l *Limits) Publish(user int64) PublishGroup {
-	return PublishGroup{func() runtime.Group {
+	return PublishGroup{func() limiter.Group {
 		return l.limiter().Group(
 			l.SendMessage(user),
 			l.Plain(user),
@@ -350,7 +351,7 @@ func (l *Limits) Publish(user int64) PublishGroup {
 
 // PublishGroup is the handle that [Limits.Publish] returns, with the verbs of the group.
 type PublishGroup struct {
-	of func() runtime.Group
+	of func() limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -385,7 +386,7 @@ func (g PublishGroup) Reserve(ctx context.Context) (*PublishReservations, error)
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g PublishGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
 }

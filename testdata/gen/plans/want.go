@@ -13,6 +13,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // An error on the next line means that package runtime is older than the ratelimitgen that generated this file.
@@ -21,22 +22,22 @@ import (
 //	go get github.com/ratelimitgen/ratelimitgen@latest
 const _ = runtime.GeneratedCodeVersion1
 
-// The types of package runtime that callers use.
+// The types that callers use.
 type (
 	// Decision is the result of a request: whether it is allowed, and if not, when to retry.
 	Decision = runtime.Decision
 	// Decisions are the results of a request over several limits, see [Limits.All].
-	Decisions = runtime.Decisions
+	Decisions = limiter.Decisions
 	// Reservations are the tokens of several limits taken in advance, see [Limits.ReserveAll].
-	Reservations = runtime.Reservations
+	Reservations = limiter.Reservations
 	// Balance is the number of tokens left of a limit for one key.
 	Balance = runtime.Balance
 	// Reservation is a number of tokens taken in advance, which may be used after its Delay.
-	Reservation = runtime.Reservation
+	Reservation = limiter.Reservation
 	// Item is one limit, key and count of a request over several limits, see [Limits.All].
-	Item = runtime.Item
+	Item = limiter.Item
 	// ReserveItem is an item of [Limits.ReserveAll]: an [Item], or one of a limit with capacity 0.
-	ReserveItem = runtime.ReserveItem
+	ReserveItem = limiter.ReserveItem
 	// LimitedError is a denial as an error. Require returns it, with the Decision.
 	LimitedError = runtime.LimitedError
 )
@@ -56,11 +57,11 @@ var (
 )
 
 // Limits has a method for each limit and group. The zero Limits and a nil *Limits have no store: every request fails.
-type Limits runtime.Limiter
+type Limits limiter.Limiter
 
-// New returns the limits, with their counts in store. Options such as [runtime.Observe] have them observed.
-func New(store runtime.Store, options ...runtime.Option) *Limits {
-	return (*Limits)(runtime.NewLimiter(store, options...))
+// New returns the limits, with their counts in store. Options such as [limiter.Observe] have them observed.
+func New(store runtime.Store, options ...limiter.Option) *Limits {
+	return (*Limits)(limiter.New(store, options...))
 }
 
 // All takes tokens from several limits at once: from all of them or, if one denies, from none. An item is the
@@ -82,8 +83,8 @@ func (l *Limits) WithTx(tx runtime.Tx) *Limits {
 	return (*Limits)(l.limiter().WithTx(tx))
 }
 
-func (l *Limits) limiter() *runtime.Limiter {
-	return (*runtime.Limiter)(l)
+func (l *Limits) limiter() *limiter.Limiter {
+	return (*limiter.Limiter)(l)
 }
 
 // Plan is the plan of a customer. The zero Plan is none of the plans: limits that depend on the plan return
@@ -157,7 +158,7 @@ var planNames = runtime.PlanNames{
 //
 // Each count is split into 2 shards.
 // If the store fails, requests are allowed and not counted.
-func (l *Limits) APICalls(org int64, plan Plan) runtime.ReservableLimit {
+func (l *Limits) APICalls(org int64, plan Plan) limiter.ReservableLimit {
 	return l.limiter().Reservable(policiesAPICalls.For(int(plan), runtime.KeyOf(runtime.Int64(org))))
 }
 
@@ -197,7 +198,7 @@ var policiesAPICalls = runtime.PlanPolicies{
 //   - Enterprise: Fixed window: 10,000 per 30 days. Worst case: 20,000 in any 30 days.
 //
 // Each key's windows begin at a fixed offset derived from the key.
-func (l *Limits) Monthly(planKey string, runtimeKey string, policiesMonthlyKey string, plan Plan) runtime.Limit {
+func (l *Limits) Monthly(planKey string, runtimeKey string, policiesMonthlyKey string, plan Plan) limiter.Limit {
 	return l.limiter().Limit(policiesMonthly.For(int(plan), runtime.KeyOf(runtime.String(planKey), runtime.String(runtimeKey), runtime.String(policiesMonthlyKey))))
 }
 
@@ -234,7 +235,7 @@ var policiesMonthly = runtime.PlanPolicies{
 //   - Enterprise: Token bucket: 6 per minute, by reservation only. Worst case: 12 in any minute, counting reserved tokens when their delay has passed.
 //
 // Callers may reserve at most 6 tokens ahead.
-func (l *Limits) Exports(plan Plan) runtime.ReserveOnlyLimit {
+func (l *Limits) Exports(plan Plan) limiter.ReserveOnlyLimit {
 	return l.limiter().ReserveOnly(policiesExports.For(int(plan), runtime.Key{}))
 }
 
@@ -274,7 +275,7 @@ var policiesExports = runtime.PlanPolicies{
 // Windows begin at a fixed offset derived from the limit's name.
 // A process takes blocks of 5 tokens, and spends each from its memory within 200ms.
 // A block ends with its window, so no window allows more because of it.
-func (l *Limits) Search(plan Plan) runtime.Limit {
+func (l *Limits) Search(plan Plan) limiter.Limit {
 	return l.limiter().Limit(policiesSearch.For(int(plan), runtime.Key{}))
 }
 
@@ -304,7 +305,7 @@ var policiesSearch = runtime.PlanPolicies{
 // Fixed window: 100 per hour.
 // Each key's windows begin at a fixed offset derived from the key.
 // Worst case: 200 in any hour.
-func (l *Limits) SignUp(plan string) runtime.Limit {
+func (l *Limits) SignUp(plan string) limiter.Limit {
 	return l.limiter().Limit(&policySignUp, runtime.KeyOf(runtime.String(plan)))
 }
 
@@ -325,7 +326,7 @@ var policySignUp = runtime.Policy{
 // Windows begin on the day of each key's anniversary, and each month before and after it, at 00:00 in each key's own time zone.
 // In a shorter month, a window begins on the last day.
 // If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
-func (l *Limits) Renewed(org int64, anniversary time.Time, zone *time.Location, plan Plan) runtime.Limit {
+func (l *Limits) Renewed(org int64, anniversary time.Time, zone *time.Location, plan Plan) limiter.Limit {
 	return l.limiter().Limit(policiesRenewed.For(int(plan), runtime.KeyOf(runtime.Int64(org)).Since(anniversary).In(zone)))
 }
 
@@ -379,7 +380,7 @@ var policiesRenewed = runtime.PlanPolicies{
 //     A block ends with its window, so no window allows more because of it.
 //     Worst case: free: 10 in any minute; pro-yearly: no bound; Enterprise: no bound.
 func (l *Limits) Export(org int64, name string, plan Plan) ExportGroup {
-	return ExportGroup{func(calls int64) runtime.Group {
+	return ExportGroup{func(calls int64) limiter.Group {
 		return l.limiter().Group(
 			l.APICalls(org, plan).N(calls),
 			l.SignUp(name),
@@ -390,7 +391,7 @@ func (l *Limits) Export(org int64, name string, plan Plan) ExportGroup {
 
 // ExportGroup is the handle that [Limits.Export] returns, with the verbs of the group.
 type ExportGroup struct {
-	of func(calls int64) runtime.Group
+	of func(calls int64) limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -425,7 +426,7 @@ func (g ExportGroup) Reserve(ctx context.Context, calls int64) (*ExportReservati
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g ExportGroup) Wait(ctx context.Context, calls int64) error {
 	return g.of(calls).Wait(ctx)
 }
@@ -478,7 +479,7 @@ type ExportReservations struct {
 //     If a key's time zone or its anniversary changes, its windows still begin at least 15d apart.
 //     Worst case: free: 3 in each calendar month, and 6 in any 27 days; pro-yearly: 30 in each calendar month, and 60 in any 27 days; Enterprise: no bound.
 func (l *Limits) Renew(name string, org int64, anniversary time.Time, zone *time.Location, plan Plan) RenewGroup {
-	return RenewGroup{func() runtime.Group {
+	return RenewGroup{func() limiter.Group {
 		return l.limiter().Group(
 			l.SignUp(name),
 			l.Renewed(org, anniversary, zone, plan).Checked(),
@@ -488,7 +489,7 @@ func (l *Limits) Renew(name string, org int64, anniversary time.Time, zone *time
 
 // RenewGroup is the handle that [Limits.Renew] returns, with the verbs of the group.
 type RenewGroup struct {
-	of func() runtime.Group
+	of func() limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -509,7 +510,7 @@ func (g RenewGroup) Require(ctx context.Context) error {
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g RenewGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
 }
@@ -551,7 +552,7 @@ func newRenewDecisions(ds Decisions) RenewDecisions {
 //     If the store fails, requests are allowed and not counted.
 //     Worst case: free: 35 in any minute, counting reserved tokens when their delay has passed; pro-yearly: 240 in any 10 seconds, counting reserved tokens when their delay has passed; Enterprise: no bound.
 func (l *Limits) ExportAll(org int64, plan Plan) ExportAllGroup {
-	return ExportAllGroup{func(files int64) runtime.Group {
+	return ExportAllGroup{func(files int64) limiter.Group {
 		return l.limiter().Group(
 			l.Exports(plan).N(files),
 			l.APICalls(org, plan),
@@ -561,7 +562,7 @@ func (l *Limits) ExportAll(org int64, plan Plan) ExportAllGroup {
 
 // ExportAllGroup is the handle that [Limits.ExportAll] returns, with the verbs of the group.
 type ExportAllGroup struct {
-	of func(files int64) runtime.Group
+	of func(files int64) limiter.Group
 }
 
 // Reserve takes the tokens of all limits, if necessary before they have accrued: use them after the Delay of the
@@ -579,7 +580,7 @@ func (g ExportAllGroup) Reserve(ctx context.Context, files int64) (*ExportAllRes
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g ExportAllGroup) Wait(ctx context.Context, files int64) error {
 	return g.of(files).Wait(ctx)
 }
@@ -601,7 +602,7 @@ type ExportAllReservations struct {
 //     Each key's windows begin at a fixed offset derived from the key.
 //     Worst case: 200 in any hour.
 func (l *Limits) Register(plan string) RegisterGroup {
-	return RegisterGroup{func() runtime.Group {
+	return RegisterGroup{func() limiter.Group {
 		return l.limiter().Group(
 			l.SignUp(plan),
 		)
@@ -610,7 +611,7 @@ func (l *Limits) Register(plan string) RegisterGroup {
 
 // RegisterGroup is the handle that [Limits.Register] returns, with the verbs of the group.
 type RegisterGroup struct {
-	of func() runtime.Group
+	of func() limiter.Group
 }
 
 // Allow takes the tokens of all limits if all are available, and otherwise none.
@@ -631,7 +632,7 @@ func (g RegisterGroup) Require(ctx context.Context) error {
 }
 
 // Wait takes the tokens of all limits, and returns when they can be used, or at once if the deadline of ctx is
-// earlier. See [runtime.Group.Wait].
+// earlier. See [limiter.Group.Wait].
 func (g RegisterGroup) Wait(ctx context.Context) error {
 	return g.of().Wait(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -70,7 +71,7 @@ func (s Subject) One(t testing.TB, p *runtime.Policy, before runtime.State, q ru
 // compare requires that the store and the Go step agree on calls. The table holds the rows, which are updated.
 func (s Subject) compare(t testing.TB, rows map[runtime.Row]runtime.State, calls []runtime.Call, what string) {
 	t.Helper()
-	want := runtime.NewBatch(calls)
+	want := batch.New(calls)
 	states := make([]runtime.State, len(want.Rows()))
 	for i, row := range want.Rows() {
 		states[i] = rows[row]

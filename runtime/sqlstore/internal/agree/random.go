@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // generator makes policies, rows and calls, with numbers that people use and numbers at the limits of a float64.
@@ -71,7 +72,7 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 		TS:     now - d.Int64N(2*int64(p.Period)) + int64(p.Period)/4,
 		Exists: true,
 	}
-	if rule := p.Rule(""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 {
+	if rule := meter.RuleOf(p, ""); p.Kind == runtime.FixedWindow && d.IntN(2) == 0 {
 		// Whole tokens since the start of a window, so that the roll-over of several windows is exact.
 		s.Value, s.TS = -math.Abs(math.Floor(2*s.Value)), rule.WindowEnd(now-d.Int64N(20*int64(p.Period)))-int64(p.Period)
 	}
@@ -83,11 +84,11 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 		s.Value, s.TS = -float64(d.Int64N(p.Capacity))+float64(d.IntN(5)-2)*5e-7, now
 	}
 	// A total, or what another kind or an earlier version has left.
-	if s.Prev = -runtime.TotalUnit * float64(1+d.Int64N(1<<52)); d.IntN(3) == 0 {
+	if s.Prev = -meter.TotalUnit * float64(1+d.Int64N(1<<52)); d.IntN(3) == 0 {
 		s.Prev = float64(d.Int64N(20) - 10)
 	}
 	if p.Kind == runtime.SlidingWindow {
-		rule := p.Rule("")
+		rule := meter.RuleOf(p, "")
 		s.TS, s.Prev = rule.WindowEnd(s.TS)-int64(p.Period), float64(d.Int64N(p.Rate+1))
 	}
 	return s

@@ -92,7 +92,7 @@ type reference struct {
 	used, before, at int64
 }
 
-// decide applies the formulas of [runtime.Rule.Step] in whole numbers.
+// decide applies the formulas of meter.Rule.Step in whole numbers.
 func (r *reference) decide(now int64, q runtime.Request) bool {
 	p, period := q.Policy, int64(q.Policy.Period)
 	start := now

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -34,13 +36,13 @@ func (s caching) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-		return caching{denycache.New(&runtime.MemStore{Clock: clock}, clock)}
+		return caching{denycache.New(&memstore.Store{Clock: clock}, clock)}
 	})
 }
 
 // counting is a store that counts its calls, and can fail.
 type counting struct {
-	*runtime.MemStore
+	*memstore.Store
 	calls int
 	err   error
 	// meanwhile, if not nil, runs once, after the store has decided and before Do returns.
@@ -52,7 +54,7 @@ func (c *counting) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answ
 	if c.err != nil {
 		return nil, c.err
 	}
-	answers, err := c.MemStore.Do(ctx, calls)
+	answers, err := c.Store.Do(ctx, calls)
 	if meanwhile := c.meanwhile; meanwhile != nil {
 		c.meanwhile = nil
 		meanwhile()
@@ -75,12 +77,12 @@ var ten = &runtime.Policy{
 
 func newWorld(t *testing.T) *world {
 	clock := storetest.NewClock()
-	backend := &counting{MemStore: &runtime.MemStore{Clock: clock.Now}}
+	backend := &counting{Store: &memstore.Store{Clock: clock.Now}}
 	return &world{t, clock, backend, denycache.New(backend, clock.Now)}
 }
 
-func (w *world) limit(key string) runtime.ReservableLimit {
-	return runtime.NewLimiter(w.store).Reservable(ten, runtime.KeyOf(runtime.String(key)))
+func (w *world) limit(key string) limiter.ReservableLimit {
+	return limiter.New(w.store).Reservable(ten, runtime.KeyOf(runtime.String(key)))
 }
 
 // taken returns a decision that has just taken tokens.
@@ -200,12 +202,12 @@ func TestChangesClearTheDenial(t *testing.T) {
 			return err
 		}, 5 * second},
 		"group": {func(w *world) error {
-			l := runtime.NewLimiter(w.store)
+			l := limiter.New(w.store)
 			_, err := l.All(ctx, l.Limit(ten, runtime.KeyOf(runtime.String("other"))), l.Limit(ten, runtime.KeyOf(runtime.String("k"))))
 			return err
 		}, 4 * second},
 		"cancelled group": {func(w *world) error {
-			l := runtime.NewLimiter(w.store)
+			l := limiter.New(w.store)
 			k := l.Reservable(ten, runtime.KeyOf(runtime.String("k")))
 			rs, err := l.ReserveAll(ctx, k.N(4))
 			if err == nil {
@@ -285,7 +287,7 @@ func (h half) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, e
 
 func TestAnswersAreCachedWhenOtherCallsFail(t *testing.T) {
 	policy := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Period: time.Hour, Capacity: 1, DenyCache: time.Minute}
-	backend := &counting{MemStore: &runtime.MemStore{}}
+	backend := &counting{Store: &memstore.Store{}}
 	s := denycache.New(half{backend}, nil)
 	call := runtime.Call{Requests: []runtime.Request{{Policy: policy, Count: 1}}}
 	other := runtime.Call{Requests: []runtime.Request{{Policy: policy, Key: "other", Count: 1}}}
@@ -301,7 +303,7 @@ func TestAnswersAreCachedWhenOtherCallsFail(t *testing.T) {
 
 func TestTransactionsAreNotCached(t *testing.T) {
 	w := newWorld(t)
-	_, err := runtime.NewLimiter(w.store).WithTx(nil).Limit(ten, runtime.Key{}).Allow(t.Context())
+	_, err := limiter.New(w.store).WithTx(nil).Limit(ten, runtime.Key{}).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrNoTx, "a transaction does not pass the cache")
 }
 

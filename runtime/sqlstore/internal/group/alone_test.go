@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -36,14 +37,14 @@ func alone(t *testing.T, oneWriter bool, test func(t *testing.T, s *group.Store,
 func TestStoreWithInline(t *testing.T) {
 	for _, oneWriter := range []bool{false, true} {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-			store := &runtime.MemStore{Clock: clock}
+			store := &memstore.Store{Clock: clock}
 			return group.New(store, group.Options{OneWriter: oneWriter, Inline: inlineOf(store)})
 		})
 	}
 }
 
 func TestLoneCallRunsInTheGoroutineOfItsCaller(t *testing.T) {
-	store := &runtime.MemStore{}
+	store := &memstore.Store{}
 	stack := make([]byte, 1<<14)
 	s := group.New(nil, group.Options{Inline: func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, bool, error) {
 		stack = stack[:goruntime.Stack(stack, false)]
@@ -63,7 +64,7 @@ func TestCallThatInlineDeclinesGoesToTheBackend(t *testing.T) {
 			declined++
 			return nil, false, nil
 		}
-		s := group.New(&runtime.MemStore{}, group.Options{OneWriter: true, Inline: inline})
+		s := group.New(&memstore.Store{}, group.Options{OneWriter: true, Inline: inline})
 		for i := range 3 {
 			answers, err := s.Do(t.Context(), take("", 1))
 			require.NoError(t, err)
@@ -208,7 +209,7 @@ func TestLoneCallHasTheValuesOfItsContext(t *testing.T) {
 // A driver that opens a connection within the call is not to be interrupted each time before the connection is open.
 func TestLoneCallsWithAShortTimeoutGetAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, open := &runtime.MemStore{}, false
+		store, open := &memstore.Store{}, false
 		backend := storeFunc(func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 			if !open {
 				select {
@@ -237,7 +238,7 @@ func TestLoneCallsWithAShortTimeoutGetAConnection(t *testing.T) {
 func TestLoneCallThatPanicsLeavesTheQueueUsable(t *testing.T) {
 	for _, oneWriter := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := group.New(&runtime.MemStore{}, group.Options{OneWriter: oneWriter, Inline: func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
+			s := group.New(&memstore.Store{}, group.Options{OneWriter: oneWriter, Inline: func(context.Context, []runtime.Call) ([]runtime.Answer, bool, error) {
 				time.Sleep(time.Second)
 				panic("a bug of a driver")
 			}})
@@ -285,7 +286,7 @@ func TestCallsAreAloneOnlyAfterAFlightOfOneCall(t *testing.T) {
 }
 
 func TestIdleStoreKeepsNoContext(t *testing.T) {
-	store := &runtime.MemStore{}
+	store := &memstore.Store{}
 	s := group.New(store, group.Options{Inline: inlineOf(store)})
 	value := new([1 << 10]byte)
 	kept := weak.Make(value)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
@@ -23,7 +24,7 @@ func TestStore(t *testing.T) {
 	for _, o := range []group.Options{{}, {Batch: 1}, {Batch: 3}, {OneWriter: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-				return group.New(&runtime.MemStore{Clock: clock}, o)
+				return group.New(&memstore.Store{Clock: clock}, o)
 			})
 		})
 	}
@@ -31,7 +32,7 @@ func TestStore(t *testing.T) {
 
 // slow is a store that takes a second for each call, and records the keys of its calls.
 type slow struct {
-	runtime.MemStore
+	memstore.Store
 	mu      sync.Mutex
 	batches [][]string
 	err     error
@@ -53,7 +54,7 @@ func (s *slow) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, 
 	if s.err != nil {
 		return nil, s.err
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 var ten = &runtime.Policy{Name: "ten", Kind: runtime.TokenBucket, Rate: 10, Period: 365 * 24 * time.Hour, Capacity: 10}
@@ -394,7 +395,7 @@ func (f storeFunc) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answ
 var errLocked = errors.New("a row is locked")
 
 // partial is a store that answers all calls except those for the key "locked".
-type partial struct{ runtime.MemStore }
+type partial struct{ memstore.Store }
 
 func (s *partial) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	time.Sleep(time.Millisecond)
@@ -405,7 +406,7 @@ func (s *partial) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answe
 			failed = errLocked
 			continue
 		}
-		one, err := s.MemStore.Do(ctx, []runtime.Call{c})
+		one, err := s.Store.Do(ctx, []runtime.Call{c})
 		if err != nil {
 			return nil, err
 		}

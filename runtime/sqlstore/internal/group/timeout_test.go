@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // silent is a store that does not answer calls for the key "silent" until release is closed.
 type silent struct {
-	runtime.MemStore
+	memstore.Store
 	// obeys: Do returns when its context ends, as most drivers do.
 	obeys   bool
 	release chan struct{}
@@ -42,7 +43,7 @@ func (s *silent) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 			return nil, ctx.Err()
 		}
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // silence runs a test over a silent backend, which answers when the test has ended.
@@ -135,7 +136,7 @@ func TestCallsSoonGoAroundASilentConnection(t *testing.T) {
 // The first batch takes longer than calls wait for it, and the second one, which its calls then make, falls silent.
 func TestCallBehindTwoSlowBatchesWaitsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var store runtime.MemStore
+		var store memstore.Store
 		var begun atomic.Int64
 		release := make(chan struct{})
 		s := group.New(storeFunc(func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
@@ -231,7 +232,7 @@ func TestBatchThatAllCallersHaveLeftMayEndALittleLater(t *testing.T) {
 		answers, err := s.Do(t.Context(), take("silent2", 10))
 		require.NoError(t, err)
 		require.True(t, answers[0].Allowed())
-		answers, err = backend.MemStore.Do(t.Context(), take("silent", 10))
+		answers, err = backend.Store.Do(t.Context(), take("silent", 10))
 		require.NoError(t, err)
 		require.False(t, answers[0].Allowed(), "the abandoned batch has taken its token")
 	})
@@ -253,7 +254,7 @@ func TestLateAnswerOfAnAbandonedBatchIsDropped(t *testing.T) {
 		backend.release <- struct{}{}
 		backend.release <- struct{}{}
 		synctest.Wait()
-		answers, err := backend.MemStore.Do(t.Context(), take("silent", 7))
+		answers, err := backend.Store.Do(t.Context(), take("silent", 7))
 		require.NoError(t, err)
 		require.True(t, answers[0].Allowed(), "at most the three tokens were taken")
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 // The processor is so busy that the caller goes on only after the watchdog has abandoned its flight.
@@ -17,7 +18,7 @@ func TestLoneCallThatBeginsAfterItWasAbandoned(t *testing.T) {
 		inline := func(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, bool, error) {
 			return nil, true, ctx.Err()
 		}
-		q := newQueue(&runtime.MemStore{}, Options{Inline: inline})
+		q := newQueue(&memstore.Store{}, Options{Inline: inline})
 		ctx, cancel := context.WithCancel(t.Context())
 		f := q.beginAlone(ctx, make([]runtime.Call, 1), 0)
 		cancel()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
 func TestProcessesTogetherGrantNoMoreThanTheLimit(t *testing.T) {
@@ -58,7 +59,7 @@ func TestUnspentBlocksDoNotExceedTheCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := leased(runtime.TokenBucket)
 		policy.Rate, policy.Period, policy.Capacity, policy.Lease.Tokens = 100, time.Second, 1000, 100
-		backend := &runtime.MemStore{}
+		backend := &memstore.Store{}
 		var processes []process
 		for range 50 {
 			processes = append(processes, newProcess(backend, policy))
@@ -86,7 +87,7 @@ type use struct {
 
 // wander takes tokens by three processes at random for a while, and returns the granted ones.
 func wander(t *testing.T, policy *runtime.Policy, seed uint64) []use {
-	backend := &runtime.MemStore{}
+	backend := &memstore.Store{}
 	processes := make([]process, 3)
 	for i := range processes {
 		processes[i] = newProcess(backend, policy)
@@ -150,7 +151,7 @@ func TestBlockIsNotRefundedToTheNextWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := leased(runtime.FixedWindow)
 		policy.Rate, policy.Capacity, policy.Period, policy.Start = 20, 20, 10*time.Second, runtime.StartOffset(0)
-		backend := &runtime.MemStore{}
+		backend := &memstore.Store{}
 		time.Sleep(9500 * time.Millisecond)
 		p, other := newProcess(backend, policy), newProcess(backend, policy)
 		require.True(t, p.take(t, 1))

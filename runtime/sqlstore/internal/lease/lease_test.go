@@ -11,19 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) runtime.Store {
-		return lease.New(&runtime.MemStore{Clock: clock}, clock)
+		return lease.New(&memstore.Store{Clock: clock}, clock)
 	})
 }
 
 // slow is a store that takes a millisecond, counts its calls, and can fail.
 type slow struct {
-	runtime.MemStore
+	memstore.Store
 	mu     sync.Mutex
 	called int
 	err    error
@@ -38,7 +40,7 @@ func (s *slow) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, 
 	if err != nil {
 		return nil, err
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // leased returns a limit of 100 tokens, which accrue at one a second, with blocks of 10 tokens for a second.
@@ -52,12 +54,12 @@ func leased(kind runtime.Kind) *runtime.Policy {
 // process is one of several processes that take blocks from the same backend.
 type process struct {
 	store *lease.Store
-	limit runtime.Limit
+	limit limiter.Limit
 }
 
 func newProcess(backend runtime.Store, p *runtime.Policy) process {
 	s := lease.New(backend, nil)
-	return process{s, runtime.NewLimiter(s).Limit(p, runtime.Key{})}
+	return process{s, limiter.New(s).Limit(p, runtime.Key{})}
 }
 
 func (p process) close() error { return shutdown(p.store) }
@@ -78,7 +80,7 @@ func (p process) take(t *testing.T, n int64) bool {
 // left returns how many tokens the backend has, without those in blocks.
 func left(t *testing.T, store runtime.Store, p *runtime.Policy) float64 {
 	t.Helper()
-	b, err := runtime.NewLimiter(store).Limit(p, runtime.Key{}).Peek(t.Context())
+	b, err := limiter.New(store).Limit(p, runtime.Key{}).Peek(t.Context())
 	require.NoError(t, err)
 	return b.Value
 }
@@ -117,7 +119,7 @@ func TestRestOfABlockIsRefunded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				backend := &runtime.MemStore{}
+				backend := &memstore.Store{}
 				p := newProcess(backend, policy)
 				require.True(t, p.take(t, 3))
 				row.then(t, p)
@@ -134,8 +136,8 @@ func TestRequestsCanUseTheBlockOfTheirProcess(t *testing.T) {
 	policy := leased(runtime.TokenBucket)
 	policy.Rate, policy.Capacity, policy.MaxReserved = 1, 20, 5
 	other := bucketOf("other")
-	for name, request := range map[string]func(t *testing.T, s *lease.Store, l runtime.ReservableLimit){
-		"check": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+	for name, request := range map[string]func(t *testing.T, s *lease.Store, l limiter.ReservableLimit){
+		"check": func(t *testing.T, s *lease.Store, l limiter.ReservableLimit) {
 			d, err := l.CheckN(t.Context(), 9)
 			require.NoError(t, err)
 			require.True(t, d.Allowed, "the whole block")
@@ -143,30 +145,30 @@ func TestRequestsCanUseTheBlockOfTheirProcess(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, d.Allowed, "the block and the row")
 		},
-		"peek": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+		"peek": func(t *testing.T, s *lease.Store, l limiter.ReservableLimit) {
 			b, err := l.Peek(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, int64(19), b.Remaining)
 		},
-		"more than a block": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+		"more than a block": func(t *testing.T, s *lease.Store, l limiter.ReservableLimit) {
 			require.NoError(t, l.RequireN(t.Context(), 19))
 		},
-		"reserve": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
+		"reserve": func(t *testing.T, s *lease.Store, l limiter.ReservableLimit) {
 			r, err := l.ReserveN(t.Context(), 19)
 			require.NoError(t, err)
 			require.Zero(t, r.Delay())
 		},
-		"several": func(t *testing.T, s *lease.Store, l runtime.ReservableLimit) {
-			limiter := runtime.NewLimiter(s)
-			ds, err := limiter.All(t.Context(), limiter.Limit(policy, runtime.Key{}).N(19), limiter.Limit(other, runtime.Key{}).N(1))
+		"several": func(t *testing.T, s *lease.Store, l limiter.ReservableLimit) {
+			limits := limiter.New(s)
+			ds, err := limits.All(t.Context(), limits.Limit(policy, runtime.Key{}).N(19), limits.Limit(other, runtime.Key{}).N(1))
 			require.NoError(t, err)
 			require.True(t, ds.Allowed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := lease.New(&runtime.MemStore{}, nil)
-				l := runtime.NewLimiter(s).Reservable(policy, runtime.Key{})
+				s := lease.New(&memstore.Store{}, nil)
+				l := limiter.New(s).Reservable(policy, runtime.Key{})
 				require.NoError(t, l.Require(t.Context()), "9 of 20 are left in the block, 10 in the row")
 				request(t, s, l)
 				require.NoError(t, shutdown(s))
@@ -232,9 +234,9 @@ func TestRequestsThatCannotBeLeasedGoToTheBackend(t *testing.T) {
 	backend := &slow{}
 	policy := leased(runtime.TokenBucket)
 	s := lease.New(backend, nil)
-	limiter := runtime.NewLimiter(s)
-	l := limiter.Limit(policy, runtime.Key{})
-	_, err := limiter.WithTx(nil).Limit(policy, runtime.Key{}).Allow(t.Context())
+	limits := limiter.New(s)
+	l := limits.Limit(policy, runtime.Key{})
+	_, err := limits.WithTx(nil).Limit(policy, runtime.Key{}).Allow(t.Context())
 	require.ErrorIs(t, err, runtime.ErrNoTx)
 	_, err = l.AllowN(t.Context(), -1)
 	require.ErrorIs(t, err, runtime.ErrInvalidCount)
@@ -243,7 +245,7 @@ func TestRequestsThatCannotBeLeasedGoToTheBackend(t *testing.T) {
 	require.Equal(t, 100.0, left(t, backend, policy), "no block is taken for 0 tokens")
 	_, err = l.AllowN(t.Context(), 101)
 	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
-	ds, err := limiter.All(t.Context(), l, l.N(2))
+	ds, err := limits.All(t.Context(), l, l.N(2))
 	require.NoError(t, err)
 	require.True(t, ds.Allowed)
 	require.InDelta(t, 97, left(t, backend, policy), 0.1, "a call with several requests is taken from the row")
@@ -256,7 +258,7 @@ func TestRequestsThatCannotBeLeasedGoToTheBackend(t *testing.T) {
 func TestLeasedTakesDoNotAllocate(t *testing.T) {
 	policy := leased(runtime.TokenBucket)
 	policy.Rate, policy.Capacity, policy.Lease = 1_000_000, 1_000_000, runtime.Lease{Tokens: 100_000, For: time.Hour}
-	p := newProcess(&runtime.MemStore{}, policy)
+	p := newProcess(&memstore.Store{}, policy)
 	defer p.close()
 	require.True(t, p.take(t, 1))
 	ctx := t.Context()
@@ -267,7 +269,7 @@ func BenchmarkSpend(b *testing.B) {
 	policy := leased(runtime.TokenBucket)
 	policy.Rate, policy.Capacity = runtime.MaxTokens, runtime.MaxTokens
 	policy.Lease = runtime.Lease{Tokens: 1_000_000_000, For: time.Minute}
-	p := newProcess(&runtime.MemStore{}, policy)
+	p := newProcess(&memstore.Store{}, policy)
 	defer p.close()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // renew returns the transfer of the key, after starting one if need be. It returns nil if the key can
@@ -60,7 +61,7 @@ func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now,
 	lasts := k.policy.Lease.For
 	// A block that was let through in shadow mode has taken no tokens.
 	if a.Allowed() && !a.Decisions[0].Shadowed {
-		rule := k.policy.Rule(k.key).For(q)
+		rule := meter.RuleOf(k.policy, k.key).For(q)
 		b := &block{refund: a.Decisions[0].RefundRequest(q.Count)}
 		b.refund.Leased, b.refund.Zone, b.refund.Anniversary = true, q.Zone, q.Anniversary
 		if end := rule.WindowEnd(a.At); end < math.MaxInt64 {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
 )
 
@@ -41,13 +43,13 @@ func TestBlockTakenBeforeAResetIsNotSpentAfterIt(t *testing.T) {
 }
 
 // slowRefund is a store whose refunds take 5 seconds.
-type slowRefund struct{ runtime.MemStore }
+type slowRefund struct{ memstore.Store }
 
 func (s *slowRefund) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	if calls[0].Requests[0].Op == runtime.Refund {
 		time.Sleep(5 * time.Second)
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // The key is reset while its block is being refunded.
@@ -99,13 +101,13 @@ func TestShutdownDuringTakesAndResets(t *testing.T) {
 	policy := leased(runtime.TokenBucket)
 	policy.Rate, policy.Capacity = 1_000_000, 1_000_000
 	for range 20 {
-		s := lease.New(&runtime.MemStore{}, nil)
-		limiter := runtime.NewLimiter(s)
+		s := lease.New(&memstore.Store{}, nil)
+		limits := limiter.New(s)
 		var all sync.WaitGroup
 		for g := range 8 {
 			all.Go(func() {
 				for i := range 200 {
-					limit := limiter.Limit(policy, runtime.KeyOf(runtime.Int(100*g+i%20)))
+					limit := limits.Limit(policy, runtime.KeyOf(runtime.Int(100*g+i%20)))
 					require.NoError(t, limit.Require(t.Context()))
 					require.NoError(t, limit.RequireN(t.Context(), 20))
 					require.NoError(t, limit.Reset(t.Context()))
@@ -120,7 +122,7 @@ func TestShutdownDuringTakesAndResets(t *testing.T) {
 
 // silent is a store that, while it is silent, returns only when its context ends.
 type silent struct {
-	runtime.MemStore
+	memstore.Store
 	silent bool
 }
 
@@ -129,7 +131,7 @@ func (s *silent) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.MemStore.Do(ctx, calls)
+	return s.Store.Do(ctx, calls)
 }
 
 // elapsed returns how long f takes.
@@ -140,10 +142,10 @@ func elapsed(f func()) time.Duration {
 }
 
 func TestCallWithoutDeadlineEndsAfterTimeout(t *testing.T) {
-	for _, call := range []func(l runtime.Limit) error{
-		func(l runtime.Limit) error { return l.Require(context.Background()) },
-		func(l runtime.Limit) error { return l.RequireN(context.Background(), 11) },
-		func(l runtime.Limit) error { return l.Reset(context.Background()) },
+	for _, call := range []func(l limiter.Limit) error{
+		func(l limiter.Limit) error { return l.Require(context.Background()) },
+		func(l limiter.Limit) error { return l.RequireN(context.Background(), 11) },
+		func(l limiter.Limit) error { return l.Reset(context.Background()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leased(runtime.TokenBucket)
@@ -176,10 +178,10 @@ func TestShutdownOverASilentBackendEndsInTime(t *testing.T) {
 		s := lease.New(backend, nil)
 		p := leased(runtime.TokenBucket)
 		for i := range 9 {
-			require.NoError(t, runtime.NewLimiter(s).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint(i)))).Require(t.Context()))
+			require.NoError(t, limiter.New(s).Limit(p, runtime.KeyOf(runtime.String(fmt.Sprint(i)))).Require(t.Context()))
 		}
 		backend.silent = true
-		go runtime.NewLimiter(s).Limit(p, runtime.KeyOf(runtime.String("another"))).Require(t.Context())
+		go limiter.New(s).Limit(p, runtime.KeyOf(runtime.String("another"))).Require(t.Context())
 		synctest.Wait()
 		require.LessOrEqual(t, elapsed(func() {
 			require.ErrorIs(t, shutdown(s), context.DeadlineExceeded)

@@ -1,0 +1,610 @@
+// Package batch executes calls on stored rows: the part that all stores share.
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// Batch executes calls on stored rows. It is the part that all implementations of [runtime.Store] share; a store only locks,
+// reads and writes:
+//
+//	b := New(calls)
+//	for {
+//		// begin, lock and read b.Rows() in their order
+//		if b.Run(now, states) {
+//			break
+//		}
+//		// roll back, or if b.Guarded() lock and read the new rows too: more rows are needed
+//	}
+//	// write b.Changes(), commit, return b.Answers()
+type Batch struct {
+	calls   []runtime.Call
+	rows    []runtime.Row
+	stored  []runtime.State
+	states  []runtime.State
+	answers []runtime.Answer
+	// undoLog has the states before the current call.
+	undoLog []undoEntry
+	seed    uint64
+	// rule is that of the current request.
+	rule meter.Rule
+	// allShards has the keys of which all shards are needed, as rows without a shard.
+	allShards map[runtime.Row]bool
+	// requested are the rows beside heads that the logs of precise limits need.
+	requested map[runtime.Row]bool
+	// written are rows beside heads that are written without having been read, in the order of their states after those of
+	// rows, and their indexes.
+	written   []runtime.Row
+	writtenAt map[runtime.Row]int
+	// regrown means that all rows must be read again.
+	regrown bool
+	// unsharded means that each key has one row, whatever its policy says.
+	unsharded bool
+}
+
+// undoEntry is the state of a row before a change.
+type undoEntry struct {
+	row   int
+	state runtime.State
+}
+
+// Change is a row to be written, or to be deleted if its State does not Exist.
+type Change struct {
+	Row   runtime.Row
+	State runtime.State
+}
+
+// New returns a batch of calls, which are executed in their order.
+func New(calls []runtime.Call) *Batch { return NewSeeded(calls, rand.Uint64()) }
+
+// NewSeeded returns a batch that chooses shards by the seed, so that its answers are the same each time it runs on
+// the same states. The seed must be as good as random.
+func NewSeeded(calls []runtime.Call, seed uint64) *Batch {
+	b := &Batch{calls: calls, seed: seed}
+	b.collectRows()
+	return b
+}
+
+// NewUnsharded returns a batch for which each key has one row, whatever its policy says.
+func NewUnsharded(calls []runtime.Call) *Batch {
+	b := &Batch{calls: calls, unsharded: true}
+	b.collectRows()
+	return b
+}
+
+// collectRows sets the rows to those that the calls need.
+func (b *Batch) collectRows() {
+	b.rows = nil // the store may still have the rows that there were
+	for row := range b.requested {
+		b.rows = append(b.rows, row)
+	}
+	for i := range b.calls {
+		for j := range b.calls[i].Requests {
+			// An invalid request has no rows, and is answered with an error without them.
+			if q := &b.calls[i].Requests[j]; q.Validate() == nil && q.UsesRows() {
+				for _, shard := range b.shards(q) {
+					b.rows = append(b.rows, runtime.Row{Name: q.Policy.Name, Key: q.Key, Shard: shard})
+				}
+			}
+		}
+	}
+	slices.SortFunc(b.rows, runtime.Row.Compare)
+	b.rows = slices.Compact(b.rows)
+}
+
+// shards returns the shards of its key that a request needs: two chosen at random, or the one that it returns tokens to, or
+// all of them if those do not suffice.
+func (b *Batch) shards(q *runtime.Request) []int {
+	n := b.shardsOf(q.Policy)
+	if n == 1 {
+		return shardNumbers[:1]
+	}
+	if b.allShards[wholeKey(q)] {
+		return shardNumbers[:n]
+	}
+	if meter.OfShard(q) {
+		return shardNumbers[q.Shard-1 : q.Shard]
+	}
+	if n > 2 && q.Decides() {
+		// All requests of the batch for one key get the same two, so that a batch locks few rows.
+		first, second := meter.TwoOf(n, arith.Hash(q.Policy.Name, q.Key)^b.seed)
+		return []int{first, second}
+	}
+	return shardNumbers[:n]
+}
+
+// shardsOf returns how many rows a key with the policy has.
+func (b *Batch) shardsOf(p *runtime.Policy) int {
+	if b.unsharded {
+		return 1
+	}
+	return max(1, p.Shards)
+}
+
+// useAllShards makes the batch read all shards of a request's key.
+func (b *Batch) useAllShards(q *runtime.Request) {
+	b.regrown = true
+	if b.allShards == nil {
+		b.allShards = map[runtime.Row]bool{}
+	}
+	b.allShards[wholeKey(q)] = true
+}
+
+// isOf reports whether a row belongs to a request's key.
+func isOf(r runtime.Row, q *runtime.Request) bool { return r.Key == q.Key && r.Name == q.Policy.Name }
+
+// wholeKey identifies a request's key without a shard.
+func wholeKey(q *runtime.Request) runtime.Row {
+	return runtime.Row{Name: q.Policy.Name, Key: q.Key, Shard: -1}
+}
+
+// shardNumbers holds the numbers of all shards that a limit can have, so that shards needs no allocation.
+var shardNumbers = func() (all [runtime.MaxShards]int) {
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}()
+
+// Rows returns the rows that the calls need, without duplicates, in the order of [runtime.Row.Compare].
+func (b *Batch) Rows() []runtime.Row { return b.rows }
+
+// Run executes the calls at the instant now, in nanoseconds since 1970 UTC, on the states of Rows. It returns false if
+// the calls need more rows: then Rows has grown. If Guarded, the new rows can be read in the same transaction, and
+// otherwise all rows must be read again in a transaction that has locked them all.
+func (b *Batch) Run(now int64, states []runtime.State) bool {
+	// Changes compares with the states read, so that rows without a change are not written.
+	b.stored = states
+	b.states = slices.Clone(states)
+	b.written, b.writtenAt, b.regrown = nil, nil, false
+	b.answers = make([]runtime.Answer, len(b.calls))
+	done := true
+	for i := range b.calls {
+		answer, ok := b.execute(b.calls[i].Requests, now)
+		done = done && ok
+		if b.regrown {
+			break
+		}
+		// After a call that needs guarded rows, the others go on, so that the rows of all of them are read at once.
+		answer.At = now
+		b.answers[i] = answer
+	}
+	if !done {
+		b.collectRows()
+	}
+	return done
+}
+
+// Guarded reports, after Run has returned false, whether the locks of the rows that Run got protect the new rows too:
+// a row beside the head of a precise limit is locked only after the head. Then the new rows can be locked in any order
+// after the others.
+func (b *Batch) Guarded() bool { return !b.regrown }
+
+// Answers returns one answer per call, after Run has returned true.
+func (b *Batch) Answers() []runtime.Answer { return b.answers }
+
+// Changes returns the rows that the calls have changed, in the order of [runtime.Row.Compare].
+func (b *Batch) Changes() []Change {
+	var changes []Change
+	for i, s := range b.states {
+		if i < len(b.rows) && s != b.stored[i] || i >= len(b.rows) && s != unread {
+			changes = append(changes, Change{b.row(i), s})
+		}
+	}
+	if len(b.written) > 0 {
+		slices.SortFunc(changes, func(c, o Change) int { return c.Row.Compare(o.Row) })
+	}
+	return changes
+}
+
+// execute executes a call, and undoes it unless all of its requests pass. It returns false if it needs more rows.
+func (b *Batch) execute(requests []runtime.Request, now int64) (answer runtime.Answer, ok bool) {
+	b.undoLog = b.undoLog[:0]
+	answer, ok = b.decideAll(requests, now)
+	if !ok || answer.Allowed() {
+		return answer, ok
+	}
+	b.undo(func(runtime.Row) bool { return true })
+	if answer, ok = b.recheck(answer, requests, now); ok {
+		ok = b.waitAcrossEnds(answer.Decisions, requests, now)
+	}
+	return answer, ok
+}
+
+// waitAcrossEnds sets the RetryAfter of denials for which overrides end: the policies that follow may grant the tokens
+// earlier or later. If the call passes later than the last of its requests would alone, because an override of one ends
+// while another one waits, the last one waits for that.
+func (b *Batch) waitAcrossEnds(decisions []runtime.Decision, requests []runtime.Request, now int64) (ok bool) {
+	if len(decisions) == 0 || !slices.ContainsFunc(requests, func(q runtime.Request) bool { next, _ := q.Policy.Next(); return next != nil }) {
+		return true
+	}
+	var last *runtime.Decision
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Allowed {
+			continue
+		}
+		if d.RetryAfter, ok = b.passesAfter(decisions, requests, now, i); !ok {
+			return false
+		}
+		if last == nil || d.RetryAfter > last.RetryAfter {
+			last = d
+		}
+	}
+	if len(requests) > 1 {
+		last.RetryAfter, ok = b.passesAfter(decisions, requests, now, -1)
+	}
+	return ok
+}
+
+// passesAfter returns how long after now a denied call passes, or one request of it, given the decisions now. It returns
+// false if it needs more rows.
+func (b *Batch) passesAfter(decisions []runtime.Decision, requests []runtime.Request, now int64, only int) (time.Duration, bool) {
+	for at := now; ; {
+		longest, end := time.Duration(0), int64(math.MaxInt64)
+		for i := range requests {
+			if only >= 0 && i != only {
+				continue
+			}
+			d, ok := decisions[i], true
+			policy, ends := requests[i].Policy.At(at)
+			if at > now || policy != requests[i].Policy {
+				d, ok = b.decideAt(requests, i, at)
+			}
+			if !ok {
+				return 0, false
+			}
+			longest, end = max(longest, d.RetryAfter), min(end, ends)
+		}
+		// While no policy ends, a request that passes once passes from then on.
+		switch passes := arith.Add(at, int64(longest)); {
+		case longest == runtime.Never && end == math.MaxInt64:
+			return runtime.Never, true
+		case passes < end || end == math.MaxInt64:
+			return max(1, arith.Between(now, passes)), true
+		}
+		at = end
+	}
+}
+
+// decideAt returns the decision on a request of a denied call at a later instant, by the policy that is then in force.
+func (b *Batch) decideAt(requests []runtime.Request, i int, at int64) (runtime.Decision, bool) {
+	q := requests[i]
+	read := q.UsesRows()
+	q.Policy, _ = q.Policy.At(at)
+	if q.Op == runtime.TakeUpTo {
+		q.Count = min(q.Count, 1)
+	}
+	q.Op = runtime.Check
+	if !read && q.UsesRows() {
+		// The tokens of a key that is blocked, or has no limit now, are unknown.
+		if rule := meter.RuleFor(&q); q.Policy.Mode == runtime.ModeShadow || rule.Refuse(&q) == nil {
+			return runtime.Decision{Allowed: true}, true
+		}
+		return runtime.Decision{RetryAfter: runtime.Never}, true
+	}
+	d, ok, err := b.decide(q, TakenBefore(requests, i), at)
+	if err != nil {
+		return runtime.Decision{RetryAfter: runtime.Never}, true
+	}
+	return d, ok
+}
+
+// decideAll executes the requests of a call, and goes on after a denial: a denied call reports which of its limits would
+// have passed.
+func (b *Batch) decideAll(requests []runtime.Request, now int64) (answer runtime.Answer, ok bool) {
+	decisions := make([]runtime.Decision, len(requests))
+	// Checks come first, so that each sees the tokens before those of its call are taken, whatever the order of the items.
+	for _, checks := range [...]bool{true, false} {
+		for i := range requests {
+			if (requests[i].Op == runtime.Check) != checks {
+				continue
+			}
+			err := refuseTogether(&requests[i], requests)
+			if err == nil {
+				decisions[i], ok, err = b.decide(requests[i], TakenBefore(requests, i), now)
+			}
+			switch {
+			case err != nil:
+				return runtime.Answer{Err: &RequestError{i, fmt.Errorf("%v: %w", runtime.Call{Requests: requests[i : i+1]}, err)}}, true
+			case !ok:
+				return runtime.Answer{}, false
+			}
+			if d := decisions[i]; requests[i].Op == runtime.Take && d.Shadowed && d.TakenAt.IsZero() {
+				// Neither did the earlier requests for this key take anything: see decide.
+				for j := range takesOf(requests[:i], &requests[i]) {
+					decisions[j] = d
+				}
+			}
+		}
+	}
+	return runtime.Answer{Decisions: decisions}, true
+}
+
+// RequestError is the error of a call that one of its requests has.
+type RequestError struct {
+	// Index is the position of the request.
+	Index int
+	Err   error
+}
+
+// Error returns the text of Err.
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// refuseTogether returns an error for a request that cannot be in a call with others: each must be a Take or a Check, and
+// those for one key must have equal policies, and the same zone and anniversary. Different keys of a name may have
+// different plans.
+func refuseTogether(q *runtime.Request, all []runtime.Request) error {
+	if len(all) > 1 && q.Op != runtime.Take && q.Op != runtime.Check {
+		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", runtime.ErrInvalidCall, q.Op)
+	}
+	for i := range all {
+		other := all[i].Policy
+		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && *q.Policy != *other {
+			return fmt.Errorf("%w: two different policies have this name and key", runtime.ErrInvalidCall)
+		}
+		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {
+			return fmt.Errorf("%w: one key has two time zones or anniversaries", runtime.ErrInvalidCall)
+		}
+	}
+	return nil
+}
+
+// recheck replaces the decisions that allowed a Take of an undone call: the tokens left are those without the call.
+func (b *Batch) recheck(answer runtime.Answer, requests []runtime.Request, now int64) (runtime.Answer, bool) {
+	for i, d := range answer.Decisions {
+		if !d.Allowed || requests[i].Op == runtime.Check {
+			continue
+		}
+		// A Check changes no row, so that the rechecks do not depend on each other.
+		q := requests[i]
+		q.Op = runtime.Check
+		d, ok, _ := b.decide(q, TakenBefore(requests, i), now)
+		if !ok {
+			return runtime.Answer{}, false
+		}
+		answer.Decisions[i] = d
+	}
+	return answer, true
+}
+
+// decide executes a request, after earlier ones of its call have taken tokens from its key.
+func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Decision, ok bool, err error) {
+	if err := q.Validate(); err != nil {
+		return runtime.Decision{}, true, err
+	}
+	if !q.UsesRows() {
+		d, err := withoutRows(&q, now)
+		return q.Decided(d, now), true, err
+	}
+	// The rule is a field, because a local variable whose address reaches an interface is allocated for every request.
+	b.rule = meter.RuleFor(&q)
+	whole := &b.rule
+	// Each count is checked before it is added to a sum, so that the sum cannot overflow.
+	count := q.Count
+	if err := whole.Refuse(&q); err != nil {
+		q.Count = min(q.Count, maxSum) + taken
+		return b.refused(whole, q, err, now)
+	}
+	// Requests of one call for one key are executed as one request for the sum: only so is it an error if the sum can
+	// never pass, and only so are RetryAfter and Delay those of the sum.
+	if taken > 0 {
+		q.Count += taken
+		b.undo(func(r runtime.Row) bool { return isOf(r, &q) })
+	}
+	d, ok, err = b.step(whole, &q, now)
+	if err != nil {
+		return b.refused(whole, q, err, now)
+	}
+	d = q.Decided(d, now)
+	d.Taken = min(d.Taken, count)
+	return d, ok, nil
+}
+
+// refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if an
+// override that ends gives the key less than the count.
+func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int64) (runtime.Decision, bool, error) {
+	if !q.Decides() || !errors.Is(err, runtime.ErrExceedsCapacity) || q.Policy.Mode != runtime.ModeShadow && !meter.FitsLater(&q) {
+		return runtime.Decision{}, true, err
+	}
+	if b.shardsOf(q.Policy) > 2 && !b.allShards[wholeKey(&q)] {
+		b.useAllShards(&q)
+		return runtime.Decision{}, false, nil
+	}
+	// The requests before it for this key take nothing either: see decideAll.
+	b.undo(func(r runtime.Row) bool { return isOf(r, &q) })
+	q.Op = runtime.Peek
+	d, ok, err := b.step(whole, &q, now)
+	d.Allowed, d.RetryAfter = false, runtime.Never
+	return q.Decided(d, now), ok, err
+}
+
+// TakenBefore returns how many tokens the requests before one of a call take from its key; 0 for a Check, which does not
+// depend on them, and for a count of 0.
+func TakenBefore(requests []runtime.Request, at int) int64 {
+	q, sum := &requests[at], int64(0)
+	if q.Op != runtime.Take || q.Policy == nil || q.Empty() {
+		return 0
+	}
+	for _, e := range takesOf(requests[:at], q) {
+		// A request that has passed in ModeShadow may have any count.
+		sum = min(sum+min(e.Count, maxSum), maxSum)
+	}
+	return sum
+}
+
+// maxSum is more than any request can take. Twice as much does not overflow.
+const maxSum = 4 * runtime.MaxTokens
+
+// takesOf yields the requests that take from the key of q, with their indexes.
+func takesOf(requests []runtime.Request, q *runtime.Request) iter.Seq2[int, *runtime.Request] {
+	return func(yield func(int, *runtime.Request) bool) {
+		for i := range requests {
+			r := &requests[i]
+			if r.Op == runtime.Take && r.Key == q.Key && r.Policy.Name == q.Policy.Name && !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// step executes a request on the rows of its key.
+func (b *Batch) step(whole *meter.Rule, q *runtime.Request, now int64) (d runtime.Decision, ok bool, err error) {
+	if q.Policy.Precise {
+		// The sum of several requests for one key may be more than any of them.
+		if err := whole.Refuse(q); err != nil {
+			return runtime.Decision{}, true, err
+		}
+		i := b.find(q, 0)
+		next, d, ok := whole.StepSlots(b.states[i], slots{b, q.Policy.Name, q.Key}, now, q)
+		if ok {
+			b.set(i, next)
+		}
+		return d, ok, nil
+	}
+	if b.shardsOf(q.Policy) == 1 {
+		i := b.find(q, 0)
+		next, d, err := whole.Step(b.states[i], now, *q)
+		b.set(i, next)
+		return d, true, err
+	}
+	numbers := b.shards(q)
+	s := b.read(whole, q, numbers)
+	if d, ok, err = s.Step(whole, q.Policy.Shards, now, q); !ok {
+		b.useAllShards(q)
+		return runtime.Decision{}, false, nil
+	}
+	for i, n := range numbers {
+		b.set(b.find(q, n), s.States[i])
+	}
+	if d.Receipt.Shard > 0 {
+		d.Receipt.Shard = numbers[d.Receipt.Shard-1] + 1
+	}
+	return d, true, err
+}
+
+// read returns a copy of the shards of a request's key with the given numbers.
+func (b *Batch) read(whole *meter.Rule, q *runtime.Request, numbers []int) meter.Shards {
+	s := meter.Shards{Rules: make([]meter.Rule, len(numbers)), States: make([]runtime.State, len(numbers))}
+	for i, n := range numbers {
+		s.Rules[i] = whole.Shard(n, q.Policy.Shards)
+		s.States[i] = b.states[b.find(q, n)]
+	}
+	return s
+}
+
+// find returns the index of a shard's row in Rows.
+func (b *Batch) find(q *runtime.Request, shard int) int {
+	i, _ := slices.BinarySearchFunc(b.rows, runtime.Row{Name: q.Policy.Name, Key: q.Key, Shard: shard}, runtime.Row.Compare)
+	return i
+}
+
+// set changes the state of a row, until undo.
+func (b *Batch) set(i int, s runtime.State) {
+	if b.states[i] != s {
+		b.undoLog = append(b.undoLog, undoEntry{i, b.states[i]})
+		b.states[i] = s
+	}
+}
+
+// undo returns the matching rows to their states before the call.
+func (b *Batch) undo(match func(runtime.Row) bool) {
+	// Backward, because a row that has changed twice is in the log twice: the first entry must be applied last.
+	for _, u := range slices.Backward(b.undoLog) {
+		if match(b.row(u.row)) {
+			b.states[u.row] = u.state
+		}
+	}
+}
+
+// row returns the row of a state.
+func (b *Batch) row(i int) runtime.Row {
+	if i < len(b.rows) {
+		return b.rows[i]
+	}
+	return b.written[i-len(b.rows)]
+}
+
+// slots are the rows beside the head of a key. They have no pointer to a request, which would then be allocated for
+// every kind: an interface holds them.
+type slots struct {
+	*Batch
+	name, key string
+}
+
+func (b slots) Slot(number int) (runtime.State, bool) {
+	i, ok := b.lookUp(b.rowOf(number))
+	if !ok || b.states[i] == unread {
+		return runtime.State{}, false
+	}
+	return b.states[i], true
+}
+
+func (b slots) Request(number int) {
+	if b.requested == nil {
+		b.requested = map[runtime.Row]bool{}
+	}
+	b.requested[b.rowOf(number)] = true
+}
+
+func (b slots) SetSlot(number int, s runtime.State) {
+	row := b.rowOf(number)
+	i, ok := b.lookUp(row)
+	if !ok {
+		if b.writtenAt == nil {
+			b.writtenAt = map[runtime.Row]int{}
+		}
+		i = len(b.states)
+		b.written, b.states = append(b.written, row), append(b.states, unread)
+		b.writtenAt[row] = i
+	}
+	b.set(i, s)
+}
+
+func (b slots) rowOf(number int) runtime.Row {
+	return runtime.Row{Name: b.name, Key: b.key, Shard: number}
+}
+
+// lookUp returns the index of the state of a row beside a head.
+func (b slots) lookUp(row runtime.Row) (int, bool) {
+	if i, ok := b.writtenAt[row]; ok {
+		return i, true
+	}
+	return slices.BinarySearchFunc(b.rows, row, runtime.Row.Compare)
+}
+
+// unread is the state of a row that is neither read nor written.
+var unread = runtime.State{TS: math.MinInt64, Prev: math.MaxFloat64, Exists: true}
+
+// withoutRows decides a request that does not use rows at the instant now.
+func withoutRows(q *runtime.Request, now int64) (runtime.Decision, error) {
+	r := meter.Boundless(q.Policy.Kind)
+	if err := r.Refuse(q); err != nil {
+		return runtime.Decision{}, err
+	}
+	switch {
+	case q.Policy.Mode.Passes():
+	case q.Empty():
+		return runtime.Decision{Allowed: true}, nil
+	default:
+		return runtime.Decision{RetryAfter: q.Policy.BlockedFor(now)}, nil
+	}
+	d := runtime.Decision{Allowed: true, Remaining: runtime.MaxTokens, Value: runtime.MaxTokens}
+	if q.Op == runtime.Take || q.Op == runtime.TakeUpTo {
+		d.Taken = q.Count
+	}
+	return d, nil
+}

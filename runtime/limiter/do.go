@@ -1,0 +1,112 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+)
+
+// do executes one call, given as a slice because that is the form of [runtime.Store.Do], within the timeouts of its limits. The
+// call then has the policies in force. If the store fails, the call is decided without it, provided that each of its
+// limits allows that by its OnError.
+func (l *Limiter) do(ctx context.Context, calls []runtime.Call) (answer runtime.Answer, err error) {
+	c := calls[0]
+	if l == nil || l.store == nil {
+		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, runtime.ErrNoStore)
+	}
+	if err := ctx.Err(); err != nil {
+		return runtime.Answer{Source: runtime.SourceNone}, fmt.Errorf("%v: %w", c, err)
+	}
+	bounded := ctx
+	// In a transaction of the caller neither timeouts nor OnError apply: a cancelled or failed statement ends it, so
+	// that the caller has to roll back anyway.
+	if !l.inTx {
+		var cancel context.CancelFunc
+		bounded, cancel = withTimeout(c, ctx)
+		defer cancel()
+	}
+	changed, now, err := l.override(bounded, &calls[0])
+	if c = calls[0]; changed && !l.inTx {
+		// The plan that an override gives may have a timeout that the key's own has not.
+		var cancel context.CancelFunc
+		bounded, cancel = withTimeout(c, bounded)
+		defer cancel()
+	}
+	decided, unread := false, err != nil
+	if !unread {
+		answer, decided = withoutStore(c, now)
+	}
+	if !unread && !decided {
+		var answers []runtime.Answer
+		if answers, err = l.store.Do(bounded, calls); err != nil && l.settles {
+			answers, err = l.afterTx(bounded, calls, err)
+		}
+		if err == nil {
+			answer = answers[0]
+			l.learn(c, &answer)
+		}
+	}
+	if err == nil {
+		err = answer.Err
+	} else {
+		answer, err = l.withoutStore(ctx, bounded, c, err, unread)
+	}
+	// Here, because the modes have been applied.
+	for i := range answer.Decisions {
+		spread(&answer.Decisions[i], &c.Requests[i], answer.At)
+	}
+	return answer, err
+}
+
+// doAll executes calls that belong to reservations, without the timeouts and the OnError of their limits.
+func (l *Limiter) doAll(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	for i := range calls {
+		if _, _, err := l.override(ctx, &calls[i]); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := l.store.Do(ctx, calls)
+	if err != nil && l.settles {
+		answers, err = l.afterTx(ctx, calls, err)
+	}
+	for i := range answers {
+		if answers[i].Answered() {
+			l.learn(calls[i], &answers[i])
+		}
+	}
+	return answers, err
+}
+
+// withoutStore returns the answer at the instant now to a call of which no request uses rows.
+func withoutStore(c runtime.Call, now int64) (runtime.Answer, bool) {
+	for i := range c.Requests {
+		if c.Requests[i].UsesRows() {
+			return runtime.Answer{}, false
+		}
+	}
+	b := batch.New([]runtime.Call{c})
+	b.Run(now, nil)
+	return b.Answers()[0], true
+}
+
+// spread sets the jitter of the decision on a request at the instant now, if it has to wait.
+func spread(d *runtime.Decision, q *runtime.Request, now int64) {
+	// RetryAfter is 0 if the request is allowed, and Delay is only the one that it would have had if it is denied.
+	due := max(d.RetryAfter, d.BlockedFor)
+	if d.Allowed {
+		due = max(d.Delay, d.BlockedFor)
+	}
+	if d.Policy == nil || d.Policy.Jitter == 0 || due == 0 || due == runtime.Never {
+		return
+	}
+	// In whole milliseconds, because roundings move the instant by nanoseconds from one request to the next, and the same
+	// request must get the same jitter.
+	const unit = int64(time.Millisecond)
+	at := arith.Add(arith.Add(now, int64(due)), unit/2) / unit
+	seed := arith.Hash(d.Policy.Name, q.Key)
+	d.Jitter = time.Duration(arith.Mix(seed^arith.Mix(uint64(at))) % uint64(d.Policy.Jitter+1))
+}

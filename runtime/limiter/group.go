@@ -1,0 +1,360 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
+)
+
+// All takes from several limits at once: from all of them or, if one denies, from none. The counts of items for the same
+// key of the same limit add up; see [Limit.CheckedN] for items that take nothing. The error is [runtime.ErrInvalidCall] if there
+// are no items, or one is nil or belongs to another limiter, and otherwise one of those of [Limit.AllowN].
+func (l *Limiter) All(ctx context.Context, items ...Item) (Decisions, error) {
+	requests, err := requestsOf(ctx, l, items)
+	if err != nil {
+		return Decisions{}, err
+	}
+	return l.takeTogether(ctx, requests, nil)
+}
+
+// ReserveAll takes from several limits at once, if necessary before the tokens have accrued. See [Group.Reserve].
+func (l *Limiter) ReserveAll(ctx context.Context, items ...ReserveItem) (*Reservations, error) {
+	return l.Group(items...).Reserve(ctx)
+}
+
+// Group returns items that are taken together. Its methods take from all of their limits or, if one denies, from none.
+func (l *Limiter) Group(items ...ReserveItem) Group { return Group{limiter: l, items: items} }
+
+// Group is several items of a [Limiter] that are taken together, or not at all. The errors of its methods are those of
+// [Limiter.All].
+type Group struct {
+	limiter *Limiter
+	items   []ReserveItem
+	// held, if not nil, keeps the observations of requests until they can be reported.
+	held *held
+}
+
+// Allow takes the tokens of all items if all are available, and otherwise none. Like [Limiter.All] it does not reserve,
+// so that items of limits with capacity 0 are [runtime.ErrExceedsCapacity].
+func (g Group) Allow(ctx context.Context) (Decisions, error) {
+	requests, err := g.requests(ctx)
+	if err != nil {
+		return Decisions{}, err
+	}
+	return g.limiter.takeTogether(ctx, requests, g.held)
+}
+
+// Check reports whether Allow would take the tokens now, and takes none.
+func (g Group) Check(ctx context.Context) (Decisions, error) {
+	requests, err := g.requests(ctx)
+	if err != nil {
+		return Decisions{}, err
+	}
+	// The counts of takes of one key add up, but those of checks do not. Backward, while those before are still takes.
+	for i := range slices.Backward(requests) {
+		q := &requests[i]
+		if before := batch.TakenBefore(requests, i); q.Count > 0 && before > 0 {
+			q.Count = arith.Add(q.Count, before)
+		}
+		q.Op = runtime.Check
+	}
+	return g.limiter.doTogether(ctx, requests, g.held)
+}
+
+// Require takes the tokens of all items, and returns a denial as a [*runtime.LimitedError] with the decision of the limit that
+// denies for the longest time.
+func (g Group) Require(ctx context.Context) error {
+	ds, err := g.Allow(ctx)
+	if err == nil {
+		err = ds.Err()
+	}
+	return err
+}
+
+// Reserve takes the tokens of all items, if necessary before they have accrued: use them after the Delay of the
+// reservations, the largest of all. Items of limits without reservations are taken only if they are available now, and
+// can be settled and cancelled too. If one limit denies, nothing is taken: that is no error of Reserve, but the Err of the
+// reservations. All tokens count as taken at the moment of the
+// call, although those of some limits may be used only later, after the Delay of others.
+func (g Group) Reserve(ctx context.Context) (*Reservations, error) { return g.reserve(ctx, 0) }
+
+// reserve reserves tokens that are due within maxDelay, or at any time if that is 0.
+func (g Group) reserve(ctx context.Context, maxDelay time.Duration) (*Reservations, error) {
+	requests, err := g.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range requests {
+		q := &requests[i]
+		q.Reserve = q.Op == runtime.Take && q.Policy.MayReserve()
+		q.MaxDelay = maxDelay
+	}
+	ds, err := g.limiter.doTogether(ctx, requests, g.held)
+	if err != nil {
+		return nil, err
+	}
+	ds.limiter = nil
+	rs := &Reservations{Decisions: ds, limiter: g.limiter.settler(), each: make([]*Reservation, len(requests))}
+	for i := range requests {
+		rs.each[i] = g.limiter.reservation(&requests[i], ds.Each[i], ds.Allowed)
+	}
+	return rs, nil
+}
+
+// Wait takes the tokens of all items and returns when all of them can be used. It reserves from the limits that have
+// reservations, and retries while another limit or a check denies; of the callers in this process that wait for the same
+// items of the limiter, one at a time retries.
+//
+// It returns at once, without taking tokens, if the context's deadline is before all tokens are available: the error is
+// both a [*runtime.LimitedError] and [context.DeadlineExceeded]. If the Mode of a policy is [runtime.ModeBlock], or an operator has blocked
+// a key, it returns a [*runtime.LimitedError] at once, even if the block has an end. If the context ends while Wait waits, the tokens are refunded, and
+// the error is the context's.
+func (g Group) Wait(ctx context.Context) error {
+	g.held = g.limiter.hold()
+	rs, err := g.tryWait(ctx)
+	if err == nil && !rs.Allowed {
+		rs, err = g.waitInQueue(ctx)
+	}
+	g.limiter.release(ctx, g.held, err)
+	if err != nil {
+		return err
+	}
+	if err := rs.sleep(ctx); err != nil {
+		if cancelErr := rs.Cancel(ctx); cancelErr != nil {
+			return fmt.Errorf("%w, and the tokens could not be refunded: %w", err, cancelErr)
+		}
+		return err
+	}
+	return nil
+}
+
+// sleep waits until all of the tokens can be used, with the jitter of the limits if it ends before the context does.
+func (rs *Reservations) sleep(ctx context.Context) error {
+	longest := time.Duration(0)
+	for _, d := range rs.Decisions.Each {
+		longest = max(longest, jittered(ctx, d.Delay, d.Jitter))
+	}
+	return sleep(ctx, longest, nil)
+}
+
+// tryWait reserves the tokens if all can be used before the context's deadline. After a denial without an error, a retry
+// may pass.
+func (g Group) tryWait(ctx context.Context) (*Reservations, error) {
+	left, limited := timeLeft(ctx)
+	rs, err := g.reserve(ctx, left)
+	if err != nil || rs.Allowed {
+		return rs, err
+	}
+	if rs.RetryAfter == runtime.Never || slices.ContainsFunc(rs.Decisions.Each, func(d runtime.Decision) bool { return blocks(&d) }) {
+		return nil, rs.Err()
+	}
+	for _, d := range rs.Decisions.Each {
+		if limited && !d.Allowed && max(d.Delay, d.RetryAfter) >= left {
+			return nil, fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
+		}
+	}
+	return rs, nil
+}
+
+// waitInQueue reserves the tokens when they are available.
+func (g Group) waitInQueue(ctx context.Context) (*Reservations, error) {
+	row, err := g.queueRow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := g.limiter.waiters.join(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for {
+		rs, err := g.tryWait(ctx)
+		if err != nil || rs.Allowed {
+			return rs, err
+		}
+		if err := g.sleepUntilRetry(ctx, rs); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sleepUntilRetry waits until the limits that have denied may pass.
+func (g Group) sleepUntilRetry(ctx context.Context, rs *Reservations) error {
+	requests, err := g.requests(ctx)
+	if err != nil {
+		return err
+	}
+	longest := time.Duration(0)
+	for _, d := range rs.Decisions.Each {
+		if !d.Allowed {
+			longest = max(longest, jittered(ctx, d.RetryAfter, d.Jitter))
+		}
+	}
+	return g.limiter.sleepForRetry(ctx, longest, requests, rs.Each)
+}
+
+// queueRow identifies the callers that wait for the same keys. They do not share the queue of a single limit: waiting in
+// it for another limit would keep callers from tokens that are available.
+func (g Group) queueRow(ctx context.Context) (runtime.Row, error) {
+	requests, err := g.requests(ctx)
+	var row runtime.Row
+	for i := range requests {
+		// Neither names nor stored keys contain the separator.
+		row.Name += requests[i].Policy.Name + "\x00"
+		row.Key += requests[i].Key + "\x00"
+	}
+	return row, err
+}
+
+func (g Group) requests(ctx context.Context) ([]runtime.Request, error) {
+	return requestsOf(ctx, g.limiter, g.items)
+}
+
+// requestsOf returns the requests of items, all of which must be valid.
+func requestsOf[I ReserveItem](ctx context.Context, l *Limiter, items []I) ([]runtime.Request, error) {
+	if len(items) == 0 || slices.ContainsFunc(items, func(item I) bool { return any(item) == nil }) {
+		return nil, fmt.Errorf("%w: a call needs at least one limit, and none may be nil", runtime.ErrInvalidCall)
+	}
+	requests := make([]runtime.Request, len(items))
+	for i, item := range items {
+		q, err := item.request(l)
+		if err != nil {
+			l.observeInvalid(ctx, &q, i, len(items), err)
+			return nil, err
+		}
+		requests[i] = q
+	}
+	return requests, nil
+}
+
+// takeTogether is doTogether for requests that were given as they are. If all of them are checks, they read the keys, as for
+// a page, which must not count as a denial of each.
+func (l *Limiter) takeTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
+	if slices.ContainsFunc(requests, func(q runtime.Request) bool { return q.Op != runtime.Check }) {
+		return l.doTogether(ctx, requests, h)
+	}
+	answer, err := l.do(ctx, []runtime.Call{{Requests: requests}})
+	return l.decisions(requests, answer, err)
+}
+
+// doTogether executes requests as one call, and reports it to the observer. All, and every method of a group, ends here.
+func (l *Limiter) doTogether(ctx context.Context, requests []runtime.Request, h *held) (Decisions, error) {
+	begun, calls := l.begin(), []runtime.Call{{Requests: requests}}
+	answer, err := l.do(ctx, calls)
+	l.observe(ctx, calls[0], answer, err, begun, h)
+	return l.decisions(requests, answer, err)
+}
+
+// decisions returns the decisions on the requests of a call.
+func (l *Limiter) decisions(requests []runtime.Request, answer runtime.Answer, err error) (Decisions, error) {
+	if err != nil {
+		return Decisions{}, err
+	}
+	all, ledger := Decisions{Allowed: true, Each: answer.Decisions, limiter: l, requests: requests}, new(runtime.Ledger)
+	for i := range all.Each {
+		d := &all.Each[i]
+		d.Receipt.Enter(ledger, int64(i))
+		all.Allowed = all.Allowed && d.Allowed
+		all.RetryAfter = max(all.RetryAfter, d.RetryAfter)
+	}
+	return all, nil
+}
+
+// Reservations is tokens of several limits that were taken together, possibly before they have accrued. If it was not
+// Allowed, no tokens were taken. It may be used by several goroutines.
+type Reservations struct {
+	Decisions
+	limiter *Limiter
+	each    []*Reservation
+}
+
+// Delay returns how long after the call all of the tokens can be used: the largest Delay of the limits, or [runtime.Never] if one
+// of them has denied. It does not change afterwards.
+func (rs *Reservations) Delay() time.Duration {
+	if !rs.Allowed {
+		return runtime.Never
+	}
+	longest := time.Duration(0)
+	for _, r := range rs.each {
+		longest = max(longest, r.Delay())
+	}
+	return longest
+}
+
+// At returns the reservation of an item, counted from 0, to settle or cancel it by itself. An item that was only checked
+// holds no tokens: settling or cancelling it is [runtime.ErrNotReserved]. So it is if another limit has denied.
+func (rs *Reservations) At(i int) *Reservation { return rs.each[i] }
+
+// Cancel refunds the tokens of all limits that are neither settled nor cancelled yet, in one request to the store, even if
+// ctx has ended. The error is [runtime.ErrNotReserved] if no reservation is open; after any other error, those that were not
+// refunded are still open, and Cancel can be called again.
+func (rs *Reservations) Cancel(ctx context.Context) error {
+	h := rs.limiter.hold()
+	err := rs.cancel(ctx, h)
+	rs.limiter.release(ctx, h, err)
+	return err
+}
+
+func (rs *Reservations) cancel(ctx context.Context, h *held) error {
+	var open []*Reservation
+	for _, r := range rs.each {
+		// In the order of the items, so that concurrent calls do not deadlock.
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.beginSettlingLocked() {
+			open = append(open, r)
+		}
+	}
+	if len(open) == 0 {
+		return fmt.Errorf("%s: %w", rs.names(), runtime.ErrNotReserved)
+	}
+	var calls []runtime.Call
+	var refunded []*Reservation
+	for _, r := range open {
+		if r.count == 0 {
+			continue
+		}
+		q := r.RefundRequest(r.count)
+		// It cannot fail: the request for the tokens had the same policy and key.
+		if err := r.of.complete(&q); err != nil {
+			return err
+		}
+		calls, refunded = append(calls, runtime.Call{Requests: []runtime.Request{q}}), append(refunded, r)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
+	defer cancel()
+	begun := rs.limiter.begin()
+	answers, err := rs.limiter.doAll(ctx, calls)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", rs.names(), err)
+	}
+	rs.limiter.observeRefunds(ctx, calls, answers, err, begun, h)
+	for i, r := range refunded {
+		if i >= len(answers) || !answers[i].Answered() || answers[i].Err != nil {
+			r.reopenLocked()
+		}
+	}
+	for _, a := range answers {
+		err = errors.Join(err, a.Err)
+	}
+	return err
+}
+
+// names returns the names of the limits, for errors.
+func (rs *Reservations) names() string {
+	names := make([]string, len(rs.each))
+	for i, r := range rs.each {
+		names[i] = r.Limit
+	}
+	return "limit " + words.Quoted(names, ", ")
+}

@@ -1,0 +1,66 @@
+package limiter_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+)
+
+// The types that generated methods return have all of their methods in go doc, each with a text, and no fields to offer.
+func TestHandlesDocumentThemselves(t *testing.T) {
+	shown := documented(t)
+	all := reflect.TypeFor[*limiter.Limiter]()
+	var handles []string
+	for i := range all.NumMethod() {
+		method := all.Method(i)
+		if method.Type.NumOut() != 1 || method.Type.Out(0).Kind() != reflect.Struct {
+			continue
+		}
+		handle := method.Type.Out(0)
+		handles = append(handles, handle.Name())
+		for _, field := range reflect.VisibleFields(handle) {
+			assert.False(t, field.IsExported(), "%s has the field %s", handle, field.Name)
+		}
+		for i := range handle.NumMethod() {
+			name := handle.Method(i).Name
+			assert.True(t, strings.HasPrefix(shown[handle.Name()][name], name+" "), "go doc of %s.%s: %q", handle, name, shown[handle.Name()][name])
+		}
+	}
+	require.Equal(t, []string{"Group", "Limit", "Overrides", "Overrides", "ReservableLimit", "ReserveOnlyLimit"}, handles)
+}
+
+// documented returns the texts of the methods that go doc shows of the package, by type and name.
+func documented(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	folder, err := os.ReadDir(".")
+	require.NoError(t, err)
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, entry := range folder {
+		if name := entry.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+			require.NoError(t, err)
+			files = append(files, file)
+		}
+	}
+	of, err := doc.NewFromFiles(fset, files, "limiter")
+	require.NoError(t, err)
+	shown := map[string]map[string]string{}
+	for _, typ := range of.Types {
+		shown[typ.Name] = map[string]string{}
+		for _, method := range typ.Methods {
+			shown[typ.Name][method.Name] = method.Doc
+		}
+	}
+	return shown
+}

@@ -1,0 +1,234 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Limit is one key of a limit without reservations. It is a small value: make one for each request, or keep it.
+type Limit struct {
+	limiter *Limiter
+	policy  *runtime.Policy
+	key     runtime.Key
+	// held, if not nil, keeps the observations of requests until they can be reported.
+	held *held
+}
+
+// Limit returns one key of a limit without reservations.
+func (l *Limiter) Limit(p *runtime.Policy, key runtime.Key) Limit {
+	return Limit{limiter: l, policy: p, key: key}
+}
+
+// Allow takes a token if one is available. A denial is not an error; the errors are those of AllowN.
+func (l Limit) Allow(ctx context.Context) (runtime.Decision, error) {
+	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: 1})
+}
+
+// AllowN takes n tokens if all of them are available, and otherwise none. If n is 0, it is allowed and takes nothing,
+// even if the key is in debt.
+//
+// The error is [runtime.ErrExceedsCapacity] if n is more than the capacity, [runtime.ErrInvalidCount] if it is less than 0,
+// [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+func (l Limit) AllowN(ctx context.Context, n int64) (runtime.Decision, error) {
+	return l.do(ctx, runtime.Request{Op: runtime.Take, Count: n})
+}
+
+// AllowUpTo takes as many tokens as are available, at most n: [runtime.Decision.Taken] is how many. It is denied if there is none,
+// and RetryAfter is then the time until there is one. n may be more than the capacity. If n is 0, it is allowed and takes
+// nothing.
+//
+// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+func (l Limit) AllowUpTo(ctx context.Context, n int64) (runtime.Decision, error) {
+	return l.do(ctx, runtime.Request{Op: runtime.TakeUpTo, Count: n})
+}
+
+// Check reports whether Allow would take a token now, and takes none. Another request may take the token before a later
+// Allow: to protect an action, take first, and Refund tokens that were not used.
+func (l Limit) Check(ctx context.Context) (runtime.Decision, error) { return l.CheckN(ctx, 1) }
+
+// CheckN reports whether AllowN would take n tokens now, and takes none. Its errors are those of AllowN.
+func (l Limit) CheckN(ctx context.Context, n int64) (runtime.Decision, error) {
+	return l.do(ctx, runtime.Request{Op: runtime.Check, Count: n})
+}
+
+// Require takes a token, and returns a denial as a [*runtime.LimitedError].
+func (l Limit) Require(ctx context.Context) error { return l.RequireN(ctx, 1) }
+
+// RequireN takes n tokens, and returns a denial as a [*runtime.LimitedError]. Its other errors are those of AllowN.
+func (l Limit) RequireN(ctx context.Context, n int64) error {
+	d, err := l.AllowN(ctx, n)
+	if err == nil {
+		err = d.Err()
+	}
+	return err
+}
+
+// Refund returns a token that was taken by the request with the decision d, and not used. A decision can be refunded once.
+// See RefundN.
+func (l Limit) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision, error) {
+	return l.RefundN(ctx, d, 1)
+}
+
+// RefundN returns n tokens of those that the request with the decision d could use, and did not; at most all that it took. The
+// key is then as if they had not been taken at that moment: what it would have lost since because it would have been full
+// is not returned. A window that begins at first use stays open even if all of its tokens are returned.
+//
+// A row stores too little to calculate that in all cases. It is exact if no other request has changed the key since. If
+// others have, the refund may be less, and is never more:
+//   - For token buckets and fixed windows, the tokens that are returned are at most those missing now less those taken since,
+//     as if all that has accrued or was refunded since had come before. While nothing accrues, as within a fixed window, that
+//     loses nothing. (With a lease, at least n less what accrues in that time at its policy's rate is returned. If a
+//     faster policy applied meanwhile, that can be more than the key has lost.)
+//   - Tokens of all shards of a key are not returned after a sweep has deleted some of them, which were full.
+//   - If a fixed window has ended with more tokens missing than its capacity and MaxReserved, nothing is returned.
+//   - After a Reset, or tokens granted by an operator, nothing is returned of what was taken before. (Sliding windows do not
+//     remember a grant, nor a Reset by a plan without numbers, nor precise ones a Reset at the very instant of the take: tokens
+//     of others may be returned then.)
+//   - On MySQL, an Allow of a key that exists cannot be refunded once tokens have accrued, an hour later, or if the key was
+//     ever reset; the tokens of reservations, of several limits together and of leases can.
+//
+// A decision can be refunded or settled once, also through its copies: later refunds return nothing, and neither does one of a
+// decision that took no tokens, because it was denied or FailedOpen. After an error, it can be tried again. The decision has
+// the tokens left.
+//
+// The error is [runtime.ErrInvalidCount] if n is less than 0, [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+func (l Limit) RefundN(ctx context.Context, d runtime.Decision, n int64) (runtime.Decision, error) {
+	// An invalid n goes on to the check of the count, although there is nothing to refund.
+	if n >= 0 && (n == 0 || d.TakenAt.IsZero() || !d.Receipt.Settle()) {
+		return l.do(ctx, runtime.Request{Op: runtime.Peek})
+	}
+	after, err := l.do(ctx, d.RefundRequest(n))
+	if n > 0 && err != nil {
+		d.Receipt.Reopen()
+	}
+	return after, err
+}
+
+// Charge takes n tokens whether they are available or not: for a cost that is known only afterwards, or a penalty. The key
+// may go into debt, beyond the policy's MaxReserved, and then denies other requests until the debt has accrued: see
+// [runtime.Decision.FullAfter]. A limit without reservations can be in debt too. A token bucket pays the debt back at its rate. A
+// window that ends forgets the part of the debt beyond MaxReserved, and so does a sliding window with the window after it.
+// The decision is always Allowed, and can be refunded. Tokens that processes have leased can still be used.
+//
+// If the store fails, the error is returned whatever the limit's OnError: nothing was charged, unless the connection was
+// lost while the request was executed. If n is 0, nothing is charged. The error is [runtime.ErrInvalidCount] if n is less than 0,
+// [runtime.ErrExceedsCapacity] if it is more than 2*[runtime.MaxTokens], [runtime.ErrInvalidKey], [runtime.ErrInvalidPolicy], or the store's.
+func (l Limit) Charge(ctx context.Context, n int64) (runtime.Decision, error) {
+	return l.do(ctx, runtime.Request{Op: runtime.Charge, Count: n})
+}
+
+// Peek returns the number of tokens left, and takes none. A limit that is off or unlimited has [runtime.MaxTokens], and one that is
+// blocked has none left: see [runtime.Balance.BlockedFor].
+func (l Limit) Peek(ctx context.Context) (runtime.Balance, error) {
+	d, err := l.do(ctx, runtime.Request{Op: runtime.Peek})
+	if err != nil {
+		return runtime.Balance{}, err
+	}
+	b := runtime.Balance{
+		Limit: d.Limit, Capacity: d.Policy.Capacity, Remaining: d.Remaining, Value: d.Value, FullAfter: d.FullAfter, ResetAfter: d.ResetAfter,
+	}
+	switch {
+	case d.Policy.Mode.Passes():
+		b.Capacity = runtime.MaxTokens
+	case d.Policy.Mode == runtime.ModeBlock:
+		b.Remaining, b.BlockedFor = 0, d.BlockedFor
+	}
+	return b, nil
+}
+
+// Reset makes the key full again, as if no tokens had been taken or reserved. Those cannot be refunded any more. A sweep
+// deletes the row later.
+func (l Limit) Reset(ctx context.Context) error {
+	_, err := l.do(ctx, runtime.Request{Op: runtime.Reset})
+	return err
+}
+
+// do executes a request on the key. Every method ends here, and those of [Group] in doTogether.
+func (l Limit) do(ctx context.Context, q runtime.Request) (runtime.Decision, error) {
+	if d, ok := l.takeLocal(ctx, &q); ok {
+		if l.limiter.observer != nil {
+			l.observeLeased(ctx, &q, &d)
+		}
+		return d, nil
+	}
+	if err := l.complete(&q); err != nil {
+		q.Policy = l.policy
+		l.limiter.observeInvalid(ctx, &q, 0, 1, err)
+		return runtime.Decision{}, err
+	}
+	// One struct, because the store keeps both the call and its request: one allocation in place of two.
+	one := &struct {
+		calls    [1]runtime.Call
+		requests [1]runtime.Request
+		ledger   runtime.Ledger
+	}{requests: [1]runtime.Request{q}}
+	one.calls[0].Requests = one.requests[:]
+	begun := l.limiter.begin()
+	answer, err := l.limiter.do(ctx, one.calls[:])
+	l.limiter.observe(ctx, one.calls[0], answer, err, begun, l.held)
+	if err != nil {
+		return runtime.Decision{}, err
+	}
+	d := answer.Decisions[0]
+	if !d.TakenAt.IsZero() {
+		d.Receipt.Enter(&one.ledger, 0)
+	}
+	return d, nil
+}
+
+// takeLocal takes tokens that the store has leased. It comes before validation, which would take longer than a leased
+// token: there are no leased tokens for an invalid request.
+func (l Limit) takeLocal(ctx context.Context, q *runtime.Request) (runtime.Decision, bool) {
+	if l.policy == nil || l.policy.Lease.Tokens == 0 || !q.Takes() || q.Reserve || l.key.Err() != nil || l.limiter == nil {
+		return runtime.Decision{}, false
+	}
+	s, ok := l.limiter.store.(runtime.LocalTaker)
+	if !ok || ctx.Err() != nil {
+		return runtime.Decision{}, false
+	}
+	p, ok := l.limiter.inForceNow(l.policy, l.key.String())
+	if !ok {
+		return runtime.Decision{}, false
+	}
+	return s.TakeLocal(p, l.key.String(), q.Count)
+}
+
+// complete sets the policy and the key of a request.
+func (l Limit) complete(q *runtime.Request) error {
+	if err := l.key.Err(); err != nil {
+		return l.wrap(err)
+	}
+	if err := l.policy.Validate(); err != nil {
+		return l.wrap(err)
+	}
+	q.Policy = l.policy
+	if err := l.key.Complete(q); err != nil {
+		return l.wrap(err)
+	}
+	return nil
+}
+
+// wrap adds the name of the limit to an error, but never the key, which may be personal.
+func (l Limit) wrap(err error) error {
+	if l.policy == nil || l.policy.Name == "" {
+		return err
+	}
+	return fmt.Errorf("limit %q: %w", l.policy.Name, err)
+}
+
+// observeLeased reports a decision of takeLocal.
+func (l *Limit) observeLeased(ctx context.Context, q *runtime.Request, d *runtime.Decision) {
+	o := runtime.Observation{
+		Limit: d.Limit, Policy: d.Policy, Op: q.Op, Source: runtime.SourceLease, Limits: 1, Count: q.Count, Taken: d.Taken, Remaining: d.Remaining,
+	}
+	o.SetKey(l.key.String())
+	if l.held == nil {
+		// Not by report, because one more copy is a fiftieth of a leased take.
+		l.limiter.observer.Decided(ctx, o)
+		return
+	}
+	l.held.retry()
+	l.limiter.report(ctx, o, l.held)
+}

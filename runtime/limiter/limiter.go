@@ -1,0 +1,167 @@
+// Package limiter has the verbs of limits. A [Limiter] connects limits with a [runtime.Store], and returns handles for one key of
+// one limit: [Limit], [ReservableLimit] and [ReserveOnlyLimit], and [Overrides] for operators. A [Group] takes from several of
+// them at once.
+package limiter
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+)
+
+// Limiter connects limits with a [runtime.Store]. Generated code wraps one; for a limit written in Go, make one directly:
+//
+//	limits := limiter.New(store)
+//	d, err := limits.Limit(&policy, runtime.KeyOf(runtime.Int64(userID))).Allow(ctx)
+//
+// The zero Limiter has no store, and all methods of its limits return [runtime.ErrNoStore].
+type Limiter struct {
+	store   runtime.Store
+	waiters waitQueue
+	// local decides while the store fails.
+	local localMemory
+	// inTx means that store is in a transaction of the caller, and base is the store outside of it.
+	inTx bool
+	base runtime.Store
+	// settles means that requests go to base when the transaction has ended.
+	settles bool
+	// observer may be nil.
+	observer runtime.Observer
+}
+
+// New returns a limiter with its counts in store. The options may have it observed: see [Observe].
+func New(store runtime.Store, options ...Option) *Limiter {
+	l := &Limiter{store: store}
+	for _, option := range options {
+		option(l)
+	}
+	return l
+}
+
+// WithTx returns a limiter that keeps its counts inside a transaction of the caller, which must be of the database that
+// holds the counts: tokens are taken if and only if tx commits. The methods of its limits return [runtime.ErrNoTx] if the store
+// does not support transactions, and [runtime.ErrNilTx] if tx is nil.
+func (l *Limiter) WithTx(tx runtime.Tx) *Limiter {
+	if l == nil || l.store == nil {
+		return l
+	}
+	return &Limiter{store: runtime.InTx(l.store, tx), inTx: true, base: l.store, observer: l.observer}
+}
+
+// settler returns the limiter that settles reservations of l: for those of a transaction, one that goes on without it when
+// it has ended.
+func (l *Limiter) settler() *Limiter {
+	if l == nil || !l.inTx || l.settles {
+		return l
+	}
+	return &Limiter{store: l.store, inTx: true, base: l.base, settles: true, observer: l.observer}
+}
+
+// afterTx executes calls that settle reservations of a transaction, if the error of the store in it is that it has ended.
+func (l *Limiter) afterTx(ctx context.Context, calls []runtime.Call, err error) ([]runtime.Answer, error) {
+	if errors.Is(err, sql.ErrTxDone) && !errors.Is(err, runtime.ErrRolledBack) {
+		return l.base.Do(ctx, calls)
+	}
+	return nil, err
+}
+
+// Option configures a [Limiter].
+type Option func(*Limiter)
+
+// Observe makes o observe the decisions of a limiter. Several options of this kind add up. Without one, nothing is
+// measured.
+func Observe(o runtime.Observer) Option {
+	return func(l *Limiter) {
+		switch {
+		case o == nil:
+		case l.observer == nil:
+			l.observer = o
+		default:
+			l.observer = both{l.observer, o}
+		}
+	}
+}
+
+// both is two observers.
+type both struct{ first, second runtime.Observer }
+
+func (b both) Decided(ctx context.Context, o runtime.Observation) {
+	b.first.Decided(ctx, o)
+	b.second.Decided(ctx, o)
+}
+
+// override replaces the policies of a call by those in force for their keys. The requests are copied before they are
+// changed, because a reservation keeps the policies that the caller has given. The error is about limits whose policies
+// are not replaced. now is the instant at which the policies are in force, 0 if no key of the call has any.
+func (l *Limiter) override(ctx context.Context, c *runtime.Call) (changed bool, now int64, err error) {
+	var view *override.View
+	var snapshot *override.Snapshot
+	// One instant for the whole call: requests for one key must have one policy.
+	present := func() int64 {
+		if now == 0 {
+			now = view.Now()
+		}
+		return now
+	}
+	for i := range c.Requests {
+		q := &c.Requests[i]
+		if !q.Policy.Overridable() {
+			continue
+		}
+		if snapshot == nil {
+			if view, snapshot, err = l.overrides(ctx); err != nil {
+				return false, 0, err
+			}
+		}
+		p, _, problem := snapshot.Policy(q.Policy, q.Key, present)
+		switch {
+		case problem != nil:
+			// The others still apply: OnError must not let a request pass whose key is blocked.
+			err = problem
+			continue
+		case p == q.Policy:
+			continue
+		case !changed:
+			c.Requests, changed = slices.Clone(c.Requests), true
+		}
+		c.Requests[i].Policy = p
+	}
+	return changed, now, err
+}
+
+// overrides returns what this process holds in memory, after reading it at the first use.
+func (l *Limiter) overrides(ctx context.Context) (*override.View, *override.Snapshot, error) {
+	s, ok := l.store.(override.Store)
+	if !ok {
+		return nil, nil, runtime.ErrNoOverrides
+	}
+	view := s.OverrideView()
+	if !l.inTx {
+		s = nil
+	}
+	snapshot, err := view.Load(ctx, s)
+	return view, snapshot, err
+}
+
+// inForceNow returns the policy in force for a key without a request to the store. It is false if the overrides have not
+// been read, or have a problem.
+func (l *Limiter) inForceNow(p *runtime.Policy, key string) (*runtime.Policy, bool) {
+	if !p.Overridable() {
+		return p, true
+	}
+	s, ok := l.store.(override.Store)
+	if !ok {
+		return nil, false
+	}
+	view := s.OverrideView()
+	snapshot := view.Snapshot()
+	if snapshot == nil {
+		return nil, false
+	}
+	p, _, err := snapshot.Policy(p, key, view.Now)
+	return p, err == nil
+}

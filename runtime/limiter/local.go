@@ -1,0 +1,145 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// localMemory decides in place of a failing store, for limits with [runtime.FailLocal]: by the same rule, on counts of its own. A
+// key begins with the tokens that the store has last reported for it, and is full without a report. The zero localMemory is
+// empty.
+type localMemory struct {
+	mu      sync.Mutex
+	rows    generations[runtime.State]
+	reports generations[report]
+}
+
+// localRows is how many rows a generation holds. Each takes about 150 bytes and the length of its key.
+const localRows = 32_768
+
+// generations is a map of bounded size: when the young rows are too many, they replace the old ones. That bounds the memory
+// without the bookkeeping of an LRU list. The zero generations are empty.
+type generations[V any] struct{ young, old map[runtime.Row]*V }
+
+// find returns the value of a row, or nil.
+func (g *generations[V]) find(row runtime.Row) *V {
+	if v := g.young[row]; v != nil {
+		return v
+	}
+	return g.old[row]
+}
+
+// place returns where to set the value of a row, which is then one of the young ones.
+func (g *generations[V]) place(row runtime.Row) *V {
+	v := g.young[row]
+	if v != nil {
+		return v
+	}
+	if v = g.old[row]; v == nil {
+		v = new(V)
+	}
+	if g.young == nil || len(g.young) >= localRows {
+		g.old, g.young = g.young, map[runtime.Row]*V{}
+	}
+	// The caller's key may be a substring of a whole HTTP request, which the map would keep in memory.
+	row.Key = strings.Clone(row.Key)
+	g.young[row] = v
+	return v
+}
+
+// report is the count of a key as a decision of the store has it. Instants are by this process's clock, except for decided.
+type report struct {
+	// missing is how many tokens the key lacked of a full one at an instant. full is when it is full again, and windowEnd when
+	// its window ends.
+	missing             float64
+	at, full, windowEnd int64
+	// decided is the instant of the decision by the store's clock.
+	decided int64
+}
+
+// state returns a row with the tokens of the report. If the decision does not have how long ago they were taken, they count
+// as taken in the current window, or at the last take of a precise limit.
+func (p *report) state(r *meter.Rule) runtime.State {
+	at := p.at
+	switch {
+	case r.Precise:
+		at = p.full - r.Period
+	case r.FirstUse:
+		at = p.windowEnd - r.Period
+	}
+	s, _, err := r.Step(runtime.State{}, at, runtime.Request{Op: runtime.Charge, Count: int64(math.Ceil(p.missing))})
+	if err == nil && !r.Precise {
+		s.Value = -p.missing
+	}
+	return s
+}
+
+func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int64) {
+	row, missing, now := runtime.Row{Name: q.Policy.Name, Key: q.Key}, float64(d.Policy.Capacity)-d.Value, time.Now().UnixNano()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.reports.find(row)
+	switch {
+	case known == nil && missing <= 0:
+		return // a key without a report is full
+	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Reset:
+		return // of two decisions at once, this was the earlier one
+	}
+	*m.reports.place(row) = report{
+		missing: max(0, missing), at: now, full: arith.Add(now, int64(d.FullAfter)),
+		windowEnd: arith.Add(now, int64(d.ResetAfter)), decided: decided,
+	}
+}
+
+// decide executes a call at the instant now, in nanoseconds since 1970 UTC. A key has one row: shards share the writes of a
+// database.
+func (m *localMemory) decide(c runtime.Call, now int64) runtime.Answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := batch.NewUnsharded([]runtime.Call{c})
+	for !b.Run(now, m.readLocked(c, b.Rows(), now)) {
+	}
+	for _, change := range b.Changes() {
+		*m.rows.place(change.Row) = change.State
+	}
+	return b.Answers()[0]
+}
+
+func (m *localMemory) readLocked(c runtime.Call, rows []runtime.Row, now int64) []runtime.State {
+	states := make([]runtime.State, len(rows))
+	for i, row := range rows {
+		if s := m.rows.find(row); s != nil {
+			states[i] = *s
+		}
+		if p := m.reports.find(row); p != nil {
+			states[i] = fewer(ruleOf(c, row), states[i], p, now)
+		}
+	}
+	return states
+}
+
+// ruleOf returns the rule for the row of a request.
+func ruleOf(c runtime.Call, row runtime.Row) meter.Rule {
+	i := slices.IndexFunc(c.Requests, func(q runtime.Request) bool { return q.Key == row.Key && q.Policy.Name == row.Name })
+	return meter.RuleFor(&c.Requests[i])
+}
+
+// fewer returns the one of a state and the state of a report that has fewer tokens: what was taken from memory, the store
+// does not know.
+func fewer(r meter.Rule, s runtime.State, p *report, now int64) runtime.State {
+	reported := p.state(&r)
+	peek := runtime.Request{Op: runtime.Peek}
+	_, own, _ := r.Step(s, now, peek)
+	if _, other, _ := r.Step(reported, now, peek); other.Value < own.Value {
+		return reported
+	}
+	return s
+}

@@ -1,0 +1,210 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+)
+
+// held keeps the observations of a request until they can be reported: those of a Wait, because only its last try is, and
+// those that are made under a lock.
+type held struct {
+	// begun is when a Wait began, and tries how often it has tried.
+	begun time.Time
+	tries int
+	last  []runtime.Observation
+}
+
+// hold returns nil without an observer.
+func (l *Limiter) hold() *held {
+	if l == nil || l.observer == nil {
+		return nil
+	}
+	return &held{begun: time.Now()}
+}
+
+// release reports the observations that were held, for a request that ended with err.
+func (l *Limiter) release(ctx context.Context, h *held, err error) {
+	if h == nil {
+		return
+	}
+	// A Wait whose last try was denied, and which then fails otherwise, was interrupted while it waited.
+	interrupted := err != nil && !errors.Is(err, runtime.ErrLimited)
+	for _, o := range h.last {
+		if interrupted && (o.Outcome == runtime.OutcomeDenied || o.Outcome == runtime.OutcomeDeniedByOther) {
+			o.Outcome, o.Waited = runtime.OutcomeCanceled, time.Since(h.begun)
+			o.SetErr(err)
+		}
+		l.observer.Decided(ctx, o)
+	}
+}
+
+// retry drops the observations of the last try. h may be nil.
+func (h *held) retry() {
+	if h != nil {
+		h.last, h.tries = h.last[:0], h.tries+1
+	}
+}
+
+// report reports an observation, or keeps it in h.
+func (l *Limiter) report(ctx context.Context, o runtime.Observation, h *held) {
+	if h == nil {
+		l.observer.Decided(ctx, o)
+		return
+	}
+	if h.tries > 1 {
+		o.Waited = time.Since(h.begun)
+		if o.Outcome == runtime.OutcomeAllowed {
+			o.Outcome = runtime.OutcomeDelayed
+		}
+	}
+	h.last = append(h.last, o)
+}
+
+// observes reports whether a request is observed. A Check of no tokens is not, because it reads a key for a client or an
+// operator, whose polling would count as denials while the key is blocked.
+func (l *Limiter) observes(q *runtime.Request) bool {
+	return l != nil && l.observer != nil && q.Op != runtime.Peek && (q.Op != runtime.Check || q.Count != 0)
+}
+
+// begin returns the present, or the zero time without an observer: then no time is read.
+func (l *Limiter) begin() (now time.Time) {
+	if l != nil && l.observer != nil {
+		now = time.Now()
+	}
+	return now
+}
+
+// observe reports the answer to a call, which may be an error, or keeps it in h. The call began at begun, and has the
+// policies by which it was decided.
+func (l *Limiter) observe(ctx context.Context, c runtime.Call, answer runtime.Answer, err error, begun time.Time, h *held) {
+	if l == nil || l.observer == nil || c.Requests[0].Op == runtime.Peek {
+		return
+	}
+	took := time.Since(begun)
+	h.retry()
+	invalid, one := errors.AsType[*batch.RequestError](err)
+	for i := range c.Requests {
+		// The other requests of the call were not decided, and are not at fault.
+		if l.observes(&c.Requests[i]) && (!one || i == invalid.Index) {
+			l.report(ctx, l.observation(ctx, c, i, &answer, err, took), h)
+		}
+	}
+}
+
+// observeInvalid reports the error of a request that could not be completed, of a call of some limits.
+func (l *Limiter) observeInvalid(ctx context.Context, q *runtime.Request, index, limits int, err error) {
+	if !l.observes(q) {
+		return
+	}
+	o := l.observation(ctx, runtime.Call{Requests: []runtime.Request{*q}}, 0, &runtime.Answer{Source: runtime.SourceNone}, err, 0)
+	o.Index, o.Limits = index, limits
+	l.report(ctx, o, nil)
+}
+
+// observeRefunds keeps the observations of calls with one request each, that were executed together.
+func (l *Limiter) observeRefunds(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
+	if h == nil {
+		return
+	}
+	took := time.Since(begun)
+	for i, c := range calls {
+		var a runtime.Answer
+		if i < len(answers) {
+			a = answers[i]
+		}
+		failed := a.Err
+		if !a.Answered() {
+			failed = err
+		}
+		o := l.observation(ctx, c, 0, &a, failed, took)
+		o.Index, o.Limits = i, len(calls)
+		l.report(ctx, o, h)
+	}
+}
+
+// observation returns that of a request of a call, given the answer or error of the call and how long it took.
+func (l *Limiter) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
+	q := &c.Requests[i]
+	o := runtime.Observation{
+		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: l.inTx, Index: i, Limits: len(c.Requests), Count: q.Count,
+	}
+	o.SetKey(q.Key)
+	if q.Policy != nil {
+		o.Limit = q.Policy.Name
+	}
+	if err != nil {
+		o.Outcome = outcomeOfError(ctx, err, answer.Source)
+		o.SetErr(err)
+	} else {
+		describe(&o, q, &answer.Decisions[i], answer.Allowed())
+	}
+	if o.Source != runtime.SourceNone && o.Source != runtime.SourceDenyCache {
+		o.Duration = took
+	}
+	return o
+}
+
+// describe sets what a decision says, given whether the whole call was allowed.
+func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
+	o.Outcome = outcomeOf(q, d, allowed)
+	o.Taken, o.Remaining, o.Delay, o.RetryAfter = d.Taken, d.Remaining, d.Delay, d.RetryAfter
+	switch {
+	case d.FailedLocal != nil:
+		o.Source = runtime.SourceMemory
+		o.SetErr(d.FailedLocal)
+	case d.FailedOpen != nil:
+		o.SetErr(d.FailedOpen)
+	case !q.UsesRows():
+		o.Source = runtime.SourceNone
+	}
+}
+
+func outcomeOf(q *runtime.Request, d *runtime.Decision, allowed bool) runtime.Outcome {
+	switch q.Op {
+	case runtime.Charge:
+		return runtime.OutcomeCharged
+	case runtime.Refund:
+		return runtime.OutcomeRefunded
+	case runtime.Reset:
+		return runtime.OutcomeReset
+	}
+	switch {
+	case !d.Allowed:
+		return runtime.OutcomeDenied
+	case !allowed:
+		return runtime.OutcomeDeniedByOther
+	case d.FailedOpen != nil:
+		return runtime.OutcomeFailedOpen
+	case d.FailedLocal != nil:
+		return runtime.OutcomeFailedLocal
+	case d.Shadowed && d.TakenAt.IsZero():
+		return runtime.OutcomeShadowDenied
+	case d.Shadowed:
+		return runtime.OutcomeShadowDelayed
+	case q.Op == runtime.Check:
+		return runtime.OutcomeChecked
+	case d.Delay > 0:
+		return runtime.OutcomeDelayed
+	}
+	return runtime.OutcomeAllowed
+}
+
+// invalidRequests are the errors that another request would not have.
+var invalidRequests = []error{runtime.ErrInvalidCount, runtime.ErrExceedsCapacity, runtime.ErrInvalidPolicy, runtime.ErrInvalidKey, runtime.ErrInvalidCall, runtime.ErrInvalidPlan}
+
+func outcomeOfError(ctx context.Context, err error, source runtime.Source) runtime.Outcome {
+	for _, invalid := range invalidRequests {
+		if errors.Is(err, invalid) {
+			return runtime.OutcomeInvalid
+		}
+	}
+	// A deadline that passes while the store decides is the fault of the store.
+	if cause := ctx.Err(); errors.Is(cause, context.Canceled) || cause != nil && source == runtime.SourceNone {
+		return runtime.OutcomeCanceled
+	}
+	return runtime.OutcomeError
+}

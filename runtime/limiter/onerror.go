@@ -1,0 +1,161 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+)
+
+// errTimeout is the cause with which the context of withTimeout ends.
+var errTimeout = errors.New("the store did not answer within the limit's timeout")
+
+// withTimeout returns a context that ends after the shortest timeout of the limits of a call. The cause distinguishes the
+// timeout from the caller's deadline.
+func withTimeout(c runtime.Call, ctx context.Context) (context.Context, context.CancelFunc) {
+	shortest := time.Duration(0)
+	for i := range c.Requests {
+		q := &c.Requests[i]
+		if t := q.Policy.Timeout; q.Decides() && q.UsesRows() && t > 0 && (shortest == 0 || t < shortest) {
+			shortest = t
+		}
+	}
+	if shortest == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, shortest, fmt.Errorf("%w of %v", errTimeout, shortest))
+}
+
+// failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
+func failsClosed(c runtime.Call) bool {
+	for i := range c.Requests {
+		if needsStore(&c.Requests[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func needsStore(q *runtime.Request) bool {
+	return !q.Decides() || q.Policy.OnError == runtime.FailClosed && q.Policy.Mode != runtime.ModeShadow && q.UsesRows()
+}
+
+// failOpen returns an answer to a call for which the store has failed with err. It allows the requests that need the
+// store.
+func failOpen(c runtime.Call, err error) runtime.Answer {
+	// A mistake in the call itself, such as a count beyond the capacity, remains an error: executing the call on empty
+	// rows finds it.
+	empty := batch.New([]runtime.Call{c})
+	for !empty.Run(0, make([]runtime.State, len(empty.Rows()))) {
+	}
+	answer := empty.Answers()[0]
+	for i, q := range c.Requests[:len(answer.Decisions)] {
+		if !q.UsesRows() {
+			continue
+		}
+		taken := answer.Decisions[i].Taken
+		if q.Op == runtime.Take {
+			taken = q.Count // also if it is a reservation that would have been due too late
+		}
+		answer.Decisions[i] = runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
+	}
+	return answer
+}
+
+// learn keeps the counts that the store has reported in the decisions on a call, for the limits with FailLocal.
+func (l *Limiter) learn(c runtime.Call, answer *runtime.Answer) {
+	if answer.Source != runtime.SourceStore || answer.Err != nil || l.inTx {
+		return
+	}
+	// In the order in which they were decided: see [runtime.Call].
+	for _, checks := range [...]bool{true, false} {
+		for i := range c.Requests {
+			if q := &c.Requests[i]; q.Policy.OnError == runtime.FailLocal && q.Policy.Mode == runtime.ModeEnforce && (q.Op == runtime.Check) == checks {
+				l.local.learn(q, &answer.Decisions[i], answer.At)
+			}
+		}
+	}
+}
+
+// decideWithout answers a call for which the store has failed with err. Requests of limits with FailOpen pass, and those
+// of limits with FailLocal are decided from memory, all or none of them.
+func (l *Limiter) decideWithout(c runtime.Call, err error) runtime.Answer {
+	// Validates the whole call, too.
+	answer := failOpen(c, err)
+	if answer.Err != nil {
+		return answer
+	}
+	var local runtime.Call
+	var at []int
+	for i, q := range c.Requests {
+		// Those that need no store decide too: a blocked limit must not take tokens of the others.
+		if q.UsesRows() && (q.Policy.OnError != runtime.FailLocal || q.Policy.Mode == runtime.ModeShadow) {
+			continue
+		}
+		local.Requests, at = append(local.Requests, q), append(at, i)
+	}
+	var decided runtime.Answer
+	if len(at) > 0 {
+		decided = l.local.decide(local, time.Now().UnixNano())
+	}
+	if decided.Err != nil {
+		return decided
+	}
+	for i, d := range decided.Decisions {
+		if local.Requests[i].UsesRows() {
+			// The store has taken nothing, and a refund must not give it tokens.
+			d.TakenAt, d.FailedLocal = time.Time{}, err
+		}
+		d.Policy = c.Requests[at[i]].Policy
+		answer.Decisions[at[i]] = d
+	}
+	answer.At = decided.At
+	if !answer.Allowed() {
+		for i := range answer.Decisions {
+			answer.Decisions[i].Taken = 0
+		}
+	}
+	return answer
+}
+
+// withoutStore answers a call for which the store has failed with err in the context bounded, or the overrides could not be
+// read, as the OnError of its limits says.
+func (l *Limiter) withoutStore(ctx, bounded context.Context, c runtime.Call, err error, unread bool) (runtime.Answer, error) {
+	if cause := context.Cause(bounded); !l.inTx && errors.Is(cause, errTimeout) && !errors.Is(err, errTimeout) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	gone := ended(ctx)
+	if gone != nil && !errors.Is(err, gone) {
+		err = fmt.Errorf("%w: %w", gone, err)
+	}
+	// A caller that has gone does not wait for a decision, and the store has not failed: with short deadlines, clients could
+	// otherwise open the limit.
+	if l.inTx || failsClosed(c) || unread && needsOverrides(&c) || gone != nil {
+		return runtime.Answer{}, fmt.Errorf("%v: %w", c, err)
+	}
+	answer := l.decideWithout(c, err)
+	return answer, answer.Err
+}
+
+// ended returns the error of a caller's context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// A driver's own clock may be a moment ahead of the context's.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
+func needsOverrides(c *runtime.Call) bool {
+	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool {
+		return q.Policy.Overridable() && q.Policy.OnError == runtime.FailClosed && q.Policy.Mode != runtime.ModeShadow
+	})
+}

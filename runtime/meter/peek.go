@@ -1,0 +1,44 @@
+package meter
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// PeekRows returns what a Peek returns at an instant for the key to which the rows belong; these must be all of its rows,
+// in their order. For a calendar that is PerKey, the windows of the key are not known: then the result is that of the
+// last write, without what has accrued since. The error is [runtime.ErrInvalidPolicy].
+func PeekRows(p *runtime.Policy, rows []runtime.StoredRow, at int64) (runtime.Decision, error) {
+	if err := p.Validate(); err != nil {
+		return runtime.Decision{}, err
+	}
+	if len(rows) == 0 {
+		return runtime.Decision{}, fmt.Errorf("%w: no rows", runtime.ErrInvalidCall)
+	}
+	key, peek := rows[0].Row.Key, runtime.Request{Op: runtime.Peek}
+	last := slices.MaxFunc(rows, func(a, b runtime.StoredRow) int { return cmp.Compare(a.Row.Shard, b.Row.Shard) }).Row.Shard
+	states := make([]runtime.State, max(last+1, p.Shards, 1))
+	for _, r := range rows {
+		if r.Row.Shard >= 0 {
+			states[r.Row.Shard] = r.State
+		}
+	}
+	if p.Calendar.PerKey() {
+		for _, s := range states {
+			at = min(at, s.TS)
+		}
+	}
+	switch rule := RuleOf(p, key); {
+	case p.Precise:
+		_, d, err := rule.StepLog(states, at, peek)
+		return d, err
+	case p.Shards > 1:
+		return StepShards(p, states[:p.Shards], key, at, peek, 0)
+	default:
+		_, d, err := rule.Step(states[0], at, peek)
+		return d, err
+	}
+}

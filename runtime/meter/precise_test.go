@@ -1,0 +1,487 @@
+package meter_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// preciseLimit returns a precise limit of rate tokens per period.
+func preciseLimit(rate int64, period time.Duration) *runtime.Policy {
+	return &runtime.Policy{Name: "precise", Kind: runtime.SlidingWindow, Rate: rate, Period: period, Capacity: rate, Precise: true}
+}
+
+// A token that was taken at t is available again at exactly t + period.
+func TestPreciseWindowSteps(t *testing.T) {
+	const s = int64(time.Second)
+	allowed := func(left int64, full int64) runtime.Decision {
+		return runtime.Decision{Allowed: true, Remaining: left, Value: float64(left), FullAfter: time.Duration(full)}
+	}
+	denied := func(left, retry, full int64) runtime.Decision {
+		return runtime.Decision{Remaining: left, Value: float64(left), RetryAfter: time.Duration(retry), FullAfter: time.Duration(full)}
+	}
+	rule := meter.RuleOf(preciseLimit(5, time.Minute), "")
+	var rows []runtime.State
+	for i, step := range []struct {
+		at   int64
+		q    runtime.Request
+		want runtime.Decision
+	}{
+		{0, runtime.Request{Op: runtime.Peek}, allowed(5, 0)},
+		{0, runtime.Request{Count: 2}, allowed(3, 60*s)},
+		{10 * s, runtime.Request{Count: 1}, allowed(2, 60*s)},
+		{20 * s, runtime.Request{Op: runtime.Check, Count: 3}, denied(2, 40*s, 50*s)},
+		{20 * s, runtime.Request{Count: 2}, allowed(0, 60*s)},
+		{60*s - 1, runtime.Request{Count: 1}, denied(0, 1, 20*s+1)},
+		{60*s - 1, runtime.Request{Count: 3}, denied(0, 10*s+1, 20*s+1)},
+		{60*s - 1, runtime.Request{Count: 4}, denied(0, 20*s+1, 20*s+1)},
+		{60 * s, runtime.Request{Op: runtime.Check, Count: 2}, allowed(2, 20*s)},
+		{60 * s, runtime.Request{Count: 1}, allowed(1, 60*s)},
+		{60 * s, runtime.Request{Count: 2}, denied(1, 10*s, 60*s)},
+		// The clock goes back: nothing is gained, and the take counts from the latest one.
+		{0, runtime.Request{Count: 1}, allowed(0, 120*s)},
+		{0, runtime.Request{Count: 1}, denied(0, 70*s, 120*s)},
+		// A refund leaves later takes alone.
+		{70 * s, runtime.Request{Op: runtime.Refund, Count: 9, TakenAt: 20 * s}, allowed(3, 50*s)},
+		{70 * s, runtime.Request{Op: runtime.Charge, Count: 6}, allowed(-3, 60*s)},
+		{70 * s, runtime.Request{Count: 1}, denied(-3, 60*s, 60*s)},
+		{70 * s, runtime.Request{Op: runtime.Reset}, allowed(5, 0)},
+		{70 * s, runtime.Request{Count: 5}, allowed(0, 60*s)},
+	} {
+		var d runtime.Decision
+		var err error
+		rows, d, err = rule.StepLog(rows, step.at, step.q)
+		require.NoError(t, err)
+		d.TakenAt = time.Time{}
+		step.want.Remaining = max(0, step.want.Remaining)
+		if step.want.Allowed && (step.q.Op == runtime.Take || step.q.Op == runtime.Charge) {
+			step.want.Taken = step.q.Count
+		}
+		require.Equal(t, step.want, d, "step %d", i)
+	}
+	_, _, err := rule.StepLog(nil, 0, runtime.Request{Count: 6})
+	require.ErrorIs(t, err, runtime.ErrExceedsCapacity)
+}
+
+// timestamps is the log that a precise limit must agree with: an instant for each token.
+type timestamps struct {
+	rate, period int64
+	at           []int64
+	last         int64
+}
+
+func (l *timestamps) live(now int64) (at []int64) {
+	for _, t := range l.at {
+		if t+l.period > now {
+			at = append(at, t)
+		}
+	}
+	return at
+}
+
+func (l *timestamps) decide(now int64, q runtime.Request) runtime.Decision {
+	live := l.live(now)
+	d := runtime.Decision{Allowed: true}
+	free := l.rate - int64(len(live))
+	switch q.Op {
+	case runtime.Take, runtime.Check:
+		if q.Count > free {
+			d.Allowed = false
+			d.RetryAfter = time.Duration(live[q.Count-free-1] + l.period - now)
+		} else if q.Op == runtime.Take {
+			live = l.add(live, now, q.Count)
+		}
+	case runtime.Charge:
+		live = l.add(live, now, q.Count)
+	case runtime.Refund:
+		live = l.refund(live, q)
+	case runtime.Reset:
+		l.at, live, l.last = nil, nil, math.MinInt64
+	}
+	d.Remaining = max(0, l.rate-int64(len(live)))
+	if len(live) > 0 {
+		d.FullAfter = time.Duration(live[len(live)-1] + l.period - now)
+	}
+	return d
+}
+
+func (l *timestamps) add(live []int64, now, count int64) []int64 {
+	l.last = max(l.last, now)
+	for range count {
+		live = append(live, l.last)
+	}
+	l.at = live
+	return live
+}
+
+func (l *timestamps) refund(live []int64, q runtime.Request) []int64 {
+	left := slices.Clone(live)
+	for range q.Count {
+		i := len(left) - 1
+		for i >= 0 && q.TakenAt != 0 && left[i] != q.TakenAt {
+			i--
+		}
+		if i < 0 {
+			break
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	if len(left) < len(live) {
+		l.at = left
+		if len(left) > 0 {
+			l.last = left[len(left)-1]
+		} else {
+			l.last = live[0]
+		}
+	}
+	return left
+}
+
+// preciseRun makes random requests of a limit to a store and to the log of timestamps.
+func preciseRun(t *testing.T, seed uint64, steps int) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	rate := []int64{1, 2, 3, 5, 20, 100, 1000}[random.IntN(7)]
+	period := []int64{1, 7, 1000, int64(time.Minute)}[random.IntN(4)]
+	p := preciseLimit(rate, time.Duration(period))
+	now, mostRows := int64(1_000_000_000), 0
+	store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, now) }}
+	model := &timestamps{rate: rate, period: period, last: math.MinInt64}
+	charges, back := random.IntN(4) == 0, random.IntN(3) == 0
+	var taken []int64
+	for i := range steps {
+		switch random.IntN(8) {
+		case 0, 1, 2, 3:
+			now += random.Int64N(2*period/rate + 2)
+		case 4:
+			now += random.Int64N(period + 1)
+		case 5:
+			if back {
+				now -= random.Int64N(period/2 + 1)
+			}
+		case 6:
+			// Exactly when a token is due, or just before.
+			if live := model.live(now); len(live) > 0 {
+				now = live[random.IntN(len(live))] + period - random.Int64N(2)
+			}
+		}
+		q := runtime.Request{Policy: p, Key: "k", Op: runtime.Take, Count: 1 + random.Int64N(rate)*random.Int64N(2)}
+		switch random.IntN(20) {
+		case 0:
+			q.Op = runtime.Check
+		case 1:
+			q.Op = runtime.Peek
+		case 2:
+			q.Op = runtime.Refund
+			if charges && len(taken) > 0 {
+				q.Op = runtime.Peek
+			} else if len(taken) > 0 {
+				q.TakenAt = taken[len(taken)-1-random.IntN(min(len(taken), 9))]
+			}
+		case 3:
+			if charges {
+				q.Op = runtime.Charge
+			}
+		case 4:
+			if random.IntN(20) == 0 {
+				q.Op = runtime.Reset
+			}
+		}
+		if charges && q.Op == runtime.Refund {
+			q.Op = runtime.Check
+		}
+		want := model.decide(now, q)
+		answers, err := store.Do(context.Background(), []runtime.Call{{Requests: []runtime.Request{q}}})
+		require.NoError(t, err)
+		require.NoError(t, answers[0].Err)
+		d := answers[0].Decisions[0]
+		if !d.TakenAt.IsZero() {
+			require.Equal(t, model.last, d.TakenAt.UnixNano())
+			taken = append(taken, d.TakenAt.UnixNano())
+		}
+		got := runtime.Decision{Allowed: d.Allowed, RetryAfter: d.RetryAfter, Remaining: d.Remaining, FullAfter: d.FullAfter}
+		require.Equal(t, want, got, "seed %d, step %d: %v %d at %d, rate %d per %d, log %v", seed, i, q.Op, q.Count, now, rate, period, model.at)
+		mostRows = max(mostRows, store.Len())
+	}
+	require.LessOrEqual(t, mostRows, int(rate))
+}
+
+func TestPreciseWindowAgreesWithLogOfTimestamps(t *testing.T) {
+	// With rows that are read and written as a database does.
+	for seed := range uint64(100) {
+		preciseRun(t, seed, 400)
+	}
+}
+
+// mostInPeriod returns the most tokens in any half-open interval of a period.
+func mostInPeriod(at []int64, period int64) int {
+	most := 0
+	for i := range at {
+		n := 0
+		for _, t := range at[i:] {
+			if t < at[i]+period {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// Every sequence of requests at every instant of three periods finds exactly the rate, and never more.
+func TestPreciseWindowBoundHoldsForEveryAdversary(t *testing.T) {
+	const rate, period, end = 3, 3, 9
+	rule := meter.RuleOf(preciseLimit(rate, period), "")
+	most, paths := 0, 0
+	var search func(rows []runtime.State, at []int64, now int64)
+	search = func(rows []runtime.State, at []int64, now int64) {
+		if now == end {
+			paths++
+			most = max(most, mostInPeriod(at, period))
+			return
+		}
+		for count := range int64(rate + 1) {
+			next, taken := slices.Clone(rows), slices.Clone(at)
+			if count > 0 {
+				var d runtime.Decision
+				var err error
+				next, d, err = rule.StepLog(next, now, runtime.Request{Count: count})
+				require.NoError(t, err)
+				if !d.Allowed {
+					continue
+				}
+			}
+			for range count {
+				taken = append(taken, now)
+			}
+			search(next, taken, now+1)
+		}
+	}
+	search(nil, nil, 0)
+	assert.Equal(t, rate, most)
+	assert.Greater(t, paths, 1000)
+}
+
+// A row that a sweep or an operator has deleted counts as expired; the others are counted again.
+func TestPreciseWindowSurvivesMissingRows(t *testing.T) {
+	rule := meter.RuleOf(preciseLimit(5, 100), "")
+	var rows []runtime.State
+	for now := range int64(5) {
+		rows, _, _ = rule.StepLog(rows, 10*now, runtime.Request{Count: 1})
+	}
+	rows[2] = runtime.State{}
+	rows, d, err := rule.StepLog(rows, 105, runtime.Request{Op: runtime.Check, Count: 3})
+	require.NoError(t, err)
+	assert.Equal(t, runtime.Decision{Remaining: 2, Value: 2, RetryAfter: 15, FullAfter: 35}, d)
+	rows, d, _ = rule.StepLog(rows, 105, runtime.Request{Count: 2})
+	assert.True(t, d.Allowed)
+	_, d, _ = rule.StepLog(rows, 105, runtime.Request{Count: 1})
+	assert.Equal(t, 15*time.Nanosecond, d.RetryAfter)
+}
+
+// Another rate reads the log of the old one: nothing is forgotten, and nothing is granted beyond the new rate.
+func TestPreciseWindowKeepsLogWhenRateChanges(t *testing.T) {
+	for _, rates := range [][2]int64{{5, 8}, {8, 5}, {1, 3}, {3, 1}, {1000, 2}} {
+		t.Run(fmt.Sprint(rates), func(t *testing.T) {
+			old, new := meter.RuleOf(preciseLimit(rates[0], 1000), ""), meter.RuleOf(preciseLimit(rates[1], 1000), "")
+			var rows []runtime.State
+			var at []int64
+			for now := range rates[0] {
+				rows, _, _ = old.StepLog(rows, now, runtime.Request{Count: 1})
+				at = append(at, now)
+			}
+			for now := rates[0]; now < 5000; now += 1 + now%17 {
+				var d runtime.Decision
+				rows, d, _ = new.StepLog(rows, now, runtime.Request{Count: 1})
+				free := 0 // of the new rate, after the tokens of the last period
+				for _, t := range at {
+					if t+1000 > now {
+						free++
+					}
+				}
+				require.Equal(t, int64(free) < rates[1], d.Allowed, "at %d", now)
+				if d.Allowed {
+					at = append(at, now)
+				}
+			}
+		})
+	}
+}
+
+// Switching precise on takes the use of the approximation over, as of the end of its window.
+func TestPreciseWindowAdoptsApproximateRow(t *testing.T) {
+	approximate := preciseLimit(10, 1000)
+	approximate.Precise = false
+	approximate.Start = runtime.StartOffset(0)
+	before, after := meter.RuleOf(approximate, ""), meter.RuleOf(preciseLimit(10, 1000), "")
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		var s runtime.State
+		var at []int64
+		now := int64(0)
+		for ; now < 2500; now += random.Int64N(200) {
+			var d runtime.Decision
+			if s, d, _ = before.Step(s, now, runtime.Request{Count: 1}); d.Allowed {
+				at = append(at, now)
+			}
+		}
+		rows, end := []runtime.State{s}, now
+		for ; now < end+4000; now += random.Int64N(300) {
+			var d runtime.Decision
+			rows, d, _ = after.StepLog(rows, now, runtime.Request{Count: 1})
+			if d.Allowed {
+				at = append(at, now)
+				last := slices.DeleteFunc(slices.Clone(at), func(t int64) bool { return t <= now-1000 })
+				require.LessOrEqual(t, len(last), 10, "at %d: %v", now, at)
+			}
+		}
+	}
+	rows, d, _ := after.StepLog([]runtime.State{{Value: -6, TS: 5000, Prev: 3, Exists: true}}, 5500, runtime.Request{Op: runtime.Peek})
+	assert.Equal(t, runtime.Decision{Allowed: true, Remaining: 1, Value: 1, FullAfter: 1499}, d)
+	_, d, _ = after.StepLog(rows, 6000, runtime.Request{Op: runtime.Peek})
+	assert.Equal(t, int64(4), d.Remaining)
+}
+
+// Without the other rows, all tokens count as taken at the last take: never more is allowed than with them.
+func TestPreciseStepWithoutLogAllowsNoMore(t *testing.T) {
+	rule := meter.RuleOf(preciseLimit(5, 100), "")
+	random := rand.New(rand.NewPCG(1, 1))
+	var s runtime.State
+	var rows []runtime.State
+	for now := int64(0); now < 20_000; now += random.Int64N(60) {
+		q := runtime.Request{Count: 1 + random.Int64N(2)}
+		next, d, err := rule.Step(s, now, q)
+		require.NoError(t, err)
+		s = next
+		if !d.Allowed {
+			continue
+		}
+		rows, d, err = rule.StepLog(rows, now, q)
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+	}
+}
+
+func TestPreciseWindowRefusesDamagedHead(t *testing.T) {
+	rule := meter.RuleOf(preciseLimit(5, 100), "")
+	for _, s := range []runtime.State{
+		{Value: math.NaN(), TS: 10, Prev: -1, Exists: true},
+		{Value: -5, TS: 10, Prev: math.NaN(), Exists: true},
+		{Value: -5, TS: 10, Prev: math.Inf(-1), Exists: true},
+		{Value: -5, TS: 10, Prev: -1e15, Exists: true},
+		{Value: math.Inf(-1), TS: 10, Prev: -1 << 40, Exists: true},
+		{Value: math.NaN(), TS: 10, Prev: 3, Exists: true},
+	} {
+		_, d, err := rule.StepLog([]runtime.State{s}, 50, runtime.Request{Count: 1})
+		require.NoError(t, err)
+		assert.False(t, d.Allowed, "%+v", s)
+		assert.LessOrEqual(t, d.RetryAfter, time.Duration(159))
+	}
+}
+
+// A sweep deletes the rows of a key that has been full for an hour, and no row of the log of one in use.
+func TestSweepOfPreciseWindowKeepsLog(t *testing.T) {
+	p := preciseLimit(5, time.Hour)
+	now := time.Unix(1e9, 0)
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	l := limiter.New(store)
+	for range 5 {
+		_, err := l.Limit(p, runtime.Key{}).Allow(context.Background())
+		require.NoError(t, err)
+		now = now.Add(10 * time.Minute)
+	}
+	require.Equal(t, 5, store.Len())
+	now = now.Add(100 * time.Minute) // 110 minutes after the last take
+	n, err := store.Sweep(context.Background(), p)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	now = now.Add(2 * time.Hour)
+	n, err = store.Sweep(context.Background(), p)
+	require.NoError(t, err)
+	assert.Equal(t, 5, n)
+}
+
+func TestPreciseReset(t *testing.T) {
+	p := preciseLimit(5, time.Hour)
+	now := time.Unix(1e9, 0)
+	store := &memstore.Store{Clock: func() time.Time { return now }}
+	l := limiter.New(store).Limit(p, runtime.Key{})
+	for range 5 {
+		_, err := l.Allow(context.Background())
+		require.NoError(t, err)
+		now = now.Add(time.Minute)
+	}
+	require.NoError(t, l.Reset(context.Background()))
+	require.Zero(t, store.Len())
+	d, err := l.AllowN(context.Background(), 5)
+	require.NoError(t, err)
+	assert.True(t, d.Allowed)
+}
+
+// Several limits at once: all of them or none, also with a log among them.
+func TestPreciseWindowInCallsWithOthers(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	store := &memstore.Store{Clock: func() time.Time { now = now.Add(time.Second); return now }}
+	l := limiter.New(store)
+	precise := l.Limit(preciseLimit(3, time.Minute), runtime.Key{})
+	other := l.Limit(&runtime.Policy{Name: "bucket", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 2}, runtime.Key{})
+	for i, want := range []bool{true, true, false, false} {
+		ds, err := l.All(context.Background(), precise, other)
+		require.NoError(t, err)
+		assert.Equal(t, want, ds.Allowed, "call %d", i)
+	}
+	b, err := precise.Peek(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), b.Remaining)
+	// The counts of one key add up.
+	ds, err := l.All(context.Background(), precise, precise)
+	require.NoError(t, err)
+	assert.False(t, ds.Allowed)
+	ds, err = l.All(context.Background(), precise)
+	require.NoError(t, err)
+	assert.True(t, ds.Allowed)
+}
+
+func TestPrecisePolicyProblems(t *testing.T) {
+	for problem, change := range map[string]func(*runtime.Policy){
+		"a token bucket cannot be precise": func(p *runtime.Policy) { p.Kind = runtime.TokenBucket },
+		"Capacity 100 and Rate 901":        func(p *runtime.Policy) { p.Rate, p.Capacity = 1001, 1001 },
+		"cannot have shards":               func(p *runtime.Policy) { p.Shards = 2 },
+		"leave Start out":                  func(p *runtime.Policy) { p.Start = runtime.StartOffset(1) },
+		"cannot be leased":                 func(p *runtime.Policy) { p.Lease = runtime.Lease{Tokens: 1, For: time.Second} },
+	} {
+		p := preciseLimit(5, time.Minute)
+		require.NoError(t, p.Validate())
+		change(p)
+		assert.ErrorContains(t, p.Validate(), problem)
+	}
+}
+
+func BenchmarkPreciseTake(b *testing.B) {
+	for _, rate := range []int64{5, 100, 1000} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			now := int64(1e18)
+			store := &memstore.Store{Clock: func() time.Time { return time.Unix(0, now) }}
+			l := limiter.New(store).Limit(preciseLimit(rate, time.Minute), runtime.Key{})
+			b.ReportAllocs()
+			for b.Loop() {
+				// A token is due at each take, so that the ring goes round.
+				now += int64(time.Minute) / rate
+				if d, err := l.Allow(context.Background()); err != nil || !d.Allowed {
+					b.Fatal(d, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,333 @@
+package meter
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
+)
+
+// Step is the whole limiter: it executes a request on a row in state s at the instant now, in nanoseconds since 1970 UTC,
+// and returns the state after it. With T = now for a token bucket, and the start of the current window for a fixed
+// window, the tokens available are
+//
+//	value     = min(0, value + max(0, T-ts) * rate / period)
+//	available = capacity + value
+//
+// A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
+// and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs / period.
+// Then count is subtracted from value, and ts = max(ts, T). The formula is that of
+// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used if
+// the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
+// smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
+// available is the rate less the estimated use of the last period:
+//
+//	available = rate - (previous * (1 - elapsed/period) + current)
+//
+// For a precise sliding window, whose log has further rows, use [Rule.StepLog]: without them, all tokens count as taken
+// at the last take.
+//
+// A request for 0 tokens is allowed, even if the key is in debt. It returns s unchanged, as do a denied request, a Check
+// and a Peek. So does an error, which is [runtime.ErrInvalidCount] for a negative count, [runtime.ErrExceedsCapacity],
+// [runtime.ErrInvalidPolicy] for an unknown Kind, or [runtime.ErrInvalidCall] for an unknown Op.
+func (r *Rule) Step(s runtime.State, now int64, q runtime.Request) (runtime.State, runtime.Decision, error) {
+	if err := r.Refuse(&q); err != nil {
+		return s, runtime.Decision{}, err
+	}
+	if r.Precise {
+		s, d, _ := r.StepSlots(s, nil, now, &q)
+		return s, d, nil
+	}
+	if q.Empty() {
+		return s, r.balance(s, now), nil
+	}
+	switch q.Op {
+	case runtime.TakeUpTo:
+		q = runtime.Request{Op: runtime.Take, Count: r.takeable(s, now, q.Count)}
+		fallthrough
+	case runtime.Take, runtime.Check:
+		s, d := r.decide(s, now, &q)
+		return s, d, nil
+	case runtime.Peek:
+	case runtime.Refund:
+		s = r.refund(s, now, q)
+	case runtime.Charge:
+		s = algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+		d := r.balance(s, now)
+		took(&d, s, now, q.Count)
+		return s, d, nil
+	case runtime.Reset:
+		switch {
+		case r.unlimited:
+			s = runtime.State{} // the windows of the other plans are not known
+		case s.Exists:
+			s = algorithmOf(r.Kind).reset(r, s, now)
+		}
+	default:
+		panic(fmt.Sprintf("runtime: Rule.Step does not handle %v: add a case in step.go", q.Op))
+	}
+	return s, r.balance(s, now), nil
+}
+
+// FitsLater reports whether an override ends after which the key can have as many tokens as the request needs.
+func FitsLater(q *runtime.Request) bool {
+	for p, _ := q.Policy.Next(); p != nil; p, _ = p.Next() {
+		rule := RuleOf(p, q.Key)
+		if p.Mode == runtime.ModeShadow || p.Mode.Passes() || rule.Refuse(q) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Refuse returns an error for a request that can never pass.
+func (r *Rule) Refuse(q *runtime.Request) error {
+	switch {
+	case !q.Op.Known():
+		return fmt.Errorf("%w: unknown operation %v", runtime.ErrInvalidCall, q.Op)
+	case !r.Kind.Known():
+		return fmt.Errorf("%w: unknown kind %v", runtime.ErrInvalidPolicy, r.Kind)
+	case !q.Counts():
+		return nil
+	case q.Count < 0:
+		return fmt.Errorf("%w: %d is less than 0", runtime.ErrInvalidCount, q.Count)
+	}
+	switch most := r.most(q); {
+	case float64(q.Count) <= most:
+		return nil
+	case q.Reserve:
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be reserved", runtime.ErrExceedsCapacity, q.Count, most)
+	case q.Decides():
+		return fmt.Errorf("%w: %d is more than the capacity, %.0f", runtime.ErrExceedsCapacity, q.Count, most)
+	default:
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be refunded or charged", runtime.ErrExceedsCapacity, q.Count, most)
+	}
+}
+
+// most returns the largest count that a request can have.
+func (r *Rule) most(q *runtime.Request) float64 {
+	switch {
+	case !q.Decides():
+		return 2 * runtime.MaxTokens // so that the largest reservation can be cancelled
+	case q.Op == runtime.TakeUpTo && r.Capacity > 0:
+		return 2 * runtime.MaxTokens // more than the capacity, because the count is only a bound
+	case q.Op == runtime.TakeUpTo:
+		return 0
+	case q.Reserve:
+		return r.Capacity + min(r.Debt, runtime.Unbounded)
+	}
+	return r.Capacity
+}
+
+// decide returns the decision on a Take or Check, and the state after a Take.
+func (r *Rule) decide(s runtime.State, now int64, q *runtime.Request) (runtime.State, runtime.Decision) {
+	// Taken before it is known whether that is allowed, because the delay of a reservation is that of the debt after it.
+	next := algorithmOf(r.Kind).take(r, s, now, float64(q.Count))
+	need := r.need(q)
+	enough := r.enough(s, now, need)
+	delay, retryAfter := r.delay(next, now, q, enough), time.Duration(0)
+	switch {
+	case q.Late(delay) && float64(q.Count) > r.Capacity:
+		// More tokens than the capacity never accrue: every retry has a delay, and this is when the tokens of this request
+		// are due.
+		retryAfter = delay
+	case q.Late(delay):
+		retryAfter = r.until(s, now, float64(q.Count))
+	case !enough:
+		retryAfter = r.until(s, now, need)
+	}
+	if retryAfter > 0 || q.Op == runtime.Check {
+		next = s
+	}
+	d := r.balance(next, now)
+	d.Allowed, d.RetryAfter, d.Delay = retryAfter == 0, retryAfter, delay
+	if d.Allowed && q.Op == runtime.Take {
+		took(&d, next, now, q.Count)
+	}
+	return next, d
+}
+
+// delay returns how long after now the tokens of a reservation are due, with s the state after it.
+func (r *Rule) delay(s runtime.State, now int64, q *runtime.Request, enough bool) time.Duration {
+	switch {
+	case !q.Reserve:
+		return 0
+	case enough:
+		return arith.Between(now, r.first(s, now, noDebt))
+	}
+	// This debt is larger than any that a window can end with, but its delay must not be that of a smaller one.
+	unbounded := *r
+	unbounded.Debt = endless
+	return arith.Between(now, unbounded.first(s, now, noDebt))
+}
+
+// takeable returns the count that a TakeUpTo of count tokens takes. It is 1 if no token is available: that count is
+// denied.
+func (r *Rule) takeable(s runtime.State, now int64, count int64) int64 {
+	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	n := max(1, min(count, arith.Whole(tokens, allowance)))
+	// The sum in wholeTokens may round up to a whole number that the comparison in enough does not reach.
+	if n > 1 && !r.enough(s, now, float64(n)) {
+		n--
+	}
+	return n
+}
+
+// need returns the tokens that must be available for a request that decides to pass.
+func (r *Rule) need(q *runtime.Request) float64 {
+	if q.Op == runtime.TakeUpTo {
+		return 1
+	}
+	return float64(q.Count) - r.debt(q)
+}
+
+// debt returns how many of the tokens of a request may be missing.
+func (r *Rule) debt(q *runtime.Request) float64 {
+	if q.Reserve {
+		return r.Debt
+	}
+	return 0
+}
+
+// refund returns s after a Refund. A new key is full already.
+func (r *Rule) refund(s runtime.State, now int64, q runtime.Request) runtime.State {
+	switch {
+	case !s.Exists:
+		return s
+	case q.TakenAt == 0:
+		return algorithmOf(r.Kind).grant(r, s, now, float64(q.Count))
+	}
+	return algorithmOf(r.Kind).refund(r, s, now, q)
+}
+
+// balance returns an allowing decision with the tokens left in s.
+func (r *Rule) balance(s runtime.State, now int64) runtime.Decision {
+	tokens, allowance := algorithmOf(r.Kind).available(r, s, now)
+	d := runtime.Decision{Allowed: true, Remaining: arith.Whole(tokens, allowance), Value: tokens}
+	if r.Kind.Windowed() {
+		d.ResetAfter = r.resetAfter(s, now)
+	}
+	// Not until: it would calculate the tokens once more, for every decision.
+	if !(tokens-r.Capacity >= -allowance) {
+		d.FullAfter = arith.Between(now, r.earlier(s, now, r.search(s, now, r.Capacity), whole))
+	}
+	return d
+}
+
+// resetAfter returns how long after now the current window ends, or 0 if there is none or it does not end.
+func (r *Rule) resetAfter(s runtime.State, now int64) time.Duration {
+	at := now
+	if s.Exists {
+		// If the clock has gone back, the later window stays the current one.
+		at = max(now, s.TS)
+	}
+	end := r.WindowEnd(at)
+	switch {
+	case r.FirstUse && s.Exists:
+		end = arith.Add(s.TS, r.Period)
+	case end == math.MaxInt64:
+		return 0
+	}
+	return max(0, time.Duration(end-now))
+}
+
+// Upsert is a Take on one row in a form that a single SQL statement can decide, for kinds that are [runtime.Kind.Linear]. With
+//
+//	elapsed = max(0, T-ts)
+//	accrued = (elapsed DIV Period) * Rate + (elapsed MOD Period) * Rate / Period
+//	filled  = (min(0, value + accrued) + 2*Capacity) - 2*Capacity
+//
+// which rounds to the precision of numbers near the capacity, the row is written if value >= Lowest and Capacity + filled - (Count - Debt) + Allowance >= 0, as
+// value = filled - Count, ts = max(ts, T), and prev = prev - Count * TotalUnit, or as if inserted if prev is not between -1
+// and 0. A row that does not exist is inserted with value = -Count, ts = T, and prev = Fresh - Count * TotalUnit. DIV and
+// MOD are integer operations. The other operations must be on doubles and in this order. Then the statement stores the
+// same bits as [Rule.Step]. It may leave a row unchanged from which Step takes: one below Lowest.
+type Upsert struct {
+	// T is the instant up to which tokens have accrued, in nanoseconds since 1970 UTC.
+	T int64
+	// Capacity and Rate are in tokens.
+	Capacity, Rate float64
+	// Period is in nanoseconds.
+	Period int64
+	// Allowance is how many tokens a request may lack.
+	Allowance float64
+	// Count is how many tokens are taken. Debt of them need not be available; it is 0 unless reserving.
+	Count, Debt float64
+	// Lowest is the value below which a window cannot end: see [Rule.Step].
+	Lowest float64
+	// Fresh is the prev of a new row before the take: see [runtime.State].
+	Fresh float64
+}
+
+// TotalUnit is what the prev of a row changes by with each token taken: see [Upsert].
+const TotalUnit = totalUnit
+
+// Inserted returns the state of a row that the statement has inserted.
+func (u *Upsert) Inserted() runtime.State {
+	return runtime.State{Value: -u.Count, TS: u.T, Prev: addTotal(0, u.Fresh, u.Count), Exists: true}
+}
+
+// Upsert returns the Take q at the instant now as an Upsert. It returns false for requests without such a form: other
+// operations, sliding windows, windows that start at first use, a bound on the delay, a count of 0, which must not write a
+// row, and an invalid count.
+func (r *Rule) Upsert(now int64, q runtime.Request) (Upsert, bool) {
+	if q.Op != runtime.Take || q.MaxDelay > 0 || q.Empty() || r.Refuse(&q) != nil {
+		return Upsert{}, false
+	}
+	t, lowest, ok := algorithmOf(r.Kind).accruesTo(r, now)
+	if !ok {
+		return Upsert{}, false
+	}
+	return Upsert{
+		T:         t,
+		Capacity:  r.Capacity,
+		Rate:      r.Rate,
+		Period:    r.Period,
+		Allowance: allowance(r.Rate, r.Period),
+		Count:     float64(q.Count),
+		Debt:      r.debt(&q),
+		Lowest:    lowest,
+		Fresh:     r.newTotal(now),
+	}, true
+}
+
+// Take does in Go what the statement does with an existing row. It returns the state after it, or false if the row is
+// not written.
+func (u *Upsert) Take(s runtime.State) (after runtime.State, taken bool) {
+	r := Rule{Rate: u.Rate, Capacity: u.Capacity, Period: u.Period}
+	after = r.accrueTo(s, u.T)
+	// Not the opposite comparisons: a row damaged to NaN must be denied, as Step does.
+	if !(s.Value >= u.Lowest && r.tokens(after)-(u.Count-u.Debt) >= -u.Allowance) {
+		return runtime.State{}, false
+	}
+	after.Value -= u.Count
+	after.Prev = addTotal(after.Prev, u.Fresh, u.Count)
+	return after, true
+}
+
+// Taken returns the decision on a Take q at the instant now that was allowed and left its row in state s.
+func (r *Rule) Taken(s runtime.State, now int64, q runtime.Request) runtime.Decision {
+	d := r.balance(s, now)
+	took(&d, s, now, q.Count)
+	if q.Reserve {
+		d.Delay = arith.Between(now, r.first(s, now, noDebt))
+	}
+	return d
+}
+
+// StepLog is [Rule.Step] for a precise sliding window with all rows of a key: it executes a request on them, and returns
+// the rows after it. A new key has no rows. Rows may be changed in place.
+func (r *Rule) StepLog(rows []runtime.State, now int64, q runtime.Request) ([]runtime.State, runtime.Decision, error) {
+	if err := r.Refuse(&q); err != nil {
+		return rows, runtime.Decision{}, err
+	}
+	m := &memorySlots{rows}
+	if len(rows) == 0 {
+		m.rows = []runtime.State{{}}
+	}
+	head, d, _ := r.StepSlots(m.rows[0], m, now, &q)
+	m.rows[0] = head
+	return m.rows, d, nil
+}
