@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -256,47 +255,6 @@ func (d Dialect) numbered(text string) string {
 		parts[i] += "$" + strconv.Itoa(i+1)
 	}
 	return strings.Join(parts, "")
-}
-
-// rowSource is the texts that select a statement's rows, and their keys only.
-type rowSource struct{ rows, keys string }
-
-var paramPattern = regexp.MustCompile(`:[a-z]+`)
-
-// compile returns a statement for a table.
-func (d Dialect) compile(statement string, source rowSource, table string) (query, error) {
-	if statement == "" {
-		return query{}, nil
-	}
-	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
-	sql, err := d.Text(rows.Replace(statement), table)
-	if err != nil {
-		return query{}, err
-	}
-	q := query{}
-	q.sql = paramPattern.ReplaceAllStringFunc(sql, func(written string) string {
-		i := slices.Index(paramNames[:], written[1:])
-		if i < 0 {
-			err = fmt.Errorf("dialect %q: a statement has the unknown parameter %s", d.Name, written)
-		}
-		return d.placeholder(&q, param(i))
-	})
-	return q, err
-}
-
-// placeholder adds a parameter to a query, and returns how it is written there.
-func (d Dialect) placeholder(q *query, p param) string {
-	if !d.Numbered {
-		// A ? cannot be repeated, so its value is passed again.
-		q.params = append(q.params, p)
-		return "?"
-	}
-	i := slices.Index(q.params, p)
-	if i < 0 {
-		i = len(q.params)
-		q.params = append(q.params, p)
-	}
-	return "$" + strconv.Itoa(i+1)
 }
 
 // overridesChecks keep out overrides that exceed what their limit declares, whoever writes them. MySQL has checks since

@@ -3,11 +3,9 @@ package sqlstore
 import (
 	"database/sql"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"math/bits"
-	"strconv"
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -301,7 +299,7 @@ func leaves(u *meter.Upsert, value float64) bool {
 
 // decodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
 // for each row, and together they must explain the number of affected rows, as in decodeInsertID.
-func decodeTaken(rows []RowUpsert, affected int64, taken []byte) error {
+func decodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
 	if len(taken) != 8*len(rows) {
 		return &hintedError{lostInsertID, nil}
 	}
@@ -325,28 +323,6 @@ func decodeTaken(rows []RowUpsert, affected int64, taken []byte) error {
 		return &hintedError{lostInsertID, nil}
 	}
 	return nil
-}
-
-// literal returns the query with its arguments as literals of MySQL. Strings are hexadecimal, because quotes and
-// backslashes depend on the session's sql_mode.
-func (q *query) literal(v *values) string {
-	var b []byte
-	rest := q.sql
-	for _, p := range q.params {
-		before, after, _ := strings.Cut(rest, "?")
-		b = append(b, before...)
-		switch arg := v.arg(p).(type) {
-		case string:
-			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
-		case float64:
-			// With an exponent it is a DOUBLE, and without one a DECIMAL.
-			b = strconv.AppendFloat(b, arg, 'e', -1, 64)
-		default:
-			b = fmt.Append(b, arg)
-		}
-		rest = after
-	}
-	return string(append(b, rest...))
 }
 
 // mysqlErrors has the numbers of MySQL and MariaDB.

@@ -3,12 +3,14 @@ package sqlstore
 import (
 	"context"
 	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
 // engine decides calls in the database, by the strategies of strategies.go.
 type engine struct {
 	*prepared
-	// byDriver takes by [Options.Upserter], or is nil.
+	// byDriver takes in a faster way that a driver has, or is nil.
 	byDriver upsertStrategy
 	// thenSelect takes by two statements, or is nil.
 	thenSelect *thenSelect
@@ -17,7 +19,12 @@ type engine struct {
 	hints       *denialHints
 }
 
-func newEngine(on *prepared, driver Upserter) *engine {
+// upserter takes tokens by a driver.
+type upserter interface {
+	Upsert(ctx context.Context, rows []meter.RowUpsert) error
+}
+
+func newEngine(on *prepared, driver upserter) *engine {
 	e := &engine{prepared: on, hints: newDenialHints()}
 	e.takeDurably = slices.Contains(e.queries[takeRows][manyRows].params, paramDurability)
 	if e.dialect.Taken != "" {

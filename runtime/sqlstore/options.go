@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
@@ -43,15 +42,5 @@ type Options struct {
 type Upserter interface {
 	// Upsert decides the rows, which belong to one limit and differ only in Row.Key and in the Count and T of their
 	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
-	Upsert(ctx context.Context, rows []RowUpsert) error
-}
-
-// RowUpsert is the tokens that the requests of a batch take together from one row, all or none. Adding them up is
-// exact: a row that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one
-// leaves the same bits as subtracting the sum.
-type RowUpsert struct {
-	Row    runtime.Row
-	Upsert meter.Upsert
-	// After is the state in which the row was left. If After.Exists is false, nothing was taken.
-	After runtime.State
+	Upsert(ctx context.Context, rows []meter.RowUpsert) error
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +27,7 @@ type overrides struct {
 	// create, describe, next, insert, insertNone, since, history and ends are statements, and remove is one without its last
 	// parenthesis. insertNone inserts no row.
 	create, describe, next, insert, insertNone, since, history, ends, remove string
-	autoCreate                                                               bool
-	// keep is how long entries are kept that have ended or were replaced, less than 0 for good.
-	keep time.Duration
+	logSettings
 	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
 	compactAfter atomic.Int64
 	view         *override.View
@@ -38,12 +35,19 @@ type overrides struct {
 	stop context.CancelFunc
 }
 
+// logSettings are those of a log of overrides.
+type logSettings struct {
+	// every is how often new entries are read.
+	every time.Duration
+	// keep is how long entries are kept that have ended or were replaced, less than 0 for good.
+	keep time.Duration
+	// autoCreate creates the table at its first use.
+	autoCreate bool
+}
+
 // newOverrides prepares the statements. It must be called with the dialect as it is before [Dialect.forTable].
-func newOverrides(on *prepared, d Dialect, o Options) *overrides {
-	v := &overrides{
-		prepared: on, log: OverridesTable(o.Table), autoCreate: o.AutoCreate,
-		keep: cmp.Or(o.KeepOverrides, override.DefaultKeep),
-	}
+func newOverrides(on *prepared, d Dialect, settings logSettings) *overrides {
+	v := &overrides{prepared: on, log: OverridesTable(on.table), logSettings: settings}
 	if d.CreateOverrides == "" {
 		v.err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
 	}
@@ -71,7 +75,7 @@ func newOverrides(on *prepared, d Dialect, o Options) *overrides {
 	ctx, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	v.view = override.New(override.Source{
-		Since: v.entriesSince, Now: v.present, Every: o.OverridesEvery,
+		Since: v.entriesSince, Now: v.present, Every: v.every,
 		Background: func(f func(context.Context)) {
 			if !v.inBackground(func() { f(ctx) }) {
 				go f(ctx) // which Close has ended

@@ -17,7 +17,7 @@ type plan struct {
 	// now is the instant at which the batch is decided.
 	now int64
 	// rows are in the order of their limits, and of the rows of each. One statement takes from the rows of one limit.
-	rows []RowUpsert
+	rows []meter.RowUpsert
 	// requests[i] are the requests that take from rows[i].
 	requests []rowRequests
 	// rest are the indexes of calls without an upsert, at first.
@@ -45,7 +45,7 @@ type request struct {
 func newPlan(calls []runtime.Call, now int64, on *Dialect) *plan {
 	requests := requestsByRow(calls)
 	n := countRows(requests)
-	p := &plan{calls: calls, now: now, rows: make([]RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
+	p := &plan{calls: calls, now: now, rows: make([]meter.RowUpsert, 0, n), requests: make([]rowRequests, 0, n)}
 	covered := make([]bool, len(calls))
 	mixed := false
 	for of := range byRow(requests) {
@@ -57,7 +57,7 @@ func newPlan(calls []runtime.Call, now int64, on *Dialect) *plan {
 			p.requests = p.requests[:len(p.rows)]
 			continue
 		}
-		p.rows = append(p.rows, RowUpsert{Row: runtime.Row{Name: r.policy.Name, Key: of[0].Key}, Upsert: upsert})
+		p.rows = append(p.rows, meter.RowUpsert{Row: runtime.Row{Name: r.policy.Name, Key: of[0].Key}, Upsert: upsert})
 		mixed = mixed || upsert.Debt != p.rows[0].Upsert.Debt
 		for _, q := range of {
 			covered[q.call] = true
@@ -191,7 +191,7 @@ func (p *plan) single() bool { return len(p.rest) == 0 && len(p.rows) == 1 }
 // part is the rows of one statement.
 type part struct {
 	policy *runtime.Policy
-	rows   []RowUpsert
+	rows   []meter.RowUpsert
 }
 
 // part returns the part that begins at an index of the rows.
@@ -270,7 +270,7 @@ type oneTake struct {
 	now      int64
 	of       rowRequests
 	all      [1]request
-	rows     [1]RowUpsert
+	rows     [1]meter.RowUpsert
 	decision [1]runtime.Decision
 	answers  [1]runtime.Answer
 }
@@ -287,6 +287,6 @@ func newOneTake(calls []runtime.Call, now int64) *oneTake {
 	if !ok {
 		return nil
 	}
-	t.rows[0] = RowUpsert{Row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, Upsert: upsert}
+	t.rows[0] = meter.RowUpsert{Row: runtime.Row{Name: q.Policy.Name, Key: q.Key}, Upsert: upsert}
 	return t
 }

@@ -84,7 +84,7 @@ func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
 // taken from the others.
 func takenRows() (t part, taken []byte) {
 	for i := range 4 {
-		t.rows = append(t.rows, RowUpsert{Upsert: meter.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)}})
+		t.rows = append(t.rows, meter.RowUpsert{Upsert: meter.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)}})
 	}
 	return t, slices.Concat([]byte(rowInserted), []byte(rowUnedited), bytesOf(-10.0/3), bytesOf(-4))
 }

@@ -21,12 +21,12 @@ type server struct {
 	dialect Dialect
 	table   string
 	queries queries
-	// clock is [Options.Clock], or nil for that of the database, which offset has.
+	// clock is the store's own, or nil for that of the database, which offset has.
 	clock  func() time.Time
 	offset clock
 	// offsetNow is offset.now. A method value made for each call would be an allocation.
 	offsetNow func() int64
-	// guard is [Options.Guard].
+	// guard returns an error if the database must not be used. It may be nil.
 	guard func(ctx context.Context) error
 	gate
 	// checked is set once the table has passed check.
@@ -34,24 +34,24 @@ type server struct {
 	aborts  atomic.Int32 // of type txAborts
 }
 
-func newServer(db *sql.DB, dialect Dialect, o Options) (*server, error) {
-	dialect, err := dialect.forTable(o.Table)
+func newServer(db *sql.DB, d Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*server, error) {
+	d, err := d.forTable(table)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := newQueries(dialect, o.Table)
+	queries, err := newQueries(d, table)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{db: db, dialect: dialect, table: o.Table, queries: queries, clock: o.Clock, guard: o.Guard}
-	if dialect.Now != "" {
+	s := &server{db: db, dialect: d, table: table, queries: queries, clock: clock, guard: guard}
+	if d.Now != "" {
 		s.circuit = newCircuit(db)
 	}
 	s.offsetNow = s.offset.now
 	return s, nil
 }
 
-// guarded returns the error of [Options.Guard] if the database must not be used. Every operation starts with it, but those
+// guarded returns the error of guard. Every operation starts with it, but those
 // in a transaction of the caller.
 func (s *server) guarded(ctx context.Context) error {
 	if s.guard == nil {

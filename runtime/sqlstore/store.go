@@ -118,12 +118,14 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
@@ -162,12 +164,14 @@ func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
 	if o.Table == "" {
 		o.Table = DefaultTable
 	}
-	server, err := newServer(db, dialect, o)
+	server, err := newServer(db, dialect, o.Table, o.Clock, o.Guard)
 	if err != nil {
 		return nil, err
 	}
 	p := &prepared{server: server}
-	s := &Store{prepared: p, engine: newEngine(p, o.Upserter), overrides: newOverrides(p, dialect, o)}
+	s := &Store{prepared: p, engine: newEngine(p, o.Upserter), overrides: newOverrides(p, dialect, logSettings{
+		every: o.OverridesEvery, keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), autoCreate: o.AutoCreate,
+	})}
 	s.sweeper = &sweeper{p, s.overrides.view}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
 	s.group = group.New(s.engine, group.Options{OneWriter: dialect.OneWriter, Batch: o.Batch, Inline: s.engine.inline})

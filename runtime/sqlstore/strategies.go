@@ -85,7 +85,7 @@ func (t part) find(row runtime.Row, expected int) (int, bool) {
 	if expected < len(t.rows) && t.rows[expected].Row == row {
 		return expected, true
 	}
-	return slices.BinarySearchFunc(t.rows, row, func(r RowUpsert, row runtime.Row) int { return r.Row.Compare(row) })
+	return slices.BinarySearchFunc(t.rows, row, func(r meter.RowUpsert, row runtime.Row) int { return r.Row.Compare(row) })
 }
 
 // upsertInsertID runs the dialect's TakeInsertID for one row, and decodes its result.

@@ -1,7 +1,11 @@
 package sqlstore
 
 import (
+	"encoding/hex"
+	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -233,4 +237,67 @@ func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 // taken for the same value.
 func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
+}
+
+// rowSource is the texts that select a statement's rows, and their keys only.
+type rowSource struct{ rows, keys string }
+
+var paramPattern = regexp.MustCompile(`:[a-z]+`)
+
+// compile returns a statement for a table.
+func (d Dialect) compile(statement string, source rowSource, table string) (query, error) {
+	if statement == "" {
+		return query{}, nil
+	}
+	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
+	sql, err := d.Text(rows.Replace(statement), table)
+	if err != nil {
+		return query{}, err
+	}
+	q := query{}
+	q.sql = paramPattern.ReplaceAllStringFunc(sql, func(written string) string {
+		i := slices.Index(paramNames[:], written[1:])
+		if i < 0 {
+			err = fmt.Errorf("dialect %q: a statement has the unknown parameter %s", d.Name, written)
+		}
+		return d.placeholder(&q, param(i))
+	})
+	return q, err
+}
+
+// placeholder adds a parameter to a query, and returns how it is written there.
+func (d Dialect) placeholder(q *query, p param) string {
+	if !d.Numbered {
+		// A ? cannot be repeated, so its value is passed again.
+		q.params = append(q.params, p)
+		return "?"
+	}
+	i := slices.Index(q.params, p)
+	if i < 0 {
+		i = len(q.params)
+		q.params = append(q.params, p)
+	}
+	return "$" + strconv.Itoa(i+1)
+}
+
+// literal returns the query with its arguments as literals of MySQL. Strings are hexadecimal, because quotes and
+// backslashes depend on the session's sql_mode.
+func (q *query) literal(v *values) string {
+	var b []byte
+	rest := q.sql
+	for _, p := range q.params {
+		before, after, _ := strings.Cut(rest, "?")
+		b = append(b, before...)
+		switch arg := v.arg(p).(type) {
+		case string:
+			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
+		case float64:
+			// With an exponent it is a DOUBLE, and without one a DECIMAL.
+			b = strconv.AppendFloat(b, arg, 'e', -1, 64)
+		default:
+			b = fmt.Append(b, arg)
+		}
+		rest = after
+	}
+	return string(append(b, rest...))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
@@ -195,7 +196,7 @@ func TestRefusedKeyFailsOnlyItsCall(t *testing.T) {
 type stalled struct{ healed chan struct{} }
 
 // Upsert implements [sqlstore.Upserter].
-func (s stalled) Upsert(context.Context, []sqlstore.RowUpsert) error {
+func (s stalled) Upsert(context.Context, []meter.RowUpsert) error {
 	<-s.healed
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -52,7 +53,7 @@ func TestErrorOfAMissingCallRecordDoesNotContainTheKey(t *testing.T) {
 	c := new(callRecord)
 	n := addRecord(c)
 	defer records.Delete(n)
-	c.begin([]sqlstore.RowUpsert{{Row: runtime.Row{Key: "another"}}})
+	c.begin([]meter.RowUpsert{{Row: runtime.Row{Key: "another"}}})
 	err = db.QueryRow("SELECT ratelimitgen_take(?, 'ada@example.com', 1.0, 1, 0.0)", n).Scan(new(int))
 	require.ErrorContains(t, err, "the statement's key is not in its call record; this is a bug in ratelimitgen")
 	assert.NotContains(t, err.Error(), "ada")

@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
@@ -60,7 +61,7 @@ const onConflict = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
 
 // Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
 // written although its result is lost.
-func (u *upserter) Upsert(_ context.Context, rows []sqlstore.RowUpsert) error {
+func (u *upserter) Upsert(_ context.Context, rows []meter.RowUpsert) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.prepareLocked(); err != nil {
@@ -71,7 +72,7 @@ func (u *upserter) Upsert(_ context.Context, rows []sqlstore.RowUpsert) error {
 	return u.runLocked(rows)
 }
 
-func (u *upserter) runLocked(rows []sqlstore.RowUpsert) error {
+func (u *upserter) runLocked(rows []meter.RowUpsert) error {
 	first := &rows[0]
 	if len(rows) == 1 {
 		if u.oneArgs[0] != first.Row.Name {
@@ -139,13 +140,13 @@ func (u *upserter) close() {
 //   - ratelimitgen_value(record) and ratelimitgen_prev(record) return the value and the prev that are then written.
 type callRecord struct {
 	// rows are of one limit, in the order of their keys.
-	rows []sqlstore.RowUpsert
+	rows []meter.RowUpsert
 	// last is the place of the row that was decided last.
 	last int
 }
 
 // begin sets the rows of the statement. A row that ratelimitgen_take is not called for is inserted.
-func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
+func (c *callRecord) begin(rows []meter.RowUpsert) {
 	c.rows, c.last = rows, 0
 	for i := range rows {
 		// SQLite calls no function of ours for a row that it inserts.
@@ -157,7 +158,7 @@ func (c *callRecord) begin(rows []sqlstore.RowUpsert) {
 func (c *callRecord) end() { c.rows = nil }
 
 // row returns the row at a place.
-func (c *callRecord) row(place driver.Value) (*sqlstore.RowUpsert, error) {
+func (c *callRecord) row(place driver.Value) (*meter.RowUpsert, error) {
 	if i, ok := place.(int64); ok && 0 <= i && i < int64(len(c.rows)) {
 		return &c.rows[i], nil
 	}
@@ -165,7 +166,7 @@ func (c *callRecord) row(place driver.Value) (*sqlstore.RowUpsert, error) {
 }
 
 // find returns the row of a key, or at a place.
-func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
+func (c *callRecord) find(key driver.Value) (*meter.RowUpsert, error) {
 	if place, ok := key.(int64); ok {
 		c.last = int(place)
 		return c.row(key)
@@ -178,7 +179,7 @@ func (c *callRecord) find(key driver.Value) (*sqlstore.RowUpsert, error) {
 			return &c.rows[i], nil
 		}
 	}
-	i, ok := slices.BinarySearchFunc(c.rows, text, func(r sqlstore.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
+	i, ok := slices.BinarySearchFunc(c.rows, text, func(r meter.RowUpsert, key string) int { return strings.Compare(r.Row.Key, key) })
 	if !ok {
 		// Without the key, which may be personal.
 		return nil, errors.New("the statement's key is not in its call record; this is a bug in ratelimitgen")
