@@ -26,9 +26,9 @@ const (
 	seedFirst
 )
 
-// lockOrder returns how rows are locked by the dialect, if missing rows need a lock.
-func (s *server) lockOrder(otherwise lockOrder) lockOrder {
-	if s.dialect.InsertPlaceholders == "" {
+// orderFor returns how rows are locked by a dialect, if missing rows need a lock.
+func orderFor(d *Dialect, otherwise lockOrder) lockOrder {
+	if d.InsertPlaceholders == "" {
 		return readOnly
 	}
 	return otherwise

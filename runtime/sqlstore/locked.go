@@ -15,7 +15,7 @@ func (e *engine) locked(ctx context.Context, x *executor, calls []runtime.Call, 
 	err := retry(ctx, func() error {
 		// A new batch picks other shards than those for which other transactions compete.
 		b = batch.New(calls)
-		order := e.lockOrder(readFirst)
+		order := orderFor(&e.dialect, readFirst)
 		for {
 			done, err := e.runBatch(ctx, x, b, order, durabilityOf(calls))
 			switch {

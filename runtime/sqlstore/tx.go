@@ -78,7 +78,7 @@ func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]run
 		// The durability of the transaction is its owner's choice.
 		l := newRowLock(callerTx{t.tx, &t.store.prepared.queries}, b.Rows(), runtime.DurabilityDefault)
 		// Seeding first: a deadlock that reading first may cause could not be retried here.
-		if err := l.lock(ctx, t.store.prepared.lockOrder(seedFirst)); err != nil {
+		if err := l.lock(ctx, orderFor(&t.store.prepared.dialect, seedFirst)); err != nil {
 			return nil, err
 		}
 		if done, err := l.run(ctx, b, now()); err != nil {
@@ -118,61 +118,6 @@ const (
 	abortsDiscarded
 )
 
-// admit reports whether the store must check that tx is open. It returns an error for a driver that prepares statements by
-// itself: the caller's statements after an abort would be committed alone, without the tokens.
-func (s *server) admit(ctx context.Context, tx runtime.Tx) (guarded bool, err error) {
-	if s.dialect.TxOpen == "" {
-		return false, nil
-	}
-	if s.aborts.Load() == abortsUnknown {
-		aborts, err := s.detectAborts(ctx, tx)
-		if err != nil {
-			return false, err
-		}
-		s.aborts.Store(aborts)
-	}
-	if s.aborts.Load() == abortsReported {
-		return false, nil
-	}
-	if open, ok := inRunInTx(tx); ok {
-		open.Store(&s.dialect.TxOpen)
-	}
-	return true, nil
-}
-
-// detectAborts returns how aborts are reported, or an error for a driver that may hide them.
-func (s *server) detectAborts(ctx context.Context, tx runtime.Tx) (txAborts, error) {
-	err := tx.QueryRowContext(ctx, s.dialect.RepeatsStatements).Scan(new(string))
-	if errors.Is(err, sql.ErrNoRows) {
-		// The server is not a node of a cluster.
-		return abortsReported, nil
-	}
-	if err != nil {
-		return abortsUnknown, s.explainServer(err)
-	}
-	prepares, err := s.prepares(ctx, tx)
-	if err == nil && prepares {
-		err = &hintedError{preparesOnGalera, nil}
-	}
-	return abortsDiscarded, err
-}
-
 // preparesOnGalera is the hint for a driver that prepares statements in transactions.
 const preparesOnGalera = "a Galera node may abort a transaction without an error if statements are prepared in it, as this driver " +
 	"does: set interpolateParams=true in the data source name, and prepare no statements in the transaction"
-
-// prepares reports whether the driver prepares statements with arguments.
-func (s *server) prepares(ctx context.Context, tx runtime.Tx) (bool, error) {
-	count, err := s.dialect.compile(s.dialect.CountPrepared, rowSource{}, s.table)
-	if err != nil {
-		return false, err
-	}
-	// If the driver prepares the statement that counts, the second count includes the first statement.
-	var counts [2]int64
-	for i := range counts {
-		if err := tx.QueryRowContext(ctx, count.sql, s.dialect.Name).Scan(&counts[i]); err != nil {
-			return false, err
-		}
-	}
-	return counts[1] > counts[0], nil
-}
