@@ -106,18 +106,8 @@ func isNil(tx runtime.Tx) bool {
 	return false
 }
 
-// txAborts is how the server reports that it has aborted a transaction between two statements.
-type txAborts = int32
 
-const (
-	abortsUnknown txAborts = iota
-	// abortsReported: the next statement fails.
-	abortsReported
-	// abortsDiscarded: a command that prepares or closes a statement discards the error, but the driver sends such
-	// commands only if the caller prepares a statement.
-	abortsDiscarded
-)
 
-// preparesOnGalera is the hint for a driver that prepares statements in transactions.
-const preparesOnGalera = "a Galera node may abort a transaction without an error if statements are prepared in it, as this driver " +
-	"does: set interpolateParams=true in the data source name, and prepare no statements in the transaction"
+
+
+
