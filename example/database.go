@@ -10,6 +10,7 @@ import (
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	_ "modernc.org/sqlite"
 )
 
@@ -30,7 +31,7 @@ func openDatabase(ctx context.Context, path string) (*sql.DB, *sqlstore.Store, e
 	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

@@ -155,9 +155,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 	"github.com/ratelimitgen/ratelimitgen/runtime/operate"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, limiter.New, memstore.Store{}.Clock, sqlstore.New, sqlite.Open,
+var _ = []any{errors.Join, fmt.Sprint, time.Now, limits.New, limiter.New, memstore.Store{}.Clock, dialect.All, sqlstore.New, sqlite.Open,
 	slog.Default, http.Handle, os.Args, console.New, observe.All, operate.Main}
 `

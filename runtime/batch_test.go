@@ -198,7 +198,7 @@ func TestRowsAreSortedAndUnique(t *testing.T) {
 	})
 	rows := bt.Rows()
 	require.True(t, slices.IsSortedFunc(rows, runtime.Row.Compare))
-	require.Equal(t, []runtime.Row{{"a", "j", 0}, {"a", "k", 0}, {"b", "k", 0}, {"b", "k", 1}, {"b", "k", 2}, {"b", "k", 3}, {"b", "k", 4}}, rows)
+	require.Equal(t, []runtime.Row{{Name: "a", Key: "j", Shard: 0}, {Name: "a", Key: "k", Shard: 0}, {Name: "b", Key: "k", Shard: 0}, {Name: "b", Key: "k", Shard: 1}, {Name: "b", Key: "k", Shard: 2}, {Name: "b", Key: "k", Shard: 3}, {Name: "b", Key: "k", Shard: 4}}, rows)
 }
 
 func TestOnlyChangedRowsAreWritten(t *testing.T) {

@@ -50,7 +50,7 @@ func TestFilesUseThoseBelow(t *testing.T) {
 
 // inseparable are the files outside of that table whose types name one another.
 var inseparable = map[string][]string{
-	"runtime/storetest/model":          {"run.go", "settle.go"},
+	"runtime/storetest/model":         {"run.go", "settle.go"},
 	"runtime/limithttp":               {"binder.go", "denial.go"},
 	"runtime/sqlstore/internal/group": {"batch.go", "flight.go"},
 }

@@ -88,8 +88,8 @@ func TestReadmeListsEveryDialect(t *testing.T) {
 	script, err := os.ReadFile("../../testdata/cmd/sql.txt")
 	require.NoError(t, err)
 	for _, name := range dialectNames() {
-		// The variables have the names of the dialects, except for capitals: sqlstore.MariaDB is mariadb.
-		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `sqlstore."+name+"`").MatchString(section),
+		// The variables have the names of the dialects, except for capitals: dialect.MariaDB is mariadb.
+		assert.True(t, regexp.MustCompile("(?im)^\\| [^|]+ \\| `dialect."+name+"`").MatchString(section),
 			"add dialect %q to the table of databases in runtime/sqlstore/README.md", name)
 		assert.True(t, strings.Contains(string(script), "ratelimitgen sql -dialect "+name),
 			"add dialect %q to testdata/cmd/sql.txt, and run go test ./cmd/ratelimitgen -run Scripts -update", name)

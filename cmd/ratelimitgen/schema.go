@@ -7,7 +7,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 func schemaCommand() command {
@@ -39,7 +39,7 @@ func prepareSchema(flags *flag.FlagSet) action {
 }
 
 func dialectNames() (names []string) {
-	for _, d := range sqlstore.Dialects() {
+	for _, d := range dialect.All() {
 		names = append(names, d.Name)
 	}
 	return names
@@ -58,7 +58,7 @@ name is derived from TABLE.
 			var a sqlArgs
 			names := dialectNames()
 			a.dialect.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
-			flags.StringVar(&a.table, "table", sqlstore.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+sqlstore.DefaultTable+")")
+			flags.StringVar(&a.table, "table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
 			return a.run
 		},
 	}
@@ -90,7 +90,7 @@ func (a *sqlArgs) run(s streams, args []string) error {
 	return err
 }
 
-func (a *sqlArgs) sqlDialect() sqlstore.Dialect {
-	i := slices.IndexFunc(sqlstore.Dialects(), func(d sqlstore.Dialect) bool { return d.Name == a.dialect.value })
-	return sqlstore.Dialects()[i]
+func (a *sqlArgs) sqlDialect() dialect.Dialect {
+	i := slices.IndexFunc(dialect.All(), func(d dialect.Dialect) bool { return d.Name == a.dialect.value })
+	return dialect.All()[i]
 }

@@ -13,18 +13,18 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // table is a table as the store creates it, with a *sql.DB of its own.
 type table struct {
 	db      *sql.DB
-	dialect sqlstore.Dialect
+	dialect dialect.Dialect
 	name    string
 }
 
-var dialects = map[server]sqlstore.Dialect{
-	postgres: sqlstore.Postgres, mariadb: sqlstore.MariaDB, mysqlDB: sqlstore.MySQL,
+var dialects = map[server]dialect.Dialect{
+	postgres: dialect.Postgres, mariadb: dialect.MariaDB, mysqlDB: dialect.MySQL,
 }
 
 func driverOf(of server) string {
@@ -57,7 +57,7 @@ func (s *site) openFile(ctx context.Context, path string, l limit) (t *table, er
 		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "wal_autocheckpoint(2048)", "journal_size_limit(16777216)"},
 		"_txlock": {"immediate"},
 	}
-	t = &table{dialect: sqlstore.SQLite, name: sqlstore.DefaultTable}
+	t = &table{dialect: dialect.SQLite, name: dialect.DefaultTable}
 	// Immediate transactions, because one that becomes a writer after a read fails with SQLITE_BUSY at once.
 	if t.db, err = sql.Open("sqlite", "file:"+path+"?"+options.Encode()); err != nil {
 		return nil, err

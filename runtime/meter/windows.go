@@ -20,9 +20,9 @@ func windowsOf(c runtime.Calendar) calendarWindows {
 	switch {
 	case from != runtime.Date{}:
 	case c.Unit == runtime.Week:
-		from = runtime.Date{1970, time.January, 5}
+		from = runtime.Date{Year: 1970, Month: time.January, Day: 5}
 	default:
-		from = runtime.Date{1970, time.January, 1}
+		from = runtime.Date{Year: 1970, Month: time.January, Day: 1}
 	}
 	w.beginOn(from)
 	if !c.ZonePerKey {

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // Options are optional settings of a [Store]. The zero Options are the usual ones.
 type Options struct {
 	// Table is the name of the table, or schema.table: letters, digits and underscores.
-	// The default is [DefaultTable].
+	// The default is dialect.DefaultTable.
 	Table string
 	// Clock returns the current time. The default is the database's clock, or the clock of this process if the database
 	// has no clock.
@@ -44,3 +45,12 @@ type Upserter interface {
 	// Upsert, and sets After of each. If it returns an error, nothing was taken, and After has no meaning.
 	Upsert(ctx context.Context, rows []meter.RowUpsert) error
 }
+
+// ErrClosed is the error of calls to a store after [Store.Close].
+var ErrClosed = conn.ErrClosed
+
+// Timeout, 10 seconds, is the longest that a call waits if its context has no nearer deadline: 5 seconds for earlier
+// calls, and 5 seconds for the database. It also bounds [Store.Close], and [Store.Ready], [Store.Migrate] and each page of
+// [Store.Sweep] if their context has no deadline. It does not bound calls in a transaction of the caller, which have only
+// the caller's context. See [Store.Do] for connections that do not respond.
+const Timeout = conn.Timeout

@@ -6,6 +6,9 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 var _ override.Store = (*Store)(nil)
@@ -16,7 +19,7 @@ func (s *Store) OverrideView() *override.View {
 		// Its first read returns the error.
 		return override.New(override.Source{Since: s.OverridesSince, Now: func() int64 { return 0 }})
 	}
-	return s.overrides.view
+	return s.overrides.View
 }
 
 // OverridesSince implements [override.Store].
@@ -24,7 +27,7 @@ func (s *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.Overrid
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	return s.overrides.entriesSince(ctx, id)
+	return s.overrides.EntriesSince(ctx, id)
 }
 
 // OverrideHistory implements [override.Store].
@@ -32,7 +35,7 @@ func (s *Store) OverrideHistory(ctx context.Context, limit, key string) ([]runti
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	return s.overrides.historyOf(ctx, limit, key)
+	return s.overrides.HistoryOf(ctx, limit, key)
 }
 
 // AppendOverride implements [override.Store].
@@ -40,7 +43,7 @@ func (s *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (ru
 	if err := s.usable(); err != nil {
 		return runtime.OverrideEntry{}, err
 	}
-	return s.overrides.append(ctx, e)
+	return s.overrides.Append(ctx, e)
 }
 
 // OverrideView implements [override.Store].
@@ -53,21 +56,21 @@ func (t *callerTxStore) OverridesSince(ctx context.Context, id int64) ([]runtime
 		return nil, err
 	}
 	switch {
-	case s.overrides.err != nil:
-		return nil, s.overrides.err
+	case s.overrides.Err != nil:
+		return nil, s.overrides.Err
 	case isNil(t.tx):
 		return nil, runtime.ErrNilTx
 	}
-	entries, err := await(ctx, func() ([]runtime.OverrideEntry, error) {
-		if _, err := s.prepared.now(ctx, t.tx); err != nil {
+	entries, err := conn.Await(ctx, func() ([]runtime.OverrideEntry, error) {
+		if _, err := s.prepared.Now(ctx, t.tx); err != nil {
 			return nil, err
 		}
-		return scanOverrides(ctx, t.tx, s.overrides.since, []any{id, override.Page})
+		return table.ScanOverrides(ctx, t.tx, s.overrides.Since, []any{id, override.Page})
 	}, nil)
-	if err != nil && retryable(err) {
-		return nil, &RetryTxError{err}
+	if err != nil && dialect.Retryable(err) {
+		return nil, &dialect.RetryTxError{Err: err}
 	}
-	return entries, s.prepared.withHint(s.overrides.explain(err))
+	return entries, s.prepared.WithHint(s.overrides.Explain(err))
 }
 
 // OverrideHistory implements [override.Store].

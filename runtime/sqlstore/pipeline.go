@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 var (
@@ -33,7 +35,7 @@ func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if err := s.prepared.guarded(ctx); err != nil {
+	if err := s.prepared.Guarded(ctx); err != nil {
 		return nil, err
 	}
 	answers, err := s.firstStage(calls).Do(ctx, calls)
@@ -78,13 +80,13 @@ func (s *Store) TakeLocal(p *runtime.Policy, key string, n int64) (runtime.Decis
 
 // explainWait adds a hint to the error of a call that had no answer in time, if it may have waited for its own caller.
 func (s *Store) explainWait(err error) error {
-	if pool := s.prepared.db.Stats(); s.engine.byDriver == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
-		return &hintedError{fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
-			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), err}
+	if pool := s.prepared.DB.Stats(); s.engine.ByDriver == nil && pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections {
+		return &dialect.Hinted{Text: fmt.Sprintf("all %d connections of the *sql.DB are in use: in a transaction, make calls with WithTx(tx), "+
+			"or raise db.SetMaxOpenConns", pool.MaxOpenConnections), Err: err}
 	}
-	if age := oldestRunInTx(s.prepared.db); age >= time.Second && s.prepared.circuit.silence() == 0 {
-		return &hintedError{fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
-			"with WithTx(tx)", age.Round(100*time.Millisecond)), err}
+	if age := conn.OldestRunInTx(s.prepared.DB); age >= time.Second && s.prepared.Circuit.Silence() == 0 {
+		return &dialect.Hinted{Text: fmt.Sprintf("a transaction of RunInTx has been in flight for %v: if it waits for this call, make the call "+
+			"with WithTx(tx)", age.Round(100*time.Millisecond)), Err: err}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // Migrate creates the table if it does not exist. With policies, which should be the generated Policies, it also creates the
@@ -17,22 +18,22 @@ func (s *Store) Migrate(ctx context.Context, policies ...*runtime.Policy) error 
 		return err
 	}
 	p := s.prepared
-	_, err := maintain(ctx, p.server, func(ctx context.Context) (any, error) {
-		create, err := p.dialect.DDL(p.table)
+	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
+		create, err := p.Dialect.DDL(p.Table)
 		if err != nil {
 			return nil, err
 		}
-		return nil, p.createTable(ctx, create, p.dialect.Describe)
+		return nil, p.CreateTable(ctx, create, p.Dialect.Describe)
 	})
 	if err != nil {
-		return fmt.Errorf("create table %q: %w", p.table, err)
+		return fmt.Errorf("create table %q: %w", p.Table, err)
 	}
 	// A dialect of a caller may lack the table.
 	needed := slices.ContainsFunc(policies, (*runtime.Policy).Overridable)
-	if len(policies) == 0 || s.overrides.err != nil && !needed {
+	if len(policies) == 0 || s.overrides.Err != nil && !needed {
 		return nil
 	}
-	_, err = maintain(ctx, p.server, func(ctx context.Context) (any, error) { return nil, s.overrides.createTable(ctx) })
+	_, err = conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) { return nil, s.overrides.CreateTable(ctx) })
 	return err
 }
 
@@ -58,19 +59,19 @@ func (s *Store) Ready(ctx context.Context, policies ...*runtime.Policy) error {
 		return err
 	}
 	p := s.prepared
-	_, err := maintain(ctx, p.server, func(ctx context.Context) (any, error) {
-		return nil, p.withRoom(ctx, func() error { return retry(ctx, func() error { return p.checkSetup(ctx) }) })
+	_, err := conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) {
+		return nil, p.WithRoom(ctx, func() error { return conn.Retry(ctx, func() error { return p.CheckSetup(ctx) }) })
 	})
 	switch {
-	case err != nil || len(policies) == 0 && !s.overrides.usedBy(policies):
+	case err != nil || len(policies) == 0 && !s.overrides.UsedBy(policies):
 		return err
-	case !s.overrides.usedBy(policies):
+	case !s.overrides.UsedBy(policies):
 		// A program without overrides needs no privilege to read the log.
-		if view, err := s.overrides.readLog(ctx); view != nil && err == nil {
+		if view, err := s.overrides.ReadLog(ctx); view != nil && err == nil {
 			return view.Unused(policies)
 		}
 		return nil
 	}
-	_, err = maintain(ctx, p.server, func(ctx context.Context) (any, error) { return nil, s.overrides.check(ctx, policies) })
+	_, err = conn.Maintain(ctx, p.Server, func(ctx context.Context) (any, error) { return nil, s.overrides.Check(ctx, policies) })
 	return err
 }

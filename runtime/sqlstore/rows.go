@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 var _ runtime.RowLister = (*Store)(nil)
@@ -18,17 +20,17 @@ func (s *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runti
 		rows []runtime.StoredRow
 		at   int64
 	}
-	p, err := using(ctx, s.prepared, func(ctx context.Context, x *executor) (p page, err error) {
-		now, err := s.prepared.now(ctx, s.prepared.db)
+	p, err := table.Using(ctx, s.prepared, func(ctx context.Context, x *conn.Executor) (p page, err error) {
+		now, err := s.prepared.Now(ctx, s.prepared.DB)
 		if err != nil {
 			return p, err
 		}
-		stored, err := s.sweeper.page(ctx, x, after)
+		stored, err := s.sweeper.Page(ctx, x, after)
 		if err != nil {
 			return p, err
 		}
 		for _, r := range stored[:min(len(stored), max(0, limit))] {
-			p.rows = append(p.rows, runtime.StoredRow{Row: r.row, State: r.state})
+			p.rows = append(p.rows, runtime.StoredRow{Row: r.Row, State: r.State})
 		}
 		p.at = now()
 		return p, nil

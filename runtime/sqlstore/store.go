@@ -1,4 +1,4 @@
-// Package sqlstore keeps the counts of rate limits in a table of an SQL database. In this example, limits is the
+// package sqlstore keeps the counts of rate limits in a table of an SQL database. In this example, limits is the
 // generated package, and err is not checked:
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
@@ -10,7 +10,7 @@
 //
 // # The model
 //
-// A [Store] is a database, a [Dialect] and a table. A call passes through leases, the deny cache and group commit, in
+// A [Store] is a database, a [dialect.Dialect] and a table. A call passes through leases, the deny cache and group commit, in
 // which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
 // goroutine of its caller. The remaining calls are a batch for the database.
 // The batch is decided in the same way on every database, by the first of three strategies that applies:
@@ -25,7 +25,7 @@
 //     write the changes, and commit. A missing row cannot be locked, so it is inserted first, with a timestamp
 //     that marks it as a placeholder.
 //
-// A [Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
+// A [dialect.Dialect] is data: the text of its statements. Its file also has the database's error codes with their meaning, and the
 // few functions that only this database needs, such as decoding the insert id in which MySQL returns the result of an
 // upsert. A statement takes one row as parameters, and several rows as one JSON parameter or as one list per column.
 // A package that imports a driver may offer a faster upsert, an [Upserter].
@@ -34,7 +34,7 @@
 // a conflict with another transaction is a [RetryTxError].
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
-// session of the server; see [Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
+// session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
 // statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
@@ -43,7 +43,7 @@
 //
 // # Overrides
 //
-// Limits with overrides need a second table, see [OverridesTable], which Migrate creates if it gets their policies. It is
+// Limits with overrides need a second table, see [dialect.OverridesTable], which Migrate creates if it gets their policies. It is
 // a log: rows are added and never changed, the newest of a key is in force, and an id is one more than the one before in the order
 // of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
 // once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
@@ -126,21 +126,22 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/decide"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/denycache"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/lease"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
-
-// Dialects returns the dialects of this package, the default of ratelimitgen's commands first.
-func Dialects() []Dialect { return []Dialect{SQLite, Postgres, MariaDB, MySQL} }
 
 // Store is a [runtime.Store] in a table of an SQL database. It may be used by many goroutines at once, and
 // the table by many stores.
 type Store struct {
-	prepared  *prepared
-	engine    *engine
-	overrides *overrides
-	sweeper   *sweeper
+	prepared  *table.Prepared
+	engine    *decide.Engine
+	overrides *table.OverrideLog
+	sweeper   *table.Sweeper
 
 	// The stages of a call before the engine.
 	leases  *lease.Store
@@ -151,30 +152,30 @@ type Store struct {
 // New returns a store in a table of db, which the caller opens, and closes after the store. The
 // table need not exist yet: see [Store.Migrate] and [Store.Ready]. The error is [runtime.ErrNoStore] if db is nil or the
 // dialect is the zero one, or about the table's name or a field of the dialect.
-func New(db *sql.DB, dialect Dialect, o Options) (*Store, error) {
+func New(db *sql.DB, d dialect.Dialect, o Options) (*Store, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: the *sql.DB is nil", runtime.ErrNoStore)
 	}
-	if dialect == (Dialect{}) {
+	if d == (dialect.Dialect{}) {
 		return nil, fmt.Errorf("%w: the dialect has no statements: use one of this package, such as Postgres", runtime.ErrNoStore)
 	}
-	if err := dialect.validate(); err != nil {
+	if err := d.Validate(); err != nil {
 		return nil, err
 	}
 	if o.Table == "" {
-		o.Table = DefaultTable
+		o.Table = dialect.DefaultTable
 	}
-	server, err := newServer(db, dialect, o.Table, o.Clock, o.Guard)
+	server, err := conn.NewServer(db, d, o.Table, o.Clock, o.Guard)
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{server: server}
-	s := &Store{prepared: p, engine: newEngine(p, o.Upserter), overrides: newOverrides(p, dialect, logSettings{
-		every: o.OverridesEvery, keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), autoCreate: o.AutoCreate,
+	p := &table.Prepared{Server: server}
+	s := &Store{prepared: p, engine: decide.NewEngine(p, o.Upserter), overrides: table.NewOverrideLog(p, d, table.LogSettings{
+		Every: o.OverridesEvery, Keep: cmp.Or(o.KeepOverrides, override.DefaultKeep), AutoCreate: o.AutoCreate,
 	})}
-	s.sweeper = &sweeper{p, s.overrides.view}
+	s.sweeper = &table.Sweeper{Prepared: p, View: s.overrides.View}
 	// A database with one writer is better off with the group's queue than with its own lock, also without batches.
-	s.group = group.New(s.engine, group.Options{OneWriter: dialect.OneWriter, Batch: o.Batch, Inline: s.engine.inline})
+	s.group = group.New(s.engine, group.Options{OneWriter: d.OneWriter, Batch: o.Batch, Inline: s.engine.Inline})
 	s.denials = denycache.New(s.group, o.Clock)
 	s.leases = lease.New(s.denials, o.Clock)
 	return s, nil
@@ -195,16 +196,16 @@ func (s *Store) Close() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout-2*grace)
+	ctx, cancel := context.WithTimeout(context.Background(), conn.Timeout-2*conn.Grace)
 	defer cancel()
-	s.overrides.stop()
+	s.overrides.Stop()
 	// Leases refund their tokens through the group, so the group must still be running, and the gate still open.
 	err := errors.Join(s.leases.Shutdown(ctx), s.group.Shutdown(ctx))
-	s.prepared.gate.close()
-	_, late := bounded(ctx, func(context.Context) (struct{}, error) {
+	s.prepared.Gate.Close()
+	_, late := conn.Bounded(ctx, func(context.Context) (struct{}, error) {
 		// The group is idle, but a batch that it has given up may still be running.
-		s.prepared.gate.open.Wait()
-		s.prepared.executor.Swap(nil).close()
+		s.prepared.Gate.Open.Wait()
+		s.prepared.Executor.Swap(nil).Close()
 		return struct{}{}, nil
 	})
 	if late != nil {

@@ -10,11 +10,13 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/group"
 )
 
 // Timeout is written out for its documentation, and group waits for its own.
-func TestTimeoutIsThatOfGroupCommit(t *testing.T) { require.Equal(t, group.Timeout, Timeout) }
+func TestTimeoutIsThatOfGroupCommit(t *testing.T) { require.Equal(t, group.Timeout, conn.Timeout) }
 
 // Nothing may hang, panic or allow.
 func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
@@ -42,10 +44,10 @@ func TestNilAndZeroStoresReturnErrNoStore(t *testing.T) {
 }
 
 func TestNewRefusesNilDatabaseAndZeroDialect(t *testing.T) {
-	s, err := New(nil, Postgres, Options{})
+	s, err := New(nil, dialect.Postgres, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	require.Nil(t, s)
-	s, err = New(&sql.DB{}, Dialect{}, Options{})
+	s, err = New(&sql.DB{}, dialect.Dialect{}, Options{})
 	require.ErrorIs(t, err, runtime.ErrNoStore)
 	require.Nil(t, s)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
@@ -46,14 +47,14 @@ func (s *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted
 			continue // swept with the first policy of that name
 		}
 		same := slices.DeleteFunc(slices.Clone(policies), func(o *runtime.Policy) bool { return !hasName(o) })
-		n, err := s.sweeper.sweep(ctx, same)
+		n, err := s.sweeper.Sweep(ctx, same)
 		deleted += n
 		if err != nil {
 			return deleted, fmt.Errorf("sweep limit %q: %w", p.Name, err)
 		}
 	}
 	// A program without overrides may lack their table, or privileges on it.
-	if err := s.overrides.compact(ctx); err != nil && s.overrides.usedBy(policies) {
+	if err := s.overrides.Compact(ctx); err != nil && s.overrides.UsedBy(policies) {
 		return deleted, fmt.Errorf("sweep the log of overrides: %w", err)
 	}
 	return deleted, nil
@@ -80,8 +81,8 @@ type stoppable struct {
 
 func (s stoppable) Sweep(ctx context.Context, policies ...*runtime.Policy) (deleted int, err error) {
 	deleted, err = s.Store.Sweep(ctx, policies...)
-	if errors.Is(err, ErrClosed) {
-		s.stop(ErrClosed)
+	if errors.Is(err, conn.ErrClosed) {
+		s.stop(conn.ErrClosed)
 	}
 	return deleted, err
 }
@@ -98,9 +99,9 @@ func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 	if err := runtime.CheckForget(name, policies); err != nil {
 		return 0, err
 	}
-	deleted, err = s.sweeper.eachPage(ctx, name, s.sweeper.forgetPage)
+	deleted, err = s.sweeper.EachPage(ctx, name, s.sweeper.ForgetPage)
 	if err == nil {
-		err = s.overrides.endAll(ctx, name)
+		err = s.overrides.EndAll(ctx, name)
 	}
 	if err != nil {
 		err = fmt.Errorf("forget limit %q: %w", name, err)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
 // WithTx implements [runtime.TxStore]. In the transaction, the rows of the calls are locked until it ends: call it last, and
@@ -32,24 +35,24 @@ func (t *callerTxStore) Do(ctx context.Context, calls []runtime.Call) ([]runtime
 	if isNil(t.tx) {
 		return nil, runtime.ErrNilTx
 	}
-	answers, err := await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
+	answers, err := conn.Await(ctx, func() ([]runtime.Answer, error) { return t.decideGuarded(ctx, calls) }, nil)
 	t.store.denials.InTx(calls, answers)
 	switch {
-	case err != nil && retryable(err):
-		return nil, &RetryTxError{err}
-	case errors.Is(err, errInvisibleTable):
-		return nil, &hintedError{t.store.prepared.fillIn(missingTableInTx), errInvisibleTable}
-	case hintFor(err) == missingTable:
+	case err != nil && dialect.Retryable(err):
+		return nil, &dialect.RetryTxError{Err: err}
+	case errors.Is(err, conn.ErrInvisibleTable):
+		return nil, &dialect.Hinted{Text: t.store.prepared.FillIn(dialect.MissingTableInTx), Err: conn.ErrInvisibleTable}
+	case dialect.HintFor(err) == dialect.MissingTable:
 		// The transaction may be one of another database than the store's.
-		return nil, &hintedError{t.store.prepared.fillIn(missingTableInTx), err}
+		return nil, &dialect.Hinted{Text: t.store.prepared.FillIn(dialect.MissingTableInTx), Err: err}
 	}
-	return answers, t.store.prepared.withHint(err)
+	return answers, t.store.prepared.WithHint(err)
 }
 
 // decideGuarded is decide for servers that may abort a transaction without reporting it: before or during the
 // call, which the check after it detects, or later, which the commit reports or [RunInTx] detects.
 func (t *callerTxStore) decideGuarded(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	guarded, err := t.store.prepared.admit(ctx, t.tx)
+	guarded, err := t.store.prepared.Admit(ctx, t.tx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,36 +60,36 @@ func (t *callerTxStore) decideGuarded(ctx context.Context, calls []runtime.Call)
 	if err != nil || !guarded {
 		return answers, err
 	}
-	if err := requireOpen(ctx, t.tx, t.store.prepared.dialect.TxOpen); err != nil {
+	if err := conn.RequireOpen(ctx, t.tx, t.store.prepared.Dialect.TxOpen); err != nil {
 		return nil, err
 	}
 	return answers, nil
 }
 
 func (t *callerTxStore) decide(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if !t.store.prepared.checked.Load() {
-		if err := t.store.prepared.check(ctx, t.tx); err != nil {
+	if !t.store.prepared.Checked.Load() {
+		if err := t.store.prepared.Check(ctx, t.tx); err != nil {
 			return nil, err
 		}
 	}
-	now, err := t.store.prepared.now(ctx, t.tx)
+	now, err := t.store.prepared.Now(ctx, t.tx)
 	if err != nil {
 		return nil, err
 	}
 	b := batch.New(calls)
 	for {
 		// The durability of the transaction is its owner's choice.
-		l := newRowLock(callerTx{t.tx, &t.store.prepared.queries}, b.Rows(), runtime.DurabilityDefault)
+		l := table.NewRowLock(conn.CallerTx{Tx: t.tx, Queries: &t.store.prepared.Queries}, b.Rows(), runtime.DurabilityDefault)
 		// Seeding first: a deadlock that reading first may cause could not be retried here.
-		if err := l.lock(ctx, orderFor(&t.store.prepared.dialect, seedFirst)); err != nil {
+		if err := l.Lock(ctx, table.OrderFor(&t.store.prepared.Dialect, table.SeedFirst)); err != nil {
 			return nil, err
 		}
-		if done, err := l.run(ctx, b, now()); err != nil {
+		if done, err := l.Run(ctx, b, now()); err != nil {
 			return nil, err
 		} else if !done {
 			continue
 		}
-		if err := l.write(ctx, b.Changes()); err != nil {
+		if err := l.Write(ctx, b.Changes()); err != nil {
 			return nil, err
 		}
 		return b.Answers(), nil
@@ -106,8 +109,20 @@ func isNil(tx runtime.Tx) bool {
 	return false
 }
 
+// RunInTx runs fn in a transaction of db and commits it, and runs it again if it has conflicted with another transaction:
+// after a [*RetryTxError] from fn, or a deadlock or serialization failure from fn or the commit. fn must have no effects
+// outside of the transaction, must use no connection but tx, and must not end it.
+//
+// On a Galera cluster, if a store was used in tx, RunInTx checks that the transaction is still open before it commits, and
+// otherwise runs fn again.
+//
+// While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
+//
+// The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends
+// during the commit, the transaction may have been committed although there is an error.
+func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
+	return conn.RunInTx(ctx, db, fn)
+}
 
-
-
-
-
+// RetryTxError means that the caller's transaction has conflicted with another one: see [dialect.RetryTxError].
+type RetryTxError = dialect.RetryTxError

@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // edit is an edit of a limit.
@@ -95,7 +96,7 @@ func Blocks(t *testing.T, db *sql.DB, database, table string, open func(t *testi
 }
 
 func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
-	_, err := db.Exec("DELETE FROM " + sqlstore.OverridesTable(table))
+	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
 	require.NoError(t, err)
 	old, now := e.file(t, e.old), e.file(t, e.new)
 	r := review.Of(old, now)
@@ -110,7 +111,7 @@ func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t
 		for _, s := range r.Subjects[0].SQL {
 			why := strings.TrimPrefix(s.Why, "on "+database+", ")
 			if strings.HasPrefix(why, when) {
-				run(strings.ReplaceAll(s.Text, "rate_limit_overrides", sqlstore.OverridesTable(table)))
+				run(strings.ReplaceAll(s.Text, "rate_limit_overrides", dialect.OverridesTable(table)))
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t
 // Plans does the same for an override that gives a key a plan which is then renamed.
 func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqlstore.Store) {
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
-	_, err := db.Exec("DELETE FROM " + sqlstore.OverridesTable(table))
+	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
 	require.NoError(t, err)
 	old, problems := spec.Parse("limits.yaml", []byte(text))
 	require.Empty(t, problems)
@@ -191,7 +192,7 @@ func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqls
 	r := review.Of(old, now)
 	for _, s := range r.Subjects {
 		for _, q := range s.SQL {
-			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", sqlstore.OverridesTable(table)))
+			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", dialect.OverridesTable(table)))
 			require.NoError(t, err)
 		}
 	}

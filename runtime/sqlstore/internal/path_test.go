@@ -20,6 +20,7 @@ import (
 
 	limits "github.com/ratelimitgen/ratelimitgen/example/gen"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 const module = "github.com/ratelimitgen/ratelimitgen"
@@ -34,7 +35,7 @@ const (
 
 // With -v it prints the path. The drawing in runtime/README.md must be the same.
 func TestPathOfAllowIsShort(t *testing.T) {
-	d := sqlstore.Postgres
+	d := dialect.Postgres
 	d.Describe, d.Parts, d.Session, d.SessionNeeds = "", "", "", "" // the fake database has no table to check
 	fake := new(fakePostgres)
 	db := sql.OpenDB(fake)

@@ -35,7 +35,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := sqlstore.New(db, sqlstore.Postgres, sqlstore.Options{Table: os.Args[2]})
+	store, err := sqlstore.New(db, dialect.Postgres, sqlstore.Options{Table: os.Args[2]})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // galera is a cluster of three nodes. The first test that needs it starts it.
@@ -33,7 +34,7 @@ func galeraServers(t *testing.T) []server {
 	nodes := make([]server, galeraNodes)
 	for i := range nodes {
 		dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", galera.port(i+1))
-		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, sqlstore.MariaDB}
+		nodes[i] = server{fmt.Sprintf("galera-%d", i+1), "mysql", dsn, dialect.MariaDB}
 		db, err := sql.Open(nodes[i].driver, nodes[i].dsn)
 		require.NoError(t, err)
 		require.NoError(t, db.Ping(), "the cluster does not answer")
@@ -85,7 +86,7 @@ func groupServers(t *testing.T) (nodes []server, reader server) {
 	needOwn(t, startMySQLGroup())
 	for i := range groupNodes {
 		dsn := fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", mysqlGroup.port(i+1))
-		nodes = append(nodes, server{fmt.Sprintf("group-%d", i+1), "mysql", dsn, sqlstore.MySQL})
+		nodes = append(nodes, server{fmt.Sprintf("group-%d", i+1), "mysql", dsn, dialect.MySQL})
 	}
 	return nodes, nodes[0].with("group_replication_consistency='BEFORE'")
 }

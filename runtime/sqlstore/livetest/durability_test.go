@@ -13,6 +13,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // The server waits at each durable commit for a standby that does not exist. Only relaxed limits can write, and a
@@ -24,7 +25,7 @@ func TestPostgresRelaxedDoesNotWaitForStandby(t *testing.T) {
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(0))
 	for _, driver := range []string{"pgx", "postgres"} {
 		t.Run(driver, func(t *testing.T) {
-			s := server{"own postgres", driver, dsn, sqlstore.Postgres}
+			s := server{"own postgres", driver, dsn, dialect.Postgres}
 			db := s.open(t)
 			store := s.store(t, db, nil)
 			require.NoError(t, store.Ready(t.Context()))

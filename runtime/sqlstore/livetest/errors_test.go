@@ -21,6 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // visit returns a store for a table that may be missing.
@@ -99,11 +100,11 @@ func TestWrongUserIsExplained(t *testing.T) {
 
 func TestWrongDialectIsExplained(t *testing.T) {
 	onEach(t, func(t *testing.T, s server) {
-		wrong := map[string][]sqlstore.Dialect{
-			"postgres": {sqlstore.MySQL, sqlstore.MariaDB, sqlstore.SQLite}, "mysql": {sqlstore.Postgres, sqlstore.SQLite},
+		wrong := map[string][]dialect.Dialect{
+			"postgres": {dialect.MySQL, dialect.MariaDB, dialect.SQLite}, "mysql": {dialect.Postgres, dialect.SQLite},
 		}[s.protocol()]
 		if s.dialect.Name == "mysql" {
-			wrong = append(wrong, sqlstore.MariaDB)
+			wrong = append(wrong, dialect.MariaDB)
 		}
 		for _, s.dialect = range wrong {
 			t.Run(s.dialect.Name, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestMissingPrivilegeIsExplained(t *testing.T) {
 				if granted == "SELECT" {
 					require.NoError(t, store.Migrate(t.Context()), "nothing is to be done")
 					failsWith(t, store.Migrate(t.Context(), overridable()),
-						fmt.Sprintf("create table %q: the database user lacks a privilege", sqlstore.OverridesTable(table)))
+						fmt.Sprintf("create table %q: the database user lacks a privilege", dialect.OverridesTable(table)))
 					failsWith(t, take(t.Context(), store), `limit "limit": the database user `+says)
 				}
 			})
@@ -249,7 +250,7 @@ func TestMissingPrivilegeOnOverridesIsExplained(t *testing.T) {
 		db := s.open(t)
 		schema := s.schema(t, db)
 		table := schema + ".quotas"
-		overrides := sqlstore.OverridesTable(table)
+		overrides := dialect.OverridesTable(table)
 		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
 		use := []string{"USAGE ON SCHEMA " + schema}
 		if s.driver == "mysql" {
@@ -287,7 +288,7 @@ func TestPostgresReplicaIsExplained(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			at := func(i int) server {
 				dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgres.port(i))
-				return server{"own postgres", driver, dsn, sqlstore.Postgres}
+				return server{"own postgres", driver, dsn, dialect.Postgres}
 			}
 			primary, replica := at(0), at(1)
 			db, table := primary.open(t), newTable()

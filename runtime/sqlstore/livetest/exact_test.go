@@ -18,6 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // granting returns limits of every kind whose tokens do not accrue for years. Limits of different capacity have
@@ -157,7 +158,7 @@ func heats() []heat {
 type course struct {
 	Driver  string
 	DSNs    []string
-	Dialect sqlstore.Dialect
+	Dialect dialect.Dialect
 	Table   string
 }
 

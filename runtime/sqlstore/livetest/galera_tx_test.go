@@ -19,6 +19,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // Callers on all nodes take tokens in their transactions until none are left. Nodes abort each other's transactions all
@@ -186,7 +187,7 @@ func TestGaleraStoreTxAbortedSilentlyIsRetried(t *testing.T) {
 		}
 	}})
 	defer db.Close()
-	store, err := sqlstore.New(db, sqlstore.MariaDB, sqlstore.Options{Table: table})
+	store, err := sqlstore.New(db, dialect.MariaDB, sqlstore.Options{Table: table})
 	require.NoError(t, err)
 	defer store.Close()
 	require.NoError(t, store.Ready(t.Context()))

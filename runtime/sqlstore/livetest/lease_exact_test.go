@@ -22,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -248,13 +249,13 @@ func (a address) open(o sqlstore.Options) (host, error) {
 	return host{s, func() error { return errors.Join(s.Close(), db.Close()) }}, nil
 }
 
-func (a address) dialect() sqlstore.Dialect {
+func (a address) dialect() dialect.Dialect {
 	for _, s := range servers {
 		if s.dialect.Name == a.Dialect {
 			return s.dialect
 		}
 	}
-	return sqlstore.SQLite
+	return dialect.SQLite
 }
 
 // hosts opens n hosts, at the addresses in turn.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 )
 
 // Every server decides as the model does, which is compared with SQLite and the store in memory in package model.

@@ -20,6 +20,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // overridable grants 10 tokens in ten years, or as many as an override says.
@@ -46,7 +47,7 @@ func decideOverridden(text string) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range sqlstore.Dialects() {
+	for _, d := range dialect.All() {
 		if d.Name != at.Dialect {
 			continue
 		}
@@ -162,7 +163,7 @@ func TestTableRefusesOverridesBeyondTheMost(t *testing.T) {
 					values = append(values, fmt.Sprint(v))
 				}
 			}
-			_, err := db.Exec("INSERT INTO " + sqlstore.OverridesTable(table) + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")")
+			_, err := db.Exec("INSERT INTO " + dialect.OverridesTable(table) + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")")
 			return err
 		}
 		for _, edits := range []map[string]any{
@@ -185,7 +186,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			store.Close()
-			_, err := db.Exec("DROP TABLE IF EXISTS " + table + ", " + sqlstore.OverridesTable(table))
+			_, err := db.Exec("DROP TABLE IF EXISTS " + table + ", " + dialect.OverridesTable(table))
 			require.NoError(t, err)
 		})
 		plain := overridable()
@@ -194,7 +195,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		require.NoError(t, store.Migrate(ctx))
 		require.NoError(t, store.Ready(ctx, plain), "without overrides, the table is not needed")
 		err = store.Ready(ctx, plain, p)
-		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", sqlstore.OverridesTable(table)))
+		require.ErrorContains(t, err, fmt.Sprintf("there is no table %q, which limits with overrides and the log of operators need: call Migrate", dialect.OverridesTable(table)))
 		_, err = limiter.New(store).Limit(p, runtime.Key{}).Allow(ctx)
 		require.ErrorContains(t, err, "there is no table")
 		require.NoError(t, store.Migrate(ctx, plain), "operators need the log for any limit")
@@ -224,7 +225,7 @@ func TestReadyChecksOverrides(t *testing.T) {
 		_, err = store.Forget(ctx, "removed", plain, p)
 		require.NoError(t, err)
 		require.NoError(t, store.Ready(ctx, plain, p))
-		_, err = db.Exec("ALTER TABLE " + sqlstore.OverridesTable(table) + " DROP COLUMN at_ns")
+		_, err = db.Exec("ALTER TABLE " + dialect.OverridesTable(table) + " DROP COLUMN at_ns")
 		require.NoError(t, err)
 		require.Error(t, store.Ready(ctx, p))
 	})
@@ -237,7 +238,7 @@ func TestSweepNeedsToDeleteFromTheLogUnlessAllIsKept(t *testing.T) {
 		schema := s.schema(t, db)
 		table := schema + ".quotas"
 		require.NoError(t, s.storeIn(t, db, table, nil).Migrate(t.Context(), overridable()))
-		grants := []string{"SELECT, INSERT, UPDATE, DELETE ON " + table, "SELECT, INSERT ON " + sqlstore.OverridesTable(table)}
+		grants := []string{"SELECT, INSERT, UPDATE, DELETE ON " + table, "SELECT, INSERT ON " + dialect.OverridesTable(table)}
 		if s.driver == "mysql" {
 			s = s.database(t, schema)
 		} else {
@@ -370,7 +371,7 @@ func readLongLog(t *testing.T, s server, n int) {
 			rows = append(rows, fmt.Sprintf("(%d, 'overridable', 'user%d', 'block', '', 0, 0, 0, 100, 100, 0, 1, %d, 'abuse', 'someone', %d)",
 				i+1, i, runtime.ForGood.UnixNano(), time.Now().UnixNano()))
 		}
-		_, err := db.Exec("INSERT INTO " + sqlstore.OverridesTable(table) + " VALUES " + strings.Join(rows, ", "))
+		_, err := db.Exec("INSERT INTO " + dialect.OverridesTable(table) + " VALUES " + strings.Join(rows, ", "))
 		require.NoError(t, err)
 	}
 	store, err := sqlstore.New(s.open(t), s.dialect, sqlstore.Options{Table: table})

@@ -17,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // pooler is a PgBouncer in front of the Postgres server; see pgbouncer.sh.
@@ -39,7 +40,7 @@ func startPooler(t *testing.T, offset int, release string, settings ...string) *
 
 // server returns a database of the pooler with a driver and parameters of its connections.
 func (p *pooler) server(driver, database string, parameters ...string) server {
-	s := server{"pgbouncer", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", p.port(0), database), sqlstore.Postgres}
+	s := server{"pgbouncer", driver, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", p.port(0), database), dialect.Postgres}
 	for _, parameter := range parameters {
 		s = s.with(parameter)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // The server restarts under load.
@@ -26,7 +26,7 @@ func TestPostgresRestartLosesNoTokens(t *testing.T) {
 	for _, driver := range []string{"pgx", "postgres"} {
 		t.Run(driver, func(t *testing.T) {
 			const capacity, restarts = 2000, 3
-			s := server{"own postgres", driver, dsn, sqlstore.Postgres}
+			s := server{"own postgres", driver, dsn, dialect.Postgres}
 			store := s.store(t, s.open(t), nil)
 			l := startLoad(once("limit", capacity), []runtime.Store{store})
 			for i := range int64(restarts) {

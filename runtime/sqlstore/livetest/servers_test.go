@@ -22,6 +22,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // long enables the tests that take minutes, and ten times as many histories.
@@ -51,7 +52,7 @@ type server struct {
 	name    string
 	driver  string
 	dsn     string
-	dialect sqlstore.Dialect
+	dialect dialect.Dialect
 }
 
 // protocol returns "postgres" or "mysql".
@@ -79,15 +80,15 @@ var (
 
 // servers are the databases that every test runs on.
 var servers = []server{
-	{"postgres-pgx", "pgx", postgresDSN, sqlstore.Postgres},
-	{"postgres-pq", "postgres", postgresDSN, sqlstore.Postgres},
-	{"mariadb", "mysql", mariadbDSN, sqlstore.MariaDB},
-	{"mysql", "mysql", mysqlDSN, sqlstore.MySQL},
+	{"postgres-pgx", "pgx", postgresDSN, dialect.Postgres},
+	{"postgres-pq", "postgres", postgresDSN, dialect.Postgres},
+	{"mariadb", "mysql", mariadbDSN, dialect.MariaDB},
+	{"mysql", "mysql", mysqlDSN, dialect.MySQL},
 }
 
 func TestEveryDialectHasAServer(t *testing.T) {
-	for _, d := range sqlstore.Dialects() {
-		tested := d.Name == sqlstore.SQLite.Name // in its own package
+	for _, d := range dialect.All() {
+		tested := d.Name == dialect.SQLite.Name // in its own package
 		for _, s := range servers {
 			tested = tested || s.dialect.Name == d.Name
 		}
@@ -135,7 +136,7 @@ func (s server) storeIn(t testing.TB, db *sql.DB, table string, clock func() tim
 		store.Close()
 		_, err := db.Exec("DROP TABLE " + table)
 		require.NoError(t, err)
-		_, err = db.Exec("DROP TABLE IF EXISTS " + sqlstore.OverridesTable(table))
+		_, err = db.Exec("DROP TABLE IF EXISTS " + dialect.OverridesTable(table))
 		require.NoError(t, err)
 	})
 	return store

@@ -14,6 +14,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // settings are the values of the setting at each write, which the statements pass to test_setting.
@@ -27,8 +28,8 @@ func init() {
 }
 
 // observed is the dialect with another setting than synchronous, because a statement cannot read that one.
-func observed() sqlstore.Dialect {
-	d := sqlstore.SQLite
+func observed() dialect.Dialect {
+	d := dialect.SQLite
 	d.Sync = "PRAGMA user_version"
 	d.Write = strings.Replace(d.Write, "WHERE true", "WHERE test_setting((SELECT user_version FROM pragma_user_version))", 1)
 	d.Take, d.CompareAndSwap = "", ""
@@ -36,7 +37,7 @@ func observed() sqlstore.Dialect {
 }
 
 // onOne returns a store in a database with one connection, and the database.
-func onOne(t *testing.T, d sqlstore.Dialect) (*sqlstore.Store, *sql.DB) {
+func onOne(t *testing.T, d dialect.Dialect) (*sqlstore.Store, *sql.DB) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
 	require.NoError(t, err)
@@ -84,7 +85,7 @@ func TestOnlyFullDurabilityWaitsForTheDisk(t *testing.T) {
 }
 
 func TestFullDurabilityResetsSynchronous(t *testing.T) {
-	store, db := onOne(t, sqlstore.SQLite)
+	store, db := onOne(t, dialect.SQLite)
 	p := *counted
 	p.Durability = runtime.DurabilityFull
 	limit := limiter.New(store).Limit(&p, runtime.Key{})

@@ -17,6 +17,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
@@ -97,7 +98,7 @@ func TestReadOnlyDatabaseIsNamedInTheError(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
 	require.NoError(t, err)
 	defer db.Close()
-	ro, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	ro, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
 	d, err := limiter.New(ro).Limit(counted, runtime.Key{}).Allow(t.Context())
 	assert.ErrorContains(t, err, `limit "counted": the database file is read-only: `)
@@ -108,7 +109,7 @@ func TestMissingTable(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "limits.db"))
 	require.NoError(t, err)
 	defer db.Close()
-	s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{Table: "main.quotas"})
+	s, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{Table: "main.quotas"})
 	require.NoError(t, err)
 	limit := limiter.New(s).Limit(counted, runtime.Key{})
 	assert.ErrorContains(t, limit.Require(t.Context()), `there is no table "main.quotas": call Migrate, or run what "ratelimitgen sql -dialect sqlite -table main.quotas" prints: `)
@@ -131,7 +132,7 @@ func TestCountsSurviveClosing(t *testing.T) {
 
 // In these tables counts would not be exact, or could not be kept at all.
 func TestUnsuitableTablesAreRefused(t *testing.T) {
-	ddl, err := sqlstore.SQLite.DDL("")
+	ddl, err := dialect.SQLite.DDL("")
 	require.NoError(t, err)
 	for _, row := range []struct{ was, is, says string }{
 		{"	prev  REAL    NOT NULL,\n", "", "prev is missing"},
@@ -153,7 +154,7 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 
 			_, err = sqlite.Open(path)
 			assert.ErrorContains(t, err, `change table "rate_limits" to what "ratelimitgen sql -dialect sqlite" prints: `+row.says)
-			s, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+			s, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 			require.NoError(t, err)
 			defer s.Close()
 			err = limiter.New(s).Limit(counted, runtime.Key{}).Require(t.Context())
@@ -164,8 +165,8 @@ func TestUnsuitableTablesAreRefused(t *testing.T) {
 }
 
 // unchecked is a dialect without requirements for the table.
-func unchecked() sqlstore.Dialect {
-	d := sqlstore.SQLite
+func unchecked() dialect.Dialect {
+	d := dialect.SQLite
 	d.Describe, d.Parts = "", ""
 	return d
 }
@@ -244,8 +245,8 @@ func TestEndedDatabasesAndTransactionsAreExplained(t *testing.T) {
 
 func TestDialectOfAServerIsExplained(t *testing.T) {
 	db, _ := app(t)
-	for _, d := range sqlstore.Dialects() {
-		if d.Name == sqlstore.SQLite.Name {
+	for _, d := range dialect.All() {
+		if d.Name == dialect.SQLite.Name {
 			continue
 		}
 		s, err := sqlstore.New(db, d, sqlstore.Options{})

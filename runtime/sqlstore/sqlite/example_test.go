@@ -11,6 +11,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -44,7 +45,7 @@ func Example_transaction() {
 	defer os.RemoveAll(folder)
 	db, _ := sql.Open("sqlite", "file:"+filepath.Join(folder, "app.db")+"?_txlock=immediate")
 	defer db.Close()
-	store, _ := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	store, _ := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 	if err := store.Migrate(ctx); err != nil {
 		fmt.Println(err)
 		return

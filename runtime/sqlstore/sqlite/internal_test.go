@@ -11,7 +11,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // The second statement fails because its text is longer than the database accepts. If each call then prepared the first one
@@ -33,7 +33,7 @@ func TestFailedPrepareKeepsTheFirstStatement(t *testing.T) {
 		defer s.upserter.mu.Unlock()
 		return s.upserter.prepareLocked()
 	}
-	text, err := sqlstore.SQLite.Text(upsertOne, "")
+	text, err := dialect.SQLite.Text(upsertOne, "")
 	require.NoError(t, err)
 	limit(len(text) + 10)
 	assert.ErrorContains(t, prepare(), "too big")

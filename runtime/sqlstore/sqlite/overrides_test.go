@@ -18,6 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
@@ -137,7 +138,7 @@ func TestFirstReadInATransactionUsesItsConnection(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate")
 	require.NoError(t, err)
 	db.SetMaxOpenConns(1)
-	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); db.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -18,6 +18,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // wire simulates the network between a store and a database: each step takes a round trip, and a connection can fall
@@ -252,7 +253,7 @@ func wired(t *testing.T, w *wire, batch int) *sqlstore.Store {
 	require.NoError(t, err)
 	defer bare.Close()
 	w.driver, w.path, w.healed = bare.Driver(), filepath.Join(t.TempDir(), "limits.db"), make(chan struct{})
-	d := sqlstore.SQLite
+	d := dialect.SQLite
 	d.OneWriter, d.Now = false, `SELECT 1`
 	db := sql.OpenDB(w)
 	w.db = db

@@ -43,6 +43,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // Store is an [sqlstore.Store] with a database of its own.
@@ -118,7 +119,7 @@ func open(path string, o sqlstore.Options) (*Store, error) {
 func (s *Store) prepare(path string, o sqlstore.Options) (err error) {
 	ctx := context.Background()
 	o.AutoCreate, o.Guard = true, s.check
-	if s.Store, err = sqlstore.New(s.db, sqlstore.SQLite, o); err != nil {
+	if s.Store, err = sqlstore.New(s.db, dialect.SQLite, o); err != nil {
 		return err
 	}
 	if path != memory {

@@ -16,6 +16,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/agree"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
@@ -89,7 +90,7 @@ func newRig(t testing.TB) *rig {
 
 // subject returns the store in the form in which package agree compares it with the pure step.
 func (r *rig) subject() agree.Subject {
-	return agree.Subject{Store: r.store, DB: r.db, Dialect: sqlstore.SQLite, Table: sqlstore.DefaultTable, Clock: r.clock}
+	return agree.Subject{Store: r.store, DB: r.db, Dialect: dialect.SQLite, Table: dialect.DefaultTable, Clock: r.clock}
 }
 
 // Another connection keeps the lock. One caller has the store's connection and the others wait for it.

@@ -15,6 +15,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
 // app is the database of an app: one connection, immediate transactions, and a table beside the counts.
@@ -25,7 +26,7 @@ func app(t *testing.T) (*sql.DB, *sqlstore.Store) {
 	db.SetMaxOpenConns(1)
 	_, err = db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
 	require.NoError(t, err)
-	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	store, err := sqlstore.New(db, dialect.SQLite, sqlstore.Options{})
 	require.NoError(t, err)
 	require.NoError(t, store.Migrate(t.Context()))
 	return db, store

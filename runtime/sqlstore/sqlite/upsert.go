@@ -17,10 +17,10 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
-// upserter is an [sqlstore.Upserter] whose statements call SQL functions of this process, because SQLite runs in it. For a
+// upserter is an sqlstore.Upserter whose statements call SQL functions of this process, because SQLite runs in it. For a
 // row that exists, the functions decide whether to write it and what, see [callRecord], and nothing else is computed.
 // Computing in SQL is slower, and RETURNING costs half as much again: SQLite makes a table for it each time.
 type upserter struct {
@@ -59,7 +59,7 @@ const onConflict = `ON CONFLICT (name, {key}, shard) DO UPDATE SET
 	ts    = max(ts, excluded.ts),
 	prev  = ratelimitgen_prev({record})`
 
-// Upsert implements [sqlstore.Upserter]. It ignores the context, because a canceled statement may have
+// Upsert implements sqlstore.Upserter. It ignores the context, because a canceled statement may have
 // written although its result is lost.
 func (u *upserter) Upsert(_ context.Context, rows []meter.RowUpsert) error {
 	u.mu.Lock()
@@ -116,7 +116,7 @@ func (u *upserter) prepareLocked() (err error) {
 }
 
 func (u *upserter) prepareText(text string) (*sql.Stmt, error) {
-	text, err := sqlstore.SQLite.Text(text, u.table)
+	text, err := dialect.SQLite.Text(text, u.table)
 	if err != nil {
 		return nil, err
 	}

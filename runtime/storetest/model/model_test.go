@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest/model"
 )
 
 func TestMemStoreAgreesWithModel(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
-	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
@@ -24,7 +24,7 @@ import (
 type Subject struct {
 	Store   runtime.Store
 	DB      *sql.DB
-	Dialect sqlstore.Dialect
+	Dialect dialect.Dialect
 	Table   string
 	Clock   *storetest.Clock
 }

@@ -1,0 +1,123 @@
+package dialect
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// errorTable is the meaning of a database's error codes. There is one for each form of errors that codeOf distinguishes,
+// in the file of a dialect.
+type errorTable struct {
+	// retry are the codes after which the same transaction may succeed if it is run again.
+	retry []string
+	// refused are the prefixes of codes for a statement that failed because of a value in it, such as a key that a
+	// constraint refuses; the same statement with other values may succeed.
+	refused []string
+	// Foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
+	Foreign []string
+	// hints are in the order in which they are tried.
+	hints []errorHint
+}
+
+// errorHint is the remedy for an error that is caused by the deployment.
+type errorHint struct {
+	// codes are codes of the database, or the first two characters of SQLSTATEs for a class.
+	codes []string
+	// messages distinguish errors that share a code: the error contains one of them, if there are any.
+	messages []string
+	// hint says how to fix it. See fillIn for the placeholders.
+	hint string
+}
+
+// matches reports whether an error contains one of the messages, if there are any.
+func (h errorHint) matches(err error) bool {
+	contains := func(message string) bool { return strings.Contains(err.Error(), message) }
+	return len(h.messages) == 0 || slices.ContainsFunc(h.messages, contains)
+}
+
+// Code is an error code of a database, as a text, and the table that it belongs to.
+type Code struct {
+	Table *errorTable
+	Text  string
+	// exact means that a code in a table must equal the text; otherwise it may be a prefix of the text.
+	exact bool
+}
+
+// In reports whether the code is in a list.
+func (c Code) In(list []string) bool {
+	return slices.ContainsFunc(list, func(listed string) bool {
+		return c.Text == listed || !c.exact && c.Text != "" && strings.HasPrefix(c.Text, listed)
+	})
+}
+
+// stateOf returns the SQLSTATE of a driver's error, or "".
+func stateOf(err error) string {
+	var withState interface{ SQLState() string }
+	if errors.As(err, &withState) {
+		return withState.SQLState()
+	}
+	return ""
+}
+
+// MysqlNumber returns the number in "Error 1213 (40001): Deadlock found ...", or 0 if err does not have this form.
+func MysqlNumber(err error) int {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if rest, ok := strings.CutPrefix(err.Error(), "Error "); ok {
+			digits, _, _ := strings.Cut(rest, " ")
+			number, _ := strconv.Atoi(strings.TrimSuffix(digits, ":"))
+			return number
+		}
+	}
+	return 0
+}
+
+// hintedError is a hint and the error of the database, if there is one.
+type Hinted struct {
+	Text string
+	Err  error
+}
+
+func (e *Hinted) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+// Unwrap returns the driver's error.
+func (e *Hinted) Unwrap() error { return e.Err }
+
+// Hints that several databases share.
+const (
+	LackingPrivilege = "the database user lacks a privilege: on table {table} it needs SELECT, INSERT, UPDATE and DELETE, " +
+		"and to run Migrate also CREATE"
+	readOnlyServer = "the server, or the transaction, is read-only: taking tokens writes to the table, so connect to the " +
+		"primary server, and not to a replica"
+	missingDatabase = "the database does not exist: create it, or name another in the data source name"
+	refusedUser     = "the server refuses the database user: check user and password in the data source name, and which " +
+		"users the server accepts from this host"
+	tooManyConnections = "the server accepts no more connections: limit those of each process with db.SetMaxOpenConns, or " +
+		"allow more in the server"
+	WrongDialect      = "the database rejects the SQL of dialect {dialect}: pass the database's own dialect to sqlstore.New"
+	endedTx           = "the transaction has ended: it was committed or rolled back, or its context has ended"
+	closedConn        = "the connection was closed, or returned to its pool"
+	closedDatabase    = "the *sql.DB was closed: close the store before it, and make no calls afterwards"
+	unreachableServer = "the database server cannot be reached: check host and port in the data source name, and that the " +
+		"server runs"
+)
+
+// Hints about the table and the session. See fillIn for the placeholders.
+const (
+	MissingTable     = `there is no table {table}: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	MissingTableInTx = `there is no table {table} where the transaction was begun: begin it in the database that holds the counts, ` +
+		`or create the table there: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	// Some databases do not list a table for a user without privileges on it.
+	InvisibleTable = `there is no table {table}, or no right to see it: call Migrate, or run what "ratelimitgen sql {flags}" prints`
+	WrongSession   = `change the settings of the connections, in the data source name or in the server`
+	// The encoding of an existing database cannot be changed.
+	WrongEncoding = `keep table {table} in a database whose encoding is UTF8, such as "CREATE DATABASE ... ENCODING 'UTF8' ` +
+		`TEMPLATE template0" makes`
+	WrongTable = `change table {table} to what "ratelimitgen sql {flags}" prints`
+)

@@ -1,0 +1,270 @@
+// Package dialect has the statements of databases, and what their errors mean. It imports no driver.
+package dialect
+
+import (
+	"database/sql"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// DefaultTable is the name of the table if sqlstore.Options.Table is empty.
+const DefaultTable = "rate_limits"
+
+// Dialect is the statements and settings of a database: data without code. A dialect of your own is a value of this type,
+// most easily a changed copy of one of this package.
+//
+// In each text, {table} is replaced by the quoted name of the table, {schema} and {name} by its two parts without quotes,
+// {schema.} by the schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
+// word of SQL. A parameter is written with a colon, as :name. New returns an error for a dialect that lacks a required
+// field; a field is optional if its comment says what an empty one means.
+type Dialect struct {
+	// Name is the name in flags and messages: "sqlite". Required.
+	Name string
+	// Numbered means that parameters are $1, $2 and so on. If it is false, they are ?.
+	Numbered bool
+	// Quote is the character before and after a quoted name. Required.
+	Quote string
+	// Prepare makes the store prepare statements in the database, each at its first use. If it is false, statements are
+	// sent with their arguments, and only the driver may prepare them. It must be false for a database that is
+	// reached through a pooler that sends each transaction to another session, where a prepared statement
+	// may be missing, or be another client's.
+	Prepare bool
+	// Isolation is that of the store's own transactions. Under it, Read must return the rows as
+	// committed when it gets its lock, and not as they were when the transaction began. If it is zero, it is
+	// the database's default.
+	Isolation sql.IsolationLevel
+	// OneWriter means that the database runs in this process and has one writer at a time, so that a statement cannot be
+	// interrupted while it waits for the disk, and another one could not go around it.
+	OneWriter bool
+
+	// Create creates the table if it does not exist. Required.
+	Create string
+	// Describe selects the name and the description of each part of the table, such as "value" and "double", or
+	// "primary key" and "name, key, shard", and nothing if the table does not exist. If it is empty, the table is
+	// not checked before it is used.
+	Describe string
+	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
+	// descriptions, "ts: bigint | int8", the one of Create's table first. It goes with Describe.
+	Parts string
+	// CreateOverrides creates the table of overrides if it does not exist, and OverridesParts are the parts that it must have,
+	// as with Create and Parts. The columns are those of Postgres's. The table must refuse a second row with an id, and rows
+	// that exceed the most that the limit declares. If they are empty, limits cannot have overrides.
+	CreateOverrides, OverridesParts string
+	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
+	// settings are checked.
+	Session string
+	// SessionNeeds is the accepted values of Session's settings, in the form of Parts. It goes with Session.
+	SessionNeeds string
+
+	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, ts
+	// and prev, and replace {rows} in the statements below. One has the parameters :name, :key, :shard,
+	// :value, :ts and :prev. Many has :rows, a JSON list of lists of the six, in the order in which the rows are to be
+	// locked; value and prev are strings in it, because MySQL 8.0 reads numbers in JSON with a digit too few. Or it has
+	// :names, :keys, :shards, :values, :instants and :prevs, Postgres array literals, and the parameters of
+	// One: the array of a column that is the same for all rows is empty, and the parameter of One has the value. No two
+	// rows have the same name, key and shard. Required.
+	One, Many string
+	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
+	// lists of the three. If it is empty, Many replaces {keys}.
+	ManyKeys string
+
+	// Read locks the rows that exist, in their order, until the transaction ends, and selects
+	// their name, key, shard, value, ts and prev. Required.
+	Read string
+	// ReadUnlocked selects the same columns as last committed, outside of a transaction. If it is empty, Read is used.
+	ReadUnlocked string
+	// InsertPlaceholders inserts the missing rows with the smallest ts, -9223372036854775808, as placeholders, and
+	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
+	InsertPlaceholders string
+	// Write inserts or updates the rows. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
+	// Delete may affect a row outside of one. Required.
+	Write string
+	// Delete deletes the rows, and DeleteUnchanged those whose value, ts and prev have not changed. Required.
+	Delete, DeleteUnchanged string
+	// Page selects key, shard, value, ts and prev of :count rows of the limit :name after :key and
+	// :shard, in that order. Required.
+	Page string
+
+	// Take takes tokens by the formula of meter.Upsert from rows of one limit. The value of a row is -Count, its ts
+	// T, and its prev that of a new row; the other parameters are :capacity, :twice, which is 2*Capacity, :rate, :period,
+	// which is an integer, :debt, :lowest, :allowance, :unit, which is meter.TotalUnit, and :fresh.
+	// It selects key, value, ts, prev and 1 of the rows that it has written; it may select others with 0; see Taken for a
+	// database that cannot. In place of {rows} it may have :name and :takes, a JSON list of lists of key, value, as a
+	// string, and ts. If it is empty, the store takes by TakeInsertID or by other statements.
+	Take string
+	// TakeKeys is Take for rows with the same value and ts, :value and :ts, and with :only, a JSON list of their keys. It goes
+	// with Taken. If it is empty, Take is used for them too.
+	TakeKeys string
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, ts, prev and 1 if it has written the row. If
+	// it is empty, Take is used for one row too.
+	TakeOne string
+	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
+	// number of affected rows and the id of the last insert:
+	//
+	//	row        affected  id
+	//	inserted   1         0x7261746c67690000
+	//	taken from 2         the bits of its value, the least byte first, each of them inverted; its ts is T
+	//	unchanged  0 or 1    0x7261746c67690100
+	//
+	// It may leave rows unchanged whose ts is after T. No finite value is encoded as one of the two numbers, or as 0.
+	// Any other result is an error, as where a trigger makes MySQL lose the id, or a column numbers the rows; the call may
+	// then have taken tokens. Describe and Parts should refuse such a table. Reserved tokens are taken by other statements,
+	// because this one does not return prev, without which few of them could be refunded. If it is empty, the store takes by
+	// Take or by other statements.
+	TakeInsertID string
+	// Taken is for a database that cannot select the rows that it has written: it selects the result of the session's last
+	// statement, a Take or TakeKeys that selects nothing, as eight bytes for each row in their order. They are the bits of the
+	// value of a row taken from, the least byte first, whose ts is T, or the text inserted, or the text unedited: as
+	// values, these would be positive. Take and TakeKeys are then sent with their arguments as literals of MySQL,
+	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
+	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
+	Taken string
+	// CompareAndSwap updates one row that still has :oldvalue, :oldts and :oldprev. If it is empty, a transaction does.
+	CompareAndSwap string
+
+	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
+	// by "= 2" it makes the session wait. If it is empty, the database has no such setting, and Write, Delete, Take and
+	// CompareAndSwap may choose by their parameter :durability: 0 is the database's setting, 1 relaxed and 2 full.
+	Sync string
+	// Reclaim makes room on a full volume, such as by emptying a log. If it is empty, no statement can.
+	Reclaim string
+	// Now selects the database's clock, in microseconds since 1970 UTC. If it is empty, the store uses the
+	// process's clock.
+	Now string
+	// FindPrepared selects whether the session has a prepared statement whose text is like :name. Its own text contains
+	// ratelimitgen_named. Ready runs it to find out whether the driver prepares statements under names, and whether a
+	// pooler mixes them up. If it is empty, the database has no such poolers.
+	FindPrepared string
+
+	// RepeatsStatements selects a row if the server may execute a statement again after it has responded to it, outside
+	// of a transaction, as Galera nodes may. Then no statement that writes is sent outside of one. If it is empty, no
+	// server does.
+	RepeatsStatements string
+	// TxOpen selects 1 while the session is in a transaction, and 0 otherwise. It is for servers for which
+	// RepeatsStatements selects a row: they may abort a transaction between two statements, and discard the error if the
+	// next command prepares or closes a statement, so that the next statements run outside of the transaction. If it is
+	// empty, no server does.
+	TxOpen string
+	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
+	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
+	CountPrepared string
+	// Latest selects the greatest ts of some rows, or NULL: the nodes of a cluster have a clock each, and a ts
+	// in the future shows that they differ. If it is empty, clocks are not compared.
+	Latest string
+}
+
+// required are the fields without which no store works.
+var required = []string{"Name", "Quote", "Create", "One", "Many", "Read", "Write", "Delete", "DeleteUnchanged", "Page"}
+
+// together are pairs of fields of which the first has no meaning without the second.
+var together = [][2]string{{"Describe", "Parts"}, {"Parts", "Describe"}, {"Session", "SessionNeeds"},
+	{"SessionNeeds", "Session"}, {"CreateOverrides", "OverridesParts"}, {"OverridesParts", "CreateOverrides"},
+	{"TxOpen", "RepeatsStatements"}, {"TxOpen", "CountPrepared"}, {"CountPrepared", "TxOpen"}, {"TakeKeys", "Taken"}, {"TakeOne", "Take"},
+	{"Taken", "Take"}, {"Taken", "TakeInsertID"}}
+
+// Validate returns an error that names a field that is missing.
+func (d Dialect) Validate() error {
+	field := reflect.ValueOf(d).FieldByName
+	for _, name := range required {
+		if field(name).IsZero() {
+			return fmt.Errorf("dialect %q: the field %s is empty: see sqlstore.Dialect for what it must be", d.Name, name)
+		}
+	}
+	for _, pair := range together {
+		if !field(pair[0]).IsZero() && field(pair[1]).IsZero() {
+			return fmt.Errorf("dialect %q: the field %s is empty, but %s, which needs it, is not", d.Name, pair[1], pair[0])
+		}
+	}
+	return nil
+}
+
+// ForTable returns the dialect with its statements without parameters for a table.
+func (d Dialect) ForTable(table string) (_ Dialect, err error) {
+	for _, text := range []*string{&d.Describe, &d.Sync, &d.Reclaim, &d.Latest} {
+		if *text, err = d.Text(*text, table); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// Text returns a statement with its placeholders filled in for a table, [DefaultTable] if it is "". The
+// error is about the table's name.
+func (d Dialect) Text(statement, table string) (string, error) {
+	if table == "" {
+		table = DefaultTable
+	}
+	if !tableName.MatchString(table) {
+		return "", fmt.Errorf("table %q: a name has only letters, digits and underscores, and at most one dot", table)
+	}
+	// A name without a dot is of the session's schema.
+	schema, name, ok := strings.Cut(table, ".")
+	if !ok {
+		schema, name = "", table
+	}
+	dotted := schema
+	if schema != "" {
+		dotted += "."
+	}
+	names := strings.NewReplacer(
+		"{table}", d.quoted(table), "{schema.}", dotted, "{schema}", schema, "{name}", name, "{key}", d.quoted("key"))
+	return names.Replace(strings.TrimSpace(statement)), nil
+}
+
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// OverridesTable returns the name of the table of overrides of a store whose counts are in the given table: for
+// [DefaultTable], which "" stands for, rate_limit_overrides, and for another one the name with _overrides.
+func OverridesTable(table string) string {
+	schema, name, ok := strings.Cut(table, ".")
+	if !ok {
+		schema, name = "", table
+	} else {
+		schema += "."
+	}
+	if name == "" || name == DefaultTable {
+		name = "rate_limit"
+	}
+	return schema + name + "_overrides"
+}
+
+// DDL returns the statement that creates a table, for programs with migrations of their own; ratelimitgen
+// sql prints it. The error is about the table's name.
+func (d Dialect) DDL(table string) (string, error) { return d.Text(d.Create, table) }
+
+// OverridesDDL returns the statement that creates the table of overrides of a store whose counts are in the given table; see
+// sqlstore.Store.Migrate. The error is about the table's name.
+func (d Dialect) OverridesDDL(table string) (string, error) {
+	return d.Text(d.CreateOverrides, OverridesTable(table))
+}
+
+// quoted returns a name in quotes, part by part.
+func (d Dialect) quoted(name string) string {
+	return d.Quote + strings.ReplaceAll(name, ".", d.Quote+"."+d.Quote) + d.Quote
+}
+
+// numbered returns a statement with the dialect's parameters in place of question marks.
+func (d Dialect) WithNumbers(text string) string {
+	if !d.Numbered {
+		return text
+	}
+	parts := strings.Split(text, "?")
+	for i := range parts[1:] {
+		parts[i] += "$" + strconv.Itoa(i+1)
+	}
+	return strings.Join(parts, "")
+}
+
+// overridesChecks keep out overrides that exceed what their limit declares, whoever writes them. MySQL has checks since
+// 8.0.16, and ignores them before.
+const overridesChecks = `	CHECK (id > 0),
+	CHECK (rate BETWEEN 0 AND most_rate),
+	CHECK (capacity BETWEEN 0 AND most_capacity),
+	CHECK (max_reserved BETWEEN 0 AND most_reserved),
+	CHECK (what NOT IN ('unlimited', 'off', 'shadow') OR may_lift = 1),
+	CHECK (until_ns > 0),
+	CHECK (reason <> ''),
+	CHECK (author <> '')`

@@ -1,0 +1,136 @@
+package dialect
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CodeOf returns the code of a driver's error. An error without a code has an empty table.
+func CodeOf(err error) Code {
+	var withState interface{ SQLState() string }
+	var withCode interface{ Code() int }
+	// By the form of the error, because this package imports no driver.
+	switch {
+	case errors.As(err, &withState):
+		return Code{&postgresErrors, withState.SQLState(), false}
+	case errors.As(err, &withCode):
+		// The low byte is the code; the others refine it.
+		return Code{&sqliteErrors, strconv.Itoa(withCode.Code() & 0xff), true}
+	}
+	if number := MysqlNumber(err); number != 0 {
+		return Code{&mysqlErrors, strconv.Itoa(number), true}
+	}
+	return Code{&errorTable{}, "", true}
+}
+
+// Retryable reports whether the transaction that failed with err did nothing, and may succeed if it is run again.
+func Retryable(err error) bool {
+	if errors.As(err, new(*RetryTxError)) || errors.Is(err, ErrVanished) || errors.Is(err, ErrTxEnded) {
+		return true
+	}
+	c := CodeOf(err)
+	return c.In(c.Table.retry) || deadlockDuringCommit(err)
+}
+
+// RefusedValue reports whether a statement failed because of a value in it.
+func RefusedValue(err error) bool {
+	c := CodeOf(err)
+	return c.In(c.Table.refused)
+}
+
+// Outdated reports whether a query did not run because its prepared statement is missing from the session, belongs to
+// another client, or returned other columns when it was prepared.
+func Outdated(err error) bool {
+	return changedResult(err) || slices.Contains(misplacedStatement, stateOf(err))
+}
+
+// Lost reports whether a connection was lost, and not given up because it did not respond in time.
+func Lost(err error) bool {
+	var failed net.Error
+	if errors.As(err, &failed) {
+		// After a timeout the server may still be executing the statement.
+		return !failed.Timeout()
+	}
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		slices.Contains(sessionEnded, stateOf(err))
+}
+
+// unreachable reports whether no connection could be opened.
+func unreachable(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial" || errors.As(err, new(*net.DNSError))
+}
+
+// ErrTxEnded means that the server has ended the transaction.
+var ErrTxEnded = errors.New("the transaction is no longer open: another node of the cluster has aborted it, or it was committed or never begun")
+
+// ErrVanished means that a row was gone again each time after it had been inserted.
+var ErrVanished = errors.New("a row that was inserted is missing")
+
+// RetryTxError means that the caller's transaction has conflicted with another one (deadlock, serialization failure) and
+// cannot continue: roll it back and run it again from its beginning, which may succeed. conn.RunInTx does so.
+type RetryTxError struct {
+	// Err is the database's error.
+	Err error
+}
+
+// Error returns the remedy and the database's error.
+func (e *RetryTxError) Error() string {
+	return fmt.Sprintf("run your transaction again: %v", e.Err)
+}
+
+// Unwrap returns the database's error.
+func (e *RetryTxError) Unwrap() error { return e.Err }
+
+// HintFor returns the hint for an error without its placeholders filled in, or "".
+func HintFor(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case unreachable(err):
+		return unreachableServer
+	case changedResult(err):
+		return "" // the driver prepares the statement again
+	case errors.Is(err, sql.ErrTxDone):
+		return endedTx
+	case errors.Is(err, sql.ErrConnDone):
+		return closedConn
+	case strings.HasSuffix(err.Error(), databaseClosed):
+		return closedDatabase
+	}
+	c := CodeOf(err)
+	// In order: the hint of a class of SQLSTATEs comes after those of its members.
+	for _, h := range c.Table.hints {
+		if c.In(h.codes) && h.matches(err) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// databaseClosed is the error of a closed [sql.DB], which package database/sql does not export.
+const databaseClosed = "sql: database is closed"
+
+// MalformedDSNHint replaces the driver's message, which may quote the password.
+const MalformedDSNHint = "the data source name cannot be parsed (the driver's message is left out, because it may quote the " +
+	"password): percent-encode special characters in a URL, and quote values that have spaces in the key=value form"
+
+// MalformedDSN reports whether a driver could not parse the data source name. lib/pq parses it when it connects, and
+// quotes the whole of a URL or of a malformed keyword; pgx hides only the part that it recognizes as the password.
+func MalformedDSN(err error) bool {
+	if stateOf(err) != "" {
+		// An error of the server, whose text may contain the same words.
+		return false
+	}
+	quotes := func(part string) bool { return strings.Contains(err.Error(), part) }
+	return errors.As(err, new(*url.Error)) ||
+		slices.ContainsFunc([]string{"connection info string", "connection string", "cannot parse `", "pq: wrong value for "}, quotes)
+}

@@ -1,0 +1,385 @@
+package dialect
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it. MySQL cannot select the rows
+// that an INSERT has written, but it can return 64 bits as the id of the last insert, which is enough for the value of one
+// row. The values of several rows are collected in a variable of the session, which a second statement selects; see
+// [MariaDB].
+var MySQL = mysqlDialect
+
+var mysqlDialect = Dialect{
+	Name:      "mysql",
+	Quote:     "`",
+	Prepare:   true,
+	Isolation: sql.LevelReadCommitted,
+	Create: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name  VARBINARY(255) NOT NULL,
+	{key} VARBINARY(255) NOT NULL,
+	shard INT            NOT NULL,
+	value DOUBLE         NOT NULL,
+	ts    BIGINT         NOT NULL,
+	prev  DOUBLE         NOT NULL,
+	PRIMARY KEY (name, {key}, shard)
+) ENGINE = InnoDB
+`,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            BIGINT                                                  NOT NULL,
+	name          VARBINARY(255)                                          NOT NULL,
+	{key}         VARBINARY(255)                                          NOT NULL,
+	what          VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	plan          VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	rate          BIGINT                                                  NOT NULL,
+	capacity      BIGINT                                                  NOT NULL,
+	max_reserved  BIGINT                                                  NOT NULL,
+	most_rate     BIGINT                                                  NOT NULL,
+	most_capacity BIGINT                                                  NOT NULL,
+	most_reserved BIGINT                                                  NOT NULL,
+	may_lift      INT                                                     NOT NULL,
+	until_ns      BIGINT                                                  NOT NULL,
+	reason        VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+	author        VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  NOT NULL,
+	at_ns         BIGINT                                                  NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+) ENGINE = InnoDB
+`,
+	OverridesParts: `
+id: bigint | bigint(20)
+name: varbinary(255)
+key: varbinary(255)
+what: varchar(255) collate utf8mb4_bin
+plan: varchar(255) collate utf8mb4_bin
+rate: bigint | bigint(20)
+capacity: bigint | bigint(20)
+max_reserved: bigint | bigint(20)
+most_rate: bigint | bigint(20)
+most_capacity: bigint | bigint(20)
+most_reserved: bigint | bigint(20)
+may_lift: int | int(11) | bigint | bigint(20)
+until_ns: bigint | bigint(20)
+reason: varchar(1000) collate utf8mb4_bin
+author: varchar(255) collate utf8mb4_bin
+at_ns: bigint | bigint(20)
+primary key: id
+engine: InnoDB
+`,
+	Describe: describeOnMySQL + describeInsertIDOnMySQL,
+	Session: `
+SELECT 'autocommit', CAST(@@autocommit AS BINARY)
+UNION ALL SELECT 'completion_type', CAST(@@completion_type AS BINARY)
+UNION ALL SELECT 'character_set_client', CAST(@@character_set_client AS BINARY)
+UNION ALL SELECT 'character_set_connection', CAST(@@character_set_connection AS BINARY)
+UNION ALL SELECT 'an empty text', CASE WHEN '' IS NULL THEN _binary'NULL' ELSE _binary'a text' END
+`,
+	SessionNeeds: `
+autocommit: 1 | ON
+completion_type: NO_CHAIN
+character_set_client: utf8mb4
+character_set_connection: utf8mb4
+an empty text: a text
+`,
+	Parts: partsOnMySQL + `auto_increment: none
+triggers: none
+`,
+	One: `
+SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+`,
+	Many: `
+SELECT n AS name, k AS {key}, s AS shard, v AS value, t AS ts, p AS prev
+FROM JSON_TABLE(:rows, '$[*]' COLUMNS (
+	n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]',
+	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'
+)) j
+`,
+	ManyKeys: `
+SELECT n AS name, k AS {key}, s AS shard
+FROM JSON_TABLE(:ids, '$[*]' COLUMNS (n VARBINARY(255) PATH '$[0]', k VARBINARY(255) PATH '$[1]', s INT PATH '$[2]')) j
+`,
+	Read: `
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+FOR UPDATE
+`,
+	ReadUnlocked: `
+SELECT name, {key}, shard, value, ts, prev FROM {table} WHERE name = :name AND {key} = :key AND shard = :shard
+`,
+	InsertPlaceholders: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {keys} k
+ON DUPLICATE KEY UPDATE shard = VALUES(shard)
+`,
+	Write: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+ON DUPLICATE KEY UPDATE value = VALUES(value), ts = VALUES(ts), prev = VALUES(prev)
+`,
+	Delete: `
+DELETE r FROM {keys} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
+	DeleteUnchanged: `
+DELETE r FROM {rows} k STRAIGHT_JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+`,
+	Take: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT :name, k, ` + collectOnMySQL + `, v, t, :fresh + v * :unit
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
+	JSON_TABLE(:takes, '$[*]' COLUMNS (k VARBINARY(255) PATH '$[0]', v DOUBLE PATH '$[1]', t BIGINT PATH '$[2]')) k
+` + mysqlTakeRows,
+	TakeKeys: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT :name, k, ` + collectOnMySQL + `, :value, :ts, :prev
+FROM (SELECT @ratelimitgen_rows := _binary'', @ratelimitgen_row := _binary'') z,
+	JSON_TABLE(:only, '$[*]' COLUMNS (k VARBINARY(255) PATH '$')) k
+` + mysqlTakeRows,
+	Taken:        "SELECT CONCAT(@ratelimitgen_rows, @ratelimitgen_row)",
+	TakeInsertID: mysqlTakeOne,
+	CompareAndSwap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+`,
+	Page: `
+SELECT {key}, shard, value, ts, prev FROM {table}
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
+`,
+	Now: `
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+`,
+}
+
+// describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
+// GROUP_CONCAT, which cuts its result at a length that is a setting of the session.
+const describeOnMySQL = `
+SELECT column_name, CASE WHEN collation_name IS NULL THEN CAST(column_type AS BINARY)
+	ELSE CONCAT(CAST(column_type AS BINARY), ' collate ', collation_name) END
+FROM information_schema.columns
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
+UNION ALL
+SELECT 'primary key', CONCAT_WS(', ', MAX(CASE seq_in_index WHEN 1 THEN column_name END),
+	MAX(CASE seq_in_index WHEN 2 THEN column_name END), MAX(CASE seq_in_index WHEN 3 THEN column_name END),
+	MAX(CASE seq_in_index WHEN 4 THEN column_name END))
+FROM information_schema.statistics
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND index_name = 'PRIMARY'
+GROUP BY index_name
+UNION ALL
+SELECT 'engine', engine
+FROM information_schema.tables
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}' AND engine IS NOT NULL
+`
+
+const partsOnMySQL = `
+name: varbinary(255)
+key: varbinary(255)
+shard: int | int(11) | bigint | bigint(20)
+value: double
+ts: bigint | bigint(20)
+prev: double
+primary key: name, key, shard
+engine: InnoDB
+`
+
+// describeInsertIDOnMySQL selects triggers and numbered columns, which change the insert id of TakeInsertID. A user without the privilege TRIGGER sees
+// no triggers.
+const describeInsertIDOnMySQL = `
+UNION ALL
+SELECT 'auto_increment', COALESCE(MIN(CASE WHEN extra = 'auto_increment' THEN column_name END), 'none')
+FROM information_schema.columns
+WHERE table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND table_name = '{name}'
+GROUP BY table_name
+UNION ALL
+SELECT 'triggers', COALESCE(MIN(g.trigger_name), 'none')
+FROM information_schema.tables t LEFT JOIN information_schema.triggers g
+	ON g.event_object_schema = t.table_schema AND g.event_object_table = t.table_name AND g.event_manipulation <> 'DELETE'
+WHERE t.table_schema = COALESCE(NULLIF('{schema}', ''), DATABASE()) AND t.table_name = '{name}'
+GROUP BY t.table_name
+`
+
+// mysqlTake is the part of a statement for a row that exists, with two expressions that return the result for a row taken
+// from, whose value is in {table}.value, and for an unchanged one. It relies on MySQL assigning the columns from left to
+// right, where each assignment sees those before it:
+//
+//  1. prev marks the row, by a product that no state has, if it has enough, while value and ts are still the old ones,
+//  2. value is the rest, if it is marked,
+//  3. ts is the time of that, and
+//  4. prev is unmarked, and the result is returned; for an inserted row, shard has returned it.
+//
+// A row whose prev is not a total is left unchanged, and so is one from before 1970, because its distance from now may be
+// more than a BIGINT holds.
+const mysqlTake = `
+ON DUPLICATE KEY UPDATE
+	prev  = IF({table}.prev > -1 AND {table}.prev < 0 AND {table}.ts BETWEEN 0 AND VALUES(ts)
+		AND {table}.value >= :lowest AND :capacity + ` + filledOnMySQL + ` + (VALUES(value) + :debt) + :allowance >= 0,
+		{table}.prev * ` + markOnMySQL + `, {table}.prev),
+	value = IF({table}.prev < -1e100, ` + filledOnMySQL + ` + VALUES(value), {table}.value),
+	ts    = IF({table}.prev < -1e100, VALUES(ts), {table}.ts),
+	prev  = IF({table}.prev < -1e100, {table}.prev / ` + markOnMySQL + ` + VALUES(value) * :unit + 0 * %s, IF(%s, {table}.prev, 0))
+`
+
+// markOnMySQL is 2^500, by which a total can be multiplied and divided without a rounding.
+const markOnMySQL = "3.273390607896142e150"
+
+// mysqlTakeOne returns its result as the id of the last insert.
+var mysqlTakeOne = fmt.Sprintf(`
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+VALUES (:name, :key, 0 * LAST_INSERT_ID(%d), :value, :ts, :prev)
+`, InsertIDInserted) + fmt.Sprintf(mysqlTake,
+	"LAST_INSERT_ID(~CAST(CONV(HEX("+bitsOnMySQL+"), 16, 10) AS UNSIGNED))", fmt.Sprintf("LAST_INSERT_ID(%d)", InsertIDUnchanged))
+
+// mysqlTakeRows sets the variable for the result of one row.
+var mysqlTakeRows = fmt.Sprintf(mysqlTake,
+	"LENGTH(@ratelimitgen_row := "+bitsOnMySQL+")", "LENGTH(@ratelimitgen_row := _binary'"+RowUnedited+"')")
+
+// bitsOnMySQL is the bits of a value, the least byte first. The binary form of a point is the only expression in MySQL that
+// gives them, and a text may lack the last digits.
+const bitsOnMySQL = "SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)"
+
+// collectOnMySQL is the shard of a row, 0. It is evaluated before the row is inserted or updated: it appends the result of the
+// row before, and sets that of a row that is inserted. MySQL deprecates such assignments, but has nothing else that a
+// statement could leave to the next one.
+const collectOnMySQL = "0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row))" +
+	" * LENGTH(@ratelimitgen_row := _binary'" + RowInserted + "')"
+
+// filledOnMySQL is the filled of [meter.Upsert]. The zeros convert integers to doubles: a driver may write the rate as an
+// integer into the text, and a product of two can be more than a BIGINT holds.
+const filledOnMySQL = `(LEAST(0, {table}.value + (
+			((VALUES(ts) - {table}.ts) DIV :period + 0e0) * :rate
+			+ ((VALUES(ts) - {table}.ts) MOD :period + 0e0) * :rate / :period)) + :twice - :twice)`
+
+// Results of [Dialect.TakeInsertID]. They are not the bits of a finite value, and too large for a column that numbers its
+// rows.
+const (
+	InsertIDInserted  int64 = 0x7261746c67690000
+	InsertIDUnchanged int64 = 0x7261746c67690100
+)
+
+// Results of [Dialect.Taken].
+const (
+	RowInserted = "inserted"
+	RowUnedited = "unedited"
+)
+
+// lostInsertID is the hint if the insert id is neither of these nor an encoded value.
+const lostInsertID = "the server has lost the result of a statement that takes tokens, as if the table had a trigger or an " +
+	"AUTO_INCREMENT column: remove it, or a proxy that changes LAST_INSERT_ID()"
+
+// DecodeInsertID decodes the result of [Dialect.TakeInsertID]: the state in which the statement has left the row, if it
+// has taken.
+func DecodeInsertID(u *meter.Upsert, affected, id int64) (runtime.State, error) {
+	value := math.Float64frombits(bits.ReverseBytes64(^uint64(id)))
+	switch {
+	case id == InsertIDUnchanged && affected <= 1:
+		// Depending on its settings, a driver counts the row that was found, or only rows that were changed.
+		return runtime.State{}, nil
+	case id == InsertIDInserted && affected == 1:
+		return u.Inserted(), nil
+	case affected == 2 && leaves(u, value):
+		return runtime.State{Value: value, TS: u.T, Exists: true}, nil
+	}
+	return runtime.State{}, &Hinted{lostInsertID, nil}
+}
+
+// leaves reports whether a take can leave a value: at least the count is missing, and at most the capacity and the debt that
+// is allowed, to within less than a token.
+func leaves(u *meter.Upsert, value float64) bool {
+	return value <= -u.Count && value > -u.Capacity-u.Debt-1
+}
+
+// DecodeTaken decodes the result of [Dialect.Taken]: it sets the states in which the rows were left. There must be a result
+// for each row, and together they must explain the number of affected rows, as in decodeInsertID.
+func DecodeTaken(rows []meter.RowUpsert, affected int64, taken []byte) error {
+	if len(taken) != 8*len(rows) {
+		return &Hinted{lostInsertID, nil}
+	}
+	unedited := int64(0)
+	for i := range rows {
+		r, result := &rows[i], taken[8*i:8*i+8]
+		switch value := math.Float64frombits(binary.LittleEndian.Uint64(result)); {
+		case string(result) == RowUnedited:
+			unedited++
+		case string(result) == RowInserted:
+			affected--
+			r.After = r.Upsert.Inserted()
+		case leaves(&r.Upsert, value):
+			affected -= 2
+			r.After = runtime.State{Value: value, TS: r.Upsert.T, Exists: true}
+		default:
+			return &Hinted{lostInsertID, nil}
+		}
+	}
+	if affected != 0 && affected != unedited {
+		return &Hinted{lostInsertID, nil}
+	}
+	return nil
+}
+
+// mysqlErrors has the numbers of MySQL and MariaDB.
+var mysqlErrors = errorTable{
+	// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK and ER_CHECKREAD. A Galera node returns the second if another
+	// node was first, also at COMMIT; a node of a MySQL group then returns ER_TRANSACTION_ROLLBACK_DURING_COMMIT.
+	// ER_CANT_CHANGE_TX_CHARACTERISTICS: the connection was left in a transaction, see ended.
+	retry: []string{"1205", "1213", "1020", "3101", "1568"},
+	// ER_BAD_NULL_ERROR, ER_DUP_ENTRY, ER_WARN_DATA_OUT_OF_RANGE, WARN_DATA_TRUNCATED, ER_TRUNCATED_WRONG_VALUE,
+	// ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, ER_VIEW_CHECK_FAILED, ER_DATA_TOO_LONG, ER_NO_REFERENCED_ROW_2,
+	// ER_ROW_IS_REFERENCED_2, ER_SIGNAL_EXCEPTION, ER_DATA_OUT_OF_RANGE, and a CHECK constraint that is violated, on
+	// MySQL and on MariaDB.
+	refused: []string{
+		"1048", "1062", "1264", "1265", "1292", "1366", "1369", "1406", "1451", "1452", "1644", "1690", "3819", "4025",
+	},
+	// ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_FIELD_ERROR, ER_UNKNOWN_TABLE, ER_NO_SUCH_TABLE and
+	// ER_UNKNOWN_SYSTEM_VARIABLE.
+	Foreign: []string{"1064", "1305", "1054", "1109", "1146", "1193"},
+	hints: []errorHint{
+		// ER_NO_SUCH_TABLE.
+		{codes: []string{"1146"}, hint: MissingTable},
+		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR and ER_COLUMNACCESS_DENIED_ERROR.
+		{codes: []string{"1044", "1142", "1143"}, hint: LackingPrivilege},
+		// ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and ER_READ_ONLY_MODE.
+		{codes: []string{"1290", "1792", "1836"}, hint: readOnlyServer},
+		// ER_UNKNOWN_COM_ERROR, with which a Galera node refuses all statements while it is not in the primary component or
+		// has not caught up; ER_SERVER_OFFLINE_MODE and ER_RUN_HOOK_ERROR, the same of a MySQL group.
+		{codes: []string{"1047", "3032", "3100"}, hint: "the server is not a working member of its cluster: it is joining, or has lost " +
+			"the majority of the nodes, so connect to another node, and see the server's log if that lasts"},
+		// ER_BEFORE_DML_VALIDATION_ERROR.
+		{codes: []string{"3098"}, hint: "a MySQL group refuses the table or the session: give table {table} its primary key and the " +
+			"engine InnoDB, and in a group with several primaries do not use the isolation SERIALIZABLE"},
+		// ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: at READ COMMITTED, InnoDB writes no statements to the binary log.
+		{codes: []string{"1665"}, hint: "the server writes statements to its binary log, which InnoDB refuses: set binlog_format=ROW or MIXED"},
+		// ER_CANT_CHANGE_TX_CHARACTERISTICS.
+		{codes: []string{"1568"}, hint: "the connection is in a transaction that was not ended: roll back transactions whose commit has " +
+			"failed, and close the connection if that fails too"},
+		// ER_SERVER_SHUTDOWN and ER_NORMAL_SHUTDOWN.
+		{codes: []string{"1053", "1077"}, hint: "the server is shutting down: connect to another node, or wait until it is back"},
+		// ER_BAD_DB_ERROR.
+		{codes: []string{"1049"}, hint: missingDatabase},
+		// ER_ACCESS_DENIED_ERROR and ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+		{codes: []string{"1045", "1698"}, hint: refusedUser},
+		// ER_CON_COUNT_ERROR and ER_TOO_MANY_USER_CONNECTIONS.
+		{codes: []string{"1040", "1203"}, hint: tooManyConnections},
+		// ER_PARSE_ERROR and ER_SP_DOES_NOT_EXIST.
+		{codes: []string{"1064", "1305"}, hint: WrongDialect},
+	},
+}
+
+// TxInProgress is ER_CANT_CHANGE_TX_CHARACTERISTICS: a transaction cannot begin on a connection whose
+// previous transaction is still open.
+const TxInProgress = 1568
+
+// deadlockDuringCommit reports whether a node of a MySQL group has applied a transaction of another node instead of this
+// one. It then returns ER_ERROR_DURING_COMMIT, which is any error of the storage engine, with
+// HA_ERR_LOCK_DEADLOCK.
+func deadlockDuringCommit(err error) bool {
+	return MysqlNumber(err) == 1180 && strings.Contains(err.Error(), "Got error 149 ")
+}

@@ -1,0 +1,308 @@
+package dialect
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Postgres is the dialect of PostgreSQL 9.5 and later, and of databases that are compatible with it.
+//
+// A session that rounds the doubles that it sends as text is refused. Before version 12 that was the default: there,
+// set extra_float_digits=3 in the data source name (2 is enough for doubles).
+//
+// The database's encoding must be UTF8, or SQL_ASCII, which keeps bytes as they are, and so must that of the client:
+// others convert names and keys, so that two drivers may store one key in two rows, or refuse some keys.
+//
+// The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
+// with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
+// (PgBouncer 1.21 or later, with max_prepared_statements): set default_query_exec_mode to exec, simple_protocol or
+// cache_describe. sqlstore.Store.Ready detects this. With lib/pq, everything that has arguments runs in transactions, where
+// a pooler cannot mistake another client's statement for the store's. If a data source name or a driver sets
+// extra_float_digits, PgBouncer needs ignore_startup_parameters = extra_float_digits. A pooler without transactions
+// (pool_mode = statement) cannot be used.
+var Postgres = postgresDialect
+
+var postgresDialect = Dialect{
+	Name:      "postgres",
+	Numbered:  true,
+	Quote:     `"`,
+	Isolation: sql.LevelReadCommitted,
+	Create: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name  TEXT COLLATE "C" NOT NULL,
+	{key} TEXT COLLATE "C" NOT NULL,
+	shard INTEGER          NOT NULL,
+	value DOUBLE PRECISION NOT NULL,
+	ts    BIGINT           NOT NULL,
+	prev  DOUBLE PRECISION NOT NULL,
+	PRIMARY KEY (name, {key}, shard)
+) WITH (fillfactor = 50)
+`,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            BIGINT           NOT NULL,
+	name          TEXT COLLATE "C" NOT NULL,
+	{key}         TEXT COLLATE "C" NOT NULL,
+	what          TEXT             NOT NULL,
+	plan          TEXT             NOT NULL,
+	rate          BIGINT           NOT NULL,
+	capacity      BIGINT           NOT NULL,
+	max_reserved  BIGINT           NOT NULL,
+	most_rate     BIGINT           NOT NULL,
+	most_capacity BIGINT           NOT NULL,
+	most_reserved BIGINT           NOT NULL,
+	may_lift      INTEGER          NOT NULL,
+	until_ns      BIGINT           NOT NULL,
+	reason        TEXT             NOT NULL,
+	author        TEXT             NOT NULL,
+	at_ns         BIGINT           NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+)
+`,
+	OverridesParts: `
+id: bigint
+name: text | character varying | character varying(255)
+key: text | character varying | character varying(255)
+what: text | character varying | character varying(255)
+plan: text | character varying | character varying(255)
+rate: bigint
+capacity: bigint
+max_reserved: bigint
+most_rate: bigint
+most_capacity: bigint
+most_reserved: bigint
+may_lift: integer | bigint
+until_ns: bigint
+reason: text | character varying | character varying(1000)
+author: text | character varying | character varying(255)
+at_ns: bigint
+primary key: id
+`,
+	Describe: `
+SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, a.atttypmod)
+	|| CASE WHEN c.collname NOT IN ('C', 'POSIX', 'default') THEN ' collate ' || CAST(c.collname AS TEXT) ELSE '' END
+FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = CAST(to_regclass('{table}') AS oid) AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'primary key', string_agg(CAST(a.attname AS TEXT), ', '
+	ORDER BY array_position(string_to_array(CAST(i.indkey AS TEXT), ' '), CAST(a.attnum AS TEXT)))
+FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+WHERE i.indrelid = CAST(to_regclass('{table}') AS oid) AND i.indisprimary
+GROUP BY i.indexrelid
+`,
+	Parts: `
+name: text | character varying | character varying(255)
+key: text | character varying | character varying(255)
+shard: integer | bigint
+value: double precision
+ts: bigint
+prev: double precision
+primary key: name, key, shard
+`,
+	Session: `
+SELECT 'extra_float_digits', current_setting('extra_float_digits')
+	|| CASE WHEN CAST(current_setting('server_version_num') AS integer) < 120000 THEN ' before Postgres 12' ELSE '' END
+UNION ALL SELECT 'server_encoding', current_setting('server_encoding')
+UNION ALL SELECT 'client_encoding', current_setting('client_encoding')
+`,
+	SessionNeeds: `
+server_encoding: UTF8 | SQL_ASCII
+extra_float_digits: 3 | 2 | 1 | 3 before Postgres 12 | 2 before Postgres 12
+client_encoding: UTF8 | SQL_ASCII
+`,
+	FindPrepared: `
+SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE statement LIKE CAST(:name AS text)) AS ratelimitgen_named
+`,
+	One: `
+SELECT CAST(:name AS text) AS name, CAST(:key AS text) AS {key}, CAST(:shard AS integer) AS shard,
+	CAST(:value AS double precision) AS value, CAST(:ts AS bigint) AS ts, CAST(:prev AS double precision) AS prev
+`,
+	// Of lists that differ in length, unnest fills the shorter ones with NULL.
+	Many: `
+SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text)) AS {key},
+	COALESCE(s, CAST(:shard AS integer)) AS shard, COALESCE(v, CAST(:value AS double precision)) AS value,
+	COALESCE(t, CAST(:ts AS bigint)) AS ts, COALESCE(p, CAST(:prev AS double precision)) AS prev
+FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:shards AS integer[]), CAST(:values AS double precision[]),
+	CAST(:instants AS bigint[]), CAST(:prevs AS double precision[])) AS u(n, k, s, v, t, p)
+`,
+	Read: `
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
+ORDER BY r.name, r.{key}, r.shard FOR NO KEY UPDATE OF r
+`,
+	ReadUnlocked: `
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k JOIN {table} r ON ` + sameRowOnPostgres + `
+`,
+	InsertPlaceholders: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev)
+SELECT name, {key}, shard, 0, -9223372036854775808, 0 FROM {rows} k
+ON CONFLICT (name, {key}, shard) DO UPDATE SET shard = excluded.shard WHERE false
+`,
+	Write: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+WHERE ` + syncOnPostgres + `
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
+`,
+	Delete: `
+DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
+	AND ` + syncOnPostgres,
+	DeleteUnchanged: `
+DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
+	AND r.value = k.value AND r.ts = k.ts AND r.prev = k.prev
+`,
+	// A subquery is evaluated once and not for each row.
+	Take: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} k
+WHERE (SELECT ` + syncOnPostgres + ` AND ` + typedOnPostgres + `)` + takeOnPostgres + `
+RETURNING {key}, value, ts, prev, true
+`,
+	TakeOne: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) VALUES (:name, :key, 0, :value, :ts, :prev)` + takeOnPostgres + `
+RETURNING value, ts, prev, ` + typedOnPostgres + `
+`,
+	CompareAndSwap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.=) :key AND shard = :shard
+	AND value = :oldvalue AND ts = :oldts AND prev = :oldprev AND ` + syncOnPostgres,
+	Page: `
+SELECT {key}, shard, value, ts, prev FROM {table}
+WHERE name OPERATOR(pg_catalog.=) :name AND {key} OPERATOR(pg_catalog.>=) :key
+	AND ({key} OPERATOR(pg_catalog.>) :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
+`,
+	Now: `
+SELECT CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS double precision) AS BIGINT)
+`,
+}
+
+// A role with CREATE on a schema of the search_path can define an operator, and Postgres prefers it to its own ones if it
+// matches the types of both operands better. So operands have types for which Postgres has an operator, or the operator
+// is qualified: names and keys may be of type character varying, which has none.
+
+// sameRowOnPostgres joins k, a source of rows, to the table r.
+const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard`
+
+// typedOnPostgres is true, and an error if a column that a take reads has another type: it may have been changed since
+// the table was checked, and an error that only the driver reports would come after the commit.
+const typedOnPostgres = `(CAST(ROW((CAST(NULL AS {table})).value, (CAST(NULL AS {table})).ts, (CAST(NULL AS {table})).prev) AS record) OPERATOR(pg_catalog.*=)
+	CAST(ROW(CAST(NULL AS double precision), CAST(NULL AS bigint), CAST(NULL AS double precision)) AS record))`
+
+// syncOnPostgres is true, and as a side effect sets whether this transaction waits for the disk when it commits. A session
+// with remote_apply already waits for more than full durability needs, and keeps doing so. The casts are for drivers that
+// write parameters into the text, where a number may be in quotes.
+const syncOnPostgres = `(CAST(:durability AS integer) = 0
+	OR set_config('synchronous_commit', CASE
+		WHEN CAST(:durability AS integer) = 1 THEN 'off'
+		WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
+		ELSE 'on' END, true) <> '')`
+
+// takeOnPostgres is the part of Take for a row that exists.
+const takeOnPostgres = `
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = ` + filledOnPostgres + ` + excluded.value,
+	ts    = GREATEST(r.ts, excluded.ts),
+	prev  = CASE WHEN r.prev > CAST(-1 AS double precision) AND r.prev < CAST(0 AS double precision)
+		THEN r.prev + excluded.value * :unit ELSE excluded.prev END
+WHERE r.value >= :lowest AND :capacity + ` + filledOnPostgres + ` + (excluded.value + :debt) + :allowance
+	>= CAST(0 AS double precision)`
+
+// filledOnPostgres is the filled of meter.Upsert.
+const filledOnPostgres = `(LEAST(0, r.value + (
+		CAST(` + elapsedOnPostgres + ` / CAST(:period AS bigint) AS double precision) * :rate
+		+ CAST(` + elapsedOnPostgres + ` % CAST(:period AS bigint) AS double precision) * :rate
+			/ CAST(CAST(:period AS bigint) AS double precision))) + :twice - :twice)`
+
+const elapsedOnPostgres = `GREATEST(0, excluded.ts - NULLIF(r.ts, -9223372036854775808))`
+
+// postgresErrors has SQLSTATEs, or their first two characters for a class.
+var postgresErrors = errorTable{
+	// serialization_failure, deadlock_detected and lock_not_available.
+	retry: []string{"40001", "40P01", "55P03"},
+	// The classes data exception, integrity constraint violation, with check option violation, program limit exceeded,
+	// and the errors that triggers raise.
+	refused: []string{"22", "23", "44", "54", "P0"},
+	// syntax_error, undefined_function, undefined_object, undefined_column and undefined_table.
+	Foreign: []string{"42601", "42883", "42704", "42703", "42P01"},
+	hints: []errorHint{
+		// undefined_table.
+		{codes: []string{"42P01"}, hint: MissingTable},
+		// invalid_schema_name.
+		{codes: []string{"3F000"}, hint: "the schema of table {table} does not exist: create it, because Migrate creates only " +
+			"the table"},
+		// insufficient_privilege.
+		{codes: []string{"42501"}, hint: LackingPrivilege},
+		// in_failed_sql_transaction.
+		{codes: []string{"25P02"}, hint: "an earlier statement of the transaction has failed: roll it back, and run it again from " +
+			"its beginning"},
+		// datatype_mismatch.
+		{codes: []string{"42804"}, hint: WrongTable},
+		// read_only_sql_transaction.
+		{codes: []string{"25006"}, hint: readOnlyServer},
+		// feature_not_supported, a replica's error for a transaction that writes.
+		{codes: []string{"0A000"}, hint: "the server does not support a feature that the store needs: if it is a read-only replica, " +
+			"connect to the primary server"},
+		// invalid_catalog_name.
+		{codes: []string{"3D000"}, hint: missingDatabase},
+		// The class invalid authorization specification.
+		{codes: []string{"28"}, hint: refusedUser},
+		{codes: misplacedStatement, hint: namedStatements},
+		// protocol_violation, with which PgBouncer reports errors of its own.
+		{codes: []string{"08P01"}, messages: []string{"bind message supplies", "prepared statement name is already in use"},
+			hint: namedStatements},
+		{codes: []string{"08P01"}, messages: []string{"not allowed in statement pooling mode"},
+			hint: "the pooler does not allow transactions: set PgBouncer's pool_mode to transaction or session"},
+		{codes: []string{"08P01"}, messages: []string{"unsupported startup parameter"},
+			hint: "the pooler does not accept a startup parameter of the connection: add it to PgBouncer's " +
+				"ignore_startup_parameters (some releases of lib/pq send extra_float_digits)"},
+		{codes: []string{"08P01"}, messages: []string{"query_wait_timeout"},
+			hint: "the pooler had no connection to the server in time: check that it reaches the server, and raise its pool_size " +
+				"or limit the connections of each process with db.SetMaxOpenConns"},
+		{codes: []string{"08P01"}, messages: []string{"no such database", "bouncer config error"},
+			hint: "PgBouncer's configuration lacks the database or its user: add it"},
+		{codes: []string{"08P01"},
+			messages: []string{"server login", "server_login_retry", "cannot connect to server", "server conn crashed"},
+			hint: "the pooler cannot reach the database server: check host, port and user in PgBouncer's [databases], and " +
+				"that the server runs"},
+		{codes: []string{"08P01"}, messages: []string{"no more connections allowed"},
+			hint: "the pooler accepts no more connections: limit those of each process with db.SetMaxOpenConns, or raise " +
+				"PgBouncer's max_client_conn"},
+		// The class connection exception, and cannot_connect_now. A refused connection has no SQLSTATE: see unreachable.
+		{codes: []string{"08", "57P03"}, hint: unreachableServer},
+		// too_many_connections.
+		{codes: []string{"53300"}, hint: tooManyConnections},
+		// syntax_error, undefined_function and undefined_object.
+		{codes: []string{"42601", "42883", "42704"}, hint: WrongDialect},
+	},
+}
+
+const (
+	namedStatements = "a named prepared statement is missing in this session, or is another client's, because a pooler " +
+		"gave the transaction another session: set default_query_exec_mode=exec in pgx's data source name, or " +
+		"pool_mode = session or, from PgBouncer 1.21 on, max_prepared_statements in the pooler"
+	ClosedAtBegin = "the server, or a pooler before it, closes connections when a transaction begins: if it is PgBouncer " +
+		"with pool_mode = statement, set it to transaction or session"
+)
+
+// misplacedStatement are invalid_sql_statement_name and duplicate_prepared_statement: a session does not have the
+// statement that a driver has prepared in it, or has one of another client.
+var misplacedStatement = []string{"26000", "42P05"}
+
+// sessionEnded are admin_shutdown, crash_shutdown and idle_session_timeout.
+var sessionEnded = []string{"57P01", "57P02", "57P05"}
+
+// changedResult reports whether the columns of a prepared statement have changed, as after a migration of the table.
+func changedResult(err error) bool {
+	return stateOf(err) != "" && strings.Contains(err.Error(), "cached plan must not change result type")
+}
+
+// CreatedMeanwhile reports whether CREATE TABLE IF NOT EXISTS failed because another session was creating the table:
+// Postgres checks for the table first, and does not lock its name.
+func CreatedMeanwhile(err error) bool {
+	var withState interface{ SQLState() string }
+	// unique_violation, duplicate_table and duplicate_object.
+	return errors.As(err, &withState) && slices.Contains([]string{"23505", "42P07", "42710"}, withState.SQLState())
+}

@@ -1,0 +1,171 @@
+package dialect
+
+import (
+	"errors"
+	"slices"
+)
+
+// SQLite is the dialect of SQLite 3.38 and later. Transactions must be immediate: with the driver
+// modernc.org/sqlite that is _txlock=immediate, which package sqlite sets.
+var SQLite = sqliteDialect
+
+var sqliteDialect = Dialect{
+	Name:      "sqlite",
+	Quote:     `"`,
+	OneWriter: true,
+	Prepare:   true,
+	Create: `
+CREATE TABLE IF NOT EXISTS {table} (
+	name  TEXT    NOT NULL,
+	{key} TEXT    NOT NULL,
+	shard INTEGER NOT NULL,
+	value REAL    NOT NULL,
+	ts    INTEGER NOT NULL,
+	prev  REAL    NOT NULL,
+	PRIMARY KEY (name, {key}, shard)
+) WITHOUT ROWID
+`,
+	CreateOverrides: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id            INTEGER NOT NULL,
+	name          TEXT    NOT NULL,
+	{key}         TEXT    NOT NULL,
+	what          TEXT    NOT NULL,
+	plan          TEXT    NOT NULL,
+	rate          INTEGER NOT NULL,
+	capacity      INTEGER NOT NULL,
+	max_reserved  INTEGER NOT NULL,
+	most_rate     INTEGER NOT NULL,
+	most_capacity INTEGER NOT NULL,
+	most_reserved INTEGER NOT NULL,
+	may_lift      INTEGER NOT NULL,
+	until_ns      INTEGER NOT NULL,
+	reason        TEXT    NOT NULL,
+	author        TEXT    NOT NULL,
+	at_ns         INTEGER NOT NULL,
+	PRIMARY KEY (id),
+	UNIQUE (name, {key}, id),
+` + overridesChecks + `
+)
+`,
+	OverridesParts: `
+id: integer
+name: text
+key: text
+what: text
+plan: text
+rate: integer
+capacity: integer
+max_reserved: integer
+most_rate: integer
+most_capacity: integer
+most_reserved: integer
+may_lift: integer
+until_ns: integer
+reason: text
+author: text
+at_ns: integer
+primary key: id
+`,
+	Describe: `
+SELECT c.name, lower(c.type) || COALESCE((
+	SELECT ' collate ' || x.coll
+	FROM pragma_index_list('{name}', NULLIF('{schema}', '')) i, pragma_index_xinfo(i.name, NULLIF('{schema}', '')) x
+	WHERE i.origin = 'pk' AND x.name = c.name AND x.coll <> 'BINARY'
+), '')
+FROM pragma_table_info('{name}', NULLIF('{schema}', '')) c
+UNION ALL
+SELECT 'primary key', group_concat(name, ', ')
+FROM (SELECT name FROM pragma_table_info('{name}', NULLIF('{schema}', '')) WHERE pk > 0 ORDER BY pk)
+GROUP BY 1
+`,
+	Parts: `
+name: text
+key: text
+shard: integer | int | bigint
+value: real | double | double precision | float
+ts: integer | int | bigint
+prev: real | double | double precision | float
+primary key: name, key, shard
+`,
+	One: `
+SELECT :name AS name, :key AS {key}, :shard AS shard, :value AS value, :ts AS ts, :prev AS prev
+`,
+	Many: `
+SELECT value->>0 AS name, value->>1 AS {key}, value->>2 AS shard,
+	CAST(value->>3 AS REAL) AS value, value->>4 AS ts, CAST(value->>5 AS REAL) AS prev
+FROM json_each(:rows)
+`,
+	Read: `
+SELECT r.name, r.{key}, r.shard, r.value, r.ts, r.prev
+FROM {rows} k CROSS JOIN {table} r ON r.name = k.name AND r.{key} = k.{key} AND r.shard = k.shard
+`,
+	Write: `
+INSERT INTO {table} (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
+ON CONFLICT (name, {key}, shard) DO UPDATE SET value = excluded.value, ts = excluded.ts, prev = excluded.prev
+`,
+	Delete: `
+DELETE FROM {table} WHERE (name, {key}, shard) IN (SELECT name, {key}, shard FROM {rows})
+`,
+	DeleteUnchanged: `
+DELETE FROM {table} WHERE (name, {key}, shard, value, ts, prev) IN (SELECT * FROM {rows})
+`,
+	Take: `
+INSERT INTO {table} AS r (name, {key}, shard, value, ts, prev) SELECT * FROM {rows} WHERE true
+ON CONFLICT (name, {key}, shard) DO UPDATE SET
+	value = ` + filledOnSQLite + ` + excluded.value,
+	ts    = max(r.ts, excluded.ts),
+	prev  = CASE WHEN r.prev > -1 AND r.prev < 0 THEN r.prev + excluded.value * :unit ELSE excluded.prev END
+WHERE r.value >= :lowest AND :capacity + ` + filledOnSQLite + ` + (excluded.value + :debt) + :allowance >= 0
+RETURNING {key}, value, ts, prev, 1
+`,
+	CompareAndSwap: `
+UPDATE {table} SET value = :value, ts = :ts, prev = :prev
+WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND ts = :oldts AND prev = :oldprev
+`,
+	Sync:    "PRAGMA {schema.}synchronous",
+	Reclaim: "PRAGMA {schema.}wal_checkpoint(TRUNCATE)",
+	Page: `
+SELECT {key}, shard, value, ts, prev FROM {table}
+WHERE name = :name AND {key} >= :key AND ({key} > :key OR shard > :shard) ORDER BY {key}, shard LIMIT :count
+`,
+}
+
+// filledOnSQLite is the filled of meter.Upsert.
+const filledOnSQLite = `(min(0.0, r.value + (
+		CAST(max(0, excluded.ts - r.ts) / :period AS REAL) * :rate
+		+ CAST(max(0, excluded.ts - r.ts) % :period AS REAL) * :rate / :period)) + :twice - :twice)`
+
+var sqliteErrors = errorTable{
+	// SQLITE_BUSY and SQLITE_LOCKED.
+	retry: []string{"5", "6"},
+	// SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH.
+	refused: []string{"18", "19", "20"},
+	// SQLITE_ERROR.
+	Foreign: []string{"1"},
+	hints: []errorHint{
+		// SQLITE_ERROR, for everything without a code of its own.
+		{codes: []string{"1"}, messages: []string{"no such table: "}, hint: MissingTable},
+		// SQLITE_READONLY.
+		{codes: []string{"8"}, hint: "the database file is read-only: taking tokens writes to it, so make the file and its " +
+			"directory writable"},
+		// SQLITE_CANTOPEN.
+		{codes: []string{"14"}, hint: "the database file cannot be opened: check its path, and the permissions of its directory"},
+		// SQLITE_FULL.
+		{codes: []string{"13"}, hint: "the volume of the database file is full: free some space on it, at least some MB for the " +
+			"write-ahead log (-wal) beside the file, and end readers that keep a transaction open, because the log " +
+			"grows as long as they do"},
+		// SQLITE_IOERR.
+		{codes: []string{"10"}, hint: "the database file cannot be read or written: its volume may be full, gone, or failing"},
+	},
+}
+
+// fullCodes are SQLITE_FULL, and SQLITE_IOERR_WRITE and SQLITE_IOERR_SHMSIZE, the errors at a quota and for the log's
+// index.
+var fullCodes = []int{13, 778, 4874}
+
+// VolumeFull reports whether a statement failed, and did nothing, because its volume was full.
+func VolumeFull(err error) bool {
+	var withCode interface{ Code() int }
+	return errors.As(err, &withCode) && slices.Contains(fullCodes, withCode.Code())
+}

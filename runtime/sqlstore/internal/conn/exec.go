@@ -1,0 +1,277 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+)
+
+// Statement is one of the dialect's statements.
+type Statement int
+
+const (
+	ReadRows Statement = iota
+	ReadUnlocked
+	SeedRows
+	WriteRows
+	DeleteRows
+	DeleteUnchanged
+	TakeRows
+	TakeKeys
+	TakeOne
+	TakeInsertID
+	SwapRow
+	ReadPage
+	FindNamed
+	statementCount
+)
+
+// Queries are the dialect's statements for the store's table.
+type Queries [statementCount][arityCount]Query
+
+func newQueries(d dialect.Dialect, table string) (all Queries, err error) {
+	rows := [arityCount]RowSource{OneRow: {d.One, d.One}, ManyRows: {d.Many, cmp.Or(d.ManyKeys, d.Many)}}
+	for s, texts := range [statementCount][arityCount]string{
+		ReadRows:        {d.Read, d.Read},
+		ReadUnlocked:    {OneRow: cmp.Or(d.ReadUnlocked, d.Read)},
+		SeedRows:        {d.InsertPlaceholders, d.InsertPlaceholders},
+		WriteRows:       {d.Write, d.Write},
+		DeleteRows:      {d.Delete, d.Delete},
+		DeleteUnchanged: {d.DeleteUnchanged, d.DeleteUnchanged},
+		TakeRows:        {d.Take, d.Take},
+		TakeKeys:        {ManyRows: d.TakeKeys},
+		TakeOne:         {OneRow: d.TakeOne},
+		TakeInsertID:    {OneRow: d.TakeInsertID},
+		SwapRow:         {OneRow: d.CompareAndSwap},
+		ReadPage:        {OneRow: d.Page},
+		FindNamed:       {OneRow: d.FindPrepared},
+	} {
+		for n := range arityCount {
+			if all[s][n], err = Compile(d, texts[n], rows[n], table); err != nil {
+				return all, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// Session runs statements, in a transaction or each by itself.
+type Session interface {
+	Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error)
+	Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error)
+	// Pinned runs fn, all of whose statements need the same session of the server.
+	Pinned(ctx context.Context, fn func(in runtime.Tx) error) error
+}
+
+// Executor runs each statement by itself, and holds the prepared statements for storeTx too.
+type Executor struct {
+	DB      *sql.DB
+	queries *Queries
+	// prepares means that statements are prepared, as [dialect.Dialect.Prepare] says.
+	prepares bool
+	stmts    [statementCount][arityCount]preparedStmt
+	mu       sync.Mutex
+	// spare are statements that were prepared twice, by two calls at once.
+	spare []*sql.Stmt
+	// HonorsContext means that statements return soon after their context has ended.
+	HonorsContext bool
+	// Raw means that takeRaw works.
+	Raw bool
+	// Resends means that a statement outside of a transaction may be executed twice.
+	Resends bool
+	// Splits means that the driver prepares a statement and runs it by two messages, with a name that a pooler which
+	// sends each transaction to another session may find used by another client. Inside a transaction this is safe.
+	Splits bool
+}
+
+// preparedStmt is a statement that is prepared at its first use.
+type preparedStmt struct {
+	stmt atomic.Pointer[sql.Stmt]
+	// wanted is set when a transaction has prepared it for itself only: keeping it would have taken a second connection.
+	wanted atomic.Bool
+}
+
+func NewExecutor(ctx context.Context, db *sql.DB, d *dialect.Dialect, q *Queries) (*Executor, error) {
+	x := &Executor{DB: db, queries: q, prepares: d.Prepare, HonorsContext: honorsContext(db)}
+	var err error
+	if x.Resends, x.Splits, err = driverBehavior(ctx, db); err != nil {
+		return nil, err
+	}
+	x.Raw = takesRaw(db) && !x.prepares
+	// A statement that the store has prepared stays with its session.
+	x.Splits = x.Splits && !x.prepares
+	if !x.Resends && d.RepeatsStatements != "" {
+		// The driver sends it once, but a node of a cluster may execute it twice.
+		err := db.QueryRowContext(ctx, d.RepeatsStatements).Scan(new(string))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		x.Resends = err == nil
+	}
+	return x, nil
+}
+
+// NeedsTx reports whether a statement that writes is safe only in a transaction, where nothing is sent twice and
+// everything goes to one session.
+func (x *Executor) NeedsTx() bool { return x.Resends || x.Splits }
+
+func (x *Executor) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.DB.QueryContext(ctx, q.Sql, v.Args(q)...)
+	}
+	return stmt.QueryContext(ctx, v.Args(q)...)
+}
+
+func (x *Executor) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
+	q := &x.queries[s][n]
+	stmt, err := x.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return x.DB.ExecContext(ctx, q.Sql, v.Args(q)...)
+	}
+	return stmt.ExecContext(ctx, v.Args(q)...)
+}
+
+// Pinned runs fn on another connection if one is lost before fn did anything.
+func (x *Executor) Pinned(ctx context.Context, fn func(in runtime.Tx) error) error {
+	return reconnecting(ctx, x.DB, func() error {
+		conn, err := x.DB.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return fn(conn)
+	})
+}
+
+// stmt returns a prepared statement, or nil if the dialect prepares none.
+func (x *Executor) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error) {
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil || !x.prepares {
+		return stmt, nil
+	}
+	stmt, err := x.DB.PrepareContext(ctx, x.queries[s][n].Sql)
+	if err != nil {
+		return nil, err
+	}
+	if !at.stmt.CompareAndSwap(nil, stmt) {
+		// Two calls have prepared it at once. Closing one now would wait for the connections that have it, and one of
+		// them may not respond, so it is closed with the store.
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.spare = append(x.spare, stmt)
+	}
+	return at.stmt.Load(), nil
+}
+
+// prepareWanted prepares the statements that earlier transactions have missed.
+func (x *Executor) prepareWanted(ctx context.Context) error {
+	if !x.prepares {
+		return nil
+	}
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if at := &x.stmts[s][n]; at.wanted.Load() && at.stmt.Load() == nil {
+				if _, err := x.stmt(ctx, Statement(s), Arity(n)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (x *Executor) Close() {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, stmt := range x.spare {
+		stmt.Close()
+	}
+	for s := range x.stmts {
+		for n := range x.stmts[s] {
+			if stmt := x.stmts[s][n].stmt.Load(); stmt != nil {
+				stmt.Close()
+			}
+		}
+	}
+}
+
+// StoreTx is a transaction of the store, with the prepared statements of its executor.
+type StoreTx struct {
+	Tx       *sql.Tx
+	Executor *Executor
+}
+
+func (t StoreTx) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
+	stmt, err := t.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return CallerTx{t.Tx, t.Executor.queries}.Query(ctx, s, n, v)
+	}
+	return stmt.QueryContext(ctx, v.Args(&t.Executor.queries[s][n])...)
+}
+
+func (t StoreTx) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
+	stmt, err := t.stmt(ctx, s, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt == nil:
+		return CallerTx{t.Tx, t.Executor.queries}.Exec(ctx, s, n, v)
+	}
+	return stmt.ExecContext(ctx, v.Args(&t.Executor.queries[s][n])...)
+}
+
+func (t StoreTx) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }
+
+// stmt returns a prepared statement for the transaction, or nil if the dialect prepares none.
+func (t StoreTx) stmt(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error) {
+	x := t.Executor
+	if !x.prepares {
+		return nil, nil
+	}
+	at := &x.stmts[s][n]
+	if stmt := at.stmt.Load(); stmt != nil {
+		return t.Tx.StmtContext(ctx, stmt), nil
+	}
+	at.wanted.Store(true)
+	// Not sent as text: MariaDB then reads a variable before the statement has set it.
+	return t.Tx.PrepareContext(ctx, x.queries[s][n].Sql)
+}
+
+// CallerTx is a transaction of the caller. It uses no prepared statements: to prepare one takes a second connection, and
+// the caller may have the only one.
+type CallerTx struct {
+	Tx      runtime.Tx
+	Queries *Queries
+}
+
+func (t CallerTx) Query(ctx context.Context, s Statement, n Arity, v *Values) (*sql.Rows, error) {
+	q := &t.Queries[s][n]
+	return t.Tx.QueryContext(ctx, q.Sql, v.Args(q)...)
+}
+
+func (t CallerTx) Exec(ctx context.Context, s Statement, n Arity, v *Values) (sql.Result, error) {
+	q := &t.Queries[s][n]
+	return t.Tx.ExecContext(ctx, q.Sql, v.Args(q)...)
+}
+
+func (t CallerTx) Pinned(_ context.Context, fn func(in runtime.Tx) error) error { return fn(t.Tx) }

@@ -1,0 +1,46 @@
+package conn
+
+import "sync"
+
+// Gate counts the calls of a store, which end before it is closed.
+type Gate struct {
+	Mu     sync.RWMutex
+	Closed bool
+	// Open counts the calls that entered before closed was set.
+	Open sync.WaitGroup
+}
+
+// Enter counts a call, unless the store is closed. Each call that enters must end with open.Done.
+func (g *Gate) Enter() bool {
+	g.Mu.RLock()
+	defer g.Mu.RUnlock()
+	// Under the lock, so that Close does not begin to wait between the two.
+	if !g.Closed {
+		g.Open.Add(1)
+	}
+	return !g.Closed
+}
+
+// InBackground runs f in a goroutine for which Close waits, unless the store is closed.
+func (g *Gate) InBackground(f func()) bool {
+	if !g.Enter() {
+		return false
+	}
+	go func() {
+		defer g.Open.Done()
+		f()
+	}()
+	return true
+}
+
+func (g *Gate) IsClosed() bool {
+	g.Mu.RLock()
+	defer g.Mu.RUnlock()
+	return g.Closed
+}
+
+func (g *Gate) Close() {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	g.Closed = true
+}

@@ -1,0 +1,95 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"math/rand/v2"
+	"time"
+)
+
+// unbegunError is why a transaction, or a statement outside of one, has not begun: the connection was lost, often because the
+// server has closed it while it was idle. Package database/sql then tries another connection, but not for a statement on an
+// [sql.Conn].
+type unbegunError struct{ err error }
+
+func (e *unbegunError) Error() string { return e.err.Error() }
+func (e *unbegunError) Unwrap() error { return e.err }
+
+// unbegun returns the error of a BEGIN as an [unbegunError] if the connection was lost.
+func unbegun(err error) error {
+	if dialect.Lost(err) {
+		return &unbegunError{err}
+	}
+	return err
+}
+
+// Unsent returns the error of the first statement on a connection as an [unbegunError] if it was not sent.
+func Unsent(err error) error {
+	if errors.Is(err, driver.ErrBadConn) {
+		return &unbegunError{err}
+	}
+	return err
+}
+
+// reconnecting runs fn, which uses one connection of db, and again on other connections if that was lost before fn did
+// anything.
+func reconnecting(ctx context.Context, db *sql.DB, fn func() error) error {
+	// Each try uses up one connection of the pool that the server has closed.
+	for tries := db.Stats().OpenConnections + 1; ; tries-- {
+		err := fn()
+		if tries == 0 || ctx.Err() != nil || !errors.As(err, new(*unbegunError)) {
+			return err
+		}
+	}
+}
+
+const (
+	// MaxAttempts is how often a transaction is tried.
+	MaxAttempts = 100
+	// maxPause is the longest pause between two attempts.
+	maxPause = 100 * time.Millisecond
+)
+
+// Retrier counts the attempts of a transaction. It is not a function with a callback, so that its caller can be read
+// in a stack trace.
+type Retrier struct{ attempts int }
+
+// Again reports whether to run a transaction again that has failed with err, after a pause. Otherwise it sets err to the
+// error to return.
+func (r *Retrier) Again(ctx context.Context, err *error) bool {
+	if *err == nil || !dialect.Retryable(*err) {
+		return false
+	}
+	r.attempts++
+	if r.attempts == MaxAttempts {
+		*err = fmt.Errorf("gave up after %d attempts: %w", r.attempts, *err)
+		return false
+	}
+	if ended := Pause(ctx, r.attempts); ended != nil {
+		*err = fmt.Errorf("%w: %w", ended, *err)
+		return false
+	}
+	return true
+}
+
+// Retry runs a transaction until it succeeds, fails with another error than a conflict, or has been tried
+// [maxAttempts] times.
+func Retry(ctx context.Context, transaction func() error) error {
+	for r := (Retrier{}); ; {
+		err := transaction()
+		if !r.Again(ctx, &err) {
+			return err
+		}
+	}
+}
+
+// Pause waits before another attempt: longer after each attempt, and at random, so that transactions that have conflicted
+// do not do so again.
+func Pause(ctx context.Context, attempt int) error {
+	// 1 ms << 10 is more than maxPause already, and a larger shift would overflow.
+	return Sleep(ctx, rand.N(min(maxPause, time.Millisecond<<min(attempt, 10))))
+}

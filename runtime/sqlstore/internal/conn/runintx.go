@@ -1,0 +1,129 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+)
+
+// RunInTx is that of package sqlstore.
+func RunInTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
+	return Retry(ctx, func() error { return inTx(ctx, db, fn) })
+}
+
+// inTx runs fn in one transaction. It returns soon after ctx has ended, unless fn does not return: a call of the driver that
+// has not returned by then continues in the background.
+func inTx(ctx context.Context, db *sql.DB, fn func(tx *sql.Tx) error) error {
+	t, err := through(ctx, circuitOf(db), db, func() (*connTx, error) {
+		return Await(ctx, func() (*connTx, error) { return beginOn(ctx, db) }, (*connTx).abandon)
+	})
+	if err != nil {
+		return err
+	}
+	open, err := t.run(db, fn)
+	_, ended := Await(ctx, func() (struct{}, error) { return struct{}{}, t.end(ctx, open, err) }, nil)
+	return ended
+}
+
+// connTx is a transaction on a connection of its own.
+type connTx struct {
+	conn *sql.Conn
+	tx   *sql.Tx
+}
+
+// run runs fn, and rolls the transaction back if fn panics. See runInTxTransactions for open.
+func (t *connTx) run(db *sql.DB, fn func(tx *sql.Tx) error) (open string, err error) {
+	running := &runInTx{db: db, began: time.Now()}
+	returned := false
+	defer func() {
+		runInTxTransactions.Delete(t.tx)
+		// fn has panicked: without this the connection would never return to the pool.
+		if !returned {
+			t.abandon()
+		}
+	}()
+	runInTxTransactions.Store(t.tx, running)
+	err = fn(t.tx)
+	returned = true
+	if set := running.open.Load(); set != nil {
+		open = *set
+	}
+	return open, err
+}
+
+// end commits the transaction, if err is nil and it is still open, and otherwise rolls it back.
+func (t *connTx) end(ctx context.Context, open string, err error) error {
+	defer t.abandon()
+	if err == nil && open != "" {
+		err = RequireOpen(ctx, t.tx, open)
+	}
+	if err != nil {
+		return err
+	}
+	return commit(ctx, t.conn, t.tx)
+}
+
+// beginOn begins a transaction on a connection of a pool.
+func beginOn(ctx context.Context, db *sql.DB) (*connTx, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err == nil {
+		return &connTx{conn, tx}, nil
+	}
+	defer conn.Close()
+	if errors.Is(err, driver.ErrBadConn) {
+		return nil, &dialect.RetryTxError{Err: err} // on another connection: nothing was sent on this one
+	}
+	return nil, ended(conn, err)
+}
+
+// abandon rolls the transaction back, if it has not ended, and returns the connection to its pool.
+func (t *connTx) abandon() {
+	rollback(t.conn, t.tx)
+	t.conn.Close()
+}
+
+// runInTxTransactions are the transactions of RunInTx while their functions run.
+var runInTxTransactions sync.Map // *sql.Tx to *runInTx
+
+type runInTx struct {
+	db    *sql.DB
+	began time.Time
+	// open is the statement that selects whether the transaction is open, if a store needs that to be checked before the
+	// commit. A call that has returned because its context ended may still set it.
+	open atomic.Pointer[string]
+}
+
+// OldestRunInTx returns for how long the oldest transaction of RunInTx in a pool has been in flight, or 0.
+func OldestRunInTx(db *sql.DB) (age time.Duration) {
+	runInTxTransactions.Range(func(_, tx any) bool {
+		if running := tx.(*runInTx); running.db == db {
+			age = max(age, time.Since(running.began))
+		}
+		return true
+	})
+	return age
+}
+
+// inRunInTx returns where to set that statement, if tx is a transaction of RunInTx.
+func inRunInTx(tx runtime.Tx) (open *atomic.Pointer[string], ok bool) {
+	sqlTx, ok := tx.(*sql.Tx)
+	if !ok {
+		return nil, false
+	}
+	found, ok := runInTxTransactions.Load(sqlTx)
+	if !ok {
+		return nil, false
+	}
+	return &found.(*runInTx).open, true
+}

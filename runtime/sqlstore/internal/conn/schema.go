@@ -1,0 +1,115 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"slices"
+	"strings"
+)
+
+// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table that a statement describes exists: the app's user may not
+// have the right to create one.
+func (s *Server) CreateTable(ctx context.Context, create, describes string) error {
+	tries := 0
+	return Retry(ctx, func() error {
+		// First, because an unsuitable database is easier to replace before it has the table.
+		if err := s.checkSession(ctx, s.DB); err != nil {
+			return err
+		}
+		if describes != "" {
+			if found, err := Describe(ctx, s.DB, describes); err != nil || len(found) > 0 {
+				return err
+			}
+		}
+		_, err := s.DB.ExecContext(ctx, create)
+		if tries++; tries < 10 && dialect.CreatedMeanwhile(err) {
+			// The next attempt finds the table of the other process.
+			return &dialect.RetryTxError{Err: err}
+		}
+		return err
+	})
+}
+
+// Check compares the session and the table with the dialect's requirements. Some differences would corrupt counts
+// without an error: without a primary key, a database may keep two rows for one key.
+func (s *Server) Check(ctx context.Context, db querier) error {
+	if s.Dialect.Describe == "" {
+		return nil
+	}
+	// First, because in some sessions the table cannot be described.
+	if err := s.checkSession(ctx, db); err != nil {
+		return err
+	}
+	found, err := Describe(ctx, db, s.Dialect.Describe)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return &dialect.Hinted{Text: s.FillIn(dialect.InvisibleTable), Err: ErrInvisibleTable}
+	}
+	if all := Differences(s.Dialect.Parts, found); len(all) > 0 {
+		return &dialect.Hinted{Text: s.FillIn(dialect.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+	}
+	s.Checked.Store(true)
+	return nil
+}
+
+// checkSession compares the settings of the session with the dialect's requirements. A session without autocommit, for
+// example, would lose every statement outside of a transaction.
+func (s *Server) checkSession(ctx context.Context, db querier) error {
+	if s.Dialect.Session == "" {
+		return nil
+	}
+	found, err := Describe(ctx, db, s.Dialect.Session)
+	if err != nil {
+		return s.ExplainServer(err)
+	}
+	all := Differences(s.Dialect.SessionNeeds, found)
+	if len(all) == 0 {
+		return nil
+	}
+	hint := dialect.WrongSession
+	// SessionNeeds has the encoding first, because it cannot be changed by the settings of a connection.
+	if strings.HasPrefix(all[0], "server_encoding ") {
+		hint = s.FillIn(dialect.WrongEncoding)
+	}
+	return &dialect.Hinted{Text: hint + ": " + strings.Join(all, "; "), Err: nil}
+}
+
+// ErrInvisibleTable is wrapped by the error of check if the database does not list the table.
+var ErrInvisibleTable = errors.New("the table is not visible")
+
+// Describe returns the names and descriptions that a query selects.
+func Describe(ctx context.Context, db querier, query string) (map[string]string, error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[string]string{}
+	for rows.Next() {
+		var name, description string
+		if err := rows.Scan(&name, &description); err != nil {
+			return nil, err
+		}
+		found[name] = description
+	}
+	return found, rows.Err()
+}
+
+// Differences compares found with the required parts, in the form of [dialect.Dialect.Parts].
+func Differences(required string, found map[string]string) (all []string) {
+	for line := range strings.Lines(strings.TrimSpace(required)) {
+		name, kinds, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		allowed := strings.Split(kinds, " | ")
+		switch kind, ok := found[name]; {
+		case !ok:
+			all = append(all, fmt.Sprintf("%s is missing", name))
+		case !slices.Contains(allowed, kind):
+			all = append(all, fmt.Sprintf("%s is %q instead of %q", name, kind, allowed[0]))
+		}
+	}
+	return all
+}

@@ -1,0 +1,239 @@
+// Package conn is a database as a store uses it: a [Server] and its clock, connections that may be silent, retries, prepared
+// statements and transactions.
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed is the error of calls to a store after sqlstore.Store.Close.
+var ErrClosed = errors.New("the store is closed")
+
+// Server is a database as a store uses it: through a dialect, in a table, by one clock.
+type Server struct {
+	DB      *sql.DB
+	Circuit *Circuit
+	Dialect dialect.Dialect
+	Table   string
+	Queries Queries
+	// Clock is the store's own, or nil for that of the database, which offset has.
+	Clock  func() time.Time
+	offset clock
+	// offsetNow is offset.now. A method value made for each call would be an allocation.
+	offsetNow func() int64
+	// guard returns an error if the database must not be used. It may be nil.
+	guard func(ctx context.Context) error
+	Gate
+	// Checked is set once the table has passed check.
+	Checked atomic.Bool
+	aborts  atomic.Int32 // of type txAborts
+}
+
+func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
+	d, err := d.ForTable(table)
+	if err != nil {
+		return nil, err
+	}
+	queries, err := newQueries(d, table)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{DB: db, Dialect: d, Table: table, Queries: queries, Clock: clock, guard: guard}
+	if d.Now != "" {
+		s.Circuit = newCircuit(db)
+	}
+	s.offsetNow = s.offset.now
+	return s, nil
+}
+
+// Guarded returns the error of guard. Every operation starts with it, but those
+// in a transaction of the caller.
+func (s *Server) Guarded(ctx context.Context) error {
+	if s.guard == nil {
+		return nil
+	}
+	err := s.guard(ctx)
+	if err != nil && s.IsClosed() {
+		return ErrClosed
+	}
+	return err
+}
+
+// Maintain runs a task of an operator, such as Migrate, under ctx's deadline or [Timeout].
+func Maintain[T any](ctx context.Context, s *Server, task func(ctx context.Context) (T, error)) (T, error) {
+	if err := s.Guarded(ctx); err != nil {
+		var zero T
+		return zero, err
+	}
+	value, err := Bounded(ctx, func(ctx context.Context) (T, error) {
+		return through(ctx, s.Circuit, s.DB, func() (T, error) { return task(ctx) })
+	})
+	return value, s.Explain(ctx, err)
+}
+
+// Now returns the clock of the store. It is called before a transaction begins, because it may have to query the
+// database; the clock is read when the rows are locked. Calls wait for the first measurement only, which is part of the
+// store's preparation unless db is a transaction of the caller.
+func (s *Server) Now(ctx context.Context, db querier) (func() int64, error) {
+	if s.Clock != nil {
+		return func() int64 { return s.Clock().UnixNano() }, nil
+	}
+	if s.Dialect.Now == "" {
+		return func() int64 { return time.Now().UnixNano() }, nil
+	}
+	if s.offset.known() {
+		s.renewOffset(ctx)
+		return s.offsetNow, nil
+	}
+	err := s.offset.refresh(func() (sent, now time.Time, err error) { return s.queryNow(ctx, db) })
+	if err != nil {
+		return nil, err
+	}
+	return s.offsetNow, nil
+}
+
+// Present returns the store's time without a request: the clock was measured when the store was prepared.
+func (s *Server) Present() int64 {
+	switch {
+	case s.Clock != nil:
+		return s.Clock().UnixNano()
+	case s.Dialect.Now != "" && s.offset.known():
+		return s.offset.now()
+	}
+	return time.Now().UnixNano()
+}
+
+// renewOffset measures again if the measurement is old. The call that finds it old waits.
+func (s *Server) renewOffset(ctx context.Context) {
+	if !s.offset.begin() {
+		return
+	}
+	type times struct{ sent, now time.Time }
+	done := make(chan struct{})
+	if !s.InBackground(func() {
+		defer close(done)
+		// The measurement serves all calls, so it does not end with the context of this one.
+		s.offset.measure(func() (sent, now time.Time, err error) {
+			t, err := Bounded(context.WithoutCancel(ctx), func(ctx context.Context) (t times, err error) {
+				t.sent, t.now, err = s.queryNow(ctx, s.DB)
+				return t, err
+			})
+			return t.sent, t.now, err
+		})
+	}) {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// queryNow returns the database's clock, and when the query was sent. It uses another connection if the server has closed
+// an idle one.
+func (s *Server) queryNow(ctx context.Context, db querier) (sent, now time.Time, err error) {
+	err = reconnecting(ctx, s.DB, func() error {
+		sent, now, err = s.queryNowOnce(ctx, db)
+		return unbegun(err)
+	})
+	return sent, now, err
+}
+
+func (s *Server) queryNowOnce(ctx context.Context, db querier) (sent, now time.Time, err error) {
+	if pool, ok := db.(*sql.DB); ok {
+		// The wait for a connection must not count as part of the round trip.
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return sent, now, err
+		}
+		defer conn.Close()
+		db = conn
+	}
+	sent = time.Now()
+	var micros int64
+	err = db.QueryRowContext(ctx, s.Dialect.Now).Scan(&micros)
+	return sent, time.UnixMicro(micros), err
+}
+
+// MadeRoom reports whether err was a full volume and the database has made room on it: SQLite's log keeps the changes of
+// thousands of transactions, and fills a small volume although the table would fit ten times.
+func (s *Server) MadeRoom(ctx context.Context, err error) bool {
+	if s.Dialect.Reclaim == "" || !dialect.VolumeFull(err) {
+		return false
+	}
+	_, err = s.DB.ExecContext(ctx, s.Dialect.Reclaim)
+	// If there is no more room either, the first error is the better one.
+	return err == nil
+}
+
+// WithRoom runs fn, and a second time if the volume was full and the database has made room on it.
+func (s *Server) WithRoom(ctx context.Context, fn func() error) error {
+	err := fn()
+	if s.MadeRoom(ctx, err) {
+		return fn()
+	}
+	return err
+}
+
+// Explain adds to an error of the database its cause and a hint: the end of the context, or of the store, shows up in
+// the driver as something else.
+func (s *Server) Explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = s.WithHint(err)
+	cause := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		// A driver's own clock may be a moment ahead of the context's.
+		cause = context.DeadlineExceeded
+	}
+	if s.IsClosed() {
+		cause = ErrClosed
+	}
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// WithHint adds the hint for an error, if there is one.
+func (s *Server) WithHint(err error) error {
+	if err == nil || errors.As(err, new(*dialect.Hinted)) {
+		return err
+	}
+	if dialect.MalformedDSN(err) {
+		// Not even wrapped, because a log may print the wrapped error.
+		return &dialect.Hinted{Text: dialect.MalformedDSNHint, Err: nil}
+	}
+	if hint := dialect.HintFor(err); hint != "" {
+		return &dialect.Hinted{Text: s.FillIn(hint), Err: err}
+	}
+	return err
+}
+
+// FillIn fills in the placeholders of a hint: {table} is the table's name in quotes, {dialect} the dialect's name, and
+// {flags} the flags with which ratelimitgen sql prints the table.
+func (s *Server) FillIn(hint string) string {
+	flags := "-dialect " + s.Dialect.Name
+	if s.Table != dialect.DefaultTable {
+		flags += " -table " + s.Table
+	}
+	return strings.NewReplacer("{table}", strconv.Quote(s.Table), "{dialect}", s.Dialect.Name, "{flags}", flags).Replace(hint)
+}
+
+// ExplainServer adds the hint for an error of a statement that is about the server and not about the table. Without it, a
+// system table that another database lacks would look like the missing table.
+func (s *Server) ExplainServer(err error) error {
+	if c := dialect.CodeOf(err); c.In(c.Table.Foreign) {
+		return &dialect.Hinted{Text: s.FillIn(dialect.WrongDialect), Err: err}
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+)
+
+// Single runs fn outside of a transaction, unless the driver splits statements. fn has one statement, which may be executed
+// twice without harm.
+func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error) error {
+	if x.Splits {
+		return s.InTx(ctx, x, runtime.DurabilityDefault, fn)
+	}
+	return fn(x)
+}
+
+// InTx runs fn in a transaction of the store, and commits it if fn returns no error. If ctx ends during the commit, the
+// transaction may have been committed although there is an error.
+func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn func(in Session) error) error {
+	// Before the transaction has a connection: in a pool of one, preparing would wait for it forever.
+	if err := x.prepareWanted(ctx); err != nil {
+		return err
+	}
+	err := reconnecting(ctx, s.DB, func() error { return s.inTxOnce(ctx, x, d, fn) })
+	if unbegun := new(unbegunError); errors.As(err, &unbegun) && ctx.Err() == nil {
+		return &dialect.Hinted{Text: dialect.ClosedAtBegin, Err: unbegun.err}
+	}
+	return err
+}
+
+// inTxOnce is one attempt of inTx, on one connection.
+func (s *Server) inTxOnce(ctx context.Context, x *Executor, d runtime.Durability, fn func(in Session) error) error {
+	// A connection and not db.BeginTx: withSync changes its settings, and ended may have to close it.
+	conn, err := s.DB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return s.withSync(ctx, conn, d, func() error { return s.inTxOn(ctx, conn, x, fn) })
+}
+
+func (s *Server) inTxOn(ctx context.Context, conn *sql.Conn, x *Executor, fn func(in Session) error) error {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: s.Dialect.Isolation})
+	if err != nil {
+		return unbegun(ended(conn, err))
+	}
+	defer rollback(conn, tx)
+	if err := fn(StoreTx{tx, x}); err != nil {
+		return err
+	}
+	if x.Resends && s.Dialect.TxOpen != "" {
+		// A Galera node may have aborted the transaction after its last statement; the commit would then succeed.
+		if err := RequireOpen(ctx, tx, s.Dialect.TxOpen); err != nil {
+			return err
+		}
+	}
+	return commit(ctx, conn, tx)
+}
+
+// ErrRollback ends a transaction without changes to keep.
+var ErrRollback = errors.New("nothing to commit")
+
+// SetsSync reports whether a durability is a setting of the session, and not of a statement.
+func (s *Server) SetsSync(d runtime.Durability) bool {
+	return s.Dialect.Sync != "" && d == runtime.DurabilityFull
+}
+
+// syncFull is the value of [dialect.Dialect.Sync] with which transactions wait for the disk.
+const syncFull = 2
+
+// withSync runs fn while the session waits for the disk, if the durability needs that.
+func (s *Server) withSync(ctx context.Context, conn *sql.Conn, d runtime.Durability, fn func() error) error {
+	if !s.SetsSync(d) {
+		return fn()
+	}
+	var before int
+	if err := conn.QueryRowContext(ctx, s.Dialect.Sync).Scan(&before); err != nil {
+		return err
+	}
+	if before >= syncFull {
+		// EXTRA, 3, waits even longer, and must not be lowered.
+		return fn()
+	}
+	if err := s.setSync(ctx, conn, syncFull); err != nil {
+		return err
+	}
+	// If resetting fails, the session waits for the disk more often than it must, which is only slower.
+	defer s.setSync(context.WithoutCancel(ctx), conn, before)
+	return fn()
+}
+
+func (s *Server) setSync(ctx context.Context, conn *sql.Conn, to int) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("%s = %d", s.Dialect.Sync, to))
+	return err
+}
+
+// commit commits a transaction on a connection of its own. If ctx ends meanwhile, the outcome is unknown: lib/pq then
+// cancels the wait for a synchronous standby, Postgres reports success, and a failover may lose the transaction.
+func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
+	if err := ended(conn, tx.Commit()); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("the transaction may have been committed: %w", err)
+	}
+	return nil
+}
+
+// rollback rolls a transaction back unless it has ended.
+func rollback(conn *sql.Conn, tx *sql.Tx) { ended(conn, tx.Rollback()) }
+
+// ended returns err, and closes the connection if the server has refused to begin or end a transaction, as a Galera node
+// does that has lost the others. The transaction is then still open, and if the connection returned to the pool, the next
+// transaction on it could not begin, or would commit this one.
+func ended(conn *sql.Conn, err error) error {
+	if number := dialect.MysqlNumber(err); number == dialect.TxInProgress || number != 0 && !dialect.Retryable(err) {
+		conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
+}
+
+// RequireOpen returns an error if the session is not in a transaction.
+func RequireOpen(ctx context.Context, tx runtime.Tx, statement string) error {
+	var open bool
+	// Without parameters no driver prepares it, so that the server reports an abort that has just happened.
+	err := tx.QueryRowContext(ctx, statement).Scan(&open)
+	if err == nil && !open {
+		return dialect.ErrTxEnded
+	}
+	return err
+}

@@ -1,0 +1,304 @@
+package conn
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+)
+
+// Param is a parameter of a dialect's statements.
+type Param int
+
+const (
+	ParamName Param = iota
+	paramKey
+	paramShard
+	ParamValue
+	paramTS
+	paramPrev
+	paramRows
+	paramIDs
+	paramTakes
+	paramOnly
+	ParamCapacity
+	ParamTwice
+	ParamRate
+	ParamPeriod
+	ParamDebt
+	ParamLowest
+	ParamAllowance
+	ParamUnit
+	ParamFresh
+	ParamCount
+	ParamOldValue
+	ParamOldTS
+	ParamOldPrev
+	ParamDurability
+	listNames
+	listKeys
+	listShards
+	listValues
+	listInstants
+	listPrevs
+	paramTotal
+)
+
+var paramNames = [paramTotal]string{
+	"name", "key", "shard", "value", "ts", "prev", "rows", "ids", "takes", "only", "capacity", "twice", "rate", "period", "debt", "lowest", "allowance",
+	"unit", "fresh",
+	"count", "oldvalue", "oldts", "oldprev", "durability", "names", "keys", "shards", "values", "instants", "prevs",
+}
+
+// Query is a statement as a database takes it, and its parameters in their order.
+type Query struct {
+	Sql    string
+	Params []Param
+}
+
+// Arity is how many rows a statement has: one, as parameters of their own, or many, in JSON or lists.
+type Arity int
+
+const (
+	OneRow Arity = iota
+	ManyRows
+	arityCount
+)
+
+// Values are the values of a statement's parameters.
+type Values struct {
+	Of [paramTotal]any
+}
+
+// Args returns the arguments of a query.
+func (v *Values) Args(q *Query) []any {
+	all := make([]any, len(q.Params))
+	for i, p := range q.Params {
+		all[i] = v.Arg(p)
+	}
+	return all
+}
+
+// Stored is a row with its state.
+type Stored struct {
+	Row   runtime.Row
+	State runtime.State
+}
+
+// Bind returns the arity of a statement for rows, and the values of its parameters: several rows are one JSON text or a
+// few lists, so that any number of them is one statement.
+func Bind(rows []Stored) (Arity, *Values) {
+	v := new(Values)
+	v.Of[paramRows] = rows
+	if len(rows) > 0 {
+		r, s := rows[0].Row, rows[0].State
+		v.Of[ParamName], v.Of[paramKey], v.Of[paramShard] = r.Name, r.Key, r.Shard
+		v.Of[ParamValue], v.Of[paramTS], v.Of[paramPrev] = s.Value, s.TS, s.Prev
+	}
+	if len(rows) == 1 {
+		return OneRow, v
+	}
+	return ManyRows, v
+}
+
+// Arg returns the argument for a parameter.
+func (v *Values) Arg(p Param) any {
+	// Rows are encoded only now, because each database has its own encoding.
+	encode := rowEncodings[p]
+	if encode == nil {
+		return v.Of[p]
+	}
+	rows, _ := v.Of[paramRows].([]Stored)
+	return encode(rows)
+}
+
+// rowEncodings encode several rows: as JSON for SQLite, MySQL and MariaDB, and as one list per column for Postgres.
+var rowEncodings = [paramTotal]func([]Stored) string{
+	paramRows:    func(rows []Stored) string { return asJSON(rows, appendRow) },
+	paramIDs:     func(rows []Stored) string { return asJSON(rows, appendID) },
+	paramTakes:   func(rows []Stored) string { return asJSON(rows, appendTake) },
+	paramOnly:    func(rows []Stored) string { return asJSON(rows, appendKey) },
+	listNames:    listOf(func(r *Stored) string { return r.Row.Name }, appendString),
+	listKeys:     listOf(func(r *Stored) string { return r.Row.Key }, appendString),
+	listShards:   listOf(func(r *Stored) int64 { return int64(r.Row.Shard) }, appendInt),
+	listValues:   listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Value) }, appendFloat),
+	listInstants: listOf(func(r *Stored) int64 { return r.State.TS }, appendInt),
+	listPrevs:    listOf(func(r *Stored) uint64 { return math.Float64bits(r.State.Prev) }, appendFloat),
+}
+
+// asJSON encodes rows as a JSON list.
+func asJSON(rows []Stored, appendTo func([]byte, *Stored) []byte) string {
+	b := make([]byte, 0, 80*len(rows))
+	b = append(b, '[')
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTo(b, &rows[i])
+	}
+	return string(append(b, ']'))
+}
+
+// appendRow appends all columns of a row as a JSON list.
+func appendRow(b []byte, r *Stored) []byte {
+	b = append(appendIDColumns(append(b, '['), r), ',')
+	b = appendDouble(b, r.State.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.State.TS, 10)
+	b = append(b, ',')
+	b = appendDouble(b, r.State.Prev)
+	return append(b, ']')
+}
+
+// appendTake appends the columns key, value and ts of a row as a JSON list.
+func appendTake(b []byte, r *Stored) []byte {
+	b = append(b, '[')
+	b = appendString(b, r.Row.Key)
+	b = append(b, ',')
+	b = appendDouble(b, r.State.Value)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, r.State.TS, 10)
+	return append(b, ']')
+}
+
+// appendKey appends the key of a row.
+func appendKey(b []byte, r *Stored) []byte { return appendString(b, r.Row.Key) }
+
+// appendID appends the columns name, key and shard of a row as a JSON list.
+func appendID(b []byte, r *Stored) []byte {
+	return append(appendIDColumns(append(b, '['), r), ']')
+}
+
+func appendIDColumns(b []byte, r *Stored) []byte {
+	b = append(appendString(b, r.Row.Name), ',')
+	b = append(appendString(b, r.Row.Key), ',')
+	return strconv.AppendInt(b, int64(r.Row.Shard), 10)
+}
+
+// appendDouble appends a number as a JSON string, because MySQL 8.0 may read the last digit of a JSON number differently.
+func appendDouble(b []byte, x float64) []byte {
+	b = append(b, '"')
+	b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	return append(b, '"')
+}
+
+// appendString appends a text in quotes. It need not escape control characters, because names and keys have none.
+// Elements of Postgres arrays have the same form.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for {
+		i := strings.IndexAny(text, `"\`)
+		if i < 0 {
+			break
+		}
+		b = append(b, text[:i]...)
+		b = append(b, '\\', text[i])
+		text = text[i+1:]
+	}
+	b = append(b, text...)
+	return append(b, '"')
+}
+
+// listOf returns a function that encodes a column of rows as a Postgres array, which is empty if the column is the same
+// for all. In quotes, arrays escape the same characters as JSON.
+func listOf[T comparable](column func(*Stored) T, appendTo func([]byte, T) []byte) func([]Stored) string {
+	return func(rows []Stored) string {
+		if allEqual(rows, column) {
+			return "{}"
+		}
+		b := make([]byte, 0, 32*len(rows))
+		for i := range rows {
+			b = append(b, ',')
+			b = appendTo(b, column(&rows[i]))
+		}
+		// The first element has a comma before it, like the others.
+		b[0] = '{'
+		return string(append(b, '}'))
+	}
+}
+
+func allEqual[T comparable](rows []Stored, column func(*Stored) T) bool {
+	for i := range rows {
+		if column(&rows[i]) != column(&rows[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
+// appendFloat appends the number with these bits. It takes bits because 0 and -0 are equal as numbers, and must not be
+// taken for the same value.
+func appendFloat(b []byte, bits uint64) []byte {
+	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
+}
+
+// RowSource is the texts that select a statement's rows, and their keys only.
+type RowSource struct{ rows, keys string }
+
+var paramPattern = regexp.MustCompile(`:[a-z]+`)
+
+// Compile returns a statement for a table.
+func Compile(d dialect.Dialect, statement string, source RowSource, table string) (Query, error) {
+	if statement == "" {
+		return Query{}, nil
+	}
+	rows := strings.NewReplacer("{rows}", "("+strings.TrimSpace(source.rows)+")", "{keys}", "("+strings.TrimSpace(source.keys)+")")
+	sql, err := d.Text(rows.Replace(statement), table)
+	if err != nil {
+		return Query{}, err
+	}
+	q := Query{}
+	q.Sql = paramPattern.ReplaceAllStringFunc(sql, func(written string) string {
+		i := slices.Index(paramNames[:], written[1:])
+		if i < 0 {
+			err = fmt.Errorf("dialect %q: a statement has the unknown parameter %s", d.Name, written)
+		}
+		return placeholder(d, &q, Param(i))
+	})
+	return q, err
+}
+
+// placeholder adds a parameter to a query, and returns how it is written there.
+func placeholder(d dialect.Dialect, q *Query, p Param) string {
+	if !d.Numbered {
+		// A ? cannot be repeated, so its value is passed again.
+		q.Params = append(q.Params, p)
+		return "?"
+	}
+	i := slices.Index(q.Params, p)
+	if i < 0 {
+		i = len(q.Params)
+		q.Params = append(q.Params, p)
+	}
+	return "$" + strconv.Itoa(i+1)
+}
+
+// Literal returns the query with its arguments as literals of MySQL. Strings are hexadecimal, because quotes and
+// backslashes depend on the session's sql_mode.
+func (q *Query) Literal(v *Values) string {
+	var b []byte
+	rest := q.Sql
+	for _, p := range q.Params {
+		before, after, _ := strings.Cut(rest, "?")
+		b = append(b, before...)
+		switch arg := v.Arg(p).(type) {
+		case string:
+			b = append(hex.AppendEncode(append(b, "_utf8mb4 X'"...), []byte(arg)), '\'')
+		case float64:
+			// With an exponent it is a DOUBLE, and without one a DECIMAL.
+			b = strconv.AppendFloat(b, arg, 'e', -1, 64)
+		default:
+			b = fmt.Append(b, arg)
+		}
+		rest = after
+	}
+	return string(append(b, rest...))
+}

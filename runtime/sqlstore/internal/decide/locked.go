@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
+)
+
+// locked decides calls in a transaction of the store that locks all of their rows. It serves every kind, operation
+// and database.
+func (e *Engine) locked(ctx context.Context, x *conn.Executor, calls []runtime.Call, answers []runtime.Answer) error {
+	var b *batch.Batch
+	err := conn.Retry(ctx, func() error {
+		// A new batch picks other shards than those for which other transactions compete.
+		b = batch.New(calls)
+		order := table.OrderFor(&e.Dialect, table.ReadFirst)
+		for {
+			done, err := e.runBatch(ctx, x, b, order, durabilityOf(calls))
+			switch {
+			case errors.Is(err, table.ErrSomeMissing):
+				// The transaction has ended, so all rows are locked in order again.
+				order = table.SeedFirst
+			case done || err != nil:
+				return err
+			}
+		}
+	})
+	if err == nil {
+		copy(answers, b.Answers())
+	}
+	return err
+}
+
+// runBatch runs a batch in a transaction, or returns false if the batch needs more rows. A batch without changes
+// is rolled back, and with it the placeholders that were inserted.
+func (e *Engine) runBatch(
+	ctx context.Context, x *conn.Executor, b *batch.Batch, order table.LockOrder, d runtime.Durability,
+) (done bool, err error) {
+	now, err := e.Now(ctx, e.DB)
+	if err != nil {
+		return false, err
+	}
+	err = e.InTx(ctx, x, d, func(in conn.Session) error {
+		l := table.NewRowLock(in, b.Rows(), d)
+		if err := l.Lock(ctx, order); err != nil {
+			return err
+		}
+		// The time is read under the locks, so that no transaction decides as of a time before the one it waited for.
+		if done, err = l.Run(ctx, b, now()); err != nil {
+			return err
+		}
+		if !done {
+			return conn.ErrRollback
+		}
+		changes := b.Changes()
+		if len(changes) == 0 {
+			return conn.ErrRollback
+		}
+		return l.Write(ctx, changes)
+	})
+	if errors.Is(err, conn.ErrRollback) {
+		err = nil
+	}
+	return done, err
+}

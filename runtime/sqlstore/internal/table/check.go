@@ -1,0 +1,176 @@
+package table
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+)
+
+// CheckSetup checks the table, a cluster's clocks, a dry run of a call, and poolers.
+func (p *Prepared) CheckSetup(ctx context.Context) error {
+	x, err := p.prepareNow(ctx)
+	if err != nil {
+		return err
+	}
+	// Again, because prepareNow checks the table only once in the store's life.
+	if err := p.Check(ctx, p.DB); err != nil {
+		return err
+	}
+	if err := p.checkClocks(ctx, x); err != nil {
+		return err
+	}
+	if err := p.dryRun(ctx, x); err != nil {
+		return err
+	}
+	return p.checkPooler(ctx, x)
+}
+
+// clockLead is how far a row may be ahead of a node's clock: more than the error of a measurement, and more than
+// the difference between synchronized nodes.
+const clockLead = 10 * time.Second
+
+// checkClocks returns an error if rows were written by a node whose clock is ahead of this one's: that node grants tokens
+// early, and this node does not grant any until its clock catches up.
+func (p *Prepared) checkClocks(ctx context.Context, x *conn.Executor) error {
+	if p.Clock != nil || p.Dialect.Latest == "" || !x.Resends {
+		return nil
+	}
+	now, err := p.Now(ctx, p.DB)
+	if err != nil {
+		return err
+	}
+	// NULL if the table is empty.
+	var ts sql.NullInt64
+	if err := p.DB.QueryRowContext(ctx, p.Dialect.Latest).Scan(&ts); err != nil {
+		return err
+	}
+	if at := now(); ts.Int64 > at+int64(clockLead) {
+		ahead := time.Duration(ts.Int64 - at).Round(time.Second)
+		return &dialect.Hinted{Text: fmt.Sprintf(p.FillIn(clocksDiffer), ahead), Err: nil}
+	}
+	return nil
+}
+
+// clocksDiffer is the hint if the clocks of nodes differ. %v is by how much.
+const clocksDiffer = "table {table} has rows that are %v ahead of this node's clock, as if the clocks of the cluster's nodes " +
+	"differed: synchronize them by NTP"
+
+// dryRun locks, writes and deletes a row that no limit can have, and rolls back.
+func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor) error {
+	row := runtime.Row{Shard: -1}
+	err := p.InTx(ctx, x, runtime.DurabilityDefault, func(in conn.Session) error {
+		l := NewRowLock(in, []runtime.Row{row}, runtime.DurabilityDefault)
+		if err := l.Lock(ctx, OrderFor(&p.Dialect, ReadFirst)); err != nil {
+			return err
+		}
+		// Both, because a user may have the privilege for one of them only.
+		for _, st := range []conn.Statement{conn.WriteRows, conn.DeleteRows} {
+			if err := l.put(ctx, st, []conn.Stored{{Row: row}}); err != nil {
+				return err
+			}
+		}
+		return conn.ErrRollback
+	})
+	if errors.Is(err, conn.ErrRollback) {
+		return nil
+	}
+	return err
+}
+
+// poolerRounds is how often checkPooler gives a pooler the occasion to mix up statements: it may have several sessions,
+// and other clients at the same time.
+const poolerRounds = 2
+
+// spareTimeout is how long Ready waits for a second connection, or for a pooler's second session, which may not exist.
+const spareTimeout = 250 * time.Millisecond
+
+// checkPooler returns the error of a statement that the driver has prepared under a name, and that a pooler has then sent
+// to a session of the server that does not have it, or has another client's under that name. Two connections run the same
+// statement: the first one alone, the second one in a transaction, and the first one again, which then cannot have the
+// session of the transaction. In a pooler that has only one session, the second one finds the first one's statement.
+func (p *Prepared) checkPooler(ctx context.Context, x *conn.Executor) error {
+	if p.Dialect.FindPrepared == "" || x.Splits {
+		return nil
+	}
+	first, err := p.DB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	// A closure, because replaceConn changes first.
+	defer func() { first.Close() }()
+	named, err := p.isNamed(ctx, first)
+	for i := 0; err == nil && named && i < poolerRounds; i++ {
+		var second *sql.Conn
+		if second = p.spareConn(ctx); second != nil {
+			err = p.provePoolerMixup(ctx, first, second)
+			second.Close()
+		}
+		if err == nil {
+			// A new connection to the pooler, so that the next round may get other sessions.
+			first, named, err = p.replaceConn(ctx, first)
+		}
+	}
+	return err
+}
+
+// isNamed reports whether the driver has prepared the statement under a name.
+func (p *Prepared) isNamed(ctx context.Context, in runtime.Tx) (named bool, err error) {
+	v := new(conn.Values)
+	v.Of[conn.ParamName] = "%ratelimitgen_named%"
+	q := &p.Queries[conn.FindNamed][conn.OneRow]
+	err = in.QueryRowContext(ctx, q.Sql, v.Args(q)...).Scan(&named)
+	return named, err
+}
+
+// spareConn returns a second connection, or nil if the pool has none within [spareTimeout].
+func (p *Prepared) spareConn(ctx context.Context) *sql.Conn {
+	if p.DB.Stats().MaxOpenConnections == 1 {
+		// Waiting for one would only take the timeout.
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
+	defer cancel()
+	conn, err := p.DB.Conn(ctx)
+	if err != nil {
+		return nil
+	}
+	return conn
+}
+
+// provePoolerMixup runs the statement on two connections so that they cannot have the same session.
+func (p *Prepared) provePoolerMixup(ctx context.Context, first, second *sql.Conn) error {
+	tx, err := second.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := p.isNamed(ctx, tx); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, spareTimeout)
+	defer cancel()
+	// A timeout only shows that the pooler has no second session.
+	if _, err := p.isNamed(wait, first); err != nil && wait.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// replaceConn closes a connection, and runs the statement on a new one.
+func (p *Prepared) replaceConn(ctx context.Context, conn *sql.Conn) (_ *sql.Conn, named bool, err error) {
+	// database/sql closes a connection for this error, and does not return it to the pool.
+	conn.Raw(func(any) error { return driver.ErrBadConn })
+	fresh, err := p.DB.Conn(ctx)
+	if err != nil {
+		return conn, false, err
+	}
+	named, err = p.isNamed(ctx, fresh)
+	return fresh, named, err
+}

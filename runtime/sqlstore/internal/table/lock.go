@@ -1,0 +1,213 @@
+// Package table reads and writes the rows of the two tables of a store.
+package table
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/batch"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+)
+
+// placeholderTS is the ts of a row that was inserted only to be locked: its key has no history.
+const placeholderTS = math.MinInt64
+
+// LockOrder is how to lock rows that may be missing.
+type LockOrder int
+
+const (
+	// readOnly inserts nothing: one transaction writes at a time, so missing rows need no lock.
+	readOnly LockOrder = iota
+	// ReadFirst inserts the rows if all of them are missing.
+	ReadFirst
+	// SeedFirst inserts the missing rows before it reads, and locks the others on the way. Under some isolation levels,
+	// reading a missing row locks the gap around it, and two transactions that then insert into the gap deadlock.
+	SeedFirst
+)
+
+// OrderFor returns how rows are locked by a dialect, if missing rows need a lock.
+func OrderFor(d *dialect.Dialect, otherwise LockOrder) LockOrder {
+	if d.InsertPlaceholders == "" {
+		return readOnly
+	}
+	return otherwise
+}
+
+// rowLock is the rows of a transaction, which lock locks.
+type rowLock struct {
+	conn.Session
+	Rows   []runtime.Row
+	States []runtime.State
+	found  []bool
+	// placeholders are the rows with [placeholderTS].
+	placeholders []runtime.Row
+	// durability is that of the statements that write.
+	durability runtime.Durability
+}
+
+func NewRowLock(in conn.Session, rows []runtime.Row, d runtime.Durability) *rowLock {
+	return &rowLock{
+		Session: in, Rows: rows, States: make([]runtime.State, len(rows)), found: make([]bool, len(rows)), durability: d,
+	}
+}
+
+// Run runs a batch on the locked rows, and locks guarded rows as far as the batch needs them. It returns false if all rows
+// must be locked again.
+func (l *rowLock) Run(ctx context.Context, b *batch.Batch, now int64) (done bool, err error) {
+	for !b.Run(now, l.States) {
+		if !b.Guarded() {
+			return false, nil
+		}
+		if err := l.extend(ctx, b.Rows()); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// extend locks and reads the rows that are not locked yet. Missing ones are not inserted: the other locks guard them.
+func (l *rowLock) extend(ctx context.Context, rows []runtime.Row) error {
+	more := NewRowLock(l.Session, rows, l.durability)
+	more.placeholders = l.placeholders
+	var unread []runtime.Row
+	for i, row := range rows {
+		if j, ok := slices.BinarySearchFunc(l.Rows, row, runtime.Row.Compare); ok {
+			more.States[i], more.found[i] = l.States[j], l.found[j]
+		} else {
+			unread = append(unread, row)
+		}
+	}
+	*l = *more
+	return l.Read(ctx, conn.ReadRows, unread)
+}
+
+// ErrSomeMissing means that some of the rows were found and are locked, and others are missing. Inserting those now would
+// lock rows out of order, and two transactions that do so may deadlock.
+var ErrSomeMissing = errors.New("rows are missing after others have been locked")
+
+// Lock locks the rows in their order, and reads them.
+func (l *rowLock) Lock(ctx context.Context, order LockOrder) error {
+	missing := l.Rows
+	// A sweep may delete an inserted row before it is locked, so this takes several tries at worst.
+	const tries = 10
+	for try := range tries {
+		if order == SeedFirst || try > 0 {
+			n, v := conn.Bind(withoutStates(missing))
+			if _, err := l.Exec(ctx, conn.SeedRows, n, v); err != nil {
+				return err
+			}
+		}
+		if err := l.Read(ctx, conn.ReadRows, missing); err != nil {
+			return err
+		}
+		missing = l.missing()
+		switch {
+		case len(missing) == 0 || order == readOnly:
+			return nil
+		case order == ReadFirst && len(missing) < len(l.Rows):
+			return ErrSomeMissing
+		}
+	}
+	return dialect.ErrVanished
+}
+
+func withoutStates(rows []runtime.Row) []conn.Stored {
+	all := make([]conn.Stored, len(rows))
+	for i, r := range rows {
+		all[i].Row = r
+	}
+	return all
+}
+
+// missing returns the rows that read has not found.
+func (l *rowLock) missing() []runtime.Row {
+	var missing []runtime.Row
+	for i, found := range l.found {
+		if !found {
+			missing = append(missing, l.Rows[i])
+		}
+	}
+	return missing
+}
+
+// Read reads rows by a statement that locks them or not.
+func (l *rowLock) Read(ctx context.Context, by conn.Statement, rows []runtime.Row) error {
+	n, v := conn.Bind(withoutStates(rows))
+	found, err := l.Query(ctx, by, n, v)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var r runtime.Row
+		s := runtime.State{Exists: true}
+		if err := found.Scan(&r.Name, &r.Key, &r.Shard, &s.Value, &s.TS, &s.Prev); err != nil {
+			return err
+		}
+		if i, ok := slices.BinarySearchFunc(l.Rows, r, runtime.Row.Compare); ok {
+			l.set(i, s)
+		}
+	}
+	return found.Err()
+}
+
+func (l *rowLock) set(i int, s runtime.State) {
+	l.found[i] = true
+	// A placeholder has no state: its key has no history.
+	if s.TS == placeholderTS {
+		l.placeholders = append(l.placeholders, l.Rows[i])
+	} else {
+		l.States[i] = s
+	}
+}
+
+// Write writes changes, and deletes rows that no longer exist and unused placeholders.
+func (l *rowLock) Write(ctx context.Context, changes []batch.Change) error {
+	var written, deleted []conn.Stored
+	for _, c := range changes {
+		if c.State.Exists {
+			written = append(written, conn.Stored{Row: c.Row, State: c.State})
+		} else {
+			deleted = append(deleted, conn.Stored{Row: c.Row})
+		}
+	}
+	// In a transaction of the caller, keys that were only checked would otherwise keep a row each.
+	for _, r := range l.placeholders {
+		if !slices.ContainsFunc(changes, func(c batch.Change) bool { return c.Row == r }) {
+			deleted = append(deleted, conn.Stored{Row: r})
+		}
+	}
+	if err := l.put(ctx, conn.WriteRows, written); err != nil {
+		return err
+	}
+	return l.put(ctx, conn.DeleteRows, deleted)
+}
+
+// put writes or deletes rows.
+func (l *rowLock) put(ctx context.Context, s conn.Statement, rows []conn.Stored) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	n, v := l.Bind(rows)
+	result, err := l.Exec(ctx, s, n, v)
+	if err != nil {
+		return err
+	}
+	affected, err := result.RowsAffected()
+	if err == nil && affected == 0 {
+		// The rows exist and are locked, so only outside of the transaction can they not be written.
+		return dialect.ErrTxEnded
+	}
+	return err
+}
+
+// Bind is bind for statements that write, which choose the durability of their transaction.
+func (l *rowLock) Bind(rows []conn.Stored) (conn.Arity, *conn.Values) {
+	n, v := conn.Bind(rows)
+	v.Of[conn.ParamDurability] = int(l.durability)
+	return n, v
+}

@@ -1,0 +1,413 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+)
+
+const overrideColumns = `id, name, {key}, what, plan, rate, capacity, max_reserved,
+	most_rate, most_capacity, most_reserved, may_lift, until_ns, reason, author, at_ns`
+
+// overrides is the log of overrides. It has its own table.
+type OverrideLog struct {
+	*Prepared
+	// log is the name of the table.
+	log string
+	// Err is why there are none: the dialect lacks them, or the name of the table is too long.
+	Err error
+	// create, describe, next, insert, insertNone, since, history and ends are statements, and remove is one without its last
+	// parenthesis. insertNone inserts no row.
+	create, describe, next, insert, insertNone, Since, history, ends, remove string
+	LogSettings
+	// compactAfter is when obsolete entries are looked for again, in nanoseconds since 1970 UTC.
+	compactAfter atomic.Int64
+	View         *override.View
+	// Stop ends the goroutine of the view.
+	Stop context.CancelFunc
+}
+
+// LogSettings are those of a log of overrides.
+type LogSettings struct {
+	// Every is how often new entries are read.
+	Every time.Duration
+	// Keep is how long entries are kept that have ended or were replaced, less than 0 for good.
+	Keep time.Duration
+	// AutoCreate creates the table at its first use.
+	AutoCreate bool
+}
+
+// newOverrides prepares the statements. It must be called with the dialect as it is before [dialect.Dialect.ForTable].
+func NewOverrideLog(on *Prepared, d dialect.Dialect, settings LogSettings) *OverrideLog {
+	v := &OverrideLog{Prepared: on, log: dialect.OverridesTable(on.Table), LogSettings: settings}
+	if d.CreateOverrides == "" {
+		v.Err = fmt.Errorf("%w: dialect %q has no table for them", runtime.ErrNoOverrides, d.Name)
+	}
+	placeholders := strings.TrimSuffix(strings.Repeat("?, ", 16), ", ")
+	for _, text := range []struct {
+		into *string
+		text string
+	}{
+		{&v.create, d.CreateOverrides},
+		{&v.describe, d.Describe},
+		{&v.next, "SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"},
+		{&v.insert, "INSERT INTO {table} (" + overrideColumns + ") VALUES (" + placeholders + ")"},
+		{&v.insertNone, "INSERT INTO {table} (" + overrideColumns + ") SELECT " + overrideColumns + " FROM {table} WHERE id < 0"},
+		{&v.Since, "SELECT " + overrideColumns + " FROM {table} WHERE id >= ? ORDER BY id LIMIT ?"},
+		{&v.history, "SELECT " + overrideColumns + " FROM {table} WHERE name = ? AND {key} = ? ORDER BY name, {key}, id"},
+		{&v.ends, "SELECT id, name, {key}, what, until_ns, at_ns FROM {table} WHERE id > ? ORDER BY id LIMIT ?"},
+		{&v.remove, "DELETE FROM {table} WHERE id IN ("},
+	} {
+		filled, err := d.Text(text.text, v.log)
+		if err != nil && v.Err == nil {
+			v.Err = fmt.Errorf("the table of overrides: %w", err)
+		}
+		*text.into = d.WithNumbers(filled)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	v.Stop = stop
+	v.View = override.New(override.Source{
+		Since: v.EntriesSince, Now: v.Present, Every: v.Every,
+		Background: func(f func(context.Context)) {
+			if !v.InBackground(func() { f(ctx) }) {
+				go f(ctx) // which Close has ended
+			}
+		},
+	})
+	return v
+}
+
+// EntriesSince returns a page of the entries from an id on.
+func (v *OverrideLog) EntriesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+	return v.read(ctx, v.Since, id, override.Page)
+}
+
+// HistoryOf returns all entries of a key.
+func (v *OverrideLog) HistoryOf(ctx context.Context, limit, key string) ([]runtime.OverrideEntry, error) {
+	return v.read(ctx, v.history, limit, key)
+}
+
+func (v *OverrideLog) read(ctx context.Context, query string, args ...any) ([]runtime.OverrideEntry, error) {
+	if v.Err != nil {
+		return nil, v.Err
+	}
+	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
+		// Overrides end by this clock even if no request needs it otherwise.
+		if _, err := v.Now(ctx, v.DB); err != nil {
+			return nil, err
+		}
+		entries, err := v.Query(ctx, x, query, args)
+		if v.mayCreate(err) {
+			return nil, v.CreateTable(ctx)
+		}
+		return entries, v.Explain(err)
+	})
+}
+
+// mayCreate reports whether an error is that of a missing table, which the store may create.
+func (v *OverrideLog) mayCreate(err error) bool {
+	return v.AutoCreate && dialect.HintFor(err) == dialect.MissingTable
+}
+
+func (v *OverrideLog) Query(ctx context.Context, x *conn.Executor, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+	err = conn.Retry(ctx, func() error {
+		return v.Single(ctx, x, func(in conn.Session) error {
+			var err error
+			entries, err = ScanOverrides(ctx, textSession(in), query, args)
+			return err
+		})
+	})
+	return entries, err
+}
+
+// textSession returns what runs texts in a session of the store.
+func textSession(in conn.Session) runtime.Tx {
+	if t, ok := in.(conn.StoreTx); ok {
+		return t.Tx
+	}
+	return in.(*conn.Executor).DB
+}
+
+func ScanOverrides(ctx context.Context, in runtime.Tx, query string, args []any) (entries []runtime.OverrideEntry, err error) {
+	rows, err := in.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e runtime.OverrideEntry
+		var mayLift int
+		var until, at int64
+		if err := rows.Scan(&e.ID, &e.Limit, &e.Key, &e.What, &e.Plan, &e.Rate, &e.Capacity, &e.MaxReserved,
+			&e.Most.Rate, &e.Most.Capacity, &e.Most.MaxReserved, &mayLift, &until, &e.Reason, &e.Author, &at); err != nil {
+			return nil, err
+		}
+		e.Most.Unlimited, e.Until, e.At = mayLift != 0, time.Unix(0, until).UTC(), time.Unix(0, at).UTC()
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// Append adds an entry. Two transactions cannot have the same id, and the second one waits for the first: so entries are
+// committed in the order of their ids.
+func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+	if v.Err != nil {
+		return runtime.OverrideEntry{}, v.Err
+	}
+	if err := e.Validate(); err != nil {
+		return runtime.OverrideEntry{}, err
+	}
+	return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (_ runtime.OverrideEntry, err error) {
+		e, err = v.insertNext(ctx, x, e)
+		if v.mayCreate(err) {
+			if err := v.CreateTable(ctx); err != nil {
+				return runtime.OverrideEntry{}, err
+			}
+			e, err = v.insertNext(ctx, x, e)
+		}
+		return e, v.Explain(err)
+	})
+}
+
+// insertNext tries ids until one is free.
+func (v *OverrideLog) insertNext(ctx context.Context, x *conn.Executor, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
+	for attempt := 1; ; attempt++ {
+		taken := e.ID
+		err := conn.Retry(ctx, func() error {
+			return v.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) (err error) {
+				e.ID, err = v.insertEntry(ctx, textSession(in), e, taken)
+				return err
+			})
+		})
+		if err == nil || !dialect.RefusedValue(err) || errors.Is(err, errSameID) || attempt == conn.MaxAttempts {
+			return e, err
+		}
+		if ended := conn.Pause(ctx, attempt); ended != nil {
+			return e, fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// errSameID: the table has refused a row, but not because another one has its id.
+var errSameID = errors.New("a constraint of the table refuses the override")
+
+// insertEntry inserts an entry with the next id, unless that is the one that was refused before.
+func (v *OverrideLog) insertEntry(ctx context.Context, in runtime.Tx, e runtime.OverrideEntry, refused int64) (id int64, err error) {
+	if err := in.QueryRowContext(ctx, v.next).Scan(&id); err != nil {
+		return 0, err
+	}
+	mayLift := 0
+	if e.Most.Unlimited {
+		mayLift = 1
+	}
+	_, err = in.ExecContext(ctx, v.insert, id, e.Limit, e.Key, e.What, e.Plan, e.Rate, e.Capacity, e.MaxReserved,
+		e.Most.Rate, e.Most.Capacity, e.Most.MaxReserved, mayLift, e.Until.UnixNano(), e.Reason, e.Author, e.At.UnixNano())
+	if err != nil && id == refused && dialect.RefusedValue(err) {
+		err = fmt.Errorf("%w: %w", errSameID, err)
+	}
+	return id, err
+}
+
+// ReadLog returns a view of the whole log, which is nil if there is no table of overrides. Unlike the view of the store it
+// creates no table, and does not follow the log, so that programs without overrides can use it.
+func (v *OverrideLog) ReadLog(ctx context.Context) (*override.View, error) {
+	if v.Err != nil {
+		return nil, nil
+	}
+	view := override.New(override.Source{Now: v.Present, Since: func(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
+		return Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) ([]runtime.OverrideEntry, error) {
+			return v.Query(ctx, x, v.Since, []any{id, override.Page})
+		})
+	}})
+	err := view.Refresh(ctx)
+	if err != nil && dialect.HintFor(err) == dialect.MissingTable {
+		return nil, nil
+	}
+	return view, err
+}
+
+// EndAll ends what is in force of a limit that no longer exists.
+func (v *OverrideLog) EndAll(ctx context.Context, limit string) error {
+	view, err := v.ReadLog(ctx)
+	if view == nil || err != nil {
+		return err
+	}
+	for _, e := range view.Endings(limit) {
+		if _, err := v.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compactionPage is how many entries are read at once to find the obsolete ones.
+const compactionPage = 10_000
+
+// Compact deletes the entries of the log that [override.Obsolete] returns.
+func (v *OverrideLog) Compact(ctx context.Context) error {
+	if v.Err != nil || v.Keep < 0 || v.Present() < v.compactAfter.Load() {
+		return nil
+	}
+	var before time.Time
+	var log []runtime.OverrideEntry
+	for recent := false; !recent; {
+		page, err := Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (page []runtime.OverrideEntry, err error) {
+			now, err := v.Now(ctx, v.DB)
+			if err != nil {
+				return nil, err
+			}
+			before = time.Unix(0, now()-int64(v.Keep))
+			after := int64(0)
+			if len(log) > 0 {
+				after = log[len(log)-1].ID
+			}
+			return page, conn.Retry(ctx, func() error {
+				return v.Single(ctx, x, func(in conn.Session) (err error) {
+					page, err = scanEnds(ctx, textSession(in), v.ends, after)
+					return err
+				})
+			})
+		})
+		if err != nil {
+			return err
+		}
+		log = append(log, page...)
+		// Later entries are not old enough.
+		recent = len(page) < compactionPage || !page[len(page)-1].At.Before(before)
+	}
+	for ids := range slices.Chunk(override.Obsolete(log, before), sweepPage) {
+		began := time.Now()
+		_, err := Using(ctx, v.Prepared, func(ctx context.Context, x *conn.Executor) (any, error) { return nil, v.delete(ctx, x, ids) })
+		if err != nil {
+			return err
+		}
+		if err := conn.Sleep(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	// The entries in force are read each time, and can be many.
+	v.compactAfter.Store(before.UnixNano() + int64(v.Keep) + int64(v.Keep)/100)
+	return nil
+}
+
+func scanEnds(ctx context.Context, in runtime.Tx, query string, after int64) (page []runtime.OverrideEntry, err error) {
+	rows, err := in.QueryContext(ctx, query, after, compactionPage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e runtime.OverrideEntry
+		var until, at int64
+		if err := rows.Scan(&e.ID, &e.Limit, &e.Key, &e.What, &until, &at); err != nil {
+			return nil, err
+		}
+		e.Until, e.At = time.Unix(0, until), time.Unix(0, at)
+		page = append(page, e)
+	}
+	return page, rows.Err()
+}
+
+func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64) error {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = strconv.FormatInt(id, 10)
+	}
+	// Numbers of our own, so that a list of any length needs no parameters.
+	remove := v.remove + strings.Join(texts, ", ") + ")"
+	err := v.WithRoom(ctx, func() error {
+		return conn.Retry(ctx, func() error {
+			return v.Single(ctx, x, func(in conn.Session) error {
+				_, err := textSession(in).ExecContext(ctx, remove)
+				return err
+			})
+		})
+	})
+	if err != nil && dialect.HintFor(err) == dialect.LackingPrivilege {
+		return &dialect.Hinted{Text: v.fillIn(keptOverrides), Err: err}
+	}
+	return err
+}
+
+// CreateTable creates the table if it does not exist.
+func (v *OverrideLog) CreateTable(ctx context.Context) error {
+	if v.Err != nil {
+		return v.Err
+	}
+	if err := v.Server.CreateTable(ctx, v.create, v.describe); err != nil {
+		return fmt.Errorf("create table %q: %w", v.log, v.Explain(err))
+	}
+	return nil
+}
+
+// Check compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
+// entries, and returns an error that names those that this program does not understand, or the limits that it does not have.
+func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy) error {
+	// First, because that creates a missing table if the store may do so.
+	if err := v.View.Refresh(ctx); err != nil {
+		return err
+	}
+	if v.describe != "" {
+		found, err := conn.Describe(ctx, v.DB, v.describe)
+		if err != nil {
+			return v.Explain(err)
+		}
+		if all := conn.Differences(v.Dialect.OverridesParts, found); len(all) > 0 {
+			return &dialect.Hinted{Text: v.fillIn(dialect.WrongTable) + ": " + strings.Join(all, "; "), Err: nil}
+		}
+	}
+	if err := conn.Retry(ctx, func() error {
+		_, err := v.DB.ExecContext(ctx, v.insertNone)
+		return err
+	}); err != nil {
+		return v.Explain(err)
+	}
+	if problems := v.View.Problems(policies); len(problems) > 0 {
+		return fmt.Errorf("end these overrides, or update the program: %w", errors.Join(problems...))
+	}
+	if len(policies) == 0 {
+		return nil
+	}
+	return v.View.Unused(policies)
+}
+
+// UsedBy reports whether a limit with overrides is in use.
+func (v *OverrideLog) UsedBy(policies []*runtime.Policy) bool {
+	return slices.ContainsFunc(policies, (*runtime.Policy).Overridable) || v.View.InUse()
+}
+
+// Explain adds the hints that name the table.
+func (v *OverrideLog) Explain(err error) error {
+	if err == nil || errors.As(err, new(*dialect.Hinted)) {
+		return err
+	}
+	switch dialect.HintFor(err) {
+	case dialect.MissingTable:
+		return &dialect.Hinted{Text: v.fillIn(missingOverrides), Err: err}
+	case dialect.LackingPrivilege:
+		return &dialect.Hinted{Text: v.fillIn(lackingOverrides), Err: err}
+	}
+	return err
+}
+
+func (v *OverrideLog) fillIn(hint string) string {
+	return v.Server.FillIn(strings.ReplaceAll(hint, "{table}", strconv.Quote(v.log)))
+}
+
+const lackingOverrides = "the database user lacks a privilege: on table {table} it needs SELECT and INSERT, and to run Migrate " +
+	"also CREATE"
+const keptOverrides = `the database user may not delete the old entries of table {table}, so that it only grows: grant the ` +
+	`user DELETE on it, or set Options.KeepOverrides to -1`
+
+const missingOverrides = `there is no table {table}, which limits with overrides and the log of operators need: call Migrate ` +
+	`with the generated Policies, or run what "ratelimitgen sql {flags}" prints`

@@ -1,0 +1,138 @@
+package table
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/override"
+	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
+)
+
+// Sweeper deletes rows page by page.
+type Sweeper struct {
+	*Prepared
+	View *override.View
+}
+
+// sweepPage is how many rows a sweep reads at once, and so the most that it deletes at once.
+const sweepPage = 500
+
+// Sweep sweeps the rows of policies with one name.
+func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
+	return s.EachPage(ctx, same[0].Name, func(ctx context.Context, x *conn.Executor, after runtime.Row) (swept, error) {
+		return s.sweepPage(ctx, x, same, after)
+	})
+}
+
+// EachPage calls do for one page of a limit's rows after the other, and returns how many rows it deleted.
+func (s *Sweeper) EachPage(
+	ctx context.Context, name string, do func(ctx context.Context, x *conn.Executor, after runtime.Row) (swept, error),
+) (deleted int, err error) {
+	// Before the first row that can exist: shards count from 0.
+	last := runtime.Row{Name: name, Shard: -1}
+	for {
+		began := time.Now()
+		// Each page has a timeout of its own: a sweep of a large table takes longer than one call.
+		page, err := Using(ctx, s.Prepared, func(ctx context.Context, x *conn.Executor) (swept, error) { return do(ctx, x, last) })
+		deleted += page.deleted
+		if err != nil || page.empty {
+			return deleted, err
+		}
+		last = page.last
+		// Half of the time is for calls, which need the same disk and, with one writer, the same connection.
+		if err := conn.Sleep(ctx, time.Since(began)); err != nil {
+			return deleted, err
+		}
+	}
+}
+
+// swept is the result for a page of rows.
+type swept struct {
+	empty   bool
+	last    runtime.Row
+	deleted int
+}
+
+// ForgetPage deletes the page of rows after a row.
+func (s *Sweeper) ForgetPage(ctx context.Context, x *conn.Executor, after runtime.Row) (done swept, err error) {
+	page, err := s.Page(ctx, x, after)
+	if err != nil || len(page) == 0 {
+		done.empty = true
+		return done, err
+	}
+	done.last = page[len(page)-1].Row
+	done.deleted, err = s.deleteUnchanged(ctx, x, page)
+	return done, err
+}
+
+// sweepPage sweeps the page of rows after a row.
+func (s *Sweeper) sweepPage(ctx context.Context, x *conn.Executor, same []*runtime.Policy, after runtime.Row) (done swept, err error) {
+	now, err := s.Now(ctx, s.DB)
+	if err != nil {
+		return done, err
+	}
+	page, err := s.Page(ctx, x, after)
+	if err != nil || len(page) == 0 {
+		done.empty = true
+		return done, err
+	}
+	done.last = page[len(page)-1].Row
+	at := now()
+	sweepable := slices.DeleteFunc(page, func(r conn.Stored) bool { return !s.View.Sweepable(same, r.Row, r.State, at) })
+	done.deleted, err = s.deleteUnchanged(ctx, x, sweepable)
+	return done, err
+}
+
+// page is pageAfter on a session of its own.
+func (s *Sweeper) Page(ctx context.Context, x *conn.Executor, after runtime.Row) (page []conn.Stored, err error) {
+	err = s.Single(ctx, x, func(in conn.Session) (err error) {
+		page, err = pageAfter(ctx, in, after)
+		return err
+	})
+	return page, err
+}
+
+// pageAfter returns the rows after a row with the same name.
+func pageAfter(ctx context.Context, in conn.Session, after runtime.Row) ([]conn.Stored, error) {
+	_, v := conn.Bind([]conn.Stored{{Row: after}})
+	v.Of[conn.ParamCount] = sweepPage
+	rows, err := in.Query(ctx, conn.ReadPage, conn.OneRow, v)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var page []conn.Stored
+	for rows.Next() {
+		r := conn.Stored{Row: runtime.Row{Name: after.Name}}
+		if err := rows.Scan(&r.Row.Key, &r.Row.Shard, &r.State.Value, &r.State.TS, &r.State.Prev); err != nil {
+			return nil, err
+		}
+		r.State.Exists = r.State.TS != placeholderTS
+		page = append(page, r)
+	}
+	return page, rows.Err()
+}
+
+// deleteUnchanged deletes rows unless they have changed since they were read.
+func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []conn.Stored) (deleted int, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	n, v := conn.Bind(rows)
+	once := func() error {
+		return s.Single(ctx, x, func(in conn.Session) error {
+			result, err := in.Exec(ctx, conn.DeleteUnchanged, n, v)
+			if err != nil {
+				return err
+			}
+			affected, err := result.RowsAffected()
+			deleted = int(affected)
+			return err
+		})
+	}
+	// Even a deletion needs room on the volume, for the log.
+	err = s.WithRoom(ctx, func() error { return conn.Retry(ctx, once) })
+	return deleted, err
+}
