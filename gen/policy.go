@@ -33,12 +33,12 @@ func policyLiteral(p *runtime.Policy) *jen.Statement {
 
 // policyFields is a policy without its type.
 func policyFields(p *runtime.Policy) *jen.Statement {
-	return jen.CustomFunc(onePerLine, func(g *jen.Group) { fields(g, reflect.ValueOf(*p)) })
+	return jen.CustomFunc(onePerLine, func(g *jen.Group) { literalFields(g, reflect.ValueOf(*p)) })
 }
 
 // fields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
 // type needs a case in [literal], and any other needs no code.
-func fields(g *jen.Group, of reflect.Value) {
+func literalFields(g *jen.Group, of reflect.Value) {
 	for i := range of.NumField() {
 		if !of.Type().Field(i).IsExported() {
 			continue // which the runtime sets
@@ -89,7 +89,7 @@ func literal(name string, value reflect.Value) *jen.Statement {
 	case runtime.Start:
 		return start(v)
 	case runtime.Calendar:
-		return jen.Qual(runtimePath, "Calendar").ValuesFunc(func(g *jen.Group) { fields(g, value) })
+		return jen.Qual(runtimePath, "Calendar").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	case runtime.CalendarUnit:
 		return constant("", v)
 	case runtime.Date:
@@ -104,9 +104,9 @@ func literal(name string, value reflect.Value) *jen.Statement {
 	case runtime.Mode:
 		return constant("Mode", v)
 	case runtime.OverrideBounds:
-		return jen.Qual(runtimePath, "OverrideBounds").ValuesFunc(func(g *jen.Group) { fields(g, value) })
+		return jen.Qual(runtimePath, "OverrideBounds").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	case runtime.Lease:
-		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { fields(g, value) })
+		return jen.Qual(runtimePath, "Lease").ValuesFunc(func(g *jen.Group) { literalFields(g, value) })
 	default:
 		panic(fmt.Sprintf("gen: no literal for the type %T of runtime.Policy.%s: add a case to literal in gen/policy.go", v, name))
 	}

@@ -20,7 +20,7 @@ type Rule struct {
 }
 
 // Rules returns every rule, in the order in which a file is read.
-func Rules() []Rule { return slices.Clone(rules) }
+func Rules() []Rule { return slices.Clone(known) }
 
 // Address returns the address of the section on an id, of a rule or of a change, in the page of all of them.
 func Address(id string) string {
@@ -28,11 +28,11 @@ func Address(id string) string {
 }
 
 // rules are those declared below, in their order.
-var rules []Rule
+var known []Rule
 
 // rule adds a rule to the list. Because [document.report] takes a *Rule, no diagnostic can have an id that the list lacks.
 func rule(r Rule) *Rule {
-	rules = append(rules, r)
+	known = append(known, r)
 	return &r
 }
 
