@@ -297,3 +297,11 @@ func windowed(lines ...string) string {
 func withTeam(file string) string {
 	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
 }
+
+// at returns the side of a field, with its place if it is given.
+func (s Side) at(pos Pos, given bool) Side {
+	if s.Given = given; given {
+		s.Pos = pos
+	}
+	return s
+}

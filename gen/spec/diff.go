@@ -100,14 +100,6 @@ func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, 
 	return changes
 }
 
-// at returns the side of a field, with its place if it is given.
-func (s Side) at(pos Pos, given bool) Side {
-	if s.Given = given; given {
-		s.Pos = pos
-	}
-	return s
-}
-
 func givenInLimit(limit *Limit, field string) (Pos, bool) {
 	at, given := limit.Given[field]
 	return at, given
