@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
 // guides are the pages for users. Code in them must be valid.
@@ -85,7 +85,7 @@ func TestReadmeHasFiguresOfTheBenchmark(t *testing.T) {
 
 func TestReadmeYAMLIsValid(t *testing.T) {
 	for _, block := range blocks(t, "yaml") {
-		file, diagnostics := spec.Parse("README.md", []byte(block))
+		file, diagnostics := fields.Parse("README.md", []byte(block))
 		assert.Empty(t, diagnostics)
 		assert.NotNil(t, file)
 	}

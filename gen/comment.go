@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/dave/jennifer/jen"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
 // comment writes a text above the declaration that follows, as line comments.
@@ -27,7 +27,7 @@ func commentLines(text string) []string {
 // harmless drops the characters that Go refuses in a comment, or that show it in another order than the compiler reads it.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
-		if spec.Illegible(r) && r != '\n' {
+		if fields.Illegible(r) && r != '\n' {
 			return -1
 		}
 		return r
@@ -36,7 +36,7 @@ func harmless(text string) string {
 
 // disarm changes a line that gofmt treats as an old build constraint, and would move to the top of the file.
 func disarm(line string) string {
-	if spec.IsBuildLine(line) {
+	if fields.IsBuildLine(line) {
 		// The space is the smallest change that gofmt does not move.
 		return strings.Replace(line, "+", "+ ", 1)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -239,7 +240,7 @@ func declareOverrides(file *jen.File, n names, l *spec.Limit) {
 		"blocks and overrides all keys of [Limits." + l.GoName + "] together. An override of a single key\n" +
 			"comes before that of all keys, and a block before both.",
 	}
-	for i, method := range l.OverridesMethods() {
+	for i, method := range fields.OverridesMethods(l) {
 		file.Line()
 		comment(file, method+" "+docs[i])
 		of := file.Func().Add(n.receiving()).Id(method)
@@ -302,7 +303,7 @@ func keyType(written string) *jen.Statement {
 
 // docOf returns the text of a method's doc comment: the doc of the author, the rule in words, and the worst case.
 func docOf(l *spec.Limit) string {
-	d := l.Describe()
+	d := fields.Describe(l)
 	rule := strings.Join(d.Lines(), "\n")
 	if len(d.Plans) > 0 {
 		// The form of a list in doc comments.

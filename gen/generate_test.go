@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -130,7 +131,7 @@ func checkDoc(t *testing.T, doc string) {
 		for _, line := range comment.List {
 			assert.Regexp(t, `^//($|[ \t][^\r]*$)`, line.Text, "%q", doc)
 			assert.False(t, constraint.IsPlusBuild(line.Text), "%q", doc)
-			assert.False(t, spec.IsBuildLine(line.Text), "%q", doc)
+			assert.False(t, fields.IsBuildLine(line.Text), "%q", doc)
 		}
 	}
 	again, err := format.Source([]byte(code))
@@ -193,7 +194,7 @@ func manyLimits(n int) string {
 
 // BenchmarkGenerate compares generating 1,000 limits with formatting the result, which takes most of the time.
 func BenchmarkGenerate(b *testing.B) {
-	file, diagnostics := spec.Parse("limits.yaml", []byte(manyLimits(1000)))
+	file, diagnostics := fields.Parse("limits.yaml", []byte(manyLimits(1000)))
 	require.Empty(b, diagnostics)
 	var generating, formatting time.Duration
 	for b.Loop() {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -54,14 +55,14 @@ func limitsOf(t testing.TB, name string) []*spec.Limit {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testdata, name, "limits.yaml"))
 	require.NoError(t, err)
-	file, diagnostics := spec.Parse("limits.yaml", text)
+	file, diagnostics := fields.Parse("limits.yaml", text)
 	require.Empty(t, diagnostics)
 	return file.Limits
 }
 
 func generated(t testing.TB, text string) []byte {
 	t.Helper()
-	file, diagnostics := spec.Parse("limits.yaml", []byte(text))
+	file, diagnostics := fields.Parse("limits.yaml", []byte(text))
 	require.NoError(t, diagnostics.WriteText(t.Output(), false))
 	require.Empty(t, diagnostics)
 	code, err := Generate(file, Options{})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -114,7 +115,7 @@ func groupDoc(g *spec.Group) string {
 	}
 	for i, sentence := range g.Words() {
 		l := g.Members()[i].Limit
-		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(l.Describe().Lines(), "\n    "))
+		rule.WriteString("\n  - " + sentence + "\n    " + strings.Join(fields.Describe(l).Lines(), "\n    "))
 	}
 	return withDoc(g.GoName, g.Doc, g.GoName+" takes tokens of several limits at once.", rule.String())
 }

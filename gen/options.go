@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
 // Options complete the file.
@@ -21,7 +21,7 @@ func (o Options) check() error {
 	switch {
 	case o.Package == "":
 		return ErrNoPackage
-	case !spec.IsPackageName(o.Package):
+	case !fields.IsPackageName(o.Package):
 		return fmt.Errorf("%q is not a valid package name: use a Go identifier such as limits", o.Package)
 	case strings.ContainsAny(o.Source, "\t\n"), harmless(o.Source) != o.Source:
 		return fmt.Errorf("the file name %q is not allowed in a Go comment: rename the file", o.Source)

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -52,7 +53,7 @@ func prepareCheck(flags *flag.FlagSet) action {
 }
 
 // checkAll checks all files, also those after one that cannot be read.
-func checkAll(paths []string) (found []spec.Diagnostics, unreadable error) {
+func checkAll(paths []string) (found []diag.Diagnostics, unreadable error) {
 	for _, path := range paths {
 		_, diagnostics, err := readLimits(path)
 		unreadable = errors.Join(unreadable, err)
@@ -63,7 +64,7 @@ func checkAll(paths []string) (found []spec.Diagnostics, unreadable error) {
 	return found, unreadable
 }
 
-func writeDiagnostics(s streams, found []spec.Diagnostics, format string, color bool) error {
+func writeDiagnostics(s streams, found []diag.Diagnostics, format string, color bool) error {
 	switch format {
 	case "json":
 		return writeJSON(s.json, found)
@@ -106,7 +107,7 @@ type (
 	}
 )
 
-func writeJSON(w io.Writer, found []spec.Diagnostics) error {
+func writeJSON(w io.Writer, found []diag.Diagnostics) error {
 	all := jsonOutput{Version: 1, Diagnostics: []jsonDiagnostic{}}
 	for _, diagnostics := range found {
 		all.Errors += diagnostics.Errors()
@@ -120,17 +121,17 @@ func writeJSON(w io.Writer, found []spec.Diagnostics) error {
 	return encoder.Encode(all)
 }
 
-func diagnosticAsJSON(d spec.Diagnostic) jsonDiagnostic {
+func diagnosticAsJSON(d diag.Diagnostic) jsonDiagnostic {
 	notes := []jsonNote{}
 	for _, n := range d.Notes {
 		notes = append(notes, jsonNote{d.File, jsonPos(n.Pos), jsonPos(n.End), n.Message})
 	}
-	return jsonDiagnostic{d.ID, spec.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
+	return jsonDiagnostic{d.ID, rules.Address(d.ID), jsonNote{d.File, jsonPos(d.Pos), jsonPos(d.End), d.Message}, d.Help, notes}
 }
 
 // writeAnnotations prints diagnostics as workflow commands, which GitHub Actions shows as annotations.
 // See https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
-func writeAnnotations(w io.Writer, found []spec.Diagnostics) error {
+func writeAnnotations(w io.Writer, found []diag.Diagnostics) error {
 	for _, diagnostics := range found {
 		for _, d := range diagnostics {
 			if _, err := fmt.Fprintln(w, annotation(d)); err != nil {
@@ -141,7 +142,7 @@ func writeAnnotations(w io.Writer, found []spec.Diagnostics) error {
 	return nil
 }
 
-func annotation(d spec.Diagnostic) string {
+func annotation(d diag.Diagnostic) string {
 	message := d.Message
 	if d.Help != "" {
 		message += "\n" + d.Help
@@ -152,7 +153,7 @@ func annotation(d spec.Diagnostic) string {
 	if d.More > 0 {
 		message += fmt.Sprintf("\nThe file has %d more errors.", d.More)
 	}
-	message += "\n" + spec.Address(d.ID)
+	message += "\n" + rules.Address(d.ID)
 	// endColumn is inclusive, whereas the end of a diagnostic is exclusive.
 	return fmt.Sprintf("::error title=%s,file=%s,line=%d,col=%d,endColumn=%d::%s",
 		escapedProperty("ratelimitgen "+d.ID), escapedProperty(inWorkspace(d.File)),

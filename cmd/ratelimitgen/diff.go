@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -243,7 +244,7 @@ func (f side) limits(w stream, color bool) (limitsFile, error) {
 	if err != nil {
 		return limitsFile{}, fmt.Errorf("cannot read %s: %w", f.role, err)
 	}
-	file, diagnostics := spec.Parse(f.name, text)
+	file, diagnostics := fields.Parse(f.name, text)
 	if len(diagnostics) == 0 {
 		return limitsFile{file, text}, nil
 	}
@@ -367,7 +368,7 @@ func mostAlike(file limitsFile, root string, paths []string, sideOf func(path st
 		if err != nil {
 			continue
 		}
-		other, diagnostics := spec.Parse(candidate.name, text)
+		other, diagnostics := fields.Parse(candidate.name, text)
 		if len(diagnostics) > 0 { // most YAML files in a repository are no limits
 			continue
 		}

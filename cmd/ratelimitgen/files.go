@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -29,10 +31,10 @@ const standardOutput = "-"
 
 // maxRead is the most bytes of a limits.yaml that are read: one more than a valid file can have, so that the parser
 // rejects a larger one however large it is.
-const maxRead = spec.MaxSize + 1
+const maxRead = fields.MaxSize + 1
 
 // readLimits reads and parses a file, or standard input. The error is that of reading.
-func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
+func readLimits(path string) (*spec.File, diag.Diagnostics, error) {
 	text, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -40,7 +42,7 @@ func readLimits(path string) (*spec.File, spec.Diagnostics, error) {
 	case err != nil:
 		return nil, nil, err
 	}
-	file, diagnostics := spec.Parse(nameOf(path), text)
+	file, diagnostics := fields.Parse(nameOf(path), text)
 	return file, diagnostics, nil
 }
 

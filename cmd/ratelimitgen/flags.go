@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -121,7 +121,7 @@ func onTerminal(w io.Writer) bool {
 // suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty
 // if none of the words is near.
 func suggestion(prefix, written string, words []string) string {
-	if best := spec.Nearest(written, words); best != "" {
+	if best := diag.Nearest(written, words); best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", prefix+best)
 	}
 	return ""

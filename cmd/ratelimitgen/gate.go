@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -58,7 +60,7 @@ func (g *gate) addFailOn(words []string) error {
 }
 
 func changeIDs() (ids []string) {
-	for _, kind := range spec.ChangeKinds() {
+	for _, kind := range fields.ChangeKinds() {
 		ids = append(ids, kind.ID)
 	}
 	return ids
@@ -100,7 +102,7 @@ func approval(s *review.Subject, f review.Finding) string {
 // approvedValue is one side of a change in an approval.
 func approvedValue(c spec.Change, side spec.Side) string {
 	// An added or removed limit or plan has no value. Its rate replaces it, so that the approval is for this one only.
-	if c.Field == "" && (c.Old.Pos == (spec.Pos{}) || c.New.Pos == (spec.Pos{})) && side.Pos != (spec.Pos{}) {
+	if c.Field == "" && (c.Old.Pos == (diag.Pos{}) || c.New.Pos == (diag.Pos{})) && side.Pos != (diag.Pos{}) {
 		var rates []string
 		for _, of := range side.Limit.Each() {
 			switch {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ratelimitgen/ratelimitgen/gen"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -105,7 +106,7 @@ func (a *generateArgs) set(args []string) (err error) {
 	switch {
 	case a.check && a.prints:
 		return usagef("-check and -o - cannot be combined")
-	case a.pkg != "" && !spec.IsPackageName(a.pkg):
+	case a.pkg != "" && !fields.IsPackageName(a.pkg):
 		return usagef("-package %q is not a valid name of a Go package", a.pkg)
 	case filepath.Ext(a.output) != ".go":
 		return usagef("-o must name a .go file, not %q", a.output)
@@ -143,7 +144,7 @@ func (a *generateArgs) packageName(file *spec.File) (string, error) {
 		}
 	}
 	name := filepath.Base(directory)
-	if !spec.IsPackageName(name) {
+	if !fields.IsPackageName(name) {
 		return "", usagef("the package cannot have the name of its directory, %q; pass -package NAME, or write package: NAME in %s", name, shown(a.source))
 	}
 	return name, nil

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 )
 
 func initCommand() command {
@@ -49,7 +49,7 @@ func initialize(s streams, args []string) error {
 		return err
 	}
 	text := strings.NewReplacer("limits.schema.json", filepath.Base(schema), "FILE", quoted(filepath.Base(path))).Replace(starter)
-	if err := errors.Join(replaceFile(schema, spec.Schema()), replaceFile(path, []byte(text))); err != nil {
+	if err := errors.Join(replaceFile(schema, fields.Schema()), replaceFile(path, []byte(text))); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, nextSteps, shown(path), shown(schema), quoted(filepath.Base(path)))
@@ -78,7 +78,7 @@ func refuseExisting(path, schema string) error {
 		return checkFailed{shown(path) + " already exists"}
 	}
 	now, err := readOutput(schema)
-	if err == nil && now.exists && !now.equals(spec.Schema()) {
+	if err == nil && now.exists && !now.equals(fields.Schema()) {
 		return checkFailed{shown(schema) + " already exists with another content; move it or choose another name"}
 	}
 	return err

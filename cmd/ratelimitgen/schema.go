@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
@@ -29,7 +29,7 @@ func prepareSchema(flags *flag.FlagSet) action {
 		if err := noArgs(args); err != nil {
 			return err
 		}
-		schema := spec.Schema()
+		schema := fields.Schema()
 		if of.value == "diff" {
 			schema = review.Schema()
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -247,7 +248,7 @@ func (a *simulateArgs) readOld(s streams) ([]sim.Limit, error) {
 func (a *simulateArgs) simulated(file *spec.File) []sim.Limit {
 	var limits []sim.Limit
 	for _, l := range file.Limits {
-		words := l.Words()
+		words := fields.WordsOf(l)
 		if a.against == "" { // a comparison needs every sentence, because any of them may have changed
 			words = words[:max(1, len(l.Plans))]
 		}

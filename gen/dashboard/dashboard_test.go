@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
@@ -30,7 +31,7 @@ func files(t *testing.T) (files []*spec.File) {
 	for _, path := range append(paths, "../../limits.example.yaml") {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		file, diagnostics := spec.Parse(filepath.Base(path), text)
+		file, diagnostics := fields.Parse(filepath.Base(path), text)
 		require.Empty(t, diagnostics)
 		files = append(files, file)
 	}
@@ -143,7 +144,7 @@ func TestAlertsAreSound(t *testing.T) {
 
 func TestTimeoutsSetTheSlowAlert(t *testing.T) {
 	for timeout, want := range map[string]string{"": "> 0.5\n", ", timeout: 2s": "> 1\n", ", timeout: 250ms": "> 0.125\n"} {
-		f, diagnostics := spec.Parse("limits.yaml", []byte("version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s"+timeout+"}\n"))
+		f, diagnostics := fields.Parse("limits.yaml", []byte("version: 1\nlimits:\n  send: {kind: token bucket, rate: 1, period: 1s"+timeout+"}\n"))
 		require.Empty(t, diagnostics)
 		text, err := dashboard.Alerts(f)
 		require.NoError(t, err)

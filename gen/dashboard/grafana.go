@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -284,7 +285,7 @@ func panelsOf(l *spec.Limit) []panel {
 	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})
-	about := strings.Join(l.Words(), " ")
+	about := strings.Join(fields.WordsOf(l), " ")
 	if l.Doc != "" {
 		// A row has no description.
 		about = l.Doc + "\n\n" + about
@@ -298,7 +299,7 @@ func panelsOf(l *spec.Limit) []panel {
 
 // tokens shows the tokens taken, as many as there would be in a period at the present pace, and what one key may take.
 func tokens(l *spec.Limit, name string) panel {
-	period := spec.PeriodOf(&l.Policy)
+	period := fields.PeriodOf(&l.Policy)
 	seconds := strconv.FormatFloat(l.Policy.Period.Seconds(), 'f', -1, 64)
 	if l.Unlimited() {
 		period, seconds = "second", "1"
@@ -337,7 +338,7 @@ func lines(l *spec.Limit, seconds string) (all []series) {
 			// A plan with a period of its own is drawn in that of the panel.
 			perPeriod += " / " + own + " * " + seconds
 		}
-		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s per %s", plan, words.Number(p.Rate), spec.PeriodOf(p))})
+		all = append(all, series{"vector(" + perPeriod + ")", fmt.Sprintf("%srate, %s per %s", plan, words.Number(p.Rate), fields.PeriodOf(p))})
 		if p.Capacity != p.Rate && p.Capacity > 0 {
 			all = append(all, series{fmt.Sprintf("vector(%d)", p.Capacity), fmt.Sprintf("%scapacity, %s", plan, words.Number(p.Capacity))})
 		}

@@ -15,10 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
@@ -33,7 +35,7 @@ func limitsForTest(t *testing.T) (limits []*spec.Limit) {
 	for _, path := range append(paths, "../../limits.example.yaml") {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		file, diagnostics := spec.Parse(path, text)
+		file, diagnostics := fields.Parse(path, text)
 		require.Empty(t, diagnostics)
 		for _, l := range file.Limits {
 			for _, of := range l.Each() {
@@ -214,7 +216,7 @@ func TestPagesFitATerminal(t *testing.T) {
 
 // The page of an id contains the id: in the title, and in the output of check or diff for its example.
 func TestExampleOfAnIDHasTheID(t *testing.T) {
-	assert.Len(t, IDs(), len(spec.Rules())+len(spec.ChangeKinds())+len(terms))
+	assert.Len(t, IDs(), len(rules.Rules())+len(fields.ChangeKinds())+len(terms))
 	for _, id := range IDs() {
 		var out bytes.Buffer
 		require.NoError(t, WriteID(&out, id, false))
@@ -244,19 +246,19 @@ func TestEveryWordOfAReviewIsExplained(t *testing.T) {
 
 // The explain command takes a word without its category.
 func TestNoFieldHasTheNameOfAnID(t *testing.T) {
-	assert.Len(t, Fields(), len(spec.Fields()))
+	assert.Len(t, Fields(), len(fields.Fields()))
 	for _, name := range Fields() {
 		assert.NotContains(t, IDs(), name)
 	}
 }
 
 func TestFieldPageHasTheReferenceAndItsExample(t *testing.T) {
-	for _, f := range spec.Fields() {
+	for _, f := range fields.Fields() {
 		var out bytes.Buffer
 		require.NoError(t, WriteField(&out, f.Name, false))
 		page := strings.Join(strings.Fields(out.String()), " ")
 		// A limit may have a field of the same name as a group or overrides: then the page has both.
-		required := slices.ContainsFunc(spec.Fields(), func(o spec.Field) bool { return o.Name == f.Name && o.Required })
+		required := slices.ContainsFunc(fields.Fields(), func(o fields.Field) bool { return o.Name == f.Name && o.Required })
 		assert.Contains(t, page, f.Name+": a field of "+f.Of+" meaning: "+f.Meaning+" write: "+f.Accepts)
 		assert.Contains(t, page, f.Absent)
 		assert.Equal(t, required, strings.Contains(page, "default: none, required"), page)
@@ -397,7 +399,7 @@ func limitsByPlan(t *testing.T) (limits []*spec.Limit) {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/spec/good/plans.yaml")
 	require.NoError(t, err)
-	file, diagnostics := spec.Parse("plans.yaml", text)
+	file, diagnostics := fields.Parse("plans.yaml", text)
 	require.Empty(t, diagnostics)
 	for _, l := range file.Limits {
 		if len(l.Plans) > 0 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -36,7 +37,7 @@ func WriteGroup(w io.Writer, file string, g *spec.Group, color bool) error {
 
 // member prints what a group takes from a limit, and the limit's rule, by plan if it depends on the plan.
 func (p *page) member(l *spec.Limit, takes string) {
-	name, d := l.Policy.Name, l.Describe()
+	name, d := l.Policy.Name, fields.Describe(l)
 	rule := d.Sentences
 	if len(d.Plans) == 0 {
 		rule = d.Lines()

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
@@ -40,7 +41,7 @@ func WriteLimit(w io.Writer, file string, l *spec.Limit, after time.Time, color 
 		p.paragraph("doc", l.Doc)
 	}
 	p.paragraph("key", key(l))
-	p.rules(l.Describe())
+	p.rules(fields.Describe(l))
 	enforced := l.Policy.Mode == runtime.ModeEnforce
 	if enforced && l.Policy.OnError == runtime.FailClosed && l.Policy.Timeout == 0 { // otherwise, the rule has a sentence about it
 		p.paragraph("store", "If the store fails, the request is not allowed: the call returns an error.")
@@ -288,7 +289,7 @@ func (k *fullKey) decide(q runtime.Request) runtime.Decision {
 // shards describes one shard of a sharded limit.
 func shards(p *runtime.Policy) string {
 	first, last := meter.RuleOf(p, "").Shard(0, p.Shards), meter.RuleOf(p, "").Shard(p.Shards-1, p.Shards)
-	has := []string{share(last.Rate, first.Rate) + " per " + spec.PeriodOf(p)}
+	has := []string{share(last.Rate, first.Rate) + " per " + fields.PeriodOf(p)}
 	if p.Capacity > 0 {
 		has = append(has, share(last.Capacity, first.Capacity)+" at once")
 	}
@@ -311,7 +312,7 @@ func share(least, most float64) string {
 const unlimited = "unlimited"
 
 // rules prints the rule or, if there are plans, the rule of each and what all of them have in common.
-func (p *page) rules(d *spec.Description) {
+func (p *page) rules(d *fields.Description) {
 	if len(d.Plans) == 0 {
 		p.paragraph("rule", strings.Join(d.Lines(), " "))
 		return
@@ -323,7 +324,7 @@ func (p *page) rules(d *spec.Description) {
 }
 
 // planRules prints the rule of each plan, after a label and the name of the plan.
-func (p *page) planRules(label string, d *spec.Description) {
+func (p *page) planRules(label string, d *fields.Description) {
 	for _, of := range d.Plans {
 		p.paragraph(label+of.Plan, strings.Join(of.Lines(), " "))
 	}

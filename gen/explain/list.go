@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -19,7 +20,7 @@ func WriteList(w io.Writer, file *spec.File, color bool) error {
 		for i, of := range l.Each() {
 			rate, atOnce := unlimited, unlimited
 			if !of.Unlimited() {
-				rate = words.Number(of.Policy.Rate) + " per " + spec.PeriodOf(&of.Policy)
+				rate = words.Number(of.Policy.Rate) + " per " + fields.PeriodOf(&of.Policy)
 				atOnce = words.Number(of.Policy.Capacity)
 			}
 			row := []string{policy.Name, strings.Join(keyNames(l), ", "), policy.Kind.String(), rate, atOnce}

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -43,39 +45,39 @@ func TestEveryIDHasASectionAndAnAddress(t *testing.T) {
 		sections = append(sections, m[1])
 	}
 	var ids []string
-	for _, r := range spec.Rules() {
+	for _, r := range rules.Rules() {
 		ids = append(ids, r.ID)
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		ids = append(ids, k.ID)
 	}
 	assert.Equal(t, ids, sections)
 	for _, id := range ids {
 		assert.Equal(t, 1, strings.Count(page, "](#"+id+")"), id)
-		assert.True(t, strings.HasSuffix(spec.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
+		assert.True(t, strings.HasSuffix(rules.Address(id), "/cmd/ratelimitgen/DIAGNOSTICS.md#"+id))
 	}
 	for _, term := range terms {
 		assert.Contains(t, page, "\n| `"+term.word+"` | ")
 	}
 }
 
-// markdown returns the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [spec.Address] leads.
+// markdown returns the pages of all [IDs] as one page of GitHub Flavored Markdown, to which [rules.Address] leads.
 func markdown() string {
 	var out bytes.Buffer
 	out.WriteString("# Diagnostics\n\nEvery id that `ratelimitgen check` and `ratelimitgen diff` print, with an example. " +
 		"`ratelimitgen explain ID` prints the same in a terminal.\n\n")
-	var rules, changes []string
-	for _, r := range spec.Rules() {
-		rules = append(rules, r.ID)
+	var all, changes []string
+	for _, r := range rules.Rules() {
+		all = append(all, r.ID)
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		changes = append(changes, k.ID)
 	}
-	fmt.Fprintf(&out, "Errors of check: %s.\n\nChanges of diff: %s.\n", linked(rules), linked(changes))
-	for _, r := range spec.Rules() {
+	fmt.Fprintf(&out, "Errors of check: %s.\n\nChanges of diff: %s.\n", linked(all), linked(changes))
+	for _, r := range rules.Rules() {
 		ruleMarkdown(&out, r)
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		changeMarkdown(&out, k)
 	}
 	out.WriteString("\n## Words of diff\n\n| word | | meaning |\n|---|---|---|\n")
@@ -94,13 +96,13 @@ func linked(ids []string) string {
 	return strings.Join(links, ", ")
 }
 
-func ruleMarkdown(out *bytes.Buffer, r spec.Rule) {
+func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
 	fmt.Fprintf(out, "\n## %s\n\nAn error of `check`. %s\n", r.ID, printable.Prose(r.Summary))
 	if r.Wrong == "" {
 		out.WriteString("\nThere is no example, because such a file is too long to show. Make it smaller.\n")
 		return
 	}
-	_, diagnostics := spec.Parse("limits.yaml", []byte(r.Wrong))
+	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
 	var output bytes.Buffer
 	diagnostics.WriteText(&output, false) // a buffer returns no error
 	fenced(out, "Wrong:", "yaml", r.Wrong)

@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
 // Fields returns the names of all fields of limits.yaml.
 func Fields() (names []string) {
-	for _, f := range spec.Fields() {
+	for _, f := range fields.Fields() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -23,7 +25,7 @@ func Fields() (names []string) {
 // nothing if name is not one of [Fields]. It returns the error of w.
 func WriteField(w io.Writer, name string, color bool) error {
 	p := newPage(color)
-	for _, f := range spec.Fields() {
+	for _, f := range fields.Fields() {
 		if f.Name == name {
 			p.field(f)
 		}
@@ -31,7 +33,7 @@ func WriteField(w io.Writer, name string, color bool) error {
 	return p.writeTo(w)
 }
 
-func (p *page) field(f spec.Field) {
+func (p *page) field(f fields.Field) {
 	p.title("%s: a field of %s", f.Name, f.Of)
 	p.paragraph("meaning", f.Meaning)
 	p.paragraph("write", f.Accepts)
@@ -47,10 +49,10 @@ func (p *page) field(f spec.Field) {
 // IDs returns all words with a page besides the fields: the ids of the rules of limits.yaml and of changes, the classes
 // of changes, the labels of the notes of a review, and the levels of annotations.
 func IDs() (ids []string) {
-	for _, r := range spec.Rules() {
+	for _, r := range rules.Rules() {
 		ids = append(ids, r.ID)
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		ids = append(ids, k.ID)
 	}
 	for _, t := range terms {
@@ -62,12 +64,12 @@ func IDs() (ids []string) {
 // WriteID prints the page of one of [IDs], with an example. It prints nothing for another id. It returns the error of w.
 func WriteID(w io.Writer, id string, color bool) error {
 	p := newPage(color)
-	for _, r := range spec.Rules() {
+	for _, r := range rules.Rules() {
 		if r.ID == id {
 			p.rule(r)
 		}
 	}
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		if k.ID == id {
 			p.change(k)
 		}
@@ -81,7 +83,7 @@ func WriteID(w io.Writer, id string, color bool) error {
 }
 
 // rule shows a file that breaks the rule, the output of check for it, and a corrected file.
-func (p *page) rule(r spec.Rule) {
+func (p *page) rule(r rules.Rule) {
 	p.title("%s: an error that check reports", r.ID)
 	p.paragraph("rule", r.Summary)
 	if r.Wrong == "" {
@@ -90,7 +92,7 @@ func (p *page) rule(r spec.Rule) {
 	}
 	p.block("wrong", r.Wrong)
 	var output bytes.Buffer
-	_, diagnostics := spec.Parse("limits.yaml", []byte(r.Wrong))
+	_, diagnostics := fields.Parse("limits.yaml", []byte(r.Wrong))
 	diagnostics.WriteText(&output, false) // a buffer returns no error
 	p.block("check prints", narrow(output.String()))
 	p.block("right", r.Right)
@@ -110,9 +112,9 @@ func (p *page) change(k spec.ChangeKind) {
 	}
 }
 
-// example parses a file of [spec.ChangeKinds], all of which are valid.
+// example parses a file of [fields.ChangeKinds], all of which are valid.
 func example(name, text string) *spec.File {
-	file, diagnostics := spec.Parse(name, []byte(text))
+	file, diagnostics := fields.Parse(name, []byte(text))
 	if len(diagnostics) > 0 {
 		panic("explain: an example is not valid: " + diagnostics[0].Message)
 	}
@@ -179,7 +181,7 @@ func (p *page) term(t term) {
 		return
 	}
 	var ids []string
-	for _, k := range spec.ChangeKinds() {
+	for _, k := range fields.ChangeKinds() {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
 		both := append(classesOf(review.Of(old, new), k.ID), classesOf(review.Of(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {

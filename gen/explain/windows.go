@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
@@ -20,7 +20,7 @@ func (p *page) windows(policy *runtime.Policy, after time.Time) {
 	if c.Unit == 0 {
 		return
 	}
-	if canonical := spec.CanonicalZone(c.Zone); canonical != "" && c.Zone != "UTC" {
+	if canonical := fields.CanonicalZone(c.Zone); canonical != "" && c.Zone != "UTC" {
 		p.paragraph("zone", fmt.Sprintf("%s is another name of %s.", c.Zone, canonical))
 	}
 	key, rule := "", meter.RuleOf(policy, "")

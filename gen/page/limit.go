@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -36,14 +38,14 @@ func (p *Page) limits() (list []limit) {
 		}
 		return list
 	}
-	r, renamed := review.Of(p.Old, p.File), spec.PlanRenames(p.Old, p.File)
+	r, renamed := review.Of(p.Old, p.File), fields.PlanRenames(p.Old, p.File)
 	subjects := map[string]*review.Subject{}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" {
 			subjects[s.Limit] = s
 		}
 	}
-	at := map[spec.Pos]*spec.Limit{}
+	at := map[diag.Pos]*spec.Limit{}
 	for _, l := range p.Old.Limits {
 		at[l.Pos] = l
 	}
@@ -56,7 +58,7 @@ func (p *Page) limits() (list []limit) {
 		list = append(list, of)
 	}
 	for i := range r.Subjects {
-		if s := &r.Subjects[i]; s.Limit != "" && s.New == (spec.Pos{}) {
+		if s := &r.Subjects[i]; s.Limit != "" && s.New == (diag.Pos{}) {
 			list = append(list, limit{old: at[s.Old], subject: s, renamed: renamed})
 		}
 	}
@@ -100,7 +102,7 @@ type drawing struct {
 
 func (p *Page) limitView(l *limit, few bool) limitView {
 	shown := l.shown()
-	d := shown.Describe()
+	d := fields.Describe(shown)
 	v := limitView{
 		ID: limitID(shown.Policy.Name), Name: shown.Policy.Name, Doc: printable.Flat(shown.Doc), Per: perKey(shown),
 		Rule: d.Words()[0], Open: few,
@@ -115,7 +117,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Words = d.Sentences
 	}
 	limited := 0
-	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
 		// A key of a recording has one count, whatever its plan.
 		v.Plans = append(v.Plans, p.planView(pair, v.Name, p.Recording != nil && limited > 0))
 		if anyLimited(policiesOf(pair)) {
@@ -156,14 +158,14 @@ func perKey(l *spec.Limit) string {
 }
 
 // planView draws one plan of a limit, or the limit if it has no plans. The tokens are left out if later is set.
-func (p *Page) planView(pair spec.PlanPair, name string, later bool) planView {
+func (p *Page) planView(pair fields.PlanPair, name string, later bool) planView {
 	v := planView{Name: pair.Plan}
 	l := pair.New
 	if l == nil {
 		l = pair.Old
 	}
 	if pair.Plan != "" {
-		v.Words = []string{strings.Join(l.Describe().Lines(), " ")}
+		v.Words = []string{strings.Join(fields.Describe(l).Lines(), " ")}
 		name += ", plan " + pair.Plan
 	}
 	policies := policiesOf(pair)
@@ -307,8 +309,8 @@ type playLane struct {
 // playConfig returns the configuration of the limit's playground: all plans that are limited, old and new.
 func (l *limit) playConfig() string {
 	shown := l.shown()
-	p := playground{Per: spec.PeriodOf(&shown.Policy)}
-	for _, pair := range spec.PairPlans(l.old, l.new, l.renamed) {
+	p := playground{Per: fields.PeriodOf(&shown.Policy)}
+	for _, pair := range fields.PairPlans(l.old, l.new, l.renamed) {
 		plan := playPlan{Name: pair.Plan}
 		for i, version := range []*spec.Limit{pair.Old, pair.New} {
 			if version == nil || version.Policy.Mode == runtime.ModeUnlimited {
@@ -367,7 +369,7 @@ func encode(p playground) string {
 }
 
 // policiesOf returns the policies of a pair, the old one first.
-func policiesOf(pair spec.PlanPair) (list []*runtime.Policy) {
+func policiesOf(pair fields.PlanPair) (list []*runtime.Policy) {
 	for _, version := range []*spec.Limit{pair.Old, pair.New} {
 		if version != nil {
 			list = append(list, &version.Policy)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/sim"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -20,7 +21,7 @@ import (
 
 func parse(t testing.TB, name, text string) *spec.File {
 	t.Helper()
-	file, diagnostics := spec.Parse(name, []byte(text))
+	file, diagnostics := fields.Parse(name, []byte(text))
 	require.Empty(t, diagnostics)
 	return file
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
@@ -135,7 +136,7 @@ func changes(r *review.Review) (list []changeView) {
 		s := &r.Subjects[i]
 		c := changeView{Name: s.Name(), Classes: strings.Join(classNames(s), ", ")}
 		switch {
-		case s.Group != "" && s.New != (spec.Pos{}):
+		case s.Group != "" && s.New != (diag.Pos{}):
 			c.Link = groupID(s.Group)
 		case s.Limit != "":
 			c.Link = limitID(s.Limit)

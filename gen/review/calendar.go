@@ -1,6 +1,7 @@
 package review
 
 import (
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -49,6 +50,6 @@ func judgeCalendarStart(j *judgement, p pair) {
 	j.compareRules(&p.old.Policy, p.withOneChange(func(policy *runtime.Policy) {
 		policy.Calendar.From, policy.Calendar.At, policy.Calendar.Anniversary = new.From, new.At, new.Anniversary
 	}))
-	j.describe(Rule, p.new.StartWords())
+	j.describe(Rule, fields.StartWords(p.new))
 	noteParameter(j, p, old.Anniversary, new.Anniversary, "each key's anniversary, a time.Time")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -52,7 +53,7 @@ func writeCase(t *testing.T, path string, sections []section) {
 
 func parse(t testing.TB, name, text string) *spec.File {
 	t.Helper()
-	file, ds := spec.Parse(name, []byte(text))
+	file, ds := fields.Parse(name, []byte(text))
 	require.Empty(t, ds, "%s", text)
 	return file
 }
@@ -127,7 +128,7 @@ func wanted() (list []string) {
 	}
 	// The fields that a kind does not have. The package belongs to the file, not to a kind.
 	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"}}
-	for _, change := range spec.ChangeKinds() {
+	for _, change := range fields.ChangeKinds() {
 		list = append(list, change.ID)
 		for _, field := range change.Fields {
 			list = append(list, field)
@@ -167,8 +168,8 @@ func BenchmarkReview(b *testing.B) {
 	var reading, reviewing time.Duration
 	for b.Loop() {
 		start := time.Now()
-		old, wrong := spec.Parse("old.yaml", before)
-		new, alsoWrong := spec.Parse("new.yaml", after)
+		old, wrong := fields.Parse("old.yaml", before)
+		new, alsoWrong := fields.Parse("new.yaml", after)
 		reading += time.Since(start)
 		require.Empty(b, append(wrong, alsoWrong...))
 

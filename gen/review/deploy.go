@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -86,7 +87,7 @@ func togetherInWords(p pair) string {
 	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
 	rate, known := longRunTogether(p.old, p.new)
 	if known {
-		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), spec.PeriodOf(new))
+		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), fields.PeriodOf(new))
 	}
 	if most > max(old.Capacity, new.Capacity) || known && rate > max(longRunRate(bounds.Unreserved(new)), longRunAlone(old, new)) {
 		return text + ": more than with either version alone." + remedy

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -13,8 +14,8 @@ import (
 // Of reviews the changes from one file to another. Both files must be valid.
 func Of(old, new *spec.File) *Review {
 	r := &Review{Old: old.Name, New: new.Name}
-	renamed := spec.PlanRenames(old, new)
-	for _, changes := range bySubject(spec.Diff(old, new)) {
+	renamed := fields.PlanRenames(old, new)
+	for _, changes := range bySubject(fields.Diff(old, new)) {
 		s := subjectOf(changes, renamed)
 		isRenamed := func(c spec.Change) bool { return c.ID == "plan-renamed" }
 		overridden := func(l *spec.Limit) bool { return l.Overrides != nil && len(l.Plans) > 0 }
@@ -162,7 +163,7 @@ func (p pair) looseness() (classes []Class) {
 	return slices.Compact(slices.Sorted(slices.Values(classes)))
 }
 
-// judges has a function for each id of [spec.ChangeKinds]: those of limits.go, keys.go, fields.go, calendar.go, modes.go,
+// judges has a function for each id of [fields.ChangeKinds]: those of limits.go, keys.go, fields.go, calendar.go, modes.go,
 // plans.go and groups.go.
 var judges = map[string]func(*judgement, pair, []spec.Change){
 	"package-changed":        judgePackage,
@@ -229,16 +230,16 @@ func examineUnlimited(p pair, changes []spec.Change) (e examined) {
 			j.class(Tightened) // the limited plans have the note
 		case id == "mode-changed" && p.old.Policy.Mode == runtime.ModeBlock:
 			j.class(Loosened)
-			j.describe(Rule, p.new.Words()[:1])
+			j.describe(Rule, fields.WordsOf(p.new)[:1])
 		case id != "rate-changed" || p.old.Unlimited() && p.new.Unlimited():
 			continue
 		case p.new.Unlimited():
 			j.class(p.unlimitedLooseness(changes, Loosened)...)
-			j.describe(Rule, p.new.Words()[:1])
+			j.describe(Rule, fields.WordsOf(p.new)[:1])
 			j.note(Deploy, "Stored counts stay as they are, until a sweep deletes them.")
 		default:
 			j.class(p.unlimitedLooseness(changes, Tightened)...)
-			j.describe(Rule, p.new.Words())
+			j.describe(Rule, fields.WordsOf(p.new))
 			j.note(Deploy, "What was taken without a limit was not counted: a key without a row starts full.")
 		}
 		e.findings = append(e.findings, Finding{group[0].ID, group, inOrder(j.classes)})
@@ -263,7 +264,7 @@ func (p pair) unlimitedLooseness(changes []spec.Change, otherwise Class) []Class
 func examineByPlan(p pair, changes []spec.Change, renamed map[string]string) examined {
 	var parts []examined
 	limited := 0
-	for _, of := range spec.PairPlans(p.old, p.new, renamed) {
+	for _, of := range fields.PairPlans(p.old, p.new, renamed) {
 		one := pair{of.Old, of.New}
 		own := changesOfPlan(changes, p, of)
 		var part examined
@@ -287,7 +288,7 @@ func examineByPlan(p pair, changes []spec.Change, renamed map[string]string) exa
 }
 
 // changesOfPlan returns the changes for one plan: its own and, if both sides have it, those for all plans.
-func changesOfPlan(changes []spec.Change, p pair, of spec.PlanPair) (own []spec.Change) {
+func changesOfPlan(changes []spec.Change, p pair, of fields.PlanPair) (own []spec.Change) {
 	for _, c := range changes {
 		if c.Plan == of.Plan || c.Plan == "" && existsOnBoth(p, of) {
 			own = append(own, c)
@@ -297,7 +298,7 @@ func changesOfPlan(changes []spec.Change, p pair, of spec.PlanPair) (own []spec.
 }
 
 // existsOnBoth reports whether a limit has a plan on each side that has the limit.
-func existsOnBoth(p pair, of spec.PlanPair) bool {
+func existsOnBoth(p pair, of fields.PlanPair) bool {
 	return of.Old != nil && of.New != nil || p.old == nil || p.new == nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -26,7 +27,7 @@ func judgeRate(j *judgement, p pair, _ []spec.Change) {
 	j.compareRules(&p.old.Policy, changed)
 	if more, fewer := compareLongRun(&p.old.Policy, changed); !more && !fewer {
 		j.note(Rule, "The long-run rate is unchanged: %s per %s equals %s per %s.",
-			words.Number(p.old.Policy.Rate), spec.PeriodOf(&p.old.Policy), words.Number(is.Rate), spec.PeriodOf(is))
+			words.Number(p.old.Policy.Rate), fields.PeriodOf(&p.old.Policy), words.Number(is.Rate), fields.PeriodOf(is))
 	}
 	// A rate applies to stored rows as it should, but a period also changes which window they belong to.
 	if is.Period != p.old.Policy.Period && windowsMove(p) {
@@ -291,12 +292,12 @@ func judgeOverrides(j *judgement, p pair, _ []spec.Change) {
 	case was.Rate == 0:
 		j.class(Loosened)
 		j.note(Rule, "Operators can block keys and change their numbers without a deploy. %s", mostInWords(p.new))
-		j.note(Calls, "New methods for blocks and overrides: %s.", words.List(p.new.OverridesMethods(), "and"))
+		j.note(Calls, "New methods for blocks and overrides: %s.", words.List(fields.OverridesMethods(p.new), "and"))
 		j.note(Deploy, "The store needs the table rate_limit_overrides: Migrate(ctx, Policies()...) creates it, and ratelimitgen sql prints it.")
 		return
 	case is.Rate == 0:
 		j.class(Loosened, Tightened, Breaking)
-		j.note(Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(p.old.OverridesMethods(), "and"))
+		j.note(Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(p.old), "and"))
 		j.note(Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
 		j.endStatement(p, "", "them, if they are not to return", "")
 		return
@@ -317,7 +318,7 @@ func mostInWords(l *spec.Limit) string {
 	if b.Unlimited {
 		return "They can give any rate, and lift the limit for a key."
 	}
-	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), spec.PeriodOf(&l.Policy), words.Number(b.Capacity))
+	text := fmt.Sprintf("They can give up to %s per %s, %s at once", words.Number(b.Rate), fields.PeriodOf(&l.Policy), words.Number(b.Capacity))
 	switch {
 	case b.MaxReserved == runtime.Unbounded:
 		text += ", and any number of reserved tokens"

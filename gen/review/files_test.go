@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
@@ -207,8 +208,8 @@ func TestReviewsOfWholeFilesAreConfirmedByReplay(t *testing.T) {
 	for tried := 0; tried < files; {
 		was := d.wholeFile()
 		is := was.edited(d)
-		old, wrong := spec.Parse("old", []byte(was.String()))
-		new, alsoWrong := spec.Parse("new", []byte(is.String()))
+		old, wrong := fields.Parse("old", []byte(was.String()))
+		new, alsoWrong := fields.Parse("new", []byte(is.String()))
 		if len(wrong)+len(alsoWrong) > 0 {
 			y["files refused"]++
 			continue

@@ -7,6 +7,9 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -92,7 +95,7 @@ func subjectAsJSON(s *Subject) jsonSubject {
 		Findings: []jsonFinding{}, Numbers: []jsonNumber{}, Notes: []jsonNote{}, SQL: []jsonStatement{},
 	}
 	for _, f := range s.Findings {
-		finding := jsonFinding{f.ID, spec.Address(f.ID), f.Classes, []jsonChange{}}
+		finding := jsonFinding{f.ID, rules.Address(f.ID), f.Classes, []jsonChange{}}
 		for _, c := range f.Changes {
 			finding.Changes = append(finding.Changes, jsonChange{c.Plan, c.Field, sideAsJSON(c.Old), sideAsJSON(c.New)})
 		}
@@ -121,8 +124,8 @@ func (n Number) asJSON(value *int64) any {
 	return *value
 }
 
-func posAsJSON(at spec.Pos) *jsonPos {
-	if at == (spec.Pos{}) {
+func posAsJSON(at diag.Pos) *jsonPos {
+	if at == (diag.Pos{}) {
 		return nil
 	}
 	return &jsonPos{at.Line, at.Column}
@@ -213,7 +216,7 @@ func definitions() object {
 }
 
 func changeIDs() (ids []string) {
-	for _, kind := range spec.ChangeKinds() {
+	for _, kind := range fields.ChangeKinds() {
 		ids = append(ids, kind.ID)
 	}
 	return ids

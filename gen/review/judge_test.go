@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -24,12 +25,12 @@ import (
 )
 
 func TestEveryChangeIsJudged(t *testing.T) {
-	for _, change := range spec.ChangeKinds() {
+	for _, change := range fields.ChangeKinds() {
 		assert.Contains(t, judges, change.ID, "add a function for this id to judges in gen/review/examine.go")
 		r := Of(parse(t, "old", change.Old), parse(t, "new", change.New))
 		require.NotEmpty(t, r.Subjects, change.ID)
 	}
-	assert.Len(t, judges, len(spec.ChangeKinds()), "judges in gen/review/examine.go has ids that spec.ChangeKinds does not have")
+	assert.Len(t, judges, len(fields.ChangeKinds()), "judges in gen/review/examine.go has ids that spec.ChangeKinds does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/examine.go`, func() {
 		judge(pair{}, []spec.Change{{ID: "x"}})
 	})

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -19,13 +20,13 @@ func judgePackage(j *judgement, _ pair, changes []spec.Change) {
 
 func judgeAdded(j *judgement, p pair, _ []spec.Change) {
 	j.class(Added)
-	j.describe(Rule, p.new.Words())
+	j.describe(Rule, fields.WordsOf(p.new))
 }
 
 func judgeRemoved(j *judgement, p pair, _ []spec.Change) {
 	// Every request passes that the limit would have denied.
 	j.class(Removed, Loosened, Breaking, StoredState)
-	j.describe(RemovedRule, p.old.Words())
+	j.describe(RemovedRule, fields.WordsOf(p.old))
 	j.note(Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", p.old.GoName)
 	j.note(Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", p.old.Policy.Name)

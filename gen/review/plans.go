@@ -3,6 +3,7 @@ package review
 import (
 	"slices"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -49,11 +50,11 @@ func judgePlanParameter(j *judgement, p pair, changes []spec.Change) {
 
 func judgePlanAdded(j *judgement, p pair, _ []spec.Change) {
 	j.class(Added)
-	j.describe(Rule, p.new.Words())
+	j.describe(Rule, fields.WordsOf(p.new))
 }
 
 func judgePlanRemoved(j *judgement, p pair, _ []spec.Change) {
 	j.class(Removed)
-	j.describe(RemovedRule, p.old.Words())
+	j.describe(RemovedRule, fields.WordsOf(p.old))
 	j.note(Deploy, "Keys of this plan keep their counts, which apply to the next plan that calls pass.")
 }

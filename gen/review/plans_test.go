@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -152,7 +153,7 @@ func TestPlanRenamesAreGuessedFromNumbers(t *testing.T) {
 			if want == nil {
 				want = map[string]string{}
 			}
-			require.Equal(t, want, spec.PlanRenames(parse(t, "old", test.old), parse(t, "new", test.new)))
+			require.Equal(t, want, fields.PlanRenames(parse(t, "old", test.old), parse(t, "new", test.new)))
 		})
 	}
 }

@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// [spec.Diff] lists the changes as facts, and [Of] judges them. A [Review] has one [Subject] for each limit that
+// fields.Diff lists the changes as facts, and [Of] judges them. A [Review] has one [Subject] for each limit that
 // changed. A [Finding] groups the changes of a subject that have the same id, and gives their classes. A change can have
 // several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
 // limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
@@ -46,6 +46,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -70,7 +71,7 @@ type Subject struct {
 	Group string
 	// Old and New are the positions of the name of the limit or group in the two files. A position is zero if the file
 	// does not contain it.
-	Old, New spec.Pos
+	Old, New diag.Pos
 	// Per are the names of the key's parts: the numbers hold for one value of them. It is empty if all callers share one
 	// count.
 	Per []string
@@ -208,5 +209,5 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (spec.Pos{}) }
-func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (spec.Pos{}) }
+func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (diag.Pos{}) }
+func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (diag.Pos{}) }

@@ -1,10 +1,14 @@
 package spec
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+)
 
 // Change is one difference between two files: a fact, without a judgement.
 type Change struct {
-	// ID is that of one of [ChangeKinds]: "capacity-changed". It never changes.
+	// ID is that of one of fields.ChangeKinds: "capacity-changed". It never changes.
 	ID string
 	// Limit is the name of the limit, the new one if it was renamed; "" for a change of the file itself.
 	Limit string
@@ -33,7 +37,7 @@ type Side struct {
 	Given bool
 	// Pos is the place of the value; if it is not given, of the limit's name or of the file's first rune. It is zero on
 	// the side that lacks the limit.
-	Pos Pos
+	Pos diag.Pos
 }
 
 // ChangeKind is a way in which two files can differ.
@@ -48,215 +52,215 @@ type ChangeKind struct {
 	Old, New string
 }
 
-// changeKinds are those declared below, in their order.
-var changeKinds []ChangeKind
+// ChangeKinds are those declared below, in their order.
+var ChangeKinds []ChangeKind
 
 // changeKind adds a kind of change to the list, so that no field can have one that the list lacks.
 func changeKind(k ChangeKind) *ChangeKind {
-	changeKinds = append(changeKinds, k)
+	ChangeKinds = append(ChangeKinds, k)
 	return &k
 }
 
 var (
-	packageChanged = changeKind(ChangeKind{
+	PackageChanged = changeKind(ChangeKind{
 		ID:      "package-changed",
 		Summary: "The generated package has another name, so its importers must change.",
-		Old:     "package: limits\n" + valid,
-		New:     "package: quotas\n" + valid,
+		Old:     "package: limits\n" + Valid,
+		New:     "package: quotas\n" + Valid,
 	})
-	plansChanged = changeKind(ChangeKind{
+	PlansChanged = changeKind(ChangeKind{
 		ID:      "plans-changed",
 		Summary: "The file has other plans, or has them in another order: constants of the generated code appear, disappear or get other numbers.",
-		Old:     "plans: [free, pro]\n" + valid,
-		New:     "plans: [free, team, pro]\n" + valid,
+		Old:     "plans: [free, pro]\n" + Valid,
+		New:     "plans: [free, team, pro]\n" + Valid,
 	})
-	planRenamed = changeKind(ChangeKind{
+	PlanRenamed = changeKind(ChangeKind{
 		ID:      "plan-renamed",
 		Summary: "A plan was removed and another one with the same numbers added, so it was probably renamed. Counts are stored by key, and are kept.",
-		Old:     planned("rate: {free: 10, pro: 60}"),
-		New:     strings.ReplaceAll(planned("rate: {free: 10, pro: 60}"), "pro", "team"),
+		Old:     Planned("rate: {free: 10, pro: 60}"),
+		New:     strings.ReplaceAll(Planned("rate: {free: 10, pro: 60}"), "pro", "team"),
 	})
-	limitAdded = changeKind(ChangeKind{
+	LimitAdded = changeKind(ChangeKind{
 		ID:      "limit-added",
 		Summary: "There is a limit with a new name. It has no effect until its method is called.",
-		Old:     valid,
-		New:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
+		Old:     Valid,
+		New:     Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
 	})
-	limitRemoved = changeKind(ChangeKind{
+	LimitRemoved = changeKind(ChangeKind{
 		ID:      "limit-removed",
 		Summary: "A limit was removed: calls of its method no longer compile, and its rows stay in the database.",
-		Old:     valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
-		New:     valid,
+		Old:     Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n",
+		New:     Valid,
 	})
-	limitRenamed = changeKind(ChangeKind{
+	LimitRenamed = changeKind(ChangeKind{
 		ID:      "limit-renamed",
 		Summary: "A limit was removed and a similar one added, so it was probably renamed; counts are stored by name and start over.",
-		Old:     valid,
-		New:     strings.Replace(valid, "sendMessage", "postMessage", 1),
+		Old:     Valid,
+		New:     strings.Replace(Valid, "sendMessage", "postMessage", 1),
 	})
-	planParameterChanged = changeKind(ChangeKind{
+	PlanParameterChanged = changeKind(ChangeKind{
 		ID:      "plan-parameter-changed",
 		Summary: "The numbers of the limit depend on the plan, or no longer do: its method has the plan as its last parameter, or no longer has it.",
-		Old:     planned("rate: 10"),
-		New:     planned("rate: {free: 10, pro: 10}"),
+		Old:     Planned("rate: 10"),
+		New:     Planned("rate: {free: 10, pro: 10}"),
 	})
-	planAdded = changeKind(ChangeKind{
+	PlanAdded = changeKind(ChangeKind{
 		ID:      "plan-added",
 		Summary: "The limit has numbers for a new plan. They have no effect until a call passes the plan.",
-		Old:     planned("rate: {free: 10, pro: 60}"),
-		New:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
+		Old:     Planned("rate: {free: 10, pro: 60}"),
+		New:     withTeam(Planned("rate: {free: 10, team: 30, pro: 60}")),
 	})
-	planRemoved = changeKind(ChangeKind{
+	PlanRemoved = changeKind(ChangeKind{
 		ID:      "plan-removed",
 		Summary: "The limit has no numbers for a plan that it had. The counts of its keys are kept, and apply to their next plan.",
-		Old:     withTeam(planned("rate: {free: 10, team: 30, pro: 60}")),
-		New:     planned("rate: {free: 10, pro: 60}"),
+		Old:     withTeam(Planned("rate: {free: 10, team: 30, pro: 60}")),
+		New:     Planned("rate: {free: 10, pro: 60}"),
 	})
-	docChanged = changeKind(ChangeKind{
+	DocChanged = changeKind(ChangeKind{
 		ID:      "doc-changed",
 		Summary: "The doc has another text. Nothing else changes.",
-		Old:     limitOf("doc: bounds posts.", bucket),
-		New:     limitOf("doc: bounds how fast one user can post.", bucket),
+		Old:     LimitOf("doc: bounds posts.", Bucket),
+		New:     LimitOf("doc: bounds how fast one user can post.", Bucket),
 	})
-	keyChanged = changeKind(ChangeKind{
+	KeyChanged = changeKind(ChangeKind{
 		ID:      "key-changed",
 		Summary: "Requests are counted per other things, or the parameters of the method have other types or names.",
-		Old:     limitOf("key: {userID: int64}", bucket),
-		New:     limitOf("key: {teamID: int64, userID: int64}", bucket),
+		Old:     LimitOf("key: {userID: int64}", Bucket),
+		New:     LimitOf("key: {teamID: int64, userID: int64}", Bucket),
 	})
-	kindChanged = changeKind(ChangeKind{
+	KindChanged = changeKind(ChangeKind{
 		ID:      "kind-changed",
 		Summary: "Tokens are granted in another way, and the stored state is read in another way.",
-		Old:     valid,
-		New:     strings.Replace(valid, "token bucket", "fixed window", 1),
+		Old:     Valid,
+		New:     strings.Replace(Valid, "token bucket", "fixed window", 1),
 	})
-	rateChanged = changeKind(ChangeKind{
+	RateChanged = changeKind(ChangeKind{
 		ID:      "rate-changed",
 		Summary: "The rate or the period has changed, and with it how many tokens are granted in the long run, or how many at a time.",
-		Old:     valid,
-		New:     strings.Replace(valid, "period: 1m", "period: 30s", 1),
+		Old:     Valid,
+		New:     strings.Replace(Valid, "period: 1m", "period: 30s", 1),
 	})
-	capacityChanged = changeKind(ChangeKind{
+	CapacityChanged = changeKind(ChangeKind{
 		ID:      "capacity-changed",
 		Summary: "More or fewer tokens can accumulate and be taken at once. A capacity that is not given is the rate.",
-		Old:     valid,
-		New:     limitOf(bucket, "capacity: 20"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "capacity: 20"),
 	})
-	maxReservedChanged = changeKind(ChangeKind{
+	MaxReservedChanged = changeKind(ChangeKind{
 		ID:      "max-reserved-changed",
 		Summary: "More or fewer tokens can be reserved ahead of their time.",
-		Old:     valid,
-		New:     limitOf(bucket, "maxReserved: 20"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "maxReserved: 20"),
 	})
-	startChanged = changeKind(ChangeKind{
+	StartChanged = changeKind(ChangeKind{
 		ID:      "start-changed",
 		Summary: "Windows begin at other times.",
-		Old:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
-		New:     limitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
+		Old:     LimitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 0s"),
+		New:     LimitOf("kind: fixed window", "rate: 10", "period: 1d", "start: 8h"),
 	})
-	zoneChanged = changeKind(ChangeKind{
+	ZoneChanged = changeKind(ChangeKind{
 		ID:      "zone-changed",
 		Summary: "Calendar windows begin at other instants, by the clocks of another time zone.",
-		Old:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
-		New:     limitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
+		Old:     LimitOf("kind: fixed window", "rate: 10", "period: month", "zone: UTC"),
+		New:     LimitOf("kind: fixed window", "rate: 10", "period: month", "zone: Europe/Berlin"),
 	})
-	preciseChanged = changeKind(ChangeKind{
+	PreciseChanged = changeKind(ChangeKind{
 		ID:      "precise-changed",
 		Summary: "A sliding window becomes exact, or an approximation again, and its counts are stored in another way.",
-		Old:     limitOf("kind: sliding window", "rate: 10", "period: 1m"),
-		New:     limitOf("kind: sliding window", "rate: 10", "period: 1m", "precise: true"),
+		Old:     LimitOf("kind: sliding window", "rate: 10", "period: 1m"),
+		New:     LimitOf("kind: sliding window", "rate: 10", "period: 1m", "precise: true"),
 	})
-	shardsChanged = changeKind(ChangeKind{
+	ShardsChanged = changeKind(ChangeKind{
 		ID:      "shards-changed",
 		Summary: "A count is split into more or fewer rows: new rows begin full, and removed ones are no longer read.",
-		Old:     limitOf(bucket, "shards: 2"),
-		New:     limitOf(bucket, "shards: 5"),
+		Old:     LimitOf(Bucket, "shards: 2"),
+		New:     LimitOf(Bucket, "shards: 5"),
 	})
-	modeChanged = changeKind(ChangeKind{
+	ModeChanged = changeKind(ChangeKind{
 		ID:      "mode-changed",
 		Summary: "The limit denies requests where it let all pass, or the other way around.",
-		Old:     valid,
-		New:     limitOf(bucket, "mode: shadow"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "mode: shadow"),
 	})
-	timeoutChanged = changeKind(ChangeKind{
+	TimeoutChanged = changeKind(ChangeKind{
 		ID:      "timeout-changed",
 		Summary: "A decision may take more or less time before the store is treated as failed.",
-		Old:     limitOf(bucket, "timeout: 1s"),
-		New:     limitOf(bucket, "timeout: 100ms"),
+		Old:     LimitOf(Bucket, "timeout: 1s"),
+		New:     LimitOf(Bucket, "timeout: 100ms"),
 	})
-	onErrorChanged = changeKind(ChangeKind{
+	OnErrorChanged = changeKind(ChangeKind{
 		ID:      "on-error-changed",
 		Summary: "The decision if the store fails has changed.",
-		Old:     valid,
-		New:     limitOf(bucket, "onError: open"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "onError: open"),
 	})
-	jitterChanged = changeKind(ChangeKind{
+	JitterChanged = changeKind(ChangeKind{
 		ID:      "jitter-changed",
 		Summary: "Clients are told to retry at more or at less different times.",
-		Old:     valid,
-		New:     limitOf(bucket, "jitter: 10s"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "jitter: 10s"),
 	})
-	denyCacheChanged = changeKind(ChangeKind{
+	DenyCacheChanged = changeKind(ChangeKind{
 		ID:      "deny-cache-changed",
 		Summary: "A process repeats a denial from its memory for a longer or a shorter time.",
-		Old:     valid,
-		New:     limitOf(bucket, "denyCache: 1s"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "denyCache: 1s"),
 	})
-	leaseChanged = changeKind(ChangeKind{
+	LeaseChanged = changeKind(ChangeKind{
 		ID:      "lease-changed",
 		Summary: "Processes take blocks of another size or for another time, or start or stop taking blocks.",
-		Old:     valid,
-		New:     limitOf(bucket, "lease: {tokens: 5, for: 200ms}"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "lease: {tokens: 5, for: 200ms}"),
 	})
-	durabilityChanged = changeKind(ChangeKind{
+	DurabilityChanged = changeKind(ChangeKind{
 		ID:      "durability-changed",
 		Summary: "A crash of the database's machine may lose the most recent counts, or no longer can.",
-		Old:     valid,
-		New:     limitOf(bucket, "durability: relaxed"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "durability: relaxed"),
 	})
-	overridesChanged = changeKind(ChangeKind{
+	OverridesChanged = changeKind(ChangeKind{
 		ID:      "overrides-changed",
 		Summary: "Operators can give single keys more or less while the program runs, or can block keys, or no longer can.",
-		Old:     valid,
-		New:     limitOf(bucket, "overrides: {rate: 50}"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "overrides: {rate: 50}"),
 	})
-	goNameChanged = changeKind(ChangeKind{
+	GoNameChanged = changeKind(ChangeKind{
 		ID:      "go-name-changed",
 		Summary: "The method has another name, so its callers must change.",
-		Old:     valid,
-		New:     limitOf(bucket, "goName: Post"),
+		Old:     Valid,
+		New:     LimitOf(Bucket, "goName: Post"),
 	})
-	groupAdded = changeKind(ChangeKind{
+	GroupAdded = changeKind(ChangeKind{
 		ID:      "group-added",
 		Summary: "There is a new group. It has no effect until its method is called.",
-		Old:     twoLimits,
+		Old:     TwoLimits,
 		New:     grouped,
 	})
-	groupRemoved = changeKind(ChangeKind{
+	GroupRemoved = changeKind(ChangeKind{
 		ID:      "group-removed",
 		Summary: "A group was removed: calls of its method no longer compile. The limits and their counts stay.",
 		Old:     grouped,
-		New:     twoLimits,
+		New:     TwoLimits,
 	})
-	groupTakesChanged = changeKind(ChangeKind{
+	GroupTakesChanged = changeKind(ChangeKind{
 		ID:      "group-takes-changed",
 		Summary: "Callers of the group take from other limits, another number of tokens, or by other parameters.",
 		Old:     grouped,
-		New:     twoLimits + "groups:\n  post:\n    takes: {sendMessage: {n: 2}, signUp: {}}\n",
+		New:     TwoLimits + "groups:\n  post:\n    takes: {sendMessage: {n: 2}, signUp: {}}\n",
 	})
-	groupChecksChanged = changeKind(ChangeKind{
+	GroupChecksChanged = changeKind(ChangeKind{
 		ID:      "group-checks-changed",
 		Summary: "Callers of the group must find a token of other limits, which give none up.",
-		Old:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     twoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
+		Old:     TwoLimits + "groups:\n  post:\n    takes: [sendMessage]\n",
+		New:     TwoLimits + "groups:\n  post:\n    takes: [sendMessage]\n    checks: [signUp]\n",
 	})
-	groupMethodChanged = changeKind(ChangeKind{
+	GroupMethodChanged = changeKind(ChangeKind{
 		ID:      "group-method-changed",
 		Summary: "A limit of the group has changed so that callers of the group pass other arguments, such as the plan, or have other methods.",
-		Old:     planned("rate: 10") + "groups:\n  post:\n    takes: [sendMessage]\n",
-		New:     planned("rate: {free: 10, pro: 10}") + "groups:\n  post:\n    takes: [sendMessage]\n",
+		Old:     Planned("rate: 10") + "groups:\n  post:\n    takes: [sendMessage]\n",
+		New:     Planned("rate: {free: 10, pro: 10}") + "groups:\n  post:\n    takes: [sendMessage]\n",
 	})
-	groupGoNameChanged = changeKind(ChangeKind{
+	GroupGoNameChanged = changeKind(ChangeKind{
 		ID:      "group-go-name-changed",
 		Summary: "The method of a group and its types have other names, so the callers must change.",
 		Old:     grouped,
@@ -267,30 +271,30 @@ var (
 // The parts of the example files.
 const (
 	// bucket are the fields that every limit has.
-	bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
-	// valid is a file with one limit.
-	valid = "version: 1\nlimits:\n  sendMessage:\n    " + bucket + "\n"
+	Bucket = "kind: token bucket\n    rate: 10\n    period: 1m"
+	// Valid is a file with one limit.
+	Valid = "version: 1\nlimits:\n  sendMessage:\n    " + Bucket + "\n"
 )
 
 const (
-	// twoLimits is a file with two limits, and grouped has a group of both.
-	twoLimits = valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
-	grouped   = twoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
+	// TwoLimits is a file with two limits, and grouped has a group of both.
+	TwoLimits = Valid + "  signUp: {kind: fixed window, rate: 100, period: 1h}\n"
+	grouped   = TwoLimits + "groups:\n  post:\n    takes: [sendMessage, signUp]\n"
 )
 
-// limitOf returns a file with one limit, which has the given lines.
-func limitOf(lines ...string) string {
+// LimitOf returns a file with one limit, which has the given lines.
+func LimitOf(lines ...string) string {
 	return "version: 1\nlimits:\n  sendMessage:\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
-// planned returns a file with two plans and one limit, which has the given lines and a period.
-func planned(lines ...string) string {
-	return strings.Replace(limitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
+// Planned returns a file with two plans and one limit, which has the given lines and a period.
+func Planned(lines ...string) string {
+	return strings.Replace(LimitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
 }
 
-// windowed is planned with a fixed window.
-func windowed(lines ...string) string {
-	return strings.Replace(planned(lines...), "token bucket", "fixed window", 1)
+// Windowed is planned with a fixed window.
+func Windowed(lines ...string) string {
+	return strings.Replace(Planned(lines...), "token bucket", "fixed window", 1)
 }
 
 // withTeam returns a file of planned with another plan.
@@ -298,8 +302,8 @@ func withTeam(file string) string {
 	return strings.Replace(file, "[free, pro]", "[free, team, pro]", 1)
 }
 
-// at returns the side of a field, with its place if it is given.
-func (s Side) at(pos Pos, given bool) Side {
+// At returns the side of a field, with its place if it is given.
+func (s Side) At(pos diag.Pos, given bool) Side {
 	if s.Given = given; given {
 		s.Pos = pos
 	}

@@ -1,8 +1,10 @@
+// package spec is what a limits.yaml says: a [File] of [Limit] and [Group] values with every default filled in, and each [Change]
+// between two files.
 package spec
 
 // File is the content of a valid limits.yaml.
 type File struct {
-	// Name is the name passed to [Parse], for messages.
+	// Name is the name passed to fields.Parse, for messages.
 	Name string
 	// Package is the name of the Go package to generate; "" if the file does not give one.
 	Package string
@@ -15,4 +17,4 @@ type File struct {
 }
 
 // PlanNames returns the names of the plans of the file.
-func (f *File) PlanNames() []string { return planNames(f.Plans) }
+func (f *File) PlanNames() []string { return PlanNames(f.Plans) }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
@@ -20,9 +21,9 @@ type Group struct {
 	// Takes are the limits that the group takes from, and Checks those that must have a token and give none up.
 	Takes, Checks []Member
 	// Pos is the place of the group's name.
-	Pos Pos
+	Pos diag.Pos
 	// Given has the places of the given values, by the name of the field.
-	Given map[string]Pos
+	Given map[string]diag.Pos
 }
 
 // Member is a limit of a [Group].
@@ -114,18 +115,18 @@ func (m Member) String() string {
 	}
 	switch {
 	case m.CountArg != "":
-		parts = append(parts, countPart+": "+m.CountArg)
+		parts = append(parts, CountPart+": "+m.CountArg)
 	case m.Count > 0:
-		parts = append(parts, countPart+": "+strconv.FormatInt(m.Count, 10))
+		parts = append(parts, CountPart+": "+strconv.FormatInt(m.Count, 10))
 	}
 	return m.Limit.Policy.Name + ": {" + strings.Join(parts, ", ") + "}"
 }
 
-// countPart is the name of the number of tokens, beside the parts of a key.
-const countPart = "n"
+// CountPart is the name of the number of tokens, beside the parts of a key.
+const CountPart = "n"
 
-// effectiveMembers is a map, whether the file has a map or a list.
-func effectiveMembers(members []Member) string {
+// EffectiveMembers is a map, whether the file has a map or a list.
+func EffectiveMembers(members []Member) string {
 	if len(members) == 0 {
 		return ""
 	}
@@ -136,13 +137,13 @@ func effectiveMembers(members []Member) string {
 	return "{" + strings.Join(texts, ", ") + "}"
 }
 
-// goTypes returns the names of the types that can be generated for a group.
-func (g *Group) goTypes() []string {
+// GoTypes returns the names of the types that can be generated for a group.
+func (g *Group) GoTypes() []string {
 	return []string{g.GoName + "Group", g.GoName + "Decisions", g.GoName + "Reservations"}
 }
 
-// method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
-func (g *Group) method() string {
+// Method is the signature of the group's method, and the verbs: "(team string, plan Plan): Allow, Check".
+func (g *Group) Method() string {
 	var parameters []string
 	for _, key := range g.Keys() {
 		parameters = append(parameters, key.Name+" "+key.GoType())
@@ -153,15 +154,15 @@ func (g *Group) method() string {
 	return "(" + strings.Join(parameters, ", ") + "): " + strings.Join(g.Verbs(), ", ")
 }
 
-// example is the member with each part of its key bound to a parameter of its own name.
-func (m *Member) example() string {
-	own := Member{Limit: m.Limit, Args: partNames(m.Limit)}
+// Example is the member with each part of its key bound to a parameter of its own name.
+func (m *Member) Example() string {
+	own := Member{Limit: m.Limit, Args: PartNames(m.Limit)}
 	return own.String()
 }
 
-// mostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
+// MostTokens returns the largest number of tokens that can pass, with the plan that has the least; "" if it is the same
 // for all plans.
-func (m *Member) mostTokens() (least int64, plan string) {
+func (m *Member) MostTokens() (least int64, plan string) {
 	least = runtime.Unbounded
 	for _, of := range m.Limit.Each() {
 		policy := &of.Policy
@@ -172,8 +173,8 @@ func (m *Member) mostTokens() (least int64, plan string) {
 	return least, plan
 }
 
-// memberNames are the fields and methods that the decisions and the reservations of every group have.
-var memberNames = []string{
+// MemberNames are the fields and methods that the decisions and the reservations of every group have.
+var MemberNames = []string{
 	"Allowed", "RetryAfter", "Each", "DeniedBy", "String", "Err", "Decisions", "Delay", "At", "Cancel", "Reservations",
 }
 
@@ -246,10 +247,10 @@ func (g *Group) Parameters() (names []string) {
 	for _, key := range g.Keys() {
 		names = append(names, key.Name)
 	}
-	return append(names, sharedNames(g)...)
+	return append(names, SharedNames(g)...)
 }
 
-func sharedNames(g *Group) (names []string) {
+func SharedNames(g *Group) (names []string) {
 	for _, s := range g.Shared() {
 		names = append(names, s.Name)
 	}
@@ -264,12 +265,12 @@ func (g *Group) SharedWords() (sentences []string) {
 	return sentences
 }
 
-// isShared reports whether the method of a limit has a shared parameter with a name.
-func isShared(l *Limit, name string) bool {
+// IsShared reports whether the method of a limit has a shared parameter with a name.
+func IsShared(l *Limit, name string) bool {
 	return slices.ContainsFunc(l.Shared(), func(s SharedParameter) bool { return s.Name == name })
 }
 
-func partNames(l *Limit) (names []string) {
+func PartNames(l *Limit) (names []string) {
 	for _, part := range l.Key {
 		names = append(names, part.Name)
 	}

@@ -5,13 +5,15 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 )
 
-const limitNamePattern = `^[a-z][a-zA-Z0-9]*$`
+const LimitNamePattern = `^[a-z][a-zA-Z0-9]*$`
 
-var limitNameForm = regexp.MustCompile(limitNamePattern)
+var LimitNameForm = regexp.MustCompile(LimitNamePattern)
 
-func goKeywords() []string {
+func GoKeywords() []string {
 	var keywords []string
 	// Package token has fewer than 256 tokens and no list of them.
 	for t := token.Token(0); t < 1<<8; t++ {
@@ -22,9 +24,9 @@ func goKeywords() []string {
 	return keywords
 }
 
-const exportedPattern = `^[A-Z][A-Za-z0-9_]*$`
+const ExportedPattern = `^[A-Z][A-Za-z0-9_]*$`
 
-var exportedForm = regexp.MustCompile(exportedPattern)
+var ExportedForm = regexp.MustCompile(ExportedPattern)
 
 // initialisms are the words that Go names have in capitals: the list of staticcheck, LLM and SMS. It must not change,
 // because that would rename generated methods.
@@ -37,21 +39,21 @@ var initialisms = map[string]bool{
 	"XMPP": true, "XSRF": true, "XSS": true,
 }
 
-// goName returns the exported Go name for a camelCase one: APIKeys for apiKeys.
-func goName(name string) string {
+// GoName returns the exported Go name for a camelCase one: APIKeys for apiKeys.
+func GoName(name string) string {
 	var out strings.Builder
 	for _, word := range camelWords(name) {
 		if upper := strings.ToUpper(word); initialisms[upper] {
 			out.WriteString(upper)
 		} else {
-			out.WriteString(capital(word))
+			out.WriteString(Capital(word))
 		}
 	}
 	return out.String()
 }
 
-func capital(word string) string {
-	head := first(word, 1)
+func Capital(word string) string {
+	head := diag.First(word, 1)
 	return strings.ToUpper(head) + word[len(head):]
 }
 
@@ -82,23 +84,23 @@ func leadingCapitals(word string) int {
 	if n > 1 && n < len(word) && 'a' <= word[n] && word[n] <= 'z' {
 		n--
 	}
-	return max(n, len(first(word, 1)))
+	return max(n, len(diag.First(word, 1)))
 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// camelCase returns the name of a limit that send-message, SendMessage or send message probably means, or "".
-func camelCase(name string) string {
+// CamelCase returns the name of a limit that send-message, SendMessage or send message probably means, or "".
+func CamelCase(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range words {
 		if i > 0 {
-			words[i] = goName(word)
+			words[i] = GoName(word)
 			continue
 		}
 		head := word[:leadingCapitals(word)]
 		words[i] = strings.ToLower(head) + word[len(head):]
 	}
-	if joined := strings.Join(words, ""); limitNameForm.MatchString(joined) && len(joined) <= longest {
+	if joined := strings.Join(words, ""); LimitNameForm.MatchString(joined) && len(joined) <= diag.Longest {
 		return joined
 	}
 	return ""

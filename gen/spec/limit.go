@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
@@ -29,9 +30,9 @@ type Limit struct {
 	// Key holds the parts of the key in their order; it is empty for one shared counter.
 	Key []KeyPart
 	// Pos is the place of the limit's name.
-	Pos Pos
+	Pos diag.Pos
 	// Given has the places of the given values, by the name of the field: "rate".
-	Given map[string]Pos
+	Given map[string]diag.Pos
 }
 
 // checked is a type of its own so that other packages can read Limit.Policy and cannot write a Limit with one.
@@ -89,10 +90,10 @@ type Plan struct {
 	// GoName is the name of the generated constant: "PlanFree".
 	GoName string
 	// Pos is the place of the name.
-	Pos Pos
+	Pos diag.Pos
 }
 
-func planNames(plans []Plan) []string {
+func PlanNames(plans []Plan) []string {
 	names := make([]string, len(plans))
 	for i, plan := range plans {
 		names[i] = plan.Name
@@ -103,13 +104,13 @@ func planNames(plans []Plan) []string {
 // PlanGoName returns the name of the constant of a plan: PlanProYearly for pro-yearly.
 func PlanGoName(name string) string {
 	out := "Plan"
-	for _, word := range planWords(name) {
-		out += goName(word)
+	for _, word := range PlanWords(name) {
+		out += GoName(word)
 	}
 	return out
 }
 
-func planWords(name string) []string {
+func PlanWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
 }
 
@@ -121,8 +122,8 @@ type KeyPart struct {
 	Type string
 }
 
-// hashedString is the type of a part of which only a hash is stored.
-const hashedString = "hashed string"
+// HashedString is the type of a part of which only a hash is stored.
+const HashedString = "hashed string"
 
 // GoType returns the type of the parameter of the generated method: "netip.Addr" for "netip.Addr/64".
 func (k KeyPart) GoType() string {
@@ -130,17 +131,17 @@ func (k KeyPart) GoType() string {
 	case k.Hashed():
 		return "string"
 	case k.PrefixBits() > 0:
-		return addrType
+		return AddrType
 	}
 	return k.Type
 }
 
 // Hashed reports whether only a hash of the part is stored.
-func (k KeyPart) Hashed() bool { return k.Type == hashedString }
+func (k KeyPart) Hashed() bool { return k.Type == HashedString }
 
 // PrefixBits returns how many bits of an IPv6 address are the part, or 0 if the type has no such number.
 func (k KeyPart) PrefixBits() int {
-	parts := addrPrefixForm.FindStringSubmatch(k.Type)
+	parts := AddrPrefixForm.FindStringSubmatch(k.Type)
 	if parts == nil {
 		return 0
 	}
@@ -150,22 +151,22 @@ func (k KeyPart) PrefixBits() int {
 
 const (
 	elementPattern = `[a-zA-Z0-9_~-]+(\.[a-zA-Z0-9_~-]+)*`
-	// unimportedPattern matches the import paths that Go refuses in every module: packages that cannot be imported,
+	// UnimportedPattern matches the import paths that Go refuses in every module: packages that cannot be imported,
 	// elements that begin with a dash or a tilde, and names that Windows reserves or shortens.
-	unimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
+	UnimportedPattern = `^(netip|C|main|unsafe|builtin|cmd)\.|^(cmd|internal|vendor)/|/vendor/|(^|/)[-~]|(^|/)[^./]*~[0-9]+[./]|` +
 		`(^|/)([cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|[cC][oO][mM][1-9]|[lL][pP][tT][1-9])[./]`
-	typePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
-	keyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
-	addrType        = "netip.Addr"
-	// addrPrefixPattern matches the type of an address of which 1 to 128 bits count.
-	addrPrefixPattern = `^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`
+	TypePattern     = `^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`
+	KeyTypesInWords = "`string`, `hashed string`, `bool`, `int`, `int64`, `uint64`, `netip.Addr`, `netip.Addr/64` or `import/path.Type`"
+	AddrType        = "netip.Addr"
+	// AddrPrefixPattern matches the type of an address of which 1 to 128 bits count.
+	AddrPrefixPattern = `^netip\.Addr/([1-9][0-9]?|1[01][0-9]|12[0-8])$`
 )
 
 var (
-	unimportedForm = regexp.MustCompile(unimportedPattern)
-	typeForm       = regexp.MustCompile(typePattern)
-	addrPrefixForm = regexp.MustCompile(addrPrefixPattern)
-	keyTypes       = []string{"string", hashedString, "bool", "int", "int64", "uint64", addrType, "netip.Addr/64"}
+	UnimportedForm = regexp.MustCompile(UnimportedPattern)
+	TypeForm       = regexp.MustCompile(TypePattern)
+	AddrPrefixForm = regexp.MustCompile(AddrPrefixPattern)
+	KeyTypes       = []string{"string", HashedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
 )
 
-var typedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)
+var TypedForm = regexp.MustCompile(`^([a-z][a-zA-Z0-9_]*)(:| +)([a-z0-9]+|netip\.Addr)$`)

@@ -52,7 +52,7 @@ func bruteStarts(rule meter.Rule) (starts []int64) {
 
 // A zone per key can be any zone: the slack for its clock changes covers all of them.
 func TestSlackCoversTheClockChangesOfAllZones(t *testing.T) {
-	list, err := os.ReadFile("../../spec/zones.txt")
+	list, err := os.ReadFile("../../fields/zones.txt")
 	require.NoError(t, err)
 	back, forward := int64(0), int64(0)
 	for line := range strings.Lines(string(list)) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -180,9 +181,9 @@ func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqls
 	const text = "version: 1\nplans: [free, pro]\nlimits:\n  send: {key: userID, kind: token bucket, rate: {free: 5, pro: 60}, period: 1h, overrides: {rate: 100}}\n"
 	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
 	require.NoError(t, err)
-	old, problems := spec.Parse("limits.yaml", []byte(text))
+	old, problems := fields.Parse("limits.yaml", []byte(text))
 	require.Empty(t, problems)
-	now, problems := spec.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
+	now, problems := fields.Parse("limits.yaml", []byte(strings.ReplaceAll(text, "pro", "gold")))
 	require.Empty(t, problems)
 	was := process{t, old, open(t)}
 	_, err = was.limit([]string{"7"}).Set(t.Context(), runtime.Override{
@@ -210,7 +211,7 @@ func (e *edit) file(t *testing.T, limit string) *spec.File {
 	if strings.Contains(limit, "free:") {
 		rate, plans = "rate: {free: 5, pro: 6}", "plans: [free, pro]\n"
 	}
-	file, problems := spec.Parse("limits.yaml", []byte("version: 1\n"+plans+"limits:\n  "+limit+"doc: bounds sending., kind: token bucket, "+rate+", overrides: {rate: 100, capacity: 100}}\n"))
+	file, problems := fields.Parse("limits.yaml", []byte("version: 1\n"+plans+"limits:\n  "+limit+"doc: bounds sending., kind: token bucket, "+rate+", overrides: {rate: 100, capacity: 100}}\n"))
 	require.Empty(t, problems, limit)
 	return file
 }

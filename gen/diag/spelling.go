@@ -1,0 +1,123 @@
+package diag
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+)
+
+const IdentifierPattern = `^[A-Za-z_][A-Za-z0-9_]*$`
+
+var IdentifierForm = regexp.MustCompile(IdentifierPattern)
+
+// Longest is the most runes of the file that a message quotes.
+const Longest = 48
+
+func Clip(text string) string { return words.Clip(text, Longest) }
+
+// Label returns a name from the file, in quotes unless it is an identifier.
+func Label(name string) string {
+	if IdentifierForm.MatchString(name) {
+		return Clip(name)
+	}
+	return Quote(name)
+}
+
+// Quote returns a text in quotes, and points out a letter of another script, which may look like an ASCII letter.
+func Quote(text string) string {
+	quoted := strconv.Quote(Clip(text))
+	if r, at, ok := lookAlike(text); ok {
+		quoted += fmt.Sprintf(" (character %d is %U)", at, r)
+	}
+	return quoted
+}
+
+// lookAlike returns the first letter of another script in a text with ASCII letters, and its position, counted in
+// characters from 1.
+func lookAlike(text string) (r rune, at int, ok bool) {
+	if strings.IndexFunc(text, func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) }) < 0 {
+		return 0, 0, false
+	}
+	for _, r := range text {
+		if at++; r >= utf8.RuneSelf && unicode.IsLetter(r) && (!unicode.Is(unicode.Latin, r) || r >= '\uFF00') {
+			return r, at, true
+		}
+	}
+	return 0, 0, false
+}
+
+// OneLine returns a message without tabs and control characters, whatever the file contains.
+func OneLine(text string) string { return strings.ReplaceAll(printable.Mask(text), "\t", " ") }
+
+// Texts returns words as a file has them.
+func Texts[T fmt.Stringer](known []T) []string {
+	written := make([]string, len(known))
+	for i, w := range known {
+		written[i] = w.String()
+	}
+	return written
+}
+
+// Nearest returns the word that a misspelled one probably means, or "" if no word is similar.
+func Nearest(written string, list []string) string {
+	best, least := "", 0
+	for _, word := range list {
+		d, ok := near(Fold(written), Fold(word))
+		if ok && (best == "" || d < least) {
+			best, least = word, d
+		}
+	}
+	return best
+}
+
+// Fold drops differences that are not misspellings: case, and separators of words.
+func Fold(word string) []rune {
+	return []rune(strings.NewReplacer("-", "", "_", "", " ", "", "\t", "").Replace(strings.ToLower(word)))
+}
+
+// near returns the distance of two words, and whether one can be a misspelling of the other: one edit, or one for every
+// three runes.
+func near(a, b []rune) (int, bool) {
+	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
+	allowed := max(1, shorter/3)
+	// The distance is at least the difference in length, which saves computing it for most words.
+	if longer-shorter > allowed {
+		return 0, false
+	}
+	d := distance(a, b)
+	// If every rune differs, the words have nothing in common, however short they are.
+	return d, d <= allowed && d < shorter
+}
+
+// distance returns how many runes must be inserted, dropped, replaced or swapped with their neighbour to turn one word
+// into the other: the optimal string alignment distance.
+func distance(a, b []rune) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range a {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range b {
+			swap := last[j]
+			if a[i] != b[j] {
+				swap++
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, swap)
+			// Swapped neighbours are one mistake, not two.
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,301 @@
+package fields
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// effectiveLease is empty without a lease.
+func effectiveLease(l *spec.Limit) string {
+	lease := l.Policy.Lease
+	if lease == (runtime.Lease{}) {
+		return ""
+	}
+	return fmt.Sprintf("{tokens: %d, for: %s}", lease.Tokens, words.Duration(lease.For))
+}
+
+// effectiveDurability is empty for the setting of the database.
+func effectiveDurability(l *spec.Limit) string {
+	if l.Policy.Durability == runtime.DurabilityDefault {
+		return ""
+	}
+	return l.Policy.Durability.String()
+}
+
+func effectiveMaxReserved(l *spec.Limit) string {
+	if l.Policy.MaxReserved == runtime.Unbounded {
+		return unboundedWord
+	}
+	return strconv.FormatInt(l.Policy.MaxReserved, 10)
+}
+
+// effectiveKey is a map of names to types, whether the file names one string or has a map.
+func effectiveKey(l *spec.Limit) string {
+	if len(l.Key) == 0 {
+		return ""
+	}
+	parts := make([]string, len(l.Key))
+	for i, part := range l.Key {
+		parts[i] = part.Name + ": " + part.Type
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// effectiveStart is empty for an offset derived from the key.
+func effectiveStart(l *spec.Limit) string {
+	offset, aligned := l.Policy.Start.Offset()
+	switch {
+	case l.Policy.Calendar.Unit != 0:
+		return effectiveCalendarStart(l.Policy.Calendar)
+	case l.Policy.Start.FirstUse():
+		return firstUse
+	case !aligned:
+		return ""
+	// The file cannot have such an offset as a duration, so it has an instant.
+	case offset.Abs() > runtime.MaxPeriod:
+		return instantAt(offset).Format(time.RFC3339Nano)
+	}
+	return words.Duration(offset)
+}
+
+func unlessZero(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return words.Duration(d)
+}
+
+// effectiveZone is empty without a calendar.
+func effectiveZone(l *spec.Limit) string {
+	if l.Policy.Calendar.ZonePerKey {
+		return perKey
+	}
+	return l.Policy.Calendar.Zone
+}
+
+// effectivePeriod returns a period as limits.yaml writes it.
+func effectivePeriod(l *spec.Limit) string {
+	if c := l.Policy.Calendar; c.Unit != 0 {
+		return calendarPeriod(c)
+	}
+	return words.Duration(l.Policy.Period)
+}
+
+// effectiveCalendarStart returns the start of a calendar as limits.yaml writes it, "" for the default.
+func effectiveCalendarStart(c runtime.Calendar) string {
+	var parts []string
+	switch from := c.From; {
+	case c.Anniversary:
+		parts = append(parts, anniversary)
+	case from == runtime.Date{}:
+	case c.Count > 1:
+		parts = append(parts, from.String())
+	case c.Unit == runtime.Week:
+		parts = append(parts, strings.ToLower(weekdayOf(from).String()))
+	case c.Unit == runtime.Month:
+		parts = append(parts, ordinal(from.Day))
+	default:
+		parts = append(parts, strings.ToLower(from.Month.String()), ordinal(from.Day))
+	}
+	if c.At > 0 {
+		parts = append(parts, clockOf(c.At))
+	}
+	return strings.Join(parts, " ")
+}
+
+func weekdayOf(d runtime.Date) time.Weekday {
+	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
+}
+
+func clockOf(at time.Duration) string {
+	return timeOfDay(time.Time{}.Add(at))
+}
+
+// PeriodOf returns the period of a policy as it reads after "per": "minute", "month", "3 months".
+func PeriodOf(p *runtime.Policy) string {
+	if p.Calendar.Unit != 0 {
+		return calendarPeriod(p.Calendar)
+	}
+	return words.Period(p.Period)
+}
+
+// listed is a list as limits.yaml writes it; "" for an empty one.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// effectivePlans is empty for a file without plans.
+func effectivePlans(f *spec.File) string {
+	return listed(f.PlanNames())
+}
+
+func effectiveRate(l *spec.Limit) string {
+	if l.UnlimitedRate {
+		return unlimited
+	}
+	return strconv.FormatInt(l.Policy.Rate, 10)
+}
+
+// effectiveOverrides is empty without overrides. It has the numbers that are given: others follow those of the limit.
+func effectiveOverrides(l *spec.Limit) string {
+	b := l.Overrides
+	if b == nil {
+		return ""
+	}
+	var parts []string
+	switch {
+	case b.Unlimited:
+		parts = append(parts, "rate: "+unlimited)
+	case b.Rate > 0:
+		parts = append(parts, "rate: "+strconv.FormatInt(b.Rate, 10))
+	}
+	if b.Capacity > 0 {
+		parts = append(parts, "capacity: "+strconv.FormatInt(b.Capacity, 10))
+	}
+	if b.MaxReserved > 0 {
+		parts = append(parts, "maxReserved: "+unboundedOr(b.MaxReserved, strconv.FormatInt(b.MaxReserved, 10)))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func unboundedOr(n int64, text string) string {
+	if n == runtime.Unbounded {
+		return unboundedWord
+	}
+	return text
+}
+
+// timeOfDay leaves out seconds that are zero.
+func timeOfDay(t time.Time) string {
+	if t.Second() == 0 && t.Nanosecond() == 0 {
+		return t.Format("15:04")
+	}
+	return t.Format("15:04:05.999999999")
+}
+
+// instantAt returns the instant at an offset from 0:00 UTC on 1 January 1970.
+func instantAt(offset time.Duration) time.Time { return time.Unix(0, int64(offset)).UTC() }
+
+// mapSchema is the schema of a map with the fields of a table and no others.
+func mapSchema[D, T any](fields []field[D, T]) object {
+	properties, required := object{}, []string{}
+	for _, f := range fields {
+		property := object{"title": f.name, "description": withoutMarks(f.description()), "markdownDescription": f.description()}
+		for name, value := range f.schema {
+			property[name] = value
+		}
+		if _, ok := f.schema["pattern"]; ok {
+			property["patternErrorMessage"] = "Write " + withoutMarks(f.accepts) + "."
+		}
+		if example, err := strconv.Atoi(f.example); err == nil && f.schema["minimum"] != nil {
+			// Editors complete an example. Without one they complete 0, which is not valid.
+			property["examples"] = []any{example}
+		}
+		properties[f.name] = property
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	return object{
+		"type":                 "object",
+		"properties":           properties,
+		"required":             required,
+		"additionalProperties": false,
+	}
+}
+
+var typeSchema = object{"anyOf": []any{
+	object{"enum": spec.KeyTypes},
+	object{"type": "string", "pattern": spec.AddrPrefixPattern},
+	object{"type": "string", "pattern": spec.TypePattern, "not": object{"pattern": spec.UnimportedPattern}},
+}}
+
+var partSchema = object{"type": "string", "pattern": partPattern, "not": object{"enum": unusableParts()}}
+
+// keySchema is the schema of a name or a map. It has two types, because editors would show the errors of both schemas of
+// an anyOf.
+var keySchema = object{
+	"type":                 []string{"string", "object"},
+	"pattern":              partPattern,
+	"not":                  object{"enum": unusableParts()},
+	"minProperties":        1,
+	"maxProperties":        maxKeyParts,
+	"propertyNames":        partSchema,
+	"additionalProperties": typeSchema,
+}
+
+// durationSchema is the schema of a positive duration.
+var durationSchema = object{"type": "string", "pattern": durationPattern}
+
+// periodSchema has one pattern too.
+var periodSchema = object{"type": "string", "pattern": durationPattern + "|" + calendarPattern}
+
+// startSchema has one pattern, so that editors show the patternErrorMessage if it does not match.
+var startSchema = object{
+	"type":    []string{"string", "integer"},
+	"minimum": 0,
+	"maximum": 0,
+	"pattern": "^(0|" + firstUse + ")$|" + offsetPattern + "|" + instantPattern + "|" + calendarStartPattern,
+	"defaultSnippets": []any{
+		object{"label": firstUse, "body": firstUse},
+		object{"label": "0", "body": "0"},
+	},
+}
+
+// numberSchema is the schema of a whole number. For editors that read YAML 1.2, 40_000 is text.
+func numberSchema(least, most int64) object {
+	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
+}
+
+// reservedSchema is the schema of a maxReserved.
+var reservedSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(mostReserved), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+	"defaultSnippets": []any{
+		object{"label": unboundedWord, "body": unboundedWord},
+		object{"label": "0", "body": 0},
+	},
+}
+
+// orByPlan is a schema of either a value, or a map with one for each plan. The names of the plans are those of the file,
+// which a schema cannot refer to.
+func orByPlan(value object, unlimitedToo bool) object {
+	one := maps.Clone(value)
+	switch {
+	case value["minimum"] == nil:
+		one["patternErrorMessage"] = "Write a duration such as 90s."
+	case unlimitedToo:
+		one["patternErrorMessage"] = "Write a whole number of tokens, or unlimited."
+	default:
+		one["patternErrorMessage"] = "Write a whole number of tokens."
+	}
+	if unlimitedToo {
+		one["pattern"] = fmt.Sprintf("^%s$|%s", unlimited, value["pattern"])
+		one["defaultSnippets"] = []any{object{"label": unlimited, "body": unlimited}}
+	}
+	both := maps.Clone(value)
+	types, several := value["type"].([]string)
+	if !several {
+		types = []string{value["type"].(string)}
+	}
+	both["type"] = append(slices.Clone(types), "object")
+	both["minProperties"] = 1
+	both["propertyNames"] = object{"pattern": planPattern, "maxLength": longestPlan}
+	both["additionalProperties"] = one
+	return both
+}
+
+var plansSchema = object{
+	"type": "array", "minItems": 1, "maxItems": maxPlans, "uniqueItems": true,
+	"items": object{"type": "string", "pattern": planPattern, "maxLength": longestPlan, "patternErrorMessage": spec.Capital(planHelp) + "."},
+}

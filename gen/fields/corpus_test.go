@@ -1,0 +1,109 @@
+package fields
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+)
+
+var update = flag.Bool("update", false, "rewrite the .want files and the reference in README.md")
+
+// corpus returns the files of one side of the corpus, "bad" or "good", by name.
+func corpus(t testing.TB, side string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "spec", side, "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	files := map[string][]byte{}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		require.NoError(t, err)
+		files[filepath.Base(path)] = src
+	}
+	return files
+}
+
+func TestBadFilesPrintTheWantedDiagnostics(t *testing.T) {
+	for name, src := range corpus(t, "bad") {
+		t.Run(name, func(t *testing.T) {
+			file, ds := Parse(name, src)
+			assert.Nil(t, file)
+			var got bytes.Buffer
+			require.NoError(t, ds.WriteText(&got, false))
+			want := filepath.Join("..", "..", "testdata", "spec", "bad", strings.TrimSuffix(name, ".yaml")+".want")
+			if *update {
+				require.NoError(t, os.WriteFile(want, got.Bytes(), 0o644))
+			}
+			text, err := os.ReadFile(want)
+			require.NoError(t, err)
+			assert.Equal(t, string(text), got.String())
+		})
+	}
+}
+
+func TestGoodFilesHaveNoDiagnostics(t *testing.T) {
+	for name, src := range corpus(t, "good") {
+		t.Run(name, func(t *testing.T) {
+			file, ds := Parse(name, src)
+			assert.Empty(t, ds)
+			require.NotNil(t, file)
+			for _, limit := range file.Limits {
+				assert.NoError(t, limit.Policy.Validate())
+			}
+		})
+	}
+}
+
+func TestEveryRuleIsBrokenByABadFile(t *testing.T) {
+	broken := map[string]bool{rules.FileTooLarge.ID: true} // such a file would be too large for the corpus
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		for _, d := range ds {
+			broken[d.ID] = true
+		}
+	}
+	known := map[string]bool{}
+	for _, rule := range rules.Rules() {
+		known[rule.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		assert.True(t, broken[id], "no file breaks %s: add one to testdata/spec/bad, then go test ./gen/fields -run BadFiles -update", id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(broken)) {
+		assert.True(t, known[id], "Rules lacks the id %s: declare its rule in gen/spec/rules.go", id)
+	}
+}
+
+func TestExamplesOfRulesBreakAndKeepThem(t *testing.T) {
+	for _, rule := range rules.Rules() {
+		if rule.Wrong == "" {
+			continue
+		}
+		t.Run(rule.ID, func(t *testing.T) {
+			_, wrong := Parse("limits.yaml", []byte(rule.Wrong))
+			assert.Contains(t, ids(wrong), rule.ID)
+			_, right := Parse("limits.yaml", []byte(rule.Right))
+			assert.Empty(t, right)
+			assert.NotEmpty(t, rule.Summary)
+		})
+	}
+}
+
+func ids(ds diag.Diagnostics) []string {
+	var ids []string
+	for _, d := range ds {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}

@@ -1,0 +1,459 @@
+package fields
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+// ChangeKinds returns every kind of change, in the order in which [Diff] reports those of one limit.
+func ChangeKinds() []spec.ChangeKind {
+	kinds := slices.Clone(spec.ChangeKinds)
+	for i, k := range kinds {
+		kinds[i].Fields = append(fieldsOf(k.ID, fileFields), fieldsOf(k.ID, limitFields)...)
+	}
+	return kinds
+}
+
+// fieldsOf returns the fields of a table with a kind of change.
+func fieldsOf[D, T any](id string, fields []field[D, T]) (of []string) {
+	for _, f := range fields {
+		if f.change != nil && f.change.ID == id {
+			of = append(of, f.name)
+		}
+	}
+	return of
+}
+
+// Diff returns the changes from one file to another: first of the file, then of each limit in the order of the new
+// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
+// capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
+//
+// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess; see [ChangeKinds].
+func Diff(old, new *spec.File) []spec.Change {
+	changes := diffFields(fileFields, "", old, new, wholeFile(old), wholeFile(new), givenInFile)
+	before := limitsByName(old)
+	names, plans := renames(old, new), PlanRenames(old, new)
+	changes = append(changes, diffPlanNames(old, new, plans)...)
+	for _, limit := range new.Limits {
+		name := limit.Policy.Name
+		if guess, ok := names[name]; ok {
+			name = guess
+		}
+		was := before[name]
+		// The limits that are left in before have been removed.
+		delete(before, name)
+		changes = append(changes, diffLimit(was, limit, plans)...)
+	}
+	for _, limit := range old.Limits {
+		if name := limit.Policy.Name; before[name] != nil {
+			changes = append(changes, spec.Change{ID: spec.LimitRemoved.ID, Limit: name, Old: wholeLimit(limit)})
+		}
+	}
+	return append(changes, diffGroups(old, new)...)
+}
+
+func limitsByName(file *spec.File) map[string]*spec.Limit {
+	limits := make(map[string]*spec.Limit, len(file.Limits))
+	for _, limit := range file.Limits {
+		limits[limit.Policy.Name] = limit
+	}
+	return limits
+}
+
+// wholeFile is the side of a change of the file itself.
+func wholeFile(file *spec.File) spec.Side {
+	return spec.Side{File: file, Pos: diag.Pos{Line: 1, Column: 1}}
+}
+
+// wholeLimit is the side of a limit that was added, removed or renamed.
+func wholeLimit(limit *spec.Limit) spec.Side {
+	return spec.Side{Limit: limit, Value: limit.Policy.Name, Given: true, Pos: limit.Pos}
+}
+
+// diffLimit returns the changes of a limit; old is nil for one that was added.
+func diffLimit(old, new *spec.Limit, plans map[string]string) (changes []spec.Change) {
+	name := new.Policy.Name
+	if old == nil {
+		return []spec.Change{{ID: spec.LimitAdded.ID, Limit: name, New: wholeLimit(new)}}
+	}
+	if old.Policy.Name != name {
+		changes = append(changes, spec.Change{ID: spec.LimitRenamed.ID, Limit: name, Old: wholeLimit(old), New: wholeLimit(new)})
+	}
+	if len(old.Plans)+len(new.Plans) > 0 {
+		return append(changes, diffPlans(old, new, plans)...)
+	}
+	return append(changes, diffFields(limitFields, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+}
+
+// diffFields compares the fields of a table. The sides are those of the file or limit with the fields, and given returns
+// the place of a field that is given.
+func diffFields[D, T any](fields []field[D, T], limit string, old, new *T, was, is spec.Side, given func(*T, string) (diag.Pos, bool)) (changes []spec.Change) {
+	for _, f := range fields {
+		if f.effective == nil {
+			continue
+		}
+		was.Value, is.Value = f.effective(old), f.effective(new)
+		if was.Value != is.Value {
+			changes = append(changes, spec.Change{ID: f.change.ID, Limit: limit, Field: f.name,
+				Old: was.At(given(old, f.name)), New: is.At(given(new, f.name))})
+		}
+	}
+	return changes
+}
+
+func givenInLimit(limit *spec.Limit, field string) (diag.Pos, bool) {
+	at, given := limit.Given[field]
+	return at, given
+}
+
+// givenInFile returns the place of the first plan. That of the package is not stored.
+func givenInFile(file *spec.File, field string) (diag.Pos, bool) {
+	if field == "plans" {
+		if len(file.Plans) == 0 {
+			return diag.Pos{Line: 1, Column: 1}, false
+		}
+		return file.Plans[0].Pos, true
+	}
+	return diag.Pos{Line: 1, Column: 1}, file.Package != ""
+}
+
+// renames guesses which limits were renamed, and returns the old names by the new ones. An added limit is a removed one
+// renamed if both have the same key, and
+//
+//   - the same kind and doc, or
+//   - the same rule and method name, or
+//   - the same rule, if no other added or removed limit has it.
+//
+// If several limits are alike, nothing is guessed.
+func renames(old, new *spec.File) map[string]string {
+	removed, added := without(old, new), without(new, old)
+	names := map[string]string{}
+	// The strongest evidence comes first, and the weaker is used only for limits that are still unpaired.
+	for _, alike := range []func(*spec.Limit) any{docTrait, methodTrait, ruleTrait} {
+		before, after := only(removed, alike), only(added, alike)
+		for trait, limit := range after {
+			if was := before[trait]; was != nil && limit != nil {
+				names[limit.Policy.Name] = was.Policy.Name
+			}
+		}
+		removed, added = unpaired(removed, names, false), unpaired(added, names, true)
+	}
+	return names
+}
+
+// without returns the limits of a file with names that the other file lacks.
+func without(file, other *spec.File) (limits []*spec.Limit) {
+	names := limitsByName(other)
+	for _, limit := range file.Limits {
+		if names[limit.Policy.Name] == nil {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
+// only returns the limits by a trait; nil for a trait that several limits have.
+func only(limits []*spec.Limit, trait func(*spec.Limit) any) map[any]*spec.Limit {
+	found := map[any]*spec.Limit{}
+	for _, limit := range limits {
+		key := trait(limit)
+		if key == nil {
+			continue
+		}
+		if _, twice := found[key]; twice {
+			// The entry stays, so that a third limit with the trait is not taken for the only one.
+			limit = nil
+		}
+		found[key] = limit
+	}
+	return found
+}
+
+// unpaired returns the limits that names does not have: not as a key if new is set, otherwise not as a value.
+func unpaired(limits []*spec.Limit, names map[string]string, new bool) (rest []*spec.Limit) {
+	paired := map[string]bool{}
+	for is, was := range names {
+		paired[is], paired[was] = paired[is] || new, paired[was] || !new
+	}
+	for _, limit := range limits {
+		if !paired[limit.Policy.Name] {
+			rest = append(rest, limit)
+		}
+	}
+	return rest
+}
+
+// docTrait survives a renaming with a change of numbers. It is nil without a doc.
+func docTrait(l *spec.Limit) any {
+	if l.Doc == "" {
+		return nil
+	}
+	return [3]string{l.Doc, effectiveKey(l), l.Policy.Kind.String()}
+}
+
+func ruleTrait(l *spec.Limit) any {
+	// The names differ in any renaming.
+	policy := l.Policy
+	policy.Name = ""
+	return [3]any{policy, effectiveKey(l), plansTrait(l)}
+}
+
+func methodTrait(l *spec.Limit) any { return [2]any{ruleTrait(l), l.GoName} }
+
+// PlanPair is a limit on both sides of an edit, for one plan.
+type PlanPair struct {
+	// Plan is the name of the plan, the new one if it was renamed. It is "" for a limit without plans on both sides.
+	Plan string
+	// Old and New are the limit for the plan, or the limit itself on a side that is the same for all plans. One of them
+	// is nil if that side lacks the plan, or the limit.
+	Old, New *spec.Limit
+}
+
+// PairPlans returns the plans of a limit, in the order of the new side and then those that were removed. One of the sides
+// may be nil. The names of renamed plans are those of [PlanRenames].
+func PairPlans(old, new *spec.Limit, renamed map[string]string) (pairs []PlanPair) {
+	switch {
+	case old == nil || len(old.Plans) == 0:
+		if new == nil || len(new.Plans) == 0 {
+			return []PlanPair{{Old: old, New: new}}
+		}
+		for _, of := range new.Plans {
+			pairs = append(pairs, PlanPair{of.Plan, old, of})
+		}
+		return pairs
+	case new == nil || len(new.Plans) == 0:
+		for _, of := range old.Plans {
+			pairs = append(pairs, PlanPair{of.Plan, of, new})
+		}
+		return pairs
+	}
+	var kept []string
+	for _, of := range new.Plans {
+		was := oldPlan(of.Plan, renamed)
+		kept = append(kept, was)
+		pairs = append(pairs, PlanPair{of.Plan, old.ForPlan(was), of})
+	}
+	for _, of := range old.Plans {
+		if !slices.Contains(kept, of.Plan) {
+			pairs = append(pairs, PlanPair{of.Plan, of, nil})
+		}
+	}
+	return pairs
+}
+
+func oldPlan(plan string, renamed map[string]string) string {
+	if was, ok := renamed[plan]; ok {
+		return was
+	}
+	return plan
+}
+
+// PlanRenames guesses which plans were renamed, and returns the old names by the new ones. An added plan is a removed one
+// renamed if both have the same numbers in all limits with plans on both sides, and no other added or removed plan has. If there is no such
+// limit, both must have the same place among equally many plans.
+func PlanRenames(old, new *spec.File) map[string]string {
+	removed, added := plansWithout(old, new), plansWithout(new, old)
+	candidates := map[string][]string{}
+	claims := map[string]int{}
+	for _, is := range added {
+		for _, was := range removed {
+			if samePlan(old, new, was, is) {
+				candidates[is] = append(candidates[is], was)
+				claims[was]++
+			}
+		}
+	}
+	renamed := map[string]string{}
+	for is, of := range candidates {
+		if len(of) == 1 && claims[of[0]] == 1 {
+			renamed[is] = of[0]
+		}
+	}
+	return renamed
+}
+
+// plansWithout returns the plans of a file that the other one lacks.
+func plansWithout(file, other *spec.File) (names []string) {
+	for _, plan := range file.Plans {
+		if planIndex(other, plan.Name) < 0 {
+			names = append(names, plan.Name)
+		}
+	}
+	return names
+}
+
+func planIndex(file *spec.File, name string) int {
+	return slices.IndexFunc(file.Plans, func(p spec.Plan) bool { return p.Name == name })
+}
+
+// samePlan reports whether a plan of the old file is like one of the new file.
+func samePlan(old, new *spec.File, was, is string) bool {
+	compared := false
+	before := limitsByName(old)
+	for _, limit := range new.Limits {
+		o := before[limit.Policy.Name]
+		if o == nil || len(o.Plans) == 0 || len(limit.Plans) == 0 {
+			continue
+		}
+		compared = true
+		for _, f := range limitFields {
+			// A value that is the same for all plans does not identify one, and may have changed for all of them.
+			if f.byPlan && varies(f, o) && varies(f, limit) && f.effective(o.ForPlan(was)) != f.effective(limit.ForPlan(is)) {
+				return false
+			}
+		}
+	}
+	return compared || len(old.Plans) == len(new.Plans) && planIndex(old, was) == planIndex(new, is)
+}
+
+// varies reports whether a field has different values for the plans of a limit.
+func varies(f field[draft, spec.Limit], l *spec.Limit) bool {
+	return slices.ContainsFunc(l.Plans, func(of *spec.Limit) bool { return f.effective(of) != f.effective(l.Plans[0]) })
+}
+
+// diffPlans returns the changes of a limit with plans on some side, except for its name.
+func diffPlans(old, new *spec.Limit, renamed map[string]string) (changes []spec.Change) {
+	name := new.Policy.Name
+	was, is := wholeLimit(old), wholeLimit(new)
+	if was.Value, is.Value = listed(old.PlanNames()), listed(new.PlanNames()); was.Value == "" || is.Value == "" {
+		changes = append(changes, spec.Change{ID: spec.PlanParameterChanged.ID, Limit: name, Field: "plans", Old: was, New: is})
+	}
+	pairs := PairPlans(old, new, renamed)
+	for _, p := range pairs {
+		switch {
+		case p.Old == nil:
+			changes = append(changes, spec.Change{ID: spec.PlanAdded.ID, Limit: name, Plan: p.Plan, Old: spec.Side{Limit: old}, New: wholePlan(new, p.New)})
+		case p.New == nil:
+			changes = append(changes, spec.Change{ID: spec.PlanRemoved.ID, Limit: name, Plan: p.Plan, Old: wholePlan(old, p.Old), New: spec.Side{Limit: new}})
+		}
+	}
+	for _, f := range limitFields {
+		if !f.byPlan {
+			changes = append(changes, diffFields([]field[draft, spec.Limit]{f}, name, old, new, wholeLimit(old), wholeLimit(new), givenInLimit)...)
+			continue
+		}
+		changes = append(changes, diffByPlan(f, old, new, pairs)...)
+	}
+	return changes
+}
+
+// diffByPlan returns the changes of one field for each plan, or one change if it is the same for all of several plans.
+func diffByPlan(f field[draft, spec.Limit], old, new *spec.Limit, pairs []PlanPair) (changes []spec.Change) {
+	limited := 0
+	for _, p := range pairs {
+		if p.Old == nil || p.New == nil || p.Old.UnlimitedRate && p.New.UnlimitedRate {
+			continue
+		}
+		becomes := p.Old.UnlimitedRate || p.New.UnlimitedRate
+		if !becomes {
+			limited++
+		} else if f.name != "rate" {
+			continue // the other numbers come or go with the rate
+		}
+		was, is := wholeLimit(old), wholeLimit(new)
+		if was.Value, is.Value = f.effective(p.Old), f.effective(p.New); was.Value != is.Value {
+			changes = append(changes, spec.Change{
+				ID: f.change.ID, Limit: new.Policy.Name, Plan: p.Plan, Field: f.name,
+				Old: was.At(givenInLimit(p.Old, f.name)), New: is.At(givenInLimit(p.New, f.name)),
+			})
+		}
+	}
+	if len(changes) < 2 || len(changes) != limited {
+		return changes
+	}
+	for _, c := range changes[1:] {
+		if c.Old.Value != changes[0].Old.Value || c.New.Value != changes[0].New.Value {
+			return changes
+		}
+	}
+	changes[0].Plan = ""
+	return changes[:1]
+}
+
+// wholePlan is the side of a plan that was added or removed.
+func wholePlan(l, of *spec.Limit) spec.Side {
+	return spec.Side{Limit: l, Value: of.Plan, Given: true, Pos: of.Given["rate"]}
+}
+
+// plansTrait is equal for limits with the same rule for each plan.
+func plansTrait(l *spec.Limit) string {
+	var traits []string
+	for _, of := range l.Plans {
+		policy := of.Policy
+		policy.Name = ""
+		traits = append(traits, fmt.Sprintf("%s: %+v", of.Plan, policy))
+	}
+	return strings.Join(traits, "\n")
+}
+
+// diffPlanNames returns the plans that were renamed.
+func diffPlanNames(old, new *spec.File, renamed map[string]string) (changes []spec.Change) {
+	for _, plan := range new.Plans {
+		if was, ok := renamed[plan.Name]; ok {
+			before := old.Plans[planIndex(old, was)]
+			changes = append(changes, spec.Change{
+				ID: spec.PlanRenamed.ID, Plan: plan.Name,
+				Old: spec.Side{Value: was, Given: true, Pos: before.Pos}, New: spec.Side{Value: plan.Name, Given: true, Pos: plan.Pos},
+			})
+		}
+	}
+	return changes
+}
+
+// diffGroups returns the changes of the groups, in the order of the new file, and then the removed ones. A group stores
+// nothing, so that a renamed one is removed and added.
+func diffGroups(old, new *spec.File) (changes []spec.Change) {
+	named := func(file *spec.File) map[string]*spec.Group {
+		groups := map[string]*spec.Group{}
+		for _, g := range file.Groups {
+			groups[g.Name] = g
+		}
+		return groups
+	}
+	before, after := named(old), named(new)
+	for _, g := range new.Groups {
+		was := before[g.Name]
+		if was == nil {
+			changes = append(changes, spec.Change{ID: spec.GroupAdded.ID, Group: g.Name, New: wholeGroup(g)})
+			continue
+		}
+		fields := diffFields(groupFields, "", was, g, wholeGroup(was), wholeGroup(g), givenInGroup)
+		fields = append(fields, diffMethod(was, g)...)
+		for i := range fields {
+			fields[i].Group = g.Name
+		}
+		changes = append(changes, fields...)
+	}
+	for _, g := range old.Groups {
+		if after[g.Name] == nil {
+			changes = append(changes, spec.Change{ID: spec.GroupRemoved.ID, Group: g.Name, Old: wholeGroup(g)})
+		}
+	}
+	return changes
+}
+
+// diffMethod returns the change of what callers of a group pass and may call, unless the members show it: it follows from
+// the limits, which may have changed while the group has not.
+func diffMethod(old, new *spec.Group) []spec.Change {
+	was, is := wholeGroup(old), wholeGroup(new)
+	was.Value, is.Value = old.Method(), new.Method()
+	same := spec.EffectiveMembers(old.Members()) == spec.EffectiveMembers(new.Members())
+	if was.Value == is.Value || !same && slices.Equal(spec.SharedNames(old), spec.SharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
+		return nil
+	}
+	was.Given, is.Given = false, false
+	return []spec.Change{{ID: spec.GroupMethodChanged.ID, Field: "method", Old: was, New: is}}
+}
+
+func wholeGroup(g *spec.Group) spec.Side {
+	return spec.Side{Group: g, Value: g.Name, Given: true, Pos: g.Pos}
+}
+
+func givenInGroup(g *spec.Group, field string) (diag.Pos, bool) {
+	at, given := g.Given[field]
+	return at, given
+}

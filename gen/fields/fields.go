@@ -1,0 +1,433 @@
+package fields
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// limitFields are the fields of one limit, in the order in which people read them.
+var limitFields = []field[draft, spec.Limit]{
+	{
+		name: "doc", synonyms: []string{"description", "comment"},
+		about:     "What the limit is for. It becomes the method's doc comment, after the method's name.",
+		accepts:   "text, of one or more lines",
+		example:   "bounds how fast one user can post.",
+		schema:    object{"type": "string"},
+		read:      (*parser).doc,
+		change:    spec.DocChanged,
+		effective: func(l *spec.Limit) string { return l.Doc },
+	},
+	{
+		name:      "key",
+		about:     "What requests are counted per. Every part becomes a parameter of the method.",
+		accepts:   "a name, such as `userID`, for one string, or a map from names to types: " + spec.KeyTypesInWords,
+		more:      "For an IPv6 address, `netip.Addr/64` counts the first 64 bits (1 to 128), because one subscriber has at least that many addresses; an IPv4 address counts whole. For a `hashed string`, such as an API key or an e-mail address, only a SHA-256 is stored. A type of your own needs a MarshalText method.",
+		absent:    "one count, shared by all callers",
+		example:   "{userID: int64}",
+		schema:    keySchema,
+		read:      (*parser).keyParts,
+		change:    spec.KeyChanged,
+		effective: effectiveKey,
+	},
+	{
+		name: "kind", required: true, synonyms: []string{"type", "algorithm", "strategy"},
+		about:     "How tokens are granted: " + grantsOfKinds() + ".",
+		accepts:   kindsAsCode(),
+		example:   "token bucket",
+		schema:    object{"enum": rules.KindNames()},
+		sets:      "Kind",
+		read:      (*parser).kind,
+		change:    spec.KindChanged,
+		effective: func(l *spec.Limit) string { return l.Policy.Kind.String() },
+		words:     ruleWords,
+	},
+	{
+		name: "rate", required: true, synonyms: []string{"limit"},
+		about:     "How many tokens are granted per `period`.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 1 to %s, or a map with such a number or `unlimited` for each plan", words.Number(runtime.MaxTokens)),
+		example:   "10",
+		schema:    orByPlan(numberSchema(1, runtime.MaxTokens), true),
+		sets:      "Rate",
+		read:      byPlan((*parser).rate),
+		change:    spec.RateChanged,
+		byPlan:    true,
+		effective: effectiveRate,
+	},
+	{
+		name: "period", required: true, synonyms: []string{"window", "interval", "every", "per"},
+		implied:   func(l *draft) bool { return l.impliesPeriod },
+		about:     "The time in which `rate` tokens are granted: a fixed length or, for a fixed window, a number of calendar days, weeks, months or years in `zone`.",
+		accepts:   "a duration such as `90s`, `1h30m`, `1d` or `2w`; units: " + unitsInWords + "; or `day`, `week`, `month`, `year` or `3 months`; at most " + longestPeriod,
+		more:      "For a token bucket, the period may be a map with a duration for each plan.",
+		example:   "1m",
+		schema:    orByPlan(periodSchema, false),
+		sets:      "Period",
+		read:      byPlan((*parser).period),
+		change:    spec.RateChanged,
+		byPlan:    true,
+		effective: effectivePeriod,
+	},
+	{
+		name: "zone", synonyms: []string{"timezone", "tz", "location"},
+		about:     "The time zone of a `period` in calendar units, which requires it. `per key` gives every key its own: the method has a parameter for it.",
+		more:      "The names are those of the IANA time zone database. The zone data is Go's, and generated code embeds it unless all zones are `UTC`. If a start moves by less than half a window, because of new data or another zone, no window begins twice.",
+		accepts:   "a name such as `UTC` or `Europe/Berlin`, or `per key`",
+		absent:    "none; required for a `period` in calendar units",
+		example:   "Europe/Berlin",
+		schema:    zoneSchema(),
+		sets:      "Calendar",
+		read:      (*parser).zone,
+		change:    spec.ZoneChanged,
+		effective: effectiveZone,
+	},
+	{
+		name: "capacity", synonyms: []string{"burst", "max"},
+		about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or a map with one for each plan", words.Number(runtime.MaxTokens)),
+		absent:    "`rate`",
+		example:   "20",
+		schema:    orByPlan(numberSchema(0, runtime.MaxTokens), false),
+		sets:      "Capacity",
+		read:      byPlan(readTokens(0, func(l *draft) *int64 { return &l.policy.Capacity })),
+		change:    spec.CapacityChanged,
+		byPlan:    true,
+		effective: func(l *spec.Limit) string { return strconv.FormatInt(l.Policy.Capacity, 10) },
+	},
+	{
+		name:      "maxReserved",
+		about:     "How many tokens may be reserved before they are granted. With 0, the limit has no method `Reserve`. A sliding window has no reservations.",
+		accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan", words.Number(mostReserved), unboundedWord),
+		absent:    "0: no reservations",
+		example:   "100",
+		schema:    orByPlan(reservedSchema, false),
+		sets:      "MaxReserved",
+		read:      byPlan((*parser).maxReserved),
+		change:    spec.MaxReservedChanged,
+		byPlan:    true,
+		effective: effectiveMaxReserved,
+		words:     reservingWords,
+	},
+	{
+		name:      "start",
+		about:     "When windows begin: at an instant and every period before and after it; at an offset from 0:00 UTC on 1 January 1970; or, for a fixed window, at each key's `first use`. Not for a token bucket.",
+		more:      startMore,
+		accepts:   "an RFC 3339 instant, a duration, or `first use`; for calendar units, such as `15th`, `monday`, `april 6th`, `06:00`, `anniversary`",
+		absent:    "a fixed offset derived from the key; for calendar units, midnight of their first day",
+		example:   "8h",
+		schema:    startSchema,
+		sets:      "Start",
+		read:      (*parser).start,
+		change:    spec.StartChanged,
+		effective: effectiveStart,
+		words:     startWords,
+	},
+	{
+		name: "precise", synonyms: []string{"exact", "strict"},
+		about:     "Whether a sliding window is exact: with `true`, never more than `rate` in any period, wherever it begins, and each token is available again exactly a `period` after it was taken.",
+		more:      "The store keeps a log of the tokens taken in the last period: up to `rate` rows per key. A request reads and writes a few of them in a transaction, which takes two to four times as long as the statement of another limit; concurrent requests share transactions.",
+		accepts:   fmt.Sprintf("`true` or `false`; `true` only for a sliding window with a `rate` of at most %s, and without `start`, `shards` and `lease`", words.Number(runtime.MaxPreciseRate)),
+		absent:    "`false`",
+		example:   "true",
+		schema:    object{"type": "boolean"},
+		sets:      "Precise",
+		read:      readBool(rules.BadPrecise, func(l *draft) *bool { return &l.policy.Precise }),
+		change:    spec.PreciseChanged,
+		effective: func(l *spec.Limit) string { return strconv.FormatBool(l.Policy.Precise) },
+		words:     preciseWords,
+	},
+	{
+		name:      "shards",
+		about:     "The number of rows that hold the count of one key, so that concurrent requests write to different rows. Each shard gets an equal part of `rate`, `capacity` and `maxReserved`, at least one token.",
+		accepts:   fmt.Sprintf("a whole number, 1 to %s", words.Number(runtime.MaxShards)),
+		absent:    "1",
+		example:   "4",
+		schema:    numberSchema(1, runtime.MaxShards),
+		sets:      "Shards",
+		read:      (*parser).shards,
+		change:    spec.ShardsChanged,
+		effective: func(l *spec.Limit) string { return strconv.Itoa(max(1, l.Policy.Shards)) },
+		words:     shardsWords,
+	},
+	{
+		name: "mode", synonyms: []string{"enforcement", "action", "dryrun", "enabled", "shadowmode"},
+		about:     "What the limit does with its decisions: `shadow` counts, but lets every request pass, and reports those that `enforce` would deny in `Decision.Shadowed`; `off` lets every request pass, uncounted; `block` denies every request.",
+		more:      "A request that `shadow` lets pass takes nothing. In a call over several limits, a limit in `shadow` never stands in the way, nor does it if the store fails. A request denied by `block` has the `RetryAfter` `runtime.Never`, and `Wait` fails at once.",
+		accepts:   "`enforce`, `shadow`, `off` or `block`",
+		absent:    "`enforce`",
+		example:   "shadow",
+		schema:    object{"enum": diag.Texts(runtime.Modes())},
+		sets:      "Mode",
+		read:      readWord(rules.BadMode, runtime.Modes(), modeSynonyms, func(l *draft) *runtime.Mode { return &l.policy.Mode }),
+		change:    spec.ModeChanged,
+		effective: func(l *spec.Limit) string { return l.Policy.Mode.String() },
+		words:     modeWords,
+	},
+	{
+		name: "timeout", synonyms: []string{"deadline"},
+		about:     "How long a decision may take. After that the store is treated as failed, though it may have taken the tokens.",
+		accepts:   "a duration, as for `period`",
+		absent:    "as long as the call's context allows",
+		example:   "250ms",
+		schema:    durationSchema,
+		sets:      "Timeout",
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Timeout }),
+		change:    spec.TimeoutChanged,
+		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Timeout) },
+	},
+	{
+		name: "onError", synonyms: []string{"fail", "failure", "fallback"},
+		about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process. The decision reports that.",
+		more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit. The store does not count it. The end of the caller's context is no failure of the store: the call returns the context's error. With `open` or `local`, only `Allow` reports the failure, in `Decision.FailedOpen` or `Decision.FailedLocal`; `Require` and `Wait` cannot report it. Call the store's `Ready` at startup to find a broken store early.",
+		accepts:   "`closed`, `open` or `local`",
+		absent:    "`closed`",
+		example:   "open",
+		schema:    object{"enum": diag.Texts(runtime.OnErrors())},
+		sets:      "OnError",
+		read:      readWord(rules.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(l *draft) *runtime.OnError { return &l.policy.OnError }),
+		change:    spec.OnErrorChanged,
+		effective: func(l *spec.Limit) string { return l.Policy.OnError.String() },
+		words:     onErrorWords,
+	},
+	{
+		name: "jitter", synonyms: []string{"spread", "randomization"},
+		about:     "The most by which clients are told to retry later than their tokens are due, so that they do not all come back at once. `Wait` and the delays of reservations use it too.",
+		more:      "The jitter of a key is the same for the same due time, and `Decision.RetryAfter` stays exact; `Decision.RetryIn()` includes the jitter. It spreads the keys of a limit: all callers of one key get the same.",
+		accepts:   "a duration, as for `period`",
+		absent:    "none",
+		example:   "10s",
+		schema:    durationSchema,
+		sets:      "Jitter",
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.Jitter }),
+		change:    spec.JitterChanged,
+		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.Jitter) },
+		words:     jitterWords,
+	},
+	{
+		name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
+		about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
+		accepts:   "a duration, as for `period`",
+		absent:    "denials are not cached",
+		example:   "1s",
+		schema:    durationSchema,
+		sets:      "DenyCache",
+		read:      readDuration(func(l *draft) *time.Duration { return &l.policy.DenyCache }),
+		change:    spec.DenyCacheChanged,
+		effective: func(l *spec.Limit) string { return unlessZero(l.Policy.DenyCache) },
+		words:     denyCacheWords,
+	},
+	{
+		name: "lease", synonyms: []string{"block", "prefetch", "batch"},
+		about:     "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
+		more:      "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. Reservations, requests over several limits and transactions do not use blocks.",
+		accepts:   "a map with `tokens` and `for`",
+		absent:    "every request reaches the store",
+		example:   "{tokens: 10, for: 200ms}",
+		schema:    mapSchema(leaseFields),
+		sets:      "Lease",
+		read:      (*parser).lease,
+		change:    spec.LeaseChanged,
+		effective: effectiveLease,
+		words:     leaseWords,
+	},
+	{
+		name: "durability", synonyms: []string{"sync", "fsync", "synchronous", "synchronouscommit"},
+		about: "Whether a decision waits for the disk. `full` waits. `relaxed` does not: a crash of the database's machine may lose the most recent counts.",
+		more: "On Postgres, `relaxed` sets `synchronous_commit = off`, and on SQLite, `full` sets `PRAGMA synchronous = FULL`, both for the limit's own transactions only. " +
+			"MySQL and MariaDB set durability for the whole server: there, the field has no effect. It also has no effect in the caller's transaction.",
+		accepts:   "`relaxed` or `full`",
+		absent:    "the setting of the database (`sqlite.Open`: `relaxed`)",
+		example:   "relaxed",
+		schema:    object{"enum": diag.Texts(runtime.Durabilities())},
+		sets:      "Durability",
+		read:      readWord(rules.BadDurability, runtime.Durabilities(), durabilitySynonyms, func(l *draft) *runtime.Durability { return &l.policy.Durability }),
+		change:    spec.DurabilityChanged,
+		effective: effectiveDurability,
+		words:     durabilityWords,
+	},
+	{
+		name: "overrides", synonyms: []string{"override", "exceptions", "maxoverride"},
+		about: "Lets operators block keys, and give them other numbers, at most these, while the program runs: each with an end, a reason and an author. `{}` allows numbers within those of the limit.",
+		more: "A limit without it has no such methods and no cost. Overrides are rows of the table `rate_limit_overrides`, which is a log: each process reads the new entries every 5 seconds, and no decision needs a statement more. " +
+			"In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the plan. The period cannot be overridden.",
+		accepts:   "a map with `rate`, `capacity` and `maxReserved`, each of which may be left out",
+		absent:    "no overrides and no blocks",
+		example:   "{rate: 5_000, capacity: 10_000}",
+		schema:    mapSchema(overrideFields),
+		sets:      "Overrides",
+		read:      (*parser).overrides,
+		change:    spec.OverridesChanged,
+		effective: effectiveOverrides,
+		words:     overridesWords,
+	},
+	{
+		name:      "goName",
+		about:     "The name of the generated method.",
+		accepts:   "an exported Go identifier, but not `" + strings.Join(ownMethods, "` or `") + "`, or a method whose signature go vet checks, such as `MarshalJSON`",
+		absent:    "the limit's name with a capital letter, and initialisms such as ID, URL and LLM in capitals",
+		example:   "SendMessage",
+		schema:    object{"type": "string", "pattern": spec.ExportedPattern, "not": object{"enum": reservedGoNames}},
+		read:      (*parser).goName,
+		change:    spec.GoNameChanged,
+		effective: func(l *spec.Limit) string { return l.GoName },
+	},
+}
+
+// Description is a limit in sentences.
+type Description struct {
+	// Plan is the name of the plan, for an element of Plans.
+	Plan string
+	// Sentences are on the rule, the most important first: "Token bucket: 10 per minute, at most 20 at once." With Plans,
+	// they are the ones that all limited plans have in common, without the rule itself.
+	Sentences []string
+	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute." If
+	// reservations have no bound, the number is for callers who do not reserve. It is empty for an unlimited element of Plans.
+	Worst string
+	// Plans describe what differs between the plans of the limit, in their order.
+	Plans []Description
+}
+
+// Words returns the sentences without the worst case. Each plan has one, which begins with its name.
+func (d *Description) Words() (sentences []string) {
+	for _, of := range d.Plans {
+		sentences = append(sentences, of.Plan+": "+strings.Join(of.Sentences, " "))
+	}
+	return append(sentences, d.Sentences...)
+}
+
+// Lines returns the sentences of [Description.Words], and the worst case.
+func (d *Description) Lines() []string {
+	if d.Worst == "" {
+		return d.Words()
+	}
+	return append(d.Words(), d.Worst)
+}
+
+// Describe returns the limit in sentences.
+func Describe(l *spec.Limit) *Description {
+	d := &Description{Plan: l.Plan, Worst: "Worst case" + ifEnforced(l.Policy.Mode) + ": " + worstCase(l) + "."}
+	if len(l.Plans) == 0 {
+		d.Sentences = sentencesOf(l)
+		return d
+	}
+	common := func(sentence string) bool { return slices.Contains(d.Sentences, sentence) }
+	limited := 0
+	for _, of := range l.Plans {
+		plan := Describe(of)
+		d.Plans = append(d.Plans, *plan)
+		if of.Unlimited() {
+			continue
+		}
+		if limited++; limited == 1 {
+			d.Sentences = slices.Clone(plan.Sentences[1:])
+		}
+		d.Sentences = slices.DeleteFunc(d.Sentences, func(s string) bool { return !slices.Contains(plan.Sentences, s) })
+	}
+	for i, of := range l.Plans {
+		plan := &d.Plans[i]
+		plan.Sentences = slices.DeleteFunc(plan.Sentences, common)
+		if of.Unlimited() {
+			plan.Worst = ""
+		}
+	}
+	return d
+}
+
+// Words returns the sentences of [Description.Words].
+func WordsOf(l *spec.Limit) []string { return Describe(l).Words() }
+
+// sentences describes a limit without plans, or one plan.
+func sentencesOf(l *spec.Limit) (sentences []string) {
+	if l.Unlimited() {
+		return []string{"Unlimited: every request is allowed, and none is counted."}
+	}
+	if m := l.Policy.Mode; m != runtime.ModeEnforce && m != runtime.ModeShadow {
+		// The other fields have no effect.
+		if l.UnlimitedRate {
+			return slices.Concat([]string{"Unlimited when it is not blocked."}, modeWords(l), keyWords(l))
+		}
+		return slices.Concat(ruleWords(l), modeWords(l), keyWords(l))
+	}
+	for _, f := range limitFields {
+		if f.words != nil {
+			sentences = append(sentences, f.words(l)...)
+		}
+	}
+	return append(sentences, keyWords(l)...)
+}
+
+// worstCase is the worst case as a part of a sentence: "30 in any minute".
+func worstCase(l *spec.Limit) string {
+	p := &l.Policy
+	switch {
+	case len(l.Plans) > 0:
+		var worst []string
+		for _, of := range l.Plans {
+			worst = append(worst, of.Plan+": "+worstCase(of))
+		}
+		return strings.Join(worst, "; ")
+	case l.Unlimited():
+		return "no bound"
+	case p.MaxReserved == runtime.Unbounded && p.Capacity == 0:
+		return "reservations have no bound"
+	case p.MaxReserved == runtime.Unbounded:
+		// Unbounded reservations have no worst case, but callers who do not reserve have one.
+		return mostInPeriod(bounds.Unreserved(p)) + " without reservations, which have no bound"
+	case p.Reserves():
+		return mostInPeriod(p) + ", counting reserved tokens when their delay has passed"
+	}
+	return mostInPeriod(p)
+}
+
+// mostInPeriod describes the worst case in an interval as long as a period, and for a calendar in a window too.
+func mostInPeriod(p *runtime.Policy) string {
+	span := bounds.Interval(p)
+	around := fmt.Sprintf("%s in any %s", orUncountable(bounds.Within(p, span)), words.Period(span))
+	if p.Calendar.Unit == 0 || p.Reserves() {
+		return around
+	}
+	each := "calendar " + p.Calendar.Unit.String()
+	if p.Calendar.Count > 1 {
+		each = "window"
+	}
+	return fmt.Sprintf("%s in each %s, and %s", words.Number(p.Capacity), each, around)
+}
+
+// ifEnforced is the condition of a bound that does not hold in this mode.
+func ifEnforced(m runtime.Mode) string {
+	if m == runtime.ModeEnforce || m == runtime.ModeUnlimited {
+		return ""
+	}
+	return ", if it were enforced"
+}
+
+func orUncountable(n int64) string {
+	if n == math.MaxInt64 {
+		return "no bound"
+	}
+	return words.Number(n)
+}
+
+// keyWords describes the parts of the key that are not stored as they are passed. It is not the words of the field key,
+// because the rule comes first.
+func keyWords(l *spec.Limit) (sentences []string) {
+	for _, part := range l.Key {
+		switch bits := part.PrefixBits(); {
+		case part.Hashed():
+			sentences = append(sentences, fmt.Sprintf("Only a SHA-256 of %s is stored.", part.Name))
+		case bits > 0:
+			sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
+		}
+	}
+	return sentences
+}

@@ -1,0 +1,254 @@
+package fields
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func TestExamplesOfFieldsAreValid(t *testing.T) {
+	for _, f := range limitFields {
+		lines := []string{"kind: fixed window", "rate: 10", "period: 1m"}
+		switch f.name {
+		case "zone":
+			lines[2] = "period: month"
+		case "precise":
+			lines[0] = "kind: sliding window"
+		}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
+		parsed, ds := Parse("limits.yaml", []byte(spec.LimitOf(append(lines, f.name+": "+f.example)...)))
+		require.Empty(t, ds, f.name)
+		assert.Contains(t, parsed.Limits[0].Given, f.name)
+	}
+	for _, f := range leaseFields {
+		assert.True(t, f.takes(f.example), f.name)
+	}
+	for _, f := range overrideFields {
+		assert.True(t, f.takes(f.example), f.name)
+	}
+	for _, f := range groupFields {
+		parsed, ds := Parse("limits.yaml", []byte(spec.Valid+"  suspended: {kind: fixed window, rate: 1, period: 1h}\ngroups:\n  post:\n    takes: [sendMessage]\n    "+f.name+": "+f.example+"\n"))
+		if f.name == "takes" {
+			parsed, ds = Parse("limits.yaml", []byte(spec.Valid+"groups:\n  post:\n    takes: "+f.example+"\n"))
+		}
+		require.Empty(t, ds, f.name)
+		assert.Contains(t, parsed.Groups[0].Given, f.name)
+	}
+	top := ""
+	for _, f := range fileFields {
+		top += f.name + ": " + f.example + "\n"
+	}
+	_, ds := Parse("limits.yaml", []byte(top))
+	assert.Empty(t, ds)
+}
+
+// Tables with longer cells are hard to read. Longer explanations belong below the table.
+func TestReferenceCellsAreShort(t *testing.T) {
+	cells := 0
+	for line := range strings.Lines(reference()) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for cell := range strings.SplitSeq(line, "|") {
+			assert.LessOrEqual(t, len(strings.Fields(cell)), 40, cell)
+			cells++
+		}
+	}
+	assert.Greater(t, cells, 80)
+}
+
+// explain FIELD finds a field by its name only.
+func TestFieldNamesAreUnique(t *testing.T) {
+	of := map[string]string{}
+	for _, f := range Fields() {
+		if (f.Of == "a group" || f.Of == "overrides") && slices.Contains(names(limitFields), f.Name) {
+			continue // explain FIELD prints both pages, and they have the same meaning
+		}
+		assert.Empty(t, of[f.Name], f.Name)
+		of[f.Name] = f.Of
+		assert.NotContains(t, f.Meaning+f.Accepts+f.Absent, "`", f.Name)
+	}
+	for _, name := range names(fileFields) {
+		assert.Equal(t, "the file", of[name])
+	}
+	for _, name := range names(limitFields) {
+		assert.Equal(t, "a limit", of[name])
+	}
+	for _, name := range names(leaseFields) {
+		assert.Equal(t, "a lease", of[name])
+	}
+}
+
+func TestCorpusHasEveryField(t *testing.T) {
+	wrong := wrongInBad(t)
+	for _, name := range slices.Concat(names(fileFields), names(limitFields), names(leaseFields), names(overrideFields), names(groupFields)) {
+		assert.True(t, givenInGood(t, name), "no valid file has %s: add it to testdata/spec/good/every-field.yaml", name)
+		assert.True(t, wrong[name], "no file has a wrong %s: add one to testdata/spec/bad, then go test ./gen/fields -run BadFiles -update", name)
+	}
+}
+
+func givenInGood(t *testing.T, field string) bool {
+	for _, src := range corpus(t, "good") {
+		if strings.Contains(string(src), field+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// wrongInBad returns the fields with a wrong value in some bad file.
+func wrongInBad(t *testing.T) map[string]bool {
+	wrong := map[string]bool{}
+	for name, src := range corpus(t, "bad") {
+		_, ds := Parse(name, src)
+		for _, d := range ds {
+			before, isValue := strings.CutSuffix(strings.TrimRight(d.Shown.Before, " "), ":")
+			if d.ID != rules.Syntax.ID && isValue {
+				wrong[before[strings.LastIndexAny(before, " {,")+1:]] = true
+			}
+		}
+	}
+	return wrong
+}
+
+// withExample returns a limit, and the same limit with the example of one field. The example must differ from the value in
+// the first limit.
+func withExample(t *testing.T, f field[draft, spec.Limit]) (before, after *spec.Limit) {
+	lines := []string{"kind: fixed window", "rate: 50", "period: 1h", "capacity: 60", "maxReserved: 40"}
+	switch f.name {
+	case "zone":
+		lines[2] = "period: month"
+		return one(t, append(lines, "zone: UTC")...), one(t, append(lines, "zone: "+f.example)...)
+	case "precise":
+		lines = []string{"kind: sliding window", "rate: 50", "period: 1h"}
+	}
+	before = one(t, lines...)
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, f.name+":") })
+	return before, one(t, append(lines, f.name+": "+f.example)...)
+}
+
+// setBy returns the fields of [runtime.Policy] that the example of each field of a limit changes.
+func setBy(t *testing.T) map[string][]string {
+	set := map[string][]string{}
+	for _, f := range limitFields {
+		before, after := withExample(t, f)
+		for i, name := range fieldsOfStruct[runtime.Policy]() {
+			if reflect.ValueOf(before.Policy).Field(i).Interface() != reflect.ValueOf(after.Policy).Field(i).Interface() {
+				set[f.name] = append(set[f.name], name)
+			}
+		}
+	}
+	return set
+}
+
+// fieldsOfStruct lists the names of the fields of a struct.
+func fieldsOfStruct[T any]() (names []string) {
+	for i := range reflect.TypeFor[T]().NumField() {
+		names = append(names, reflect.TypeFor[T]().Field(i).Name)
+	}
+	return names
+}
+
+// A field of limits.yaml must reach the policy, and each field of the policy must be reachable.
+func TestEveryPolicyFieldIsSetByAField(t *testing.T) {
+	set := setBy(t)
+	sets := map[string]string{"Name": "the name of the limit"}
+	for _, f := range limitFields {
+		want := []string(nil)
+		if f.sets != "" {
+			want = []string{f.sets}
+			sets[f.sets] = f.name
+		}
+		assert.Equal(t, want, set[f.name], "%s: %s must change the field of runtime.Policy that sets names in gen/spec/fields.go, and no other", f.name, f.example)
+	}
+	for _, name := range fieldsOfStruct[runtime.Policy]() {
+		assert.NotEmpty(t, sets[name], "no field of limits.yaml sets runtime.Policy.%s: add one to limitFields in gen/spec/fields.go", name)
+	}
+}
+
+func TestEveryLeaseFieldIsSetByAField(t *testing.T) {
+	var sets []string
+	for _, f := range leaseFields {
+		var lease runtime.Lease
+		p := newParser(diag.NewSource("", f.name+": "+f.example))
+		root := p.root()
+		entries, _ := p.entries(root, p.src.At(root), "", "")
+		require.True(t, f.read(p, &lease, entries[0]), f.name)
+		assert.False(t, reflect.ValueOf(lease).FieldByName(f.sets).IsZero(), "%s must set the field of runtime.Lease that sets names in gen/spec/fields.go", f.name)
+		sets = append(sets, f.sets)
+	}
+	assert.ElementsMatch(t, fieldsOfStruct[runtime.Lease](), sets, "leaseFields in gen/spec/fields.go must set each field of runtime.Lease")
+}
+
+func TestEveryOverrideFieldIsSetByAField(t *testing.T) {
+	for _, f := range overrideFields {
+		parsed := one(t, "kind: token bucket", "rate: 10", "period: 1m", "maxReserved: 10", "overrides: {"+f.name+": "+f.example+"}")
+		assert.False(t, reflect.ValueOf(*parsed.Overrides).FieldByName(f.sets).IsZero(), f.name)
+		assert.Equal(t, reflect.ValueOf(*parsed.Overrides).FieldByName(f.sets).Int(), reflect.ValueOf(parsed.Policy.Overrides).FieldByName(f.sets).Int())
+	}
+	// Unlimited is a word for the rate.
+	assert.True(t, one(t, "kind: token bucket", "rate: 10", "period: 1m", "overrides: {rate: unlimited}").Policy.Overrides.Unlimited)
+}
+
+func TestBoundsOfOverridesFollowTheLimit(t *testing.T) {
+	const bucket, sliding = "kind: token bucket", "kind: sliding window"
+	for _, row := range []struct {
+		kind, overrides string
+		lines           []string
+		want            runtime.OverrideBounds
+	}{
+		{bucket, "{}", nil, runtime.OverrideBounds{Rate: 10, Capacity: 10}},
+		{bucket, "{}", []string{"capacity: 20", "maxReserved: 5"}, runtime.OverrideBounds{Rate: 10, Capacity: 20, MaxReserved: 5}},
+		{bucket, "{rate: 50}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 50}},
+		{bucket, "{rate: 50}", []string{"capacity: 20"}, runtime.OverrideBounds{Rate: 50, Capacity: 20}},
+		{bucket, "{rate: 50, capacity: 30}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 30}},
+		{bucket, "{maxReserved: unbounded}", []string{"maxReserved: 5"}, runtime.OverrideBounds{Rate: 10, Capacity: 10, MaxReserved: runtime.Unbounded}},
+		{bucket, "{rate: unlimited}", nil, runtime.OverrideBounds{Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Unlimited: true}},
+		{bucket, "{rate: 50}", []string{"capacity: 0", "maxReserved: 5"}, runtime.OverrideBounds{Rate: 50, MaxReserved: 5}},
+		{sliding, "{rate: 50}", nil, runtime.OverrideBounds{Rate: 50, Capacity: 50}},
+		{sliding, "{rate: unlimited}", []string{"precise: true"}, runtime.OverrideBounds{Rate: runtime.MaxPreciseRate, Capacity: runtime.MaxPreciseRate, Unlimited: true}},
+	} {
+		limit := one(t, append([]string{row.kind, "rate: 10", "period: 1m", "overrides: " + row.overrides}, row.lines...)...)
+		assert.Equal(t, row.want, limit.Policy.Overrides, "%s %v", row.overrides, row.lines)
+		assert.NoError(t, limit.Policy.Validate())
+	}
+	file, ds := Parse("limits.yaml", []byte(spec.Planned("rate: {free: 10, pro: 60}", "capacity: {free: 20, pro: 30}", "overrides: {rate: 100}")))
+	require.Empty(t, ds)
+	for _, of := range append(file.Limits[0].Plans, file.Limits[0]) {
+		assert.Equal(t, runtime.OverrideBounds{Rate: 100, Capacity: 30}, of.Policy.Overrides)
+		assert.NoError(t, of.Policy.Validate())
+	}
+}
+
+func TestEveryPolicyFieldIsInWords(t *testing.T) {
+	for _, f := range limitFields {
+		if f.sets == "" {
+			continue
+		}
+		before, after := withExample(t, f)
+		assert.NotEqual(t, WordsOf(before), WordsOf(after), "generated doc comments do not mention %s: set words in gen/spec/fields.go, to a function in gen/spec/words.go", f.name)
+	}
+}
+
+func TestEveryKindHasAnAlgorithm(t *testing.T) {
+	for _, kind := range runtime.Kinds() {
+		a, ok := algorithms[kind]
+		if assert.True(t, ok, "%v has no entry in algorithms, gen/spec/kinds.go", kind) {
+			assert.True(t, a.grants != "" && a.rule != nil && a.lease != nil, "the entry of %v in gen/spec/kinds.go is incomplete", kind)
+		}
+		for _, r := range a.refusals {
+			assert.Contains(t, names(limitFields), r.field)
+			assert.True(t, r.message != "" && r.help != "" && r.schema != nil, "a refusal of %v", kind)
+		}
+	}
+	assert.Equal(t, len(runtime.Kinds()), len(algorithms), "algorithms in gen/spec/kinds.go has a kind that runtime.Kinds lacks, or the reverse")
+}

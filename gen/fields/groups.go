@@ -1,0 +1,394 @@
+package fields
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+func (p *parser) takes(g *spec.Group, e entry) (ok bool) {
+	g.Takes, ok = p.members(e, true)
+	return ok
+}
+
+func (p *parser) checks(g *spec.Group, e entry) (ok bool) {
+	g.Checks, ok = p.members(e, false)
+	return ok
+}
+
+// members reads a list or a map of limits.
+func (p *parser) members(e entry, counts bool) (members []spec.Member, ok bool) {
+	before := len(p.found)
+	switch {
+	case e.value.Kind == yaml.SequenceNode:
+		p.listed(&members, e, counts)
+	case e.value.Kind == yaml.MappingNode:
+		entries, _ := p.entries(e.value, e.at, e.name, "")
+		for _, e := range entries {
+			// Errors of a limit that is given twice are reported as for the first one.
+			if m := p.member(e.name, e.named, e.value, counts); m != nil && !e.again {
+				members = append(members, *m)
+			}
+		}
+	default:
+		p.wrongType(e, "a list or a map of limits", "write "+e.name+": [sendMessage]")
+		return nil, false
+	}
+	if len(e.value.Content) == 0 {
+		p.report(e.at, rules.EmptyGroup, "name a limit, or leave "+e.name+" out", "%s has no limits", e.name)
+	}
+	return members, len(p.found) == before
+}
+
+// listed reads a list of limits.
+func (p *parser) listed(members *[]spec.Member, e entry, counts bool) {
+	first := map[string]diag.Span{}
+	for _, node := range e.value.Content {
+		at := p.src.At(node)
+		if !isString(node) {
+			if !p.muted[node] {
+				p.report(at, rules.WrongType, "write "+e.name+": [sendMessage]", "%s must list names of limits, not %s", e.name, describe(node))
+			}
+			continue
+		}
+		if was, twice := first[node.Value]; twice {
+			p.report(at, rules.Duplicate, "", "%s is given twice", diag.Quote(node.Value))
+			p.note(was, "first given here")
+			continue
+		}
+		first[node.Value] = at
+		if m := p.member(node.Value, at, nil, counts); m != nil {
+			*members = append(*members, *m)
+		}
+	}
+}
+
+// member reads a limit of a group with its parameters, or nil in a list. It returns nil if there is no such limit, or if
+// the limit has a diagnostic: its key may be incomplete, and its numbers may be missing.
+func (p *parser) member(name string, at diag.Span, binding *yaml.Node, counts bool) *spec.Member {
+	limit := p.limitNamed(name, at)
+	if limit == nil {
+		return nil
+	}
+	m := &spec.Member{Limit: limit}
+	if counts {
+		m.Count = 1
+	}
+	if binding == nil {
+		for _, part := range limit.Key {
+			m.Args = append(m.Args, part.Name)
+			p.parameter(part.Name, part.GoType(), at)
+		}
+	} else {
+		p.bind(m, at, binding, counts)
+	}
+	p.canPass(m, at, counts)
+	return m
+}
+
+func (p *parser) limitNamed(name string, at diag.Span) *spec.Limit {
+	if d := p.drafts[name]; d != nil {
+		return d.limit
+	}
+	p.report(at, rules.UnknownLimit, "name one of the limits of this file", "the file has no limit %s", diag.Quote(name))
+	p.meant(p.nearest(name, func() []string { return slices.Sorted(maps.Keys(p.drafts)) }))
+	return nil
+}
+
+// bind reads the parameters of a limit.
+func (p *parser) bind(m *spec.Member, at diag.Span, binding *yaml.Node, counts bool) {
+	if binding.Tag == "!!null" {
+		binding = &yaml.Node{Kind: yaml.MappingNode}
+	}
+	entries, ok := p.entries(binding, p.src.At(binding), diag.Clip(m.Limit.Policy.Name), "write "+m.Example())
+	if !ok {
+		return
+	}
+	args := map[string]entry{}
+	for _, e := range entries {
+		isPart := slices.ContainsFunc(m.Limit.Key, func(part spec.KeyPart) bool { return part.Name == e.name })
+		switch {
+		case e.name == spec.CountPart && !counts:
+			p.report(e.named, rules.CountInCheck, "leave n out, or move the limit to takes", "a check takes no tokens, so it has no n")
+		case e.name == spec.CountPart:
+			p.count(m, e)
+		case isPart && !e.again:
+			args[e.name] = e
+		case !isPart && spec.IsShared(m.Limit, e.name):
+			p.report(e.named, rules.UnboundKeyPart, "leave "+e.name+" out",
+				"%s is no key part of %s; the group has a parameter %s, and passes it on", diag.Quote(e.name), diag.Label(m.Limit.Policy.Name), e.name)
+		case !isPart:
+			p.report(e.named, rules.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.name))
+			p.meant(diag.Nearest(e.name, spec.PartNames(m.Limit)))
+		}
+	}
+	for _, part := range m.Limit.Key {
+		e, given := args[part.Name]
+		switch {
+		case !given:
+			if p.complete(binding) {
+				p.report(at, rules.UnboundKeyPart, "write "+m.Example(), "the key part %s of %s has no parameter", part.Name, diag.Label(m.Limit.Policy.Name))
+			}
+		case !isString(e.value):
+			p.report(e.at, rules.UnboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, describe(e.value))
+		case p.partName(e.value.Value, e.at):
+			p.parameter(e.value.Value, part.GoType(), e.at)
+		}
+		m.Args = append(m.Args, e.valueText())
+	}
+}
+
+func (e entry) valueText() string {
+	if e.value == nil {
+		return ""
+	}
+	return e.value.Value
+}
+
+// count reads the number of tokens: a number, or the name of a parameter.
+func (p *parser) count(m *spec.Member, e entry) {
+	if !isString(e.value) {
+		m.Count, _ = p.number(e, 1, runtime.MaxTokens, "")
+		return
+	}
+	if !partForm.MatchString(e.value.Value) {
+		p.report(e.at, rules.BadKeyPart, "write a number, or the name of a parameter such as tokens", "n must be a number of tokens or the name of a parameter, not %s", diag.Quote(e.value.Value))
+		return
+	}
+	if p.partName(e.value.Value, e.at) {
+		m.Count, m.CountArg = 0, e.value.Value
+		p.parameter(m.CountArg, countType, e.at)
+	}
+}
+
+// countType marks the parameters with numbers of tokens, which are of the methods and not of the key.
+const countType = "a number of tokens"
+
+// parameter reports a parameter that is used with two types.
+func (p *parser) parameter(name, typ string, at diag.Span) {
+	was, known := p.parameters[name]
+	if !known {
+		if p.parameters != nil {
+			p.parameters[name] = parameter{typ, at}
+		}
+		return
+	}
+	if was.typ != typ {
+		p.report(at, rules.ParameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", diag.Label(name), typ, was.typ)
+		p.note(was.at, fmt.Sprintf("here it is %s", was.typ))
+	}
+}
+
+// canPass reports a limit that denies every request of the group.
+func (p *checker) canPass(m *spec.Member, at diag.Span, takes bool) {
+	name := diag.Label(m.Limit.Policy.Name)
+	least, plan := m.MostTokens()
+	switch {
+	case !takes && m.Limit.Policy.Capacity == 0:
+		p.report(at, rules.CannotPass, "leave the check out", "%s has capacity 0, so that a check always denies", name)
+	case takes && m.Count > least:
+		if plan != "" {
+			name += " can ever have with the plan " + plan
+		} else {
+			name += " can ever have"
+		}
+		p.report(at, rules.CannotPass, "use at most "+words.Number(least), "%s tokens are more than %s, %s",
+			words.Number(m.Count), name, words.Number(least))
+	case slices.Contains(spec.MemberNames, m.Limit.GoName):
+		p.report(at, rules.ReservedName, "set goName on the limit", "the decisions of a group have another field or method %s", m.Limit.GoName)
+	}
+}
+
+// takenAndChecked reports a limit that a group takes from and checks.
+func (p *checker) takenAndChecked(g *spec.Group, given map[string]entry) {
+	checks, ok := given["checks"]
+	for _, m := range g.Takes {
+		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit }) {
+			p.report(checks.at, rules.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", diag.Label(m.Limit.Policy.Name))
+			p.note(given["takes"].at, "takes is given here")
+		}
+	}
+}
+
+// notShared reports parameters of a group that have the name of a shared one and are something else.
+func (p *parser) notShared(g *spec.Group) {
+	for _, s := range g.Shared() {
+		other, taken := p.parameters[s.Name]
+		if !taken {
+			continue
+		}
+		p.report(other.at, rules.ParameterType, "give it another name: {part: parameter}",
+			"the parameter %s is %s here, but %s needs %s as a parameter of this name", s.Name, other.typ, s.Limits[0], s.What)
+		name := s.Limits[0]
+		at := p.drafts[name].pos
+		p.note(diag.Span{Pos: at, End: diag.Pos{Line: at.Line, Column: at.Column + len(name)}}, "the limit is here")
+	}
+}
+
+// groupFields are the fields of one group.
+var groupFields = []field[spec.Group, spec.Group]{
+	{
+		name: "doc", synonyms: []string{"description", "comment"},
+		about:     "What the group is for. It becomes the method's doc comment, after the method's name.",
+		accepts:   "text, of one or more lines",
+		example:   "is what one completion costs.",
+		schema:    object{"type": "string"},
+		read:      func(p *parser, g *spec.Group, e entry) (ok bool) { g.Doc, ok = p.docText(e); return ok },
+		change:    spec.DocChanged,
+		effective: func(g *spec.Group) string { return g.Doc },
+	},
+	{
+		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
+		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens.",
+		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use. Those for `n` follow the context: " +
+			"`limit.Complete(team, model).Allow(ctx, tokens)`. In a list, each part of a key has a parameter of its own name, and `n` is 1. " +
+			"If limits depend on the plan, the method has one plan for all of them as its last parameter.",
+		accepts:   "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`",
+		example:   "{sendMessage: {n: messages}}",
+		schema:    membersSchema(object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partPattern + "|^[1-9][0-9]*(_[0-9]+)+$"}),
+		read:      (*parser).takes,
+		change:    spec.GroupTakesChanged,
+		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Takes) },
+	},
+	{
+		name: "checks", synonyms: []string{"check", "requires"},
+		about:     "The limits that must have a token, and give none up.",
+		more:      "A check is decided by the tokens before the call.",
+		accepts:   "a list of limits, or a map from limits to `{part: parameter}`",
+		absent:    "nothing is checked",
+		example:   "[suspended]",
+		schema:    membersSchema(false),
+		read:      (*parser).checks,
+		change:    spec.GroupChecksChanged,
+		effective: func(g *spec.Group) string { return spec.EffectiveMembers(g.Checks) },
+	},
+	{
+		name:      "goName",
+		about:     "The name of the generated method, and the beginning of the names of its types.",
+		accepts:   "as for a limit",
+		absent:    "as for a limit",
+		example:   "Complete",
+		schema:    object{"type": "string", "pattern": spec.ExportedPattern, "not": object{"enum": reservedGoNames}},
+		read:      (*parser).groupGoName,
+		change:    spec.GroupGoNameChanged,
+		effective: func(g *spec.Group) string { return g.GoName },
+	},
+}
+
+// membersSchema is the schema of a list or a map of limits; n is the schema of a number of tokens, or false.
+func membersSchema(n any) object {
+	binding := object{
+		"type": []string{"object", "null"}, "propertyNames": object{"pattern": partPattern},
+		"properties": object{spec.CountPart: n}, "additionalProperties": partSchema,
+	}
+	return object{
+		"type":                 []string{"array", "object"},
+		"items":                object{"type": "string", "pattern": spec.LimitNamePattern},
+		"minItems":             1,
+		"minProperties":        1,
+		"propertyNames":        object{"pattern": spec.LimitNamePattern},
+		"additionalProperties": binding,
+	}
+}
+
+var groupsSchema = object{
+	"type":                 "object",
+	"propertyNames":        object{"pattern": spec.LimitNamePattern, "maxLength": runtime.MaxKey},
+	"additionalProperties": object{"$ref": "#/definitions/group"},
+}
+
+const groupHelp = "write a group as complete: {takes: [llmRequests, llmTokens]}"
+
+// groups keeps the groups for [parser.settleGroups]: they may come before the limits that they name.
+func (p *parser) groups(_ *spec.File, e entry) bool {
+	p.groupsGiven = append(p.groupsGiven, e)
+	return true
+}
+
+// settleGroups reads the groups, once the limits are known.
+func (p *parser) settleGroups(file *spec.File) {
+	p.file = file
+	for _, limit := range file.Limits {
+		p.owners.add(owner{what: "limit", name: limit.Policy.Name, method: limit.GoName, at: limit.Pos})
+	}
+	for _, limit := range file.Limits {
+		for _, method := range OverridesMethods(limit) {
+			p.owners.add(owner{name: limit.Policy.Name, method: method, overrides: true})
+		}
+	}
+	for _, given := range p.groupsGiven {
+		entries, ok := p.entries(given.value, given.at, "groups", groupHelp)
+		if !ok {
+			continue
+		}
+		for _, e := range entries {
+			if g := p.oneGroup(e); !e.again {
+				p.sameGroupName(e, g)
+				file.Groups = append(file.Groups, g)
+			}
+		}
+	}
+}
+
+func (p *parser) oneGroup(e entry) *spec.Group {
+	g := &spec.Group{Name: e.name, GoName: spec.GoName(e.name), Pos: e.named.Pos, Given: map[string]diag.Pos{}}
+	if !e.again {
+		p.limitName(e, "group")
+	}
+	p.limit = diag.Label(e.name)
+	defer func() { p.limit = "" }()
+	entries, ok := p.entries(e.value, e.at, "a group", groupHelp)
+	if !ok {
+		return g
+	}
+	p.parameters = map[string]parameter{}
+	given := readFields(p, groupFields, g, entries, e.named, p.complete(e.value))
+	for name, e := range given {
+		g.Given[name] = e.at.Pos
+	}
+	if _, renamed := given["goName"]; !renamed && !e.again {
+		p.reservedGoName(e.named, g.GoName)
+	}
+	p.takenAndChecked(g, given)
+	p.notShared(g)
+	return g
+}
+
+// sameGroupName reports a group with the name or the Go method of a limit or of a group before it.
+func (p *parser) sameGroupName(e entry, g *spec.Group) {
+	own := owner{what: "group", name: g.Name, method: g.GoName, at: g.Pos}
+	for _, other := range p.owners.alike(own) {
+		if other.overrides {
+			p.report(e.named, rules.SameGoName, "set goName on one of them",
+				"the group %s has the Go method %s, which the overrides of %s need", diag.Quote(g.Name), diag.Clip(g.GoName), diag.Quote(other.name))
+			continue
+		}
+		p.report(e.named, rules.SameGoName, "choose another name, or set goName on one of them",
+			"the group %s and the %s %s both have the Go method %s", diag.Quote(g.Name), other.what, diag.Quote(other.name), diag.Clip(other.method))
+		p.note(diag.Span{Pos: other.at, End: diag.Pos{Line: other.at.Line, Column: other.at.Column + len(other.name)}}, "the "+other.what+" is here")
+	}
+	p.owners.add(own)
+	for _, plan := range p.file.Plans {
+		if slices.Contains(g.GoTypes(), plan.GoName) {
+			p.report(e.named, rules.SameGoName, "set goName on the group, or rename the plan",
+				"the Go type %s of the group %s is also the constant of the plan %s", plan.GoName, diag.Quote(g.Name), diag.Quote(plan.Name))
+			p.note(diag.Span{Pos: plan.Pos, End: diag.Pos{Line: plan.Pos.Line, Column: plan.Pos.Column + len(plan.Name)}}, "the plan is here")
+		}
+	}
+}
+
+func (p *checker) groupGoName(g *spec.Group, e entry) bool {
+	name, ok := p.exportedName(e)
+	if ok {
+		g.GoName = name
+	}
+	return ok
+}

@@ -1,0 +1,360 @@
+package fields
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// leaseFields are the fields of the lease of a limit.
+var leaseFields = []field[runtime.Lease, runtime.Lease]{
+	{
+		name: "tokens", required: true, synonyms: []string{"size", "count", "amount"},
+		about:   "How many tokens a block has: ideally as many as one process uses of one key within `for`. Requests for more reach the store.",
+		accepts: "a whole number of tokens, 1 to `capacity`",
+		example: "10",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		sets:    "Tokens",
+		read:    readTokens(1, func(l *runtime.Lease) *int64 { return &l.Tokens }),
+	},
+	{
+		name: "for", required: true, synonyms: []string{"ttl", "duration", "time"},
+		about:   "How long a block may be spent. Tokens left after that are given back; for a token bucket, less the tokens that have accrued since.",
+		accepts: "a duration, as for `period`",
+		example: "200ms",
+		schema:  durationSchema,
+		sets:    "For",
+		read:    readDuration(func(l *runtime.Lease) *time.Duration { return &l.For }),
+	},
+}
+
+const leaseHelp = "write lease: {tokens: 10, for: 200ms}"
+
+func (p *parser) lease(limit *draft, e entry) bool {
+	return readMap(p, leaseFields, &limit.policy.Lease, e, leaseHelp)
+}
+
+// leaseFits reports a lease that contradicts other fields.
+func (p *checker) leaseFits(policy *unchecked, given map[string]entry) {
+	lease, ok := given["lease"]
+	if !ok {
+		return
+	}
+	if policy.Start.FirstUse() {
+		p.report(lease.at, rules.BadLease, "leave lease out, or give an instant or an offset",
+			"windows that start at first use have no lease, because a process cannot compute when they end")
+		p.note(given["start"].at, "start is given here")
+		return
+	}
+	source, note := "capacity", "capacity is given here"
+	if _, ok := given[source]; !ok {
+		source, note = "rate", "the capacity is the rate, given here"
+	}
+	// If neither could be read, the capacity is not known.
+	most, ok := given[source]
+	if !ok || policy.Lease.Tokens <= policy.Capacity {
+		return
+	}
+	p.report(p.part(lease, "tokens").at, rules.BadLease, atMostLeased(policy.Capacity),
+		"tokens %s is more than the capacity, %s, so no block could ever be taken", words.Number(policy.Lease.Tokens), words.Number(policy.Capacity))
+	p.note(most.at, note)
+}
+
+func atMostLeased(n int64) string {
+	if n == 0 {
+		return "leave lease out"
+	}
+	return "use at most " + words.Number(n)
+}
+
+// preciseConflict is a field that a precise limit cannot have, or some of its values.
+type preciseConflict struct {
+	field         string
+	applies       func(p *unchecked) bool
+	message, help func(p *unchecked) string
+	// schema is the schema of the values that a precise limit can have, and hint what editors show for the others.
+	schema any
+	hint   string
+}
+
+var preciseConflicts = []preciseConflict{
+	{
+		field:   "rate",
+		applies: func(p *unchecked) bool { return p.Rate > runtime.MaxPreciseRate },
+		message: func(p *unchecked) string {
+			return fmt.Sprintf("a precise limit has a rate of at most %s, not %s", words.Number(runtime.MaxPreciseRate), words.Number(p.Rate))
+		},
+		help:   bucketInstead,
+		schema: numberSchema(1, runtime.MaxPreciseRate),
+		hint:   tooPrecise,
+	},
+	{
+		field: "start", applies: func(p *unchecked) bool { return true },
+		message: always("a precise limit has no windows to start"), help: always("leave start out"),
+		schema: false, hint: "A precise limit has no windows that start.",
+	},
+	{
+		field: "shards", applies: func(p *unchecked) bool { return p.Shards > 1 },
+		message: always("a precise limit cannot have shards, which each would have a log of their own"), help: always("leave shards out"),
+		schema: object{"const": 1, "errorMessage": "A precise limit cannot have shards."},
+	},
+	{
+		field: "lease", applies: func(p *unchecked) bool { return true },
+		message: always("a precise limit has no lease, because leased tokens are used later than they are counted"), help: always("leave lease out"),
+		schema: false, hint: "A precise limit has no lease.",
+	},
+}
+
+var tooPrecise = fmt.Sprintf("A precise limit has a rate of at most %s.", words.Number(runtime.MaxPreciseRate))
+
+func always(text string) func(*unchecked) string {
+	return func(*unchecked) string { return text }
+}
+
+// bucketInstead describes the token bucket that keeps the promise of a precise limit: with capacity C and rate N-C per
+// period, it never grants more than N in any period.
+func bucketInstead(p *unchecked) string {
+	return fmt.Sprintf("use a token bucket with rate: %d and capacity: %d, or any other two with this sum: it never grants more than %s in any %s either",
+		p.Rate-p.Rate/10, p.Rate/10, words.Number(p.Rate), words.Period(p.Period))
+}
+
+// preciseFits reports the fields that a precise limit cannot have.
+func (p *checker) preciseFits(policy *unchecked, given map[string]entry) {
+	precise, ok := given["precise"]
+	if !ok || !policy.Precise {
+		return
+	}
+	for _, c := range preciseConflicts {
+		e, ok := given[c.field]
+		if ok && c.applies(policy) {
+			p.report(e.at, rules.BadPrecise, c.help(policy), "%s", c.message(policy))
+			p.note(precise.at, "precise is given here")
+		}
+	}
+}
+
+// algorithm is everything in this package that depends on the kind of a limit.
+type algorithm struct {
+	// rule describes the rate and the capacity in words.
+	rule func(p *runtime.Policy) string
+	// grants describes how the kind grants tokens, after "How tokens are granted:".
+	grants string
+	// lease describes the bound that holds in spite of a lease.
+	lease func(p *runtime.Policy) string
+	// refusals are the fields that the kind does not have.
+	refusals []refusal
+}
+
+// refusal is a field, or some of its values, that makes no sense for a kind.
+type refusal struct {
+	field string
+	// applies selects the refused values; nil selects all.
+	applies func(p *unchecked) bool
+	// byPlan refuses only a map with a value for each plan.
+	byPlan bool
+	// message is the diagnostic, and help its remedy.
+	message, help string
+	// schema is the schema of the values that the kind has; false for none. Then hint is what editors show.
+	schema any
+	hint   string
+}
+
+// onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
+var onePeriod = refusal{
+	field: "period", byPlan: true,
+	message: "windows have the same period for all plans", help: "give one period, or use a token bucket",
+	schema: object{"type": "string", "errorMessage": "Windows have the same period for all plans."},
+}
+
+// algorithms has an entry for each of [runtime.Kinds].
+var algorithms = map[runtime.Kind]algorithm{
+	runtime.TokenBucket: {
+		grants: "continuously",
+		rule: func(p *runtime.Policy) string {
+			if p.Capacity == 0 {
+				return perPeriod(p) + ", by reservation only"
+			}
+			return perPeriod(p) + ", at most " + words.Number(p.Capacity) + " at once"
+		},
+		lease: bucketLeaseWords,
+		refusals: append([]refusal{{
+			field: "start", message: "a token bucket has no windows to start", help: "leave start out, or use a fixed window",
+			schema: false, hint: "A token bucket has no windows that start.",
+		}, notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period")},
+			calendarRefusals("A token bucket")...),
+	},
+	runtime.FixedWindow: {
+		grants: "all at the start of each period",
+		rule: func(p *runtime.Policy) string {
+			switch {
+			case p.Capacity == 0:
+				return perPeriod(p) + ", by reservation only"
+			case p.Capacity > p.Rate:
+				return perPeriod(p) + ", and unused tokens accumulate up to " + words.Number(p.Capacity)
+			case p.Capacity < p.Rate:
+				return perPeriod(p) + ", at most " + words.Number(p.Capacity) + " at once"
+			}
+			return perPeriod(p)
+		},
+		lease:    windowLeaseWords,
+		refusals: []refusal{onePeriod, notPrecise("fixed window", "leave precise out, or use a sliding window")},
+	},
+	runtime.SlidingWindow: {
+		grants: "so that about `rate` fit into any period",
+		rule: func(p *runtime.Policy) string {
+			if p.Precise {
+				return fmt.Sprintf("never more than %s in any %s", words.Number(p.Rate), words.Period(p.Period))
+			}
+			return fmt.Sprintf("about %s in any %s", words.Number(p.Rate), words.Period(p.Period))
+		},
+		lease: windowLeaseWords,
+		refusals: append([]refusal{
+			{
+				field: "capacity", message: "a sliding window has no capacity of its own", help: "leave capacity out: it is the rate",
+				schema: false, hint: "A sliding window's capacity is its rate.",
+			},
+			{
+				field: "maxReserved", applies: func(p *unchecked) bool { return p.MaxReserved != 0 },
+				message: "a sliding window has no reservations", help: "leave maxReserved out, or use a token bucket",
+				schema: object{"const": 0, "errorMessage": "A sliding window has no reservations."},
+			},
+			{
+				field: "start", applies: func(p *unchecked) bool { return p.Start.FirstUse() },
+				message: "a sliding window cannot start at first use", help: "give an instant or an offset, or leave start out",
+				schema: object{"not": object{"const": firstUse}},
+			},
+			onePeriod,
+		}, calendarRefusals("A sliding window")...),
+	},
+}
+
+// calendarRefusals refuse the calendar units of a fixed window.
+func calendarRefusals(kind string) []refusal {
+	const help = "use a fixed window, or a period of fixed length such as 30d"
+	lower := strings.ToLower(kind[:1]) + kind[1:]
+	return []refusal{
+		{
+			field: "period", applies: func(p *unchecked) bool { return p.Calendar.Unit != 0 },
+			message: lower + " has a period of fixed length", help: help,
+			schema: object{"not": object{"type": "string", "pattern": calendarPattern}, "errorMessage": kind + " has a period of fixed length."},
+		},
+		{field: "zone", message: lower + " has no zone", help: help, schema: false, hint: kind + " has no zone."},
+	}
+}
+
+// algorithmOf returns the entry of a kind. A kind without one must not be described as another one.
+func algorithmOf(kind runtime.Kind) algorithm {
+	a, ok := algorithms[kind]
+	if !ok {
+		panic(fmt.Sprintf("spec: %v has no entry in algorithms: add one in gen/spec/kinds.go", kind))
+	}
+	return a
+}
+
+// grantsOfKinds describes how each kind grants tokens.
+func grantsOfKinds() string {
+	var all []string
+	for _, kind := range runtime.Kinds() {
+		all = append(all, fmt.Sprintf("%s (`%v`)", algorithmOf(kind).grants, kind))
+	}
+	return words.List(all, "or")
+}
+
+// kindsAsCode lists the values of the field kind.
+func kindsAsCode() string {
+	names := rules.KindNames()
+	for i := range names {
+		names[i] = "`" + names[i] + "`"
+	}
+	return words.List(names, "or")
+}
+
+// kind reads the kind of a limit.
+func (p *reader) kind(limit *draft, e entry) bool {
+	kind, ok := oneOf(e, runtime.Kinds())
+	if !ok {
+		p.report(e.at, rules.BadKind, "", "kind must be %s, not %s", words.List(rules.KindNames(), "or"), describe(e.value))
+		p.meant(meantKind(e.value.Value))
+	}
+	limit.policy.Kind = kind
+	return ok
+}
+
+// meantKind returns the kind that text probably means: a similar one, or the only one with that word.
+func meantKind(text string) string {
+	if meant := diag.Nearest(text, rules.KindNames()); meant != "" {
+		return meant
+	}
+	var having []string
+	for _, kind := range rules.KindNames() {
+		if slices.Contains(strings.Fields(kind), strings.ToLower(text)) {
+			having = append(having, kind)
+		}
+	}
+	if len(having) == 1 {
+		return having[0]
+	}
+	return ""
+}
+
+func perPeriod(p *runtime.Policy) string {
+	return fmt.Sprintf("%s per %s", words.Number(p.Rate), PeriodOf(p))
+}
+
+// bucketLeaseWords is the formula of [bounds.Within] for any time t.
+func bucketLeaseWords(p *runtime.Policy) string {
+	reserved := ""
+	switch {
+	case p.MaxReserved == runtime.Unbounded:
+		reserved = ", plus reserved tokens"
+	case p.Reserves():
+		reserved = fmt.Sprintf(", or %s + %s*t/%s if that is more", words.Number(p.Capacity+p.MaxReserved), words.Number(p.Rate), words.Duration(p.Period))
+	}
+	return fmt.Sprintf("At most %s + %s*(t + %s)/%s can be used in any time t%s.",
+		words.Number(p.Capacity), words.Number(p.Rate), words.Duration(p.Lease.For), words.Duration(p.Period), reserved)
+}
+
+func windowLeaseWords(*runtime.Policy) string {
+	return "A block ends with its window, so no window allows more because of it."
+}
+
+// preciseWords says where a period ends, which the rule of the kind leaves open.
+func preciseWords(l *spec.Limit) []string {
+	if !l.Policy.Precise {
+		return nil
+	}
+	return []string{fmt.Sprintf("A token is available again exactly %s after it was taken.", words.Duration(l.Policy.Period))}
+}
+
+// preciseConditions are the conditions of the JSON Schema for precise limits.
+func preciseConditions() (conditions []any) {
+	for _, c := range preciseConflicts {
+		then := object{"type": "object", "properties": object{c.field: c.schema}}
+		if c.hint != "" {
+			then["errorMessage"] = c.hint
+		}
+		conditions = append(conditions, object{
+			"if": object{
+				"type": "object", "properties": object{"precise": object{"const": true}}, "required": []string{"precise"},
+			},
+			"then": then,
+		})
+	}
+	return conditions
+}
+
+// notPrecise refuses precise: true for a kind, whose own guarantee is in the help.
+func notPrecise(kind, help string) refusal {
+	return refusal{
+		field: "precise", applies: func(p *unchecked) bool { return p.Precise },
+		message: "a " + kind + " cannot be precise", help: help,
+		schema: object{"const": false, "errorMessage": "Only a sliding window can be precise."},
+	}
+}

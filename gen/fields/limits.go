@@ -1,0 +1,551 @@
+package fields
+
+import (
+	"fmt"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// settleLimit fills in the defaults and reports fields that contradict each other. It skips invalid fields: given contains
+// only the valid ones, and clean means that all are.
+func (p *checker) settleLimit(limit *draft, given map[string]entry, clean bool) {
+	_, kind := given["kind"]
+	// With fields of another kind, the kind itself may be the error, and the checks below would be misleading.
+	if kind && !p.fitsKind(&limit.policy, given) {
+		return
+	}
+	policy := &limit.policy
+	p.settleCalendar(limit, given)
+	if _, ok := given["capacity"]; !ok {
+		policy.Capacity = policy.Rate
+	}
+	capacity, ok := given["capacity"]
+	switch reserved, reserves := given["maxReserved"]; {
+	case !ok || policy.Capacity > 0 || policy.MaxReserved > 0:
+	case reserves:
+		p.report(capacity.at, rules.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
+		p.note(reserved.at, "maxReserved is given here")
+	case clean: // otherwise, maxReserved may be the field with an error
+		p.report(capacity.at, rules.NothingPasses, "add maxReserved: "+unboundedWord+", or a number, or raise capacity",
+			"with capacity 0 and without maxReserved no request can ever be allowed")
+	}
+	if cache, ok := given["denyCache"]; ok && capacityIsZero(policy, given) {
+		p.report(cache.at, rules.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		p.note(given["capacity"].at, "capacity is given here")
+	}
+	p.preciseFits(policy, given)
+	p.leaseFits(policy, given)
+	p.enoughForShards(policy, given)
+}
+
+func capacityIsZero(policy *unchecked, given map[string]entry) bool {
+	// The zero value also means that the capacity could not be read.
+	_, ok := given["capacity"]
+	return ok && policy.Capacity == 0
+}
+
+// fitsKind reports the fields that the limit's kind does not have.
+func (p *checker) fitsKind(policy *unchecked, given map[string]entry) bool {
+	before := len(p.found)
+	for _, r := range algorithms[policy.Kind].refusals {
+		if e, ok := given[r.field]; ok && !r.byPlan && (r.applies == nil || r.applies(policy)) {
+			p.report(e.at, rules.NotForKind, r.help, "%s", r.message)
+		}
+	}
+	return len(p.found) == before
+}
+
+// enoughForShards reports a limit that cannot be split, or into fewer shards only.
+func (p *checker) enoughForShards(policy *unchecked, given map[string]entry) {
+	shards, ok := given["shards"]
+	if !ok {
+		return
+	}
+	if policy.Start.FirstUse() && policy.Shards > 1 {
+		p.report(shards.at, rules.TooManyShards, atMostShards(1), "windows that start at first use cannot have shards: each shard would start its own window")
+		p.note(given["start"].at, "start is given here")
+		return
+	}
+	// A capacity or maxReserved of 0 needs no token per shard. Defaults are skipped: the default capacity is the rate.
+	least, name := int64(policy.Shards), ""
+	for _, part := range []struct {
+		name   string
+		tokens int64
+	}{{"rate", policy.Rate}, {"capacity", policy.Capacity}, {"maxReserved", policy.MaxReserved}} {
+		if _, ok := given[part.name]; ok && 0 < part.tokens && part.tokens < least {
+			least, name = part.tokens, part.name
+		}
+	}
+	if name == "" {
+		return
+	}
+	p.report(shards.at, rules.TooManyShards, atMostShards(least),
+		"%s %d split into %d shards leaves some with less than one token", name, least, policy.Shards)
+	p.note(given[name].at, name+" is given here")
+}
+
+func atMostShards(n int64) string {
+	if n == 1 {
+		return "leave shards out"
+	}
+	return "use at most " + words.Number(n) + " shards"
+}
+
+// settlePlans is settleLimit for the limit of each plan, if the limit depends on the plan. all are the entries of the
+// limit, and given those of them without errors; clean means that these are all.
+func (p *parser) settlePlans(limit *draft, given map[string]entry, all []entry, clean bool) {
+	maps := planMaps(all)
+	if len(maps) == 0 {
+		p.settleLimit(limit, given, clean)
+		return
+	}
+	if len(p.plans) == 0 || p.plansUnknown || !p.fitKindByPlan(limit, given) || !p.namesEveryPlan(maps) {
+		return
+	}
+	before := len(p.found)
+	for _, plan := range p.plans {
+		limit.plans = append(limit.plans, p.draftOf(plan.Name, limit, given, maps, clean))
+	}
+	p.dropRepeated(before)
+	limited := slices.IndexFunc(limit.plans, func(of *draft) bool { return !of.unlimited() })
+	if limited < 0 {
+		p.report(maps["rate"].named, rules.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+		return
+	}
+	limit.policy = limit.plans[limited].policy
+	if limit.policy.Mode == runtime.ModeBlock {
+		// Blocking is for all plans. The numbers have no effect, but a policy needs some.
+		for _, of := range limit.plans {
+			if of.unlimitedRate {
+				of.policy = limit.policy
+			}
+		}
+	}
+}
+
+// planMaps returns the entries with a map of plans, by the name of the field.
+func planMaps(all []entry) map[string]entry {
+	maps := map[string]entry{}
+	for _, f := range limitFields {
+		i := slices.IndexFunc(all, func(e entry) bool { return e.name == f.name && !e.again })
+		if f.byPlan && i >= 0 && all[i].value.Kind == yaml.MappingNode {
+			maps[f.name] = all[i]
+		}
+	}
+	return maps
+}
+
+// fitKindByPlan reports the maps of plans that the kind of the limit does not have.
+func (p *checker) fitKindByPlan(limit *draft, given map[string]entry) bool {
+	before := len(p.found)
+	for _, r := range algorithms[limit.policy.Kind].refusals {
+		if e, ok := given[r.field]; ok && e.value.Kind == yaml.MappingNode && (r.byPlan || r.applies == nil) {
+			p.report(e.at, rules.NotForKind, r.help, "%s", r.message)
+		}
+	}
+	return len(p.found) == before
+}
+
+// namesEveryPlan reports the maps that lack a plan, and those that have an unlimited one.
+func (p *parser) namesEveryPlan(maps map[string]entry) bool {
+	before := len(p.found)
+	for _, f := range limitFields {
+		e, ok := maps[f.name]
+		if !ok || p.muted[e.value] {
+			continue
+		}
+		var missing []string
+		for _, plan := range p.planNames() {
+			value, given := p.planEntry(e, plan)
+			rate, _ := p.planEntry(maps["rate"], plan)
+			free := f.name != "rate" && rate.value != nil && isUnlimited(rate.value)
+			switch {
+			case given && free:
+				p.report(value.named, rules.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
+				p.note(rate.at, "its rate is given here")
+			case !given && !free && !p.misspelled(e, plan):
+				missing = append(missing, plan)
+			}
+		}
+		if len(missing) > 0 {
+			p.report(e.named, rules.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, planList(missing))
+		}
+	}
+	return len(p.found) == before
+}
+
+func planList(plans []string) string {
+	if len(plans) == 1 {
+		return "the plan " + plans[0]
+	}
+	return "the plans " + words.List(plans, "and")
+}
+
+// misspelled reports whether a map has a plan that the file lacks, and that probably means this one.
+func (p *parser) misspelled(e entry, plan string) bool {
+	for i := 0; i+1 < len(e.value.Content); i += 2 {
+		name := e.value.Content[i].Value
+		if !slices.Contains(p.planNames(), name) && diag.Nearest(name, p.planNames()) == plan {
+			return true
+		}
+	}
+	return false
+}
+
+// planEntry returns the value of a plan in a map, as an entry with the name of the field.
+func (p *checker) planEntry(of entry, plan string) (entry, bool) {
+	if of.value == nil {
+		return entry{}, false
+	}
+	for i := 0; i+1 < len(of.value.Content); i += 2 {
+		if key := of.value.Content[i]; isString(key) && key.Value == plan {
+			e, ok := p.entry(key, of.value.Content[i+1])
+			e.name = of.name
+			return e, ok
+		}
+	}
+	return entry{}, false
+}
+
+// draftOf returns the limit of one plan: with the plan's values in place of the maps, which name every plan.
+func (p *parser) draftOf(plan string, limit *draft, given, maps map[string]entry, clean bool) *draft {
+	of := *limit
+	of.plan, of.plans, of.given = plan, nil, map[string]diag.Pos{}
+	own := map[string]entry{}
+	for _, f := range limitFields {
+		e, ok := given[f.name]
+		if !ok {
+			continue
+		}
+		if _, isMap := maps[f.name]; isMap {
+			if e, ok = p.planEntry(e, plan); !ok {
+				continue // an unlimited plan is left out
+			}
+			if f.name == "rate" && isUnlimited(e.value) {
+				of.unlimitedRate = true
+			} else {
+				f.read(p, &of, e)
+			}
+		}
+		own[f.name], of.given[f.name] = e, e.at.Pos
+	}
+	if of.unlimitedRate {
+		// Nothing of the rule applies, and so no number that is the same for the other plans. But their rows have its shards.
+		of.policy = unchecked{Name: of.policy.Name, Kind: of.policy.Kind, Precise: of.policy.Precise, Shards: of.policy.Shards, Mode: runtime.ModeUnlimited}
+		return &of
+	}
+	p.settleLimit(&of, own, clean)
+	return &of
+}
+
+// dropRepeated drops the diagnostics after the first n that several plans have in common.
+func (p *checker) dropRepeated(n int) {
+	kept := p.found[:n]
+	for _, d := range p.found[n:] {
+		if !slices.ContainsFunc(kept[n:], func(o diag.Diagnostic) bool { return o.ID == d.ID && o.Pos == d.Pos && o.Message == d.Message }) {
+			kept = append(kept, d)
+		}
+	}
+	p.found = kept
+}
+
+// sameMethods reports plans of a limit that would need different methods of the generated handle.
+func (p *checker) sameMethods(limit *spec.Limit, given map[string]entry) bool {
+	var first *spec.Limit
+	for _, of := range limit.Plans {
+		switch {
+		case of.Unlimited():
+		case first == nil:
+			first = of
+		case first.Policy.Reserves() != of.Policy.Reserves():
+			p.differ(limit, given, "maxReserved", first.Plan, of.Plan, rules.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+			return false
+		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
+			p.differ(limit, given, "capacity", first.Plan, of.Plan, rules.PlansDiffer, "let capacity be 0 for all plans, or for none",
+				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+			return false
+		}
+	}
+	return true
+}
+
+// differ reports a difference between two plans, at the value of a field.
+func (p *checker) differ(limit *spec.Limit, given map[string]entry, field, one, other string, rule *rules.Rule, help, message string) {
+	e, ok := given[field]
+	if !ok {
+		e = given["rate"]
+	}
+	at := e.named
+	if value, ok := p.planEntry(e, other); ok {
+		at = value.at
+	}
+	p.report(at, rule, help, "%s", message)
+	if value, ok := p.planEntry(e, one); ok {
+		p.note(value.at, "the value of "+one+" is given here")
+	}
+}
+
+// carryAlike reports two plans of a fixed window of which the one that allows more tokens at once can also start a window
+// with more of them missing. A window that ends on the other plan forgets the difference, so that changing to it and
+// back would grant tokens again.
+func (p *checker) carryAlike(limit *spec.Limit, given map[string]entry) bool {
+	if limit.Policy.Kind != runtime.FixedWindow {
+		return true
+	}
+	for i, large := range limit.Plans {
+		for _, small := range limit.Plans[:i] {
+			if large.Unlimited() || small.Unlimited() || includes(large, small) || includes(small, large) {
+				continue
+			}
+			if atOnce(large) < atOnce(small) {
+				small, large = large, small
+			}
+			p.carriesMore(limit, given, small, large)
+			return false
+		}
+	}
+	return true
+}
+
+func (p *checker) carriesMore(limit *spec.Limit, given map[string]entry, small, large *spec.Limit) {
+	again := fmt.Sprintf("changing from the plan %s to %s and back would grant tokens again: ", large.Plan, small.Plan)
+	difference := "capacity - rate"
+	if limit.Policy.Reserves() {
+		difference = "capacity + maxReserved - rate"
+	}
+	help := "let " + difference + " be the same for all plans, or use a token bucket"
+	why := "once all tokens are used, the next window lacks " + carriedWords(large) + ", but " + carriedWords(small)
+	if carried(large) <= carried(small) {
+		help = fmt.Sprintf("let rate, capacity and maxReserved be multiples of %d, the number of shards", limit.Policy.Shards)
+		why = fmt.Sprintf("divided among %d shards, neither of them has the larger part of every number", limit.Policy.Shards)
+	}
+	field := "capacity"
+	if e, ok := given["maxReserved"]; ok && e.value.Kind == yaml.MappingNode {
+		field = "maxReserved"
+	}
+	p.differ(limit, given, field, small.Plan, large.Plan, rules.PlanCarry, help, again+why)
+}
+
+// includes reports whether a plan of a fixed window grants whatever another one grants, and also after changes between
+// the two: in every shard it allows as many tokens at once, and lacks no more of them at the start of a window.
+func includes(l, o *spec.Limit) bool {
+	large, small := meter.RuleOf(&l.Policy, ""), meter.RuleOf(&o.Policy, "")
+	for i := range max(1, l.Policy.Shards) {
+		l, s := large.Shard(i, l.Policy.Shards), small.Shard(i, l.Policy.Shards)
+		if l.Capacity+l.Debt < s.Capacity+s.Debt || carriedBy(&l) > carriedBy(&s) {
+			return false
+		}
+	}
+	return true
+}
+
+// atOnce returns how many tokens of a limit can be used at once, without a bound for unbounded reservations.
+func atOnce(l *spec.Limit) float64 {
+	r := meter.RuleOf(&l.Policy, "")
+	return r.Capacity + r.Debt
+}
+
+// carried returns how many tokens a fixed window can lack at its start, because they were used before.
+func carried(l *spec.Limit) float64 {
+	r := meter.RuleOf(&l.Policy, "")
+	return carriedBy(&r)
+}
+
+func carriedBy(r *meter.Rule) float64 { return max(0, r.Capacity+r.Debt-r.Rate) }
+
+// carriedWords describes what a window can lack, with its numbers: "60 on pro (capacity 120 - rate 60)".
+func carriedWords(l *spec.Limit) string {
+	of := "capacity " + words.Number(l.Policy.Capacity)
+	switch {
+	case l.Policy.MaxReserved == runtime.Unbounded:
+		return fmt.Sprintf("any number on %s (maxReserved unbounded)", l.Plan)
+	case l.Policy.MaxReserved > 0:
+		of += " + maxReserved " + words.Number(l.Policy.MaxReserved)
+	}
+	if n := int64(carried(l)); n > 0 {
+		return fmt.Sprintf("%s on %s (%s - rate %s)", words.Number(n), l.Plan, of, words.Number(l.Policy.Rate))
+	}
+	return fmt.Sprintf("none on %s (%s, rate %s)", l.Plan, of, words.Number(l.Policy.Rate))
+}
+
+// check makes the limit of a draft without diagnostics, and checks what must hold between its plans.
+func (p *checker) check(d *draft, e entry, given map[string]entry) {
+	limit := p.limitOf(d, e)
+	for _, of := range d.plans {
+		plan := p.limitOf(of, e)
+		if limit == nil || plan == nil {
+			return
+		}
+		limit.Plans = append(limit.Plans, plan)
+	}
+	if limit == nil || !p.sameMethods(limit, given) || !p.carryAlike(limit, given) {
+		return
+	}
+	d.limit = limit
+}
+
+// limitOf returns the limit of a draft, or nil if the runtime would refuse it.
+func (p *checker) limitOf(d *draft, e entry) *spec.Limit {
+	limit, err := spec.NewLimit(runtime.Policy(d.policy))
+	if err != nil {
+		// A value that could not be read, or the plans of the file, may have a diagnostic already. The checks of fields and of
+		// their combinations have better messages: this is for what they overlook.
+		if len(p.found) == 0 {
+			p.report(e.named, rules.OutOfRange, "", "%v", err)
+		}
+		return nil
+	}
+	limit.Plan, limit.UnlimitedRate, limit.Overrides, limit.GoName = d.plan, d.unlimitedRate, d.overrides, d.goName
+	limit.Doc, limit.Key, limit.Pos, limit.Given = d.doc, d.key, d.pos, d.given
+	return limit
+}
+
+// limits reads the map of limits.
+func (p *parser) limits(file *spec.File, e entry) bool {
+	if e.value.Tag == "!!null" {
+		p.report(e.at, rules.NoLimits, limitHelp, "the file has no limits")
+		return false
+	}
+	entries, ok := p.entries(e.value, e.at, "limits", limitHelp)
+	if !ok {
+		return false
+	}
+	if len(e.value.Content) == 0 {
+		p.report(e.at, rules.NoLimits, limitHelp, "the file has no limits")
+	}
+	entries = p.withoutFields(entries)
+	drafts := make([]*draft, len(entries))
+	for i, e := range entries {
+		drafts[i] = p.oneLimit(e)
+		if drafts[i].limit != nil {
+			file.Limits = append(file.Limits, drafts[i].limit)
+		}
+		if !e.again {
+			p.drafts[e.name] = drafts[i]
+		}
+	}
+	// Last, because every limit has its goName only after it was parsed.
+	p.sameGoNames(entries, drafts)
+	p.sameOverrideMethods(entries, drafts)
+	return true
+}
+
+const limitHelp = "write a limit as sendMessage: {kind: token bucket, rate: 10, period: 1m}"
+
+// withoutFields returns the limits without entries that are fields of the limit above, which should be indented. It
+// reports them once for each limit.
+func (p *checker) withoutFields(entries []entry) []entry {
+	var limits []entry
+	reported := false
+	for i, e := range entries {
+		isField := e.value.Kind == yaml.ScalarNode && slices.Contains(names(limitFields), e.name)
+		empty := i > 0 && entries[i-1].value.Tag == "!!null"
+		switch {
+		case isField && reported:
+		case isField && empty:
+			p.report(e.named, rules.NotIndented, "indent it below "+diag.Label(entries[i-1].name), "%s is a field of a limit, not a limit", e.name)
+			// Without its fields the limit above is empty, which would be reported again.
+			limits, reported = limits[:len(limits)-1], true
+		default:
+			limits, reported = append(limits, e), false
+		}
+	}
+	return limits
+}
+
+// oneLimit reads one limit.
+func (p *parser) oneLimit(e entry) *draft {
+	limit := &draft{policy: unchecked{Name: e.name}, goName: spec.GoName(e.name), pos: e.named.Pos, given: map[string]diag.Pos{}}
+	atFirst := len(p.found)
+	// The first entry of that name has been checked.
+	if !e.again {
+		p.limitName(e, "limit")
+	}
+	p.limit = diag.Label(e.name)
+	defer func() { p.limit = "" }()
+	entries, ok := p.entries(e.value, e.at, "a limit", limitHelp)
+	if !ok {
+		return limit
+	}
+	before := len(p.found)
+	limit.writtenPeriod = periodText(entries)
+	limit.gaveZone = slices.ContainsFunc(entries, func(e entry) bool { return e.name == "zone" })
+	given := readFields(p, limitFields, limit, entries, e.named, p.complete(e.value))
+	for name, e := range given {
+		limit.given[name] = e.at.Pos
+	}
+	// A goName has been checked by its reader, and replaces the name derived from the limit's.
+	if _, renamed := given["goName"]; !renamed && !e.again {
+		p.reservedGoName(e.named, limit.goName)
+	}
+	p.settlePlans(limit, given, entries, len(p.found) == before)
+	if len(p.found) == before {
+		p.settleOverrides(limit, given)
+	}
+	if len(p.found) == atFirst {
+		p.check(limit, e, given)
+	}
+	return limit
+}
+
+// limitName reports the name of a limit or group that is not camelCase or too long.
+func (p *checker) limitName(e entry, what string) {
+	if spec.LimitNameForm.MatchString(e.name) {
+		if len(e.name) > runtime.MaxKey {
+			p.report(e.named, rules.NameTooLong, "choose a shorter name: goName would shorten the method's name only",
+				"the name of a %s has at most %d bytes, and %s has %s", what, runtime.MaxKey, diag.Quote(e.name), words.Number(int64(len(e.name))))
+		}
+		return
+	}
+	p.report(e.named, rules.BadName, "begin with a lowercase letter and use letters and digits only",
+		"the name of a %s must be camelCase, not %s", what, diag.Quote(e.name))
+	if better := spec.CamelCase(e.name); !slices.Contains(reservedGoNames, spec.GoName(better)) {
+		p.meant(better)
+	}
+}
+
+func limitSchema() object {
+	schema := mapSchema(limitFields)
+	var conditions []any
+	for _, kind := range runtime.Kinds() {
+		for _, r := range algorithmOf(kind).refusals {
+			conditions = append(conditions, ifKind(kind, r.hint, object{r.field: r.schema}))
+		}
+	}
+	schema["allOf"] = slices.Concat(conditions, ifCalendar(), preciseConditions())
+	return schema
+}
+
+// ifKind is a schema for the limits of one kind. Editors show the hint for a property that is false.
+func ifKind(kind runtime.Kind, hint string, properties object) object {
+	then := object{"type": "object", "properties": properties}
+	if hint != "" {
+		then["errorMessage"] = hint
+	}
+	return object{
+		"if": object{
+			"type": "object", "properties": object{"kind": object{"const": kind.String()}}, "required": []string{"kind"},
+		},
+		"then": then,
+	}
+}
+
+var limitsSchema = object{
+	"type":                 "object",
+	"minProperties":        1,
+	"propertyNames":        object{"pattern": spec.LimitNamePattern, "maxLength": runtime.MaxKey},
+	"additionalProperties": object{"$ref": "#/definitions/limit"},
+	"defaultSnippets": []any{object{
+		"label": "limit",
+		"body":  object{"${1:name}": object{"kind": "${2:token bucket}", "rate": "^${3:10}", "period": "${4:1m}"}},
+	}},
+}

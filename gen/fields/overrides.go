@@ -1,0 +1,221 @@
+package fields
+
+import (
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// overrideFields are the fields of the overrides of a limit. A number of 0 is not given.
+var overrideFields = []field[runtime.OverrideBounds, runtime.OverrideBounds]{
+	{
+		name: "rate", synonyms: []string{"limit"},
+		about:   "The largest rate that operators can give a key, at least that of every plan. With `unlimited`, they can give any, and lift the limit for a key.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(runtime.MaxTokens), unlimited),
+		absent:  "the limit's `rate`, the largest of all plans",
+		example: "5_000",
+		schema:  mostRateSchema,
+		sets:    "Rate",
+		read:    (*parser).mostRate,
+	},
+	{
+		name: "capacity", synonyms: []string{"burst", "max"},
+		about:   "The largest capacity that operators can give a key.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s", words.Number(runtime.MaxTokens)),
+		absent:  "the limit's `capacity`; if that is its `rate`, the largest rate",
+		example: "10_000",
+		schema:  numberSchema(1, runtime.MaxTokens),
+		sets:    "Capacity",
+		read:    readTokens(1, func(b *runtime.OverrideBounds) *int64 { return &b.Capacity }),
+	},
+	{
+		name:    "maxReserved",
+		about:   "The largest number of tokens that operators can let a key reserve, if the limit has reservations.",
+		accepts: fmt.Sprintf("a whole number of tokens, 1 to %s, or `%s`", words.Number(mostReserved), unboundedWord),
+		absent:  "the limit's `maxReserved`",
+		example: "100",
+		schema:  mostReservedSchema,
+		sets:    "MaxReserved",
+		read:    (*parser).mostReserved,
+	},
+}
+
+var mostRateSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unlimited + ")$",
+	"defaultSnippets": []any{object{"label": unlimited, "body": unlimited}},
+}
+
+var mostReservedSchema = object{
+	"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostReserved), "pattern": "^([1-9][0-9]*(_[0-9]+)+|" + unboundedWord + ")$",
+	"defaultSnippets": []any{object{"label": unboundedWord, "body": unboundedWord}},
+}
+
+const overridesHelp = "write overrides: {rate: 5_000}, or overrides: {} for blocks and numbers within those of the limit"
+
+// overrides reads what the file gives. settleOverrides completes it.
+func (p *parser) overrides(limit *draft, e entry) bool {
+	limit.overrides = new(runtime.OverrideBounds)
+	return readMap(p, overrideFields, limit.overrides, e, overridesHelp)
+}
+
+func (p *reader) mostRate(b *runtime.OverrideBounds, e entry) (ok bool) {
+	switch {
+	case isUnlimited(e.value):
+		b.Unlimited, b.Rate = true, runtime.MaxTokens
+		return true
+	case e.value.Kind == yaml.ScalarNode && meansUnlimited(e.value):
+		p.report(e.at, rules.NotWhole, "", "%s must be a whole number or %s, not %s", e.name, unlimited, strings.TrimPrefix(describe(e.value), "the number "))
+		p.meant(unlimited)
+		return false
+	}
+	help, _ := rateHelp(e.value.Value, "")
+	b.Rate, ok = p.number(e, 1, runtime.MaxTokens, help)
+	return ok
+}
+
+func (p *reader) mostReserved(b *runtime.OverrideBounds, e entry) bool {
+	var of draft
+	if !p.maxReserved(&of, e) {
+		return false
+	}
+	if b.MaxReserved = of.policy.MaxReserved; b.MaxReserved == 0 {
+		p.report(e.at, rules.OutOfRange, "leave it out", "%s must be at least 1", e.name)
+		return false
+	}
+	return true
+}
+
+// settleOverrides completes the bounds of overrides, and reports those that the limit cannot have. All plans have the same.
+func (p *checker) settleOverrides(limit *draft, given map[string]entry) {
+	e, ok := given["overrides"]
+	if !ok || limit.overrides == nil {
+		return
+	}
+	own, follows := largestNumbers(limit)
+	most := *limit.overrides
+	for _, part := range []struct {
+		name       string
+		own        int64
+		into       *int64
+		applicable bool
+		otherwise  string
+	}{
+		{"rate", own.Rate, &most.Rate, true, ""},
+		{"capacity", own.Capacity, &most.Capacity, limit.policy.Kind.Linear(), "a sliding window has no capacity of its own"},
+		{"maxReserved", own.MaxReserved, &most.MaxReserved, limit.policy.Kind.Linear(), "a sliding window has no reservations"},
+	} {
+		switch {
+		case *part.into == 0:
+			*part.into = part.own
+		case !part.applicable:
+			p.reportOverride(e, part.name, "leave it out", "%s", part.otherwise)
+			return
+		case part.own == 0:
+			p.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
+			return
+		case *part.into < part.own:
+			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
+			if at, ok := given[part.name]; ok {
+				p.note(at.at, part.name+" is given here")
+			}
+			return
+		}
+	}
+	if most.Unlimited && limit.policy.Precise {
+		most.Rate = runtime.MaxPreciseRate
+	}
+	if limit.policy.Precise && most.Rate > runtime.MaxPreciseRate {
+		p.reportOverride(e, "rate", "give at most "+words.Number(runtime.MaxPreciseRate), "a precise limit has a rate of at most %s", words.Number(runtime.MaxPreciseRate))
+		return
+	}
+	if !limit.policy.Kind.Linear() || follows && limit.overrides.Capacity == 0 {
+		most.Capacity = most.Rate
+	}
+	limit.policy.Overrides = most
+	for _, of := range limit.plans {
+		of.policy.Overrides = most
+	}
+}
+
+func (p *checker) reportOverride(e entry, part, help, message string, args ...any) {
+	defer func(limit string) { p.limit = limit }(p.limit)
+	p.limit += ": overrides"
+	p.report(p.part(e, part).at, rules.BadOverrides, help, message, args...)
+}
+
+// largestNumbers returns the largest numbers of all plans, and whether the capacity is the rate in each of them.
+func largestNumbers(d *draft) (largest runtime.OverrideBounds, follows bool) {
+	follows = true
+	for _, of := range d.each() {
+		if of.unlimited() {
+			continue
+		}
+		largest.Rate = max(largest.Rate, of.policy.Rate)
+		largest.Capacity = max(largest.Capacity, of.policy.Capacity)
+		largest.MaxReserved = max(largest.MaxReserved, of.policy.MaxReserved)
+		follows = follows && of.policy.Capacity == of.policy.Rate
+	}
+	return largest, follows
+}
+
+func overridesWords(l *spec.Limit) []string {
+	b := l.Policy.Overrides
+	if b.Rate == 0 {
+		return nil
+	}
+	if b.Unlimited {
+		return []string{"Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy."}
+	}
+	numbers := []string{"rate " + words.Number(b.Rate)}
+	if l.Policy.Kind.Linear() && b.Capacity > 0 {
+		numbers = append(numbers, "capacity "+words.Number(b.Capacity))
+	}
+	if b.MaxReserved > 0 {
+		numbers = append(numbers, "maxReserved "+unboundedOr(b.MaxReserved, words.Number(b.MaxReserved)))
+	}
+	return []string{"Operators can block a key, or give it other numbers up to " + words.List(numbers, "and") + ", for a time, without a deploy."}
+}
+
+// OverridesMethods returns the names of the generated methods for overrides: "SendMessageOverrides" for those of one key,
+// and "SendMessageOverridesForAll" for those of all keys, if the limit has keys. There are none without overrides.
+func OverridesMethods(l *spec.Limit) []string { return overridesMethods(l.GoName, l.Overrides, l.Key) }
+
+func overridesMethods(goName string, overrides *runtime.OverrideBounds, key []spec.KeyPart) []string {
+	switch {
+	case overrides == nil || goName == "":
+		return nil
+	case len(key) == 0:
+		return []string{goName + "Overrides"}
+	}
+	return []string{goName + "Overrides", goName + "OverridesForAll"}
+}
+
+// sameOverrideMethods reports limits that have the Go method for the overrides of another limit.
+func (p *checker) sameOverrideMethods(entries []entry, limits []*draft) {
+	needed := map[string]int{}
+	for i, limit := range limits {
+		for _, method := range overridesMethods(limit.goName, limit.overrides, limit.key) {
+			if _, twice := needed[method]; !twice {
+				needed[method] = i
+			}
+		}
+	}
+	for i, limit := range limits {
+		at, ok := needed[limit.goName]
+		// A name that is no identifier has a diagnostic already.
+		if !ok || entries[i].again || limit.goName == "" {
+			continue
+		}
+		p.report(entries[i].named, rules.SameGoName, "set goName on one of them",
+			"%s has the Go method %s, which the overrides of %s need", diag.Quote(entries[i].name), diag.Clip(limit.goName), diag.Quote(entries[at].name))
+		p.note(entries[at].named, "the limit with overrides is here")
+	}
+}

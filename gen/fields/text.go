@@ -1,0 +1,493 @@
+package fields
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+)
+
+// document is the text of one file, with the errors found in it.
+type document struct {
+	src   *diag.Source
+	found diag.Diagnostics
+	// limit is the name of the current limit, for messages.
+	limit string
+	// muted holds the nodes that have a diagnostic already and get no second one.
+	muted map[*yaml.Node]bool
+}
+
+// report adds a diagnostic. The help may be empty. The message is one line without control characters, whatever the file
+// contains.
+func (p *document) report(at diag.Span, broken *rules.Rule, help, format string, args ...any) {
+	if p.full() {
+		// Only its number counts.
+		p.found = append(p.found, diag.Diagnostic{ID: broken.ID, Pos: at.Pos})
+		return
+	}
+	message := fmt.Sprintf(format, args...)
+	if p.limit != "" {
+		message = p.limit + ": " + message
+	}
+	// Readers look for the end of a file at its last text, not on an empty line below.
+	at = p.src.Clamp(at)
+	p.found = append(p.found, diag.Diagnostic{
+		ID: broken.ID, File: p.src.Name, Pos: at.Pos, End: at.End,
+		Message: diag.OneLine(message), Help: diag.OneLine(help), Shown: p.src.Excerpt(at),
+	})
+}
+
+// full reports whether further diagnostics are only counted.
+func (p *document) full() bool { return len(p.found) >= diag.MaxDiagnostics }
+
+// nearest is [diag.Nearest] for the replacements of a diagnostic that was just reported, unless it is only counted: a file can
+// have as many wrong names as right ones.
+func (p *document) nearest(text string, words func() []string) string {
+	if len(p.found) > diag.MaxDiagnostics {
+		return ""
+	}
+	return diag.Nearest(text, words())
+}
+
+// meant offers replacements for the text of the last diagnostic, the likeliest first. Empty offers, and those that are
+// too long to read, are dropped.
+func (p *document) meant(offers ...string) {
+	p.found[len(p.found)-1].Meant = slices.DeleteFunc(offers, func(text string) bool {
+		return text == "" || diag.Clip(text) != text
+	})
+}
+
+// note adds a second place to the last diagnostic.
+func (p *document) note(at diag.Span, message string) {
+	last := &p.found[len(p.found)-1]
+	// The diagnostic may be only counted, and a field with an error has no place.
+	if last.Message == "" || at.Pos == (diag.Pos{}) {
+		return
+	}
+	last.Notes = append(last.Notes, diag.Note{Pos: at.Pos, End: at.End, Message: message, Shown: p.src.Excerpt(at)})
+}
+
+// mute suppresses further diagnostics of a node.
+func (p *document) mute(node *yaml.Node) {
+	if p.muted == nil {
+		p.muted = map[*yaml.Node]bool{}
+	}
+	p.muted[node] = true
+}
+
+// MaxSize is the size of the largest limits.yaml, in bytes.
+const MaxSize = 4 << 20
+
+// legible reports a file that is not text. It runs before the YAML reader, whose errors do not have the exact place.
+func (p *document) legible() bool {
+	if len(p.src.Text) > MaxSize {
+		p.report(diag.Span{Pos: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}}, rules.FileTooLarge, "split it into files with a package each",
+			"the file is larger than %d MiB", MaxSize>>20)
+		return false
+	}
+	for i, line := range p.src.Lines {
+		if !p.legibleLine(i+1, line) {
+			return false
+		}
+	}
+	return len(p.found) == 0
+}
+
+// legibleLine reports the first illegible rune of a line, and returns false if the line is not UTF-8.
+func (p *document) legibleLine(number int, line string) bool {
+	for i, r := range line {
+		bad := r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD")
+		if !bad && !Illegible(r) && !strayJoiner(line, i, r) {
+			continue
+		}
+		at := diag.Spanning(diag.Pos{Line: number, Column: 1 + utf8.RuneCountInString(line[:i])}, " ")
+		if bad {
+			// In another encoding every later line would be reported too.
+			p.report(at, rules.InvalidUTF8, "save the file as UTF-8", "the byte 0x%02X is not valid UTF-8", line[i])
+			return false
+		}
+		switch {
+		case unicode.Is(unicode.Bidi_Control, r):
+			p.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
+		// A joiner gets here only if it is stray.
+		case invisible(r), isJoiner(r):
+			p.report(at, rules.ControlCharacter, "delete it", "the character %U is invisible", r)
+		default:
+			p.report(at, rules.ControlCharacter, "delete it", "the character %U is not allowed in YAML text", r)
+		}
+		return true
+	}
+	return true
+}
+
+// noConflictMarkers reports the markers of a merge conflict, and an indentation with no-break spaces. The YAML reader
+// would report them on a later line.
+func (p *document) noConflictMarkers() bool {
+	for i, line := range p.src.Lines {
+		if diag.ConflictForm.MatchString(line) {
+			p.report(p.src.WholeLine(i+1), rules.Syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
+				"the file has an unresolved merge conflict")
+			return false
+		}
+		if indent := diag.IndentForm.FindStringSubmatchIndex(line); indent != nil {
+			first, _ := utf8.DecodeRuneInString(line[indent[2]:])
+			p.report(diag.Spanning(diag.Pos{Line: i + 1, Column: 1 + indent[2]}, line[indent[2]:indent[3]]), rules.Syntax, "indent with spaces",
+				"the indentation has the character %U, which looks like a space but is not one", first)
+			return false
+		}
+	}
+	return true
+}
+
+// Illegible reports whether people cannot review a line with r in it: YAML forbids r, or ends a line there where editors
+// do not, or r reorders the line, or is invisible. Tabs are legible, and so are the joiners of emoji and of Persian and
+// Indic words.
+func Illegible(r rune) bool {
+	switch {
+	case r < ' ' && r != '\t', r >= 0x7F && r <= 0x9F, r == '\u2028', r == '\u2029', unicode.Is(unicode.Bidi_Control, r):
+		return true
+	}
+	return invisible(r) || r == '\uFFFE' || r == '\uFFFF'
+}
+
+func isJoiner(r rune) bool { return r == '\u200C' || r == '\u200D' }
+
+// strayJoiner reports whether r, at offset i of a line, is a joiner without effect: only emoji and letters beyond ASCII
+// have joined forms.
+func strayJoiner(line string, i int, r rune) bool {
+	if !isJoiner(r) {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(line[:i])
+	after, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
+	return i == 0 || before < utf8.RuneSelf || after < utf8.RuneSelf
+}
+
+// invisible reports whether r has no width on the screen, or is a blank other than the space: text can be hidden in such
+// characters. See Unicode Technical Standard 39.
+func invisible(r rune) bool {
+	switch {
+	case isJoiner(r):
+		return false
+	case strings.ContainsRune("\u115F\u1160\u3164\uFFA0", r): // Hangul fillers, which count as letters
+		return true
+	}
+	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r >= '\U000E0000' && r <= '\U000E0FFF'
+}
+
+// root returns the root of the file's only document, or reports why it has none and returns nil.
+func (p *document) root() *yaml.Node {
+	reader := &slowReader{text: p.src.Text}
+	decoder := yaml.NewDecoder(reader)
+	first, err := decode(decoder)
+	if err == nil {
+		return p.only(first, decoder, reader)
+	}
+	if errors.Is(err, io.EOF) {
+		p.report(diag.Span{Pos: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}}, rules.EmptyFile, "begin with version: 1", "the file has no content")
+		return nil
+	}
+	p.syntaxError(err, reader.line())
+	return nil
+}
+
+// only returns the root of the first document, or reports the one after it.
+func (p *document) only(first *yaml.Node, decoder *yaml.Decoder, reader *slowReader) *yaml.Node {
+	// The rest of the file is decoded too, because an error or a document there would otherwise be ignored.
+	second, err := decode(decoder)
+	root := first.Content[0]
+	switch {
+	case err == nil:
+		p.report(p.src.WholeLine(second.Line), rules.SecondDocument, "put all limits under one limits:",
+			"a second document begins here")
+	case !errors.Is(err, io.EOF):
+		p.syntaxError(err, reader.line())
+	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
+		p.report(p.src.At(root), rules.EmptyFile, "begin with version: 1", "the file has no content")
+	default:
+		return root
+	}
+	return nil
+}
+
+// decode returns the next document, or [io.EOF].
+func decode(decoder *yaml.Decoder) (document *yaml.Node, err error) {
+	// The YAML reader panics on some malformed input.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	document = new(yaml.Node)
+	err = decoder.Decode(document)
+	// A file with comments only is a document without a root.
+	if err == nil && len(document.Content) == 0 {
+		err = io.EOF
+	}
+	return document, err
+}
+
+// slowReader returns its text byte by byte, because the errors of the YAML reader name no line or a wrong one: its
+// position shows how far the YAML reader came.
+type slowReader struct {
+	text string
+	next int
+}
+
+func (r *slowReader) Read(b []byte) (int, error) {
+	if r.next == len(r.text) {
+		return 0, io.EOF
+	}
+	// More than one byte would make the position run ahead of the error by the size of the buffer.
+	b[0] = r.text[r.next]
+	r.next++
+	return 1, nil
+}
+
+// line returns the current line.
+func (r *slowReader) line() int { return 1 + strings.Count(r.text[:r.next], "\n") }
+
+// syntaxError reports an error of the YAML reader, which had read the file up to a line.
+func (p *document) syntaxError(err error, reached int) {
+	problem := problemOf(err)
+	line := faultyLine(p.src, problem, reached)
+	if name, ok := strings.CutPrefix(problem.text, "unknown anchor '"); ok {
+		name = strings.TrimSuffix(name, "' referenced")
+		p.refuseAlias(aliasIn(p.src, name, line), name)
+		return
+	}
+	// After a name without a colon, the YAML reader joins the next line to it, and reports the colon there.
+	if above := p.src.TextAbove(line); strings.HasPrefix(problem.text, "mapping values") && lacksColon(p.src, above) {
+		line, problem.text = above, "could not find expected ':'"
+	}
+	for _, s := range commonMistakes {
+		if at, ok := s.in(p.src, line, problem.text); ok {
+			p.report(at, rules.Syntax, s.help, "%s", s.message)
+			return
+		}
+	}
+	p.report(p.src.WholeLine(line), rules.Syntax, "", "not valid YAML: %s", diag.Clip(problem.text))
+}
+
+// alias returns the place of an alias on a line or after it, because the YAML reader names the line of its map.
+func aliasIn(s *diag.Source, name string, from int) diag.Span {
+	form := regexp.MustCompile(`\*` + regexp.QuoteMeta(name) + `(?:[ \t,\]}]|$)`)
+	for n := from; n <= len(s.Lines); n++ {
+		// An asterisk in a comment is not an alias.
+		text, _, _ := strings.Cut(s.Line(n), " #")
+		if place := form.FindStringIndex(text); place != nil && s.HasText(n) {
+			return diag.Spanning(diag.Pos{Line: n, Column: 1 + utf8.RuneCountInString(text[:place[0]])}, "*"+name)
+		}
+	}
+	return s.WholeLine(from)
+}
+
+// problem is an error of the YAML reader, with the line that it names or 0.
+type problem struct {
+	text string
+	line int
+}
+
+var problemForm = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+
+func problemOf(err error) problem {
+	parts := problemForm.FindStringSubmatch(err.Error())
+	if parts == nil {
+		return problem{text: err.Error()}
+	}
+	line, _ := strconv.Atoi(parts[1])
+	return problem{parts[2], line}
+}
+
+// commonMistake is a common syntax error, for which the YAML reader has a message that only experts understand.
+type commonMistake struct {
+	// problem is a part of the message of the YAML reader.
+	problem string
+	// culprit matches a line with the mistake, and its first group is the wrong part; nil for the whole line.
+	culprit *regexp.Regexp
+	// message describes the mistake in plain words, and help is the remedy.
+	message, help string
+}
+
+const (
+	needsQuotes = "a text without quotes cannot begin with this character"
+	useQuotes   = "put the value in quotes"
+)
+
+// commonMistakes are tried in this order, so those that match a part of the line come before those that match any line.
+var commonMistakes = []commonMistake{
+	{"", regexp.MustCompile("^ *(\t)"), "a tab in the indentation", "indent with spaces"},
+	{"", missingSpaceForm, "a colon needs a space after it", "write name: value"},
+	{"did not find expected key", regexp.MustCompile(`:[ \t]+([\[{]).*[\]}][ \t]*[^ \t,\]}#]`), needsQuotes, useQuotes},
+	{"did not find expected key", regexp.MustCompile(`^[ \t]*(.*["'].*)`), "unexpected text before or after quotes", "nothing can follow a closing quote, and a quote must be closed"},
+	{"did not find expected key", nil, "this line does not continue the map above it", "begin all fields of one limit in the same column"},
+	{"mapping values are not allowed", nil, "a colon where no value can begin", "put the text in quotes if the colon belongs to it; otherwise correct the indentation"},
+	{"mapping keys are not allowed", regexp.MustCompile(`[ \t](\?)`), needsQuotes, useQuotes},
+	{"did not find expected '-' indicator", nil, "this line does not continue the list above it", "begin each item of a list with - in the same column"},
+	{"block sequence entries are not allowed", regexp.MustCompile(`:[ \t]+(-)`), needsQuotes, useQuotes},
+	{"block sequence entries are not allowed", nil, "a list item where no list can begin", "put the list on a line of its own, or the text in quotes"},
+	{"could not find expected ':'", nil, "a name without a colon", "write name: value"},
+	{"did not find expected ',' or '}'", nil, "a { that is not closed, or a missing comma", "separate with commas and end with }"},
+	{"did not find expected ',' or ']'", nil, "a [ that is not closed, or a missing comma", "separate with commas and end with ]"},
+	{"did not find expected node content", nil, "a value is missing before this", "write a value, or delete the comma or bracket"},
+	{"found unexpected end of stream", nil, "a quote that is not closed", "end the text with the same quote"},
+	{"found unexpected document indicator", nil, "a quote that is not closed", "end the text with the same quote"},
+	{"cannot start any token", regexp.MustCompile("(?:^|[ \t,{\\[])([@%`])"), needsQuotes, useQuotes},
+	{"cannot start any token", nil, needsQuotes, useQuotes},
+	{"alphabetic or numeric character", regexp.MustCompile(`[ \t,{\[]([*&])`), needsQuotes, useQuotes},
+	{"expected comment or line break", regexp.MustCompile(`[ \t]([|>])`), needsQuotes, "put the value in quotes, or begin it on the next line"},
+	{"tag", regexp.MustCompile(`[ \t,{\[](!)`), needsQuotes, useQuotes},
+	{"octet", regexp.MustCompile(`[ \t,{\[](!)`), needsQuotes, useQuotes},
+	{"whitespace or line break", regexp.MustCompile(`[ \t,{\[]([!*&])`), needsQuotes, useQuotes},
+	{"found unknown escape character", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
+	{"hexdecimal number", nil, `an unknown escape after \`, `write \\ for a backslash, or use single quotes`},
+	{"incompatible YAML", nil, "an unsupported version of YAML", "delete the line %YAML"},
+	{"", regexp.MustCompile(`^(%.*)`), "unknown YAML directive: a line that begins with % is one", "delete it, or put the text in quotes"},
+	{"expected <document start>", nil, "this is after the end of the map", "correct the brackets or the indentation above"},
+	{"exceeded max depth", nil, "nested too deeply", "limits.yaml needs at most four levels"},
+}
+
+// in returns the place of the mistake on the line of a problem, or false if the problem is another one.
+func (m commonMistake) in(s *diag.Source, line int, problem string) (diag.Span, bool) {
+	if !strings.Contains(problem, m.problem) {
+		return diag.Span{}, false
+	}
+	if m.culprit == nil {
+		return s.WholeLine(line), true
+	}
+	text := s.Line(line)
+	place := m.culprit.FindStringSubmatchIndex(text)
+	if place == nil {
+		return diag.Span{}, false
+	}
+	return diag.Spanning(diag.Pos{Line: line, Column: 1 + utf8.RuneCountInString(text[:place[2]])}, strings.TrimRight(text[place[2]:place[3]], " \t")), true
+}
+
+// mostReread bounds the bytes that [source.faultyLine] parses again, so that its time is linear in the file.
+const mostReread = MaxSize
+
+// faultyLine returns the line of a syntax error. The YAML reader often names the line where the construct began, or no
+// line. The error is on the line after the longest valid prefix of the file, which ends a little before the line that
+// the reader had reached.
+func faultyLine(s *diag.Source, p problem, reached int) int {
+	reached = min(reached, len(s.Lines))
+	named := max(1, min(p.line, len(s.Lines)))
+	switch {
+	case p.text == "did not find expected node content":
+		// For this message, the YAML reader names the line above.
+		return min(p.line+1, len(s.Lines))
+	case p.text == "found unexpected end of stream":
+		if hasUnclosed(s.Line(1), `"`, `"`) || hasUnclosed(s.Line(1), "'", "'") {
+			return 1
+		}
+		return named
+	case strings.HasPrefix(p.text, "did not find expected ',' or"):
+		if end := s.Line(s.TextAbove(len(s.Lines) + 1)); hasUnclosed(s.Line(1), "{", "}") && !hasUnclosed(end, "}", "{") ||
+			hasUnclosed(s.Line(1), "[", "]") && !hasUnclosed(end, "]", "[") {
+			return 1
+		}
+		// Inside brackets no prefix of the file is valid, so the search below would find the opening bracket.
+		if open := p.line + 1; open >= reached-3 {
+			return min(open, len(s.Lines))
+		}
+		return s.TextAbove(s.TextAbove(reached))
+	}
+	for n, read := reached, 0; n >= 0 && read < mostReread; n-- {
+		// The longest prefix is tried first, because most errors are near the line that the reader had reached.
+		text := strings.Join(s.Lines[:n], "\n")
+		if readable(text) {
+			return nextText(s, n)
+		}
+		read += len(text)
+	}
+	return named
+}
+
+// hasUnclosed reports whether a line has a quote or a bracket that it does not close. If that is the first line, the
+// YAML reader names the line where it gave up instead.
+func hasUnclosed(line, open, end string) bool {
+	if open == end {
+		return strings.Count(line, open)%2 == 1
+	}
+	return strings.Count(line, open) > strings.Count(line, end)
+}
+
+// readable reports whether a text is valid YAML.
+func readable(text string) bool {
+	decoder := yaml.NewDecoder(strings.NewReader(text + "\n"))
+	for {
+		if _, err := decode(decoder); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// nextText returns the first line with text after line n, or the next line if no line has.
+func nextText(s *diag.Source, n int) int {
+	for i := n + 1; i <= len(s.Lines); i++ {
+		if s.HasText(i) {
+			return i
+		}
+	}
+	return min(n+1, len(s.Lines))
+}
+
+// lacksColon reports whether a line is probably a "name: value" without the colon or the space after it.
+func lacksColon(s *diag.Source, n int) bool {
+	line := s.Line(n)
+	return !strings.Contains(line+" ", ": ") && !strings.HasPrefix(line, "---")
+}
+
+// missingSpaceForm is a name with a colon that is part of it in YAML, because no space follows.
+var missingSpaceForm = regexp.MustCompile(`^[ \t]*(?:- )?[A-Za-z][A-Za-z0-9_-]*(:)[^\s/:]`)
+
+// refuseIndirection reports anchors, aliases, merge keys and tags anywhere under a node. Editing an anchor would change
+// limits on lines that a reviewer does not see.
+func (p *document) refuseIndirection(node *yaml.Node) {
+	at := p.src.At(node)
+	switch word := p.src.Between(at); {
+	case node.Kind == yaml.AliasNode:
+		p.refuseAlias(at, node.Value)
+		p.mute(node)
+	case node.Anchor != "":
+		p.report(at, rules.Anchor, writeOut, "anchors such as &%s are not allowed", diag.Clip(node.Anchor))
+		p.mute(node)
+	case node.Style&yaml.TaggedStyle != 0, diag.IsTag(node, word):
+		p.report(at, rules.Tag, "write the value without a tag", "tags such as %s are not allowed", diag.Clip(word))
+		p.mute(node)
+	case node.Tag == mergeTag:
+		node.Tag = "!!str" // "<<" is special only as the name of a field
+	}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			p.refuseMerge(child)
+		}
+		p.refuseIndirection(child)
+	}
+}
+
+const mergeTag = "!!merge"
+
+// refuseMerge reports the name of a field that is a merge key.
+func (p *document) refuseMerge(name *yaml.Node) {
+	if name.Tag == mergeTag && name.Style&yaml.TaggedStyle == 0 && name.Anchor == "" {
+		p.report(p.src.At(name), rules.MergeKey, writeOut, "merge keys (<<) are not allowed")
+		p.mute(name)
+	}
+}
+
+func (p *document) refuseAlias(at diag.Span, name string) {
+	p.report(at, rules.Anchor, writeOut, "aliases such as *%s are not allowed", diag.Clip(name))
+}
+
+const writeOut = "write the value out, so that each limit can be reviewed on its own"

@@ -1,0 +1,479 @@
+package fields
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/diag"
+	"github.com/ratelimitgen/ratelimitgen/gen/rules"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// start reads when windows begin.
+func (p *reader) start(limit *draft, e entry) (ok bool) {
+	text := e.value.Value
+	words, inWords := parseCalendarStart(text)
+	switch {
+	case e.value.Kind != yaml.ScalarNode || e.value.Tag == "!!null":
+		p.wrongType(e, startInWords, "")
+		return false
+	case inWords:
+		// Kept until the period is known.
+		limit.calendarStart = words
+		return true
+	case text == firstUse:
+		limit.policy.Start = runtime.StartFirstUse()
+		return true
+	// Zero needs no unit.
+	case text == "0":
+		limit.policy.Start = runtime.StartOffset(0)
+		return true
+	case dateForm.MatchString(text):
+		limit.policy.Start, ok = p.instant(e)
+	default:
+		limit.policy.Start, ok = p.offset(e)
+	}
+	return ok
+}
+
+const startInWords = "an instant, an offset or first use"
+
+// firstUse is the start of windows that begin at each key's first request.
+const firstUse = "first use"
+
+// anniversary is the start of windows whose keys have their own first day.
+const anniversary = "anniversary"
+
+const instantPattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:[0-9]{2})$`
+
+// The first and the last instant that an int64 of nanoseconds since 1970 can represent.
+var (
+	firstInstant = time.Unix(0, math.MinInt64)
+	lastInstant  = time.Unix(0, math.MaxInt64)
+)
+
+var (
+	instantForm = regexp.MustCompile(instantPattern)
+	offsetForm  = regexp.MustCompile(offsetPattern)
+	dateForm    = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}`)
+)
+
+// instant reads an RFC 3339 instant.
+func (p *reader) instant(e entry) (runtime.Start, bool) {
+	text := e.value.Value
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
+	case !instantForm.MatchString(text):
+		p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", diag.Quote(text))
+		p.meant(meantInstant(text))
+	case err != nil:
+		p.report(e.at, rules.BadStart, "", "start is a time that does not exist: %s", diag.Clip(text))
+	case t.Before(firstInstant), t.After(lastInstant):
+		p.report(e.at, rules.BadStart, "", "start must be between the years 1678 and 2262, not %s", diag.Clip(text))
+	default:
+		return runtime.StartAt(t), true
+	}
+	return runtime.Start{}, false
+}
+
+// meantInstant returns the instant in UTC that a date or a time without a zone probably means, or "".
+func meantInstant(text string) string {
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
+// offset reads an offset from 0:00 UTC on 1 January 1970.
+func (p *reader) offset(e entry) (runtime.Start, bool) {
+	text := e.value.Value
+	// Without this, a misspelled "first use" would be reported as a wrong duration.
+	if diag.Nearest(text, []string{firstUse, "first request"}) != "" {
+		p.report(e.at, rules.BadStart, "", "start must be %s, not %s", startInWords, describe(e.value))
+		p.meant(firstUse)
+		return runtime.Start{}, false
+	}
+	unsigned, negative := strings.CutPrefix(text, "-")
+	sum, ok := exact(strings.TrimPrefix(unsigned, "+"))
+	if !offsetForm.MatchString(text) || !ok || e.value.Tag != "!!str" {
+		p.notOffset(e)
+		return runtime.Start{}, false
+	}
+	length, ok := p.wholeNanoseconds(e, sum)
+	if ok && length > runtime.MaxPeriod {
+		p.report(e.at, rules.OutOfRange, "", "start must be an offset of at most %s, not %s", longestPeriod, diag.Clip(text))
+		return runtime.Start{}, false
+	}
+	if negative {
+		length = -length
+	}
+	return runtime.StartOffset(length), ok
+}
+
+func (p *reader) notOffset(e entry) {
+	p.report(e.at, rules.BadStart, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use",
+		"start must be %s, not %s", startInWords, describe(e.value))
+	if e.value.Tag == "!!int" || e.value.Tag == "!!float" {
+		n := strings.ReplaceAll(e.value.Value, "_", "")
+		p.meant(n+"s", n+"m", n+"h")
+		return
+	}
+	p.meant(meantDuration(e.value.Value)...)
+}
+
+// calendarStartPattern is for editors: the forms that [parseCalendarStart] reads, with more combinations of them.
+const calendarStartPattern = `^(anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|` +
+	`((january|february|march|april|may|june|july|august|september|october|november|december)( |$))?([0-9]{1,2}(st|nd|rd|th))?|` +
+	`[0-9]{4}-[0-9]{2}-[0-9]{2})( ?([01][0-9]|2[0-3]):[0-5][0-9])?$`
+
+var (
+	ordinalForm   = regexp.MustCompile(`^([1-9]|[12][0-9]|3[01])(st|nd|rd|th)$`)
+	timeOfDayForm = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
+)
+
+// parseCalendarStart reads words such as "15th 06:00". It returns false if one is unknown or of a sort that is given twice.
+func parseCalendarStart(text string) (s calendarStart, ok bool) {
+	for word := range strings.FieldsSeq(text) {
+		word, was := strings.ToLower(word), s
+		switch {
+		case word == anniversary:
+			s.anniversary = true
+		case ordinalForm.MatchString(word):
+			s.day, _ = strconv.Atoi(word[:len(word)-2])
+			if ordinal(s.day) != word {
+				return s, false
+			}
+		case timeOfDayForm.MatchString(word):
+			s.at = word
+		case monthNamed(word) > 0:
+			s.month = monthNamed(word)
+		case weekdayNamed(word) >= 0:
+			s.weekday = word
+		default:
+			day, err := time.Parse(time.DateOnly, word)
+			if err != nil || day.Year() < 1 {
+				return s, false
+			}
+			s.date = runtime.DateOf(day)
+		}
+		if again := was != (calendarStart{}) && was == s; again {
+			return s, false
+		}
+	}
+	return s, s != calendarStart{}
+}
+
+func monthNamed(word string) time.Month {
+	for month := time.January; month <= time.December; month++ {
+		if strings.ToLower(month.String()) == word {
+			return month
+		}
+	}
+	return 0
+}
+
+func weekdayNamed(word string) time.Weekday {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if strings.ToLower(day.String()) == word {
+			return day
+		}
+	}
+	return -1
+}
+
+// ordinal returns "1st", "2nd", "15th".
+func ordinal(n int) string {
+	suffix := "th"
+	if n/10 != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
+
+const (
+	calendarPattern = `^(day|week|month|year|[1-9][0-9]{0,3} (days?|weeks?|months?|years?))$`
+	// perKey is the zone of windows whose keys have their own.
+	perKey = "per key"
+)
+
+var calendarForm = regexp.MustCompile(calendarPattern)
+
+// period reads a duration, or a number of calendar units.
+func (p *reader) period(limit *draft, e entry) (ok bool) {
+	text := e.value.Value
+	if !isString(e.value) || !calendarForm.MatchString(text) {
+		limit.policy.Period, ok = p.length(e)
+		return ok
+	}
+	count, unit, several := strings.Cut(text, " ")
+	if !several {
+		count, unit = "1", text
+	}
+	n, _ := strconv.Atoi(count)
+	calendar := runtime.Calendar{Unit: unitNamed(strings.TrimSuffix(unit, "s")), Count: n}
+	if calendar.Period() > runtime.MaxPeriod {
+		p.report(e.at, rules.OutOfRange, "", "period must be at most %s, not %s", longestPeriod, diag.Clip(text))
+		return false
+	}
+	// One unit has one form, so that equal limits have equal policies.
+	if n == 1 {
+		calendar.Count = 0
+	}
+	limit.policy.Calendar.Unit, limit.policy.Calendar.Count = calendar.Unit, calendar.Count
+	limit.policy.Period = calendar.Period()
+	return true
+}
+
+func unitNamed(name string) runtime.CalendarUnit {
+	for _, unit := range runtime.CalendarUnits() {
+		if unit.String() == name {
+			return unit
+		}
+	}
+	panic("spec: no calendar unit is named " + name)
+}
+
+//go:embed zones.txt
+var zoneList string
+
+// zoneNames returns the names of the IANA time zone database, with the name that each is a link to, or "". They are not
+// read from the machine, so that a file is valid on all machines or on none.
+var zoneNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	for line := range strings.Lines(zoneList) {
+		name, target, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names[name] = target
+	}
+	return names
+})
+
+// CanonicalZone returns the name that the name of a time zone is a link to in the IANA database: "Europe/Kyiv" for
+// "Europe/Kiev". It returns "" for a name that is not a link.
+func CanonicalZone(zone string) string { return zoneNames()[zone] }
+
+// zone reads the name of a time zone.
+func (p *reader) zone(limit *draft, e entry) bool {
+	name, ok := p.text(e, "the name of a time zone, or per key")
+	if !ok {
+		return false
+	}
+	if name == perKey {
+		limit.policy.Calendar.ZonePerKey = true
+		return true
+	}
+	if _, ok := zoneNames()[name]; !ok {
+		p.report(e.at, rules.BadZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key", "unknown time zone %s", diag.Quote(name))
+		if !p.full() {
+			p.meant(meantZone(name))
+		}
+		return false
+	}
+	limit.policy.Calendar.Zone = name
+	return true
+}
+
+// meantZone returns the zone that a name probably means: a similar one, or the only one of that city.
+func meantZone(text string) string {
+	all := make([]string, 0, len(zoneNames()))
+	var sameCity []string
+	for name := range zoneNames() {
+		all = append(all, name)
+		if _, city, ok := cutLast(name, "/"); ok && string(diag.Fold(city)) == string(diag.Fold(text)) {
+			sameCity = append(sameCity, name)
+		}
+	}
+	if len(sameCity) == 1 {
+		return sameCity[0]
+	}
+	// A map has no order, and two names may be equally near.
+	slices.Sort(all)
+	return diag.Nearest(text, append(all, perKey))
+}
+
+func cutLast(text, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(text, sep)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(sep):], true
+}
+
+// startMore explains the starts of calendars in the reference.
+const startMore = "For a `period` in calendar units, `start` is a time of day such as `06:00`, or a first day with or without one: a weekday for `week`; " +
+	"`15th` for `month`; `april 6th` for `year`; a date such as `2024-04-06` for `3 months` and other numbers of units; or `anniversary`, with which the method has a parameter " +
+	"for each key's own first day. Without a date, several units are counted from 1 January 1970, and weeks from 5 January. In months without a 29th, 30th or 31st, windows begin on the last day."
+
+// zoneSchema lists all zones, so that editors complete them.
+func zoneSchema() object {
+	names := []string{perKey}
+	for line := range strings.Lines(zoneList) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names = append(names, name)
+	}
+	return object{"enum": names}
+}
+
+// ifCalendar are the schemas of limits with a period in calendar units, which must have a zone, and of others, which
+// have none.
+func ifCalendar() []any {
+	having := func(period object) object {
+		return object{"type": "object", "properties": object{"period": period}, "required": []string{"period"}}
+	}
+	calendar := object{"type": "string", "pattern": calendarPattern}
+	return []any{
+		object{"if": having(calendar), "then": object{"type": "object", "required": []string{"zone"}}},
+		object{
+			"if": having(object{"not": calendar}),
+			"then": object{
+				"type": "object", "properties": object{"zone": false},
+				"errorMessage": "A zone needs a period of calendar days, weeks, months or years.",
+			},
+		},
+	}
+}
+
+// startForms are the forms of a calendar's start, by unit.
+var startForms = map[runtime.CalendarUnit]string{
+	runtime.Day:   "a time of day such as 06:00",
+	runtime.Week:  "a weekday such as monday, a time of day such as 06:00, both, or anniversary",
+	runtime.Month: "a day such as 15th, a time of day such as 06:00, both, or anniversary",
+	runtime.Year:  "a day such as april 6th, a time of day such as 06:00, both, or anniversary",
+}
+
+// startFormsOf describes the starts of a calendar.
+func startFormsOf(c runtime.Calendar) string {
+	if c.Count > 1 {
+		return "the first day of a window such as 2024-04-06, a time of day such as 06:00, both, or anniversary"
+	}
+	return startForms[c.Unit]
+}
+
+// settleCalendar reports a zone or a start that does not fit the period, and completes the calendar.
+func (p *checker) settleCalendar(limit *draft, given map[string]entry) {
+	period, hasPeriod := given["period"]
+	start, hasStart := given["start"]
+	zone, hasZone := given["zone"]
+	c := &limit.policy.Calendar
+	switch {
+	case !hasPeriod:
+	case c.Unit == 0 && hasZone:
+		p.report(zone.at, rules.NotForPeriod, "write period: day, week, month or year, or leave zone out", "a period of fixed length has no zone")
+		p.note(period.at, "period is given here")
+	case c.Unit == 0 && hasStart && limit.calendarStart != calendarStart{}:
+		// A date without a time is more likely an instant.
+		if dateForm.MatchString(start.value.Value) {
+			p.instant(start)
+			return
+		}
+		p.report(start.at, rules.NotForPeriod, "write an instant such as 2006-01-02T15:04:05Z, an offset from 0:00 UTC such as 8h, or first use; or period: day, week, month or year",
+			"start %s needs a period of calendar days, weeks, months or years", diag.Clip(start.value.Value))
+		p.note(period.at, "period is given here")
+	case c.Unit == 0:
+	case !hasZone && !limit.gaveZone:
+		p.report(period.at, rules.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
+			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
+	case hasStart && (limit.calendarStart == calendarStart{}):
+		p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
+	case hasStart:
+		if !limit.calendarStart.apply(c) {
+			p.report(start.at, rules.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.value.Value), calendarPeriod(*c))
+		}
+	}
+}
+
+// fixedLength is a duration that is about as long as a window.
+func fixedLength(c runtime.Calendar) string {
+	days := map[runtime.CalendarUnit]int{runtime.Day: 1, runtime.Week: 7, runtime.Month: 30, runtime.Year: 365}
+	return strconv.Itoa(days[c.Unit]*max(1, c.Count)) + "d"
+}
+
+// apply sets the start of a calendar, and reports whether its words fit the unit. Equal windows get equal calendars.
+func (s calendarStart) apply(c *runtime.Calendar) bool {
+	if s.at != "" {
+		clock, _ := time.Parse("15:04", s.at)
+		c.At = time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute
+	}
+	several, months := c.Count > 1, c.Unit == runtime.Month || c.Unit == runtime.Year
+	days := 0
+	for _, given := range []bool{s.anniversary, s.date != runtime.Date{}, s.weekday != "", s.month != 0 || s.day != 0} {
+		if given {
+			days++
+		}
+	}
+	switch {
+	case days > 1:
+		return false
+	case s.anniversary:
+		c.Anniversary = true
+		return c.Unit != runtime.Day || several
+	case s.date != runtime.Date{}:
+		c.From = s.date
+		if !several {
+			c.From = simplest(c.Unit, s.date)
+		}
+		return several || c.Unit != runtime.Day
+	case s.weekday != "":
+		// 4 January 1970 was a Sunday.
+		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: 4 + int(weekdayNamed(s.weekday))})
+		return c.Unit == runtime.Week && !several
+	case s.month != 0:
+		from := runtime.Date{Year: 1972, Month: s.month, Day: max(1, s.day)}
+		c.From = simplest(c.Unit, from)
+		return c.Unit == runtime.Year && !several && from.Valid()
+	case s.day != 0:
+		c.From = simplest(c.Unit, runtime.Date{Year: 1970, Month: time.January, Day: s.day})
+		return months && c.Unit == runtime.Month && !several
+	}
+	return true
+}
+
+// simplest returns the first day of windows of one unit in its simplest form, zero for the default.
+func simplest(unit runtime.CalendarUnit, d runtime.Date) runtime.Date {
+	switch unit {
+	case runtime.Week:
+		weekday := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
+		d = runtime.Date{Year: 1970, Month: time.January, Day: 5 + (int(weekday)+6)%7}
+		if d.Day == 5 {
+			return runtime.Date{}
+		}
+	case runtime.Month:
+		d.Year, d.Month = 1970, time.January
+	case runtime.Year:
+		if d.Year = 1970; !d.Valid() {
+			d.Year = 1972
+		}
+	case runtime.Day:
+		return runtime.Date{}
+	}
+	if (d == runtime.Date{Year: 1970, Month: time.January, Day: 1}) {
+		return runtime.Date{}
+	}
+	return d
+}
+
+func calendarPeriod(c runtime.Calendar) string {
+	if c.Count > 1 {
+		return fmt.Sprintf("%d %ss", c.Count, c.Unit)
+	}
+	return c.Unit.String()
+}
