@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/page"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
@@ -37,7 +38,7 @@ func example(t *testing.T, against bool) []byte {
 	text, err := os.ReadFile("../../../limits.example.yaml")
 	require.NoError(t, err)
 	parse := func(name string, text []byte) *spec.File {
-		file, diagnostics := spec.Parse(name, text)
+		file, diagnostics := fields.Parse(name, text)
 		require.Empty(t, diagnostics)
 		return file
 	}
@@ -337,7 +338,7 @@ func TestLinksOpenLimits(t *testing.T) {
 	for i := range 1000 {
 		text.WriteString("  limit" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + ": {kind: token bucket, rate: 10, period: 1m}\n")
 	}
-	file, diagnostics := spec.Parse("limits.yaml", []byte(text.String()))
+	file, diagnostics := fields.Parse("limits.yaml", []byte(text.String()))
 	require.Empty(t, diagnostics)
 	var out bytes.Buffer
 	require.NoError(t, (&page.Page{File: file}).Write(&out))

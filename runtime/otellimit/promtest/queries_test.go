@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/dashboard"
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/observe"
 )
@@ -25,7 +26,7 @@ func files(t *testing.T) (files []*spec.File) {
 	for _, path := range append(paths, root+"/limits.example.yaml") {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		file, diagnostics := spec.Parse(filepath.Base(path), text)
+		file, diagnostics := fields.Parse(filepath.Base(path), text)
 		require.Empty(t, diagnostics)
 		files = append(files, file)
 	}
