@@ -76,8 +76,8 @@ func TestCases(t *testing.T) {
 	forms := map[string]func(*Review, io.Writer) error{
 		"text":     func(r *Review, w io.Writer) error { return r.WriteText(w, false) },
 		"color":    func(r *Review, w io.Writer) error { return r.WriteText(w, true) },
-		"markdown": (*Review).WriteMarkdown,
-		"json":     (*Review).WriteJSON,
+		"markdown": func(r *Review, w io.Writer) error { return r.WriteMarkdown(w) },
+		"json":     func(r *Review, w io.Writer) error { return r.WriteJSON(w) },
 	}
 	eachCase(t, func(t *testing.T, path string, sections []section, r *Review) {
 		for i, s := range sections[2:] {

@@ -104,7 +104,7 @@ func examine(p pair, changes []spec.Change) (e examined) {
 	groups := byID(changes)
 	judgements := make([]judgement, len(groups))
 	for i, group := range groups {
-		judgements[i] = judge(p, group)
+		judgements[i] = judgementOn(p, group)
 	}
 	// Whether a change loosens or tightens depends on the other changes of the limit, so it is decided after all of them
 	// were judged.
@@ -204,7 +204,7 @@ var judges = map[string]func(*judgement, pair, []spec.Change){
 }
 
 // judge panics if nothing judges changes of this id, so that a new field cannot pass as a cosmetic change.
-func judge(p pair, changes []spec.Change) judgement {
+func judgementOn(p pair, changes []spec.Change) judgement {
 	id := changes[0].ID
 	of := judges[id]
 	if of == nil {
@@ -372,7 +372,7 @@ func addUnjudged(all *examined, p pair, changes []spec.Change) {
 			findings = append(findings, all.findings[i])
 			continue
 		}
-		j := judge(p, group)
+		j := judgementOn(p, group)
 		findings = append(findings, Finding{group[0].ID, group, inOrder(j.classes)})
 		all.notes = append(all.notes, j.notes...)
 		all.sql = append(all.sql, j.sql...)

@@ -32,7 +32,7 @@ func TestEveryChangeIsJudged(t *testing.T) {
 	}
 	assert.Len(t, judges, len(fields.ChangeKinds()), "judges in gen/review/examine.go has ids that spec.ChangeKinds does not have")
 	assert.PanicsWithValue(t, `review: changes with the id "x" are not judged: add a function to judges in gen/review/examine.go`, func() {
-		judge(pair{}, []spec.Change{{ID: "x"}})
+		judgementOn(pair{}, []spec.Change{{ID: "x"}})
 	})
 }
 
