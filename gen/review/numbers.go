@@ -73,22 +73,3 @@ func valueOf(limit *spec.Limit, value func(*runtime.Policy) int64, absent int64)
 	}
 	return nil
 }
-
-// shownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.
-// An interval with the same values as the one before it is left out, and so is everything about a removed limit.
-func (s *Subject) shownNumbers() (list []Number) {
-	if s.removed() {
-		return nil
-	}
-	changed := slices.ContainsFunc(s.Numbers, func(n Number) bool { return !equal(n.Old, n.New) })
-	for i, n := range s.Numbers {
-		if equal(n.Old, n.New) && !(changed && n.Name == nextToken && n.Plan == "") {
-			continue
-		}
-		if i > 0 && n.Plan == s.Numbers[i-1].Plan && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New) {
-			continue
-		}
-		list = append(list, n)
-	}
-	return list
-}
