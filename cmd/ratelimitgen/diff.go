@@ -13,6 +13,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -108,13 +110,13 @@ func (a *diffArgs) write(s streams, r *review.Review) error {
 		if a.linkBase != "" {
 			r.LinkBase = linkTo(a.linkBase, r.New)
 		}
-		return r.WriteMarkdown(s.out)
+		return render.WriteMarkdown(r, s.out)
 	case "json":
-		return r.WriteJSON(s.json)
+		return render.WriteJSON(r, s.json)
 	case "github":
 		return writeReview(s.data, r, &a.gate)
 	}
-	return r.WriteText(s.out, a.color.color(s.out))
+	return render.WriteText(r, s.out, a.color.color(s.out))
 }
 
 // linkTo returns the address of a file below a base such as https://github.com/OWNER/REPO/blob/COMMIT.
@@ -164,8 +166,8 @@ func reviewAnnotation(file string, s *review.Subject, g *gate) string {
 	if len(g.failing(s)) > 0 {
 		level = "error"
 	}
-	return fmt.Sprintf("::%s title=%s,file=%s,line=%d,col=%d::%s", level, escapedProperty("ratelimitgen "+s.Title()),
-		escapedProperty(inWorkspace(file)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(s.Lines(), "\n")))
+	return fmt.Sprintf("::%s title=%s,file=%s,line=%d,col=%d::%s", level, escapedProperty("ratelimitgen "+render.TitleOf(s)),
+		escapedProperty(inWorkspace(file)), max(1, s.New.Line), max(1, s.New.Column), escaped(strings.Join(render.LinesOf(s), "\n")))
 }
 
 // side is one of the two compared files.
@@ -274,7 +276,7 @@ func (a *diffArgs) review(s streams, old, new side) (*review.Review, []byte, err
 	if err := errors.Join(noOld, noNew); err != nil { // both, so that the user can fix both at once
 		return nil, nil, err
 	}
-	r := review.Of(before.File, after.File)
+	r := judge.Review(before.File, after.File)
 	r.Remark = remark
 	return r, after.text, nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
@@ -31,7 +31,7 @@ func prepareSchema(flags *flag.FlagSet) action {
 		}
 		schema := fields.Schema()
 		if of.value == "diff" {
-			schema = review.Schema()
+			schema = render.Schema()
 		}
 		_, err := s.data.Write(schema)
 		return err

@@ -1,4 +1,4 @@
-// package diag describes errors of a text: where they are, what is wrong, and the remedy.
+// Package diag describes errors of a text: where they are, what is wrong, and the remedy.
 package diag
 
 import (

@@ -20,6 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
@@ -56,10 +58,10 @@ func TestNumbersAreThoseOfAReview(t *testing.T) {
 		for _, n := range numbersOf(&l.Policy) {
 			printed = append(printed, n.name+": "+n.value)
 		}
-		r := review.Of(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
+		r := judge.Review(&spec.File{}, &spec.File{Limits: []*spec.Limit{l}})
 		require.Len(t, r.Subjects, 1)
 		require.NotEmpty(t, r.Subjects[0].Numbers)
-		for _, line := range r.Subjects[0].Lines()[1:] {
+		for _, line := range render.LinesOf(&r.Subjects[0])[1:] {
 			if name, _, _ := strings.Cut(line, ": "); name != review.Rule {
 				assert.Contains(t, printed, line, l.Policy.Name)
 			}

@@ -25,7 +25,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -87,7 +87,7 @@ func (p *page) calls(l *spec.Limit) {
 		arguments = append(arguments, "plan")
 	}
 	p.paragraph("call", fmt.Sprintf("limit.%s(%s).%s(ctx)", l.GoName, strings.Join(arguments, ", "), verb))
-	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(review.Verbs(l), "and"), verb))
+	p.paragraph("methods", fmt.Sprintf("%s. N forms, such as %sN, take a count.", words.List(judge.Verbs(l), "and"), verb))
 }
 
 func keyNames(l *spec.Limit) (names []string) {

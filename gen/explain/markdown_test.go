@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
@@ -113,13 +114,13 @@ func ruleMarkdown(out *bytes.Buffer, r rules.Rule) {
 func changeMarkdown(out *bytes.Buffer, k spec.ChangeKind) {
 	fmt.Fprintf(out, "\n## %s\n\nA change that `diff` reports. %s\n", k.ID, printable.Prose(k.Summary))
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
-	r := review.Of(old, new)
+	r := judge.Review(old, new)
 	fmt.Fprintf(out, "This edit is %s. If the edit is intended and `-fail-on` stops it, approve it with the comment that it prints.\n",
-		classesInWords(r, review.Of(new, old), k.ID))
+		classesInWords(r, judge.Review(new, old), k.ID))
 	fenced(out, "Before:", "yaml", k.Old)
 	fenced(out, "After:", "yaml", k.New)
 	for _, s := range r.Subjects {
-		fenced(out, "What diff prints:", "text", strings.Join(s.Lines(), "\n"))
+		fenced(out, "What diff prints:", "text", strings.Join(render.LinesOf(&s), "\n"))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/rules"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
@@ -103,12 +105,12 @@ func (p *page) change(k spec.ChangeKind) {
 	p.title("%s: a change that diff reports", k.ID)
 	p.paragraph("change", k.Summary)
 	old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
-	r := review.Of(old, new)
-	p.paragraph("classes", "The example below is "+classesInWords(r, review.Of(new, old), k.ID)+".")
+	r := judge.Review(old, new)
+	p.paragraph("classes", "The example below is "+classesInWords(r, judge.Review(new, old), k.ID)+".")
 	p.block("old", k.Old)
 	p.block("new", k.New)
 	for _, s := range r.Subjects {
-		p.block("diff prints", narrow(strings.Join(s.Lines(), "\n")))
+		p.block("diff prints", narrow(strings.Join(render.LinesOf(&s), "\n")))
 	}
 }
 
@@ -183,7 +185,7 @@ func (p *page) term(t term) {
 	var ids []string
 	for _, k := range fields.ChangeKinds() {
 		old, new := example("main:limits.yaml", k.Old), example("limits.yaml", k.New)
-		both := append(classesOf(review.Of(old, new), k.ID), classesOf(review.Of(new, old), k.ID)...)
+		both := append(classesOf(judge.Review(old, new), k.ID), classesOf(judge.Review(new, old), k.ID)...)
 		if slices.Contains(both, t.word) {
 			ids = append(ids, k.ID)
 		}

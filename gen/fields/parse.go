@@ -1,4 +1,4 @@
-// package fields has the fields of limits.yaml, and all that follows from them.
+// Package fields has the fields of limits.yaml, and all that follows from them.
 //
 // [Parse] turns the bytes of the file into a [spec.File] of [spec.Limit] values with every default filled in, or into
 // [diag.Diagnostics]: all errors of the file, each with its place, one of [rules.Rules], and a remedy. One table of fields drives

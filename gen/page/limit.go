@@ -14,6 +14,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
@@ -38,7 +40,7 @@ func (p *Page) limits() (list []limit) {
 		}
 		return list
 	}
-	r, renamed := review.Of(p.Old, p.File), fields.PlanRenames(p.Old, p.File)
+	r, renamed := judge.Review(p.Old, p.File), fields.PlanRenames(p.Old, p.File)
 	subjects := map[string]*review.Subject{}
 	for i := range r.Subjects {
 		if s := &r.Subjects[i]; s.Limit != "" {
@@ -111,7 +113,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Open = few && l.subject != nil
 	}
 	if s := l.subject; s != nil {
-		v.Classes, v.Lines = classNames(s), s.Lines()
+		v.Classes, v.Lines = classNames(s), render.LinesOf(s)
 	}
 	if v.Words = d.Lines(); len(d.Plans) > 0 {
 		v.Words = d.Sentences

@@ -4,7 +4,7 @@
 // # The model
 //
 // [Page.Write] writes the page. The words and numbers are those of packages spec and review, and the drawings those of
-// package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
+// Package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
 // algorithm of meter.Rule.Step in JavaScript.
 //
 // # Guarantees

@@ -14,6 +14,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/draw"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/render"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
@@ -80,7 +82,7 @@ func (p *Page) view() *pageView {
 	v.Filter = len(limits) > mostOpen
 	if p.Old != nil {
 		v.Against = printable.Line(p.Old.Name)
-		r := review.Of(p.Old, p.File)
+		r := judge.Review(p.Old, p.File)
 		v.Remark = p.Remark
 		v.Changes = changes(r)
 	}
@@ -134,7 +136,7 @@ func legend() (list []legendEntry) {
 func changes(r *review.Review) (list []changeView) {
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		c := changeView{Name: s.Name(), Classes: strings.Join(classNames(s), ", ")}
+		c := changeView{Name: render.NameOf(s), Classes: strings.Join(classNames(s), ", ")}
 		switch {
 		case s.Group != "" && s.New != (diag.Pos{}):
 			c.Link = groupID(s.Group)

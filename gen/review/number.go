@@ -30,48 +30,48 @@ const (
 )
 
 const (
-	largestReservation = "largest reservation"
-	longestDelay       = "longest delay"
-	nextToken          = "next token after"
-	unreserved         = ", without reserving"
+	LargestReservation = "largest reservation"
+	LongestDelay       = "longest delay"
+	NextToken          = "next token after"
+	Unreserved         = ", without reserving"
 )
 
-func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+func Equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// planned returns a name with the plan that it is for, if any.
-func planned(plan, name string) string {
+// Planned returns a name with the plan that it is for, if any.
+func Planned(plan, name string) string {
 	if plan == "" {
 		return name
 	}
 	return fmt.Sprintf("%s: %s", plan, name)
 }
 
-// label is the name, with the plan before it.
-func (n Number) label() string { return planned(n.Plan, n.Name) }
+// Label is the name, with the plan before it.
+func (n Number) Label() string { return Planned(n.Plan, n.Name) }
 
-const unbounded = "unbounded"
+const Unbounded = "unbounded"
 
-func (n Number) isUnbounded(value int64) bool {
-	return value == math.MaxInt64 || value == runtime.Unbounded && n.Name == largestReservation
+func (n Number) IsUnbounded(value int64) bool {
+	return value == math.MaxInt64 || value == runtime.Unbounded && n.Name == LargestReservation
 }
 
-// format writes a value for people: 40,000 or 1m30s.
-func (n Number) format(value *int64) string {
+// Format writes a value for people: 40,000 or 1m30s.
+func (n Number) Format(value *int64) string {
 	switch {
 	case value == nil:
 		return "none"
-	case n.isUnbounded(*value):
-		return unbounded
+	case n.IsUnbounded(*value):
+		return Unbounded
 	case n.Unit == Nanoseconds:
 		return words.Length(time.Duration(*value))
 	}
 	return words.Number(*value)
 }
 
-// ratio returns how many times the old value the new one is, such as "×2". It is empty if there is no ratio, or it is
+// Ratio returns how many times the old value the new one is, such as "×2". It is empty if there is no ratio, or it is
 // within 5 percent of 1.
-func (n Number) ratio() string {
-	if n.Old == nil || n.New == nil || *n.Old == 0 || *n.New == 0 || n.isUnbounded(*n.Old) || n.isUnbounded(*n.New) {
+func (n Number) Ratio() string {
+	if n.Old == nil || n.New == nil || *n.Old == 0 || *n.New == 0 || n.IsUnbounded(*n.Old) || n.IsUnbounded(*n.New) {
 		return ""
 	}
 	// Two digits are printed, so the rounding of a float does not matter.
@@ -88,13 +88,13 @@ func (n Number) ratio() string {
 	return "×" + strconv.FormatFloat(times, 'g', 2, 64)
 }
 
-// change writes a number before and after: "20 → 40 (×2)".
-func (n Number) change() string {
-	if equal(n.Old, n.New) {
-		return n.format(n.New) + " as before"
+// Change writes a number before and after: "20 → 40 (×2)".
+func (n Number) Change() string {
+	if Equal(n.Old, n.New) {
+		return n.Format(n.New) + " as before"
 	}
-	text := n.format(n.Old) + " → " + n.format(n.New)
-	if ratio := n.ratio(); ratio != "" {
+	text := n.Format(n.Old) + " → " + n.Format(n.New)
+	if ratio := n.Ratio(); ratio != "" {
 		text += " (" + ratio + ")"
 	}
 	return text

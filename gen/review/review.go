@@ -3,7 +3,7 @@
 //
 // # The model
 //
-// fields.Diff lists the changes as facts, and [Of] judges them. A [Review] has one [Subject] for each limit that
+// fields.Diff lists the changes as facts, and judge.Review judges them. A [Review] has one [Subject] for each limit that
 // changed. A [Finding] groups the changes of a subject that have the same id, and gives their classes. A change can have
 // several classes: more shards both loosen a limit and affect stored state. [Subject.Numbers] are the bounds of the
 // limit before and after all its changes together, and each [Note] describes an effect on requests, on callers or on
@@ -28,7 +28,7 @@
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
-// [bounds.Within], or from meter.Rule.Step itself: see [bounds.FullAfter], [bounds.NextAfter], [Carried] and [Together]. A reserved
+// [bounds.Within], or from meter.Rule.Step itself: see [bounds.FullAfter], [bounds.NextAfter], compare.Carried and judge.Together. A reserved
 // token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to nanoseconds, and
 // sums of tokens to what the runtime allows.
 //
@@ -56,7 +56,7 @@ type Review struct {
 	Old, New string
 	// Remark is a sentence about the files, such as that one was moved. It is empty in most reviews.
 	Remark string
-	// LinkBase is the address of the new file, to which [Review.WriteMarkdown] links; "" for no links.
+	// LinkBase is the address of the new file, to which render.WriteMarkdown links; "" for no links.
 	LinkBase string
 	// Subjects are the limits that changed, in the order of the new file, and then the groups. The file itself comes before
 	// them, and removed limits and groups come after the others.
@@ -147,8 +147,8 @@ func Classes() []Class {
 	return []Class{Loosened, Tightened, StoredState, Breaking, Added, Removed, Renamed, Cosmetic}
 }
 
-// inNoteOrder sorts notes by subject, and drops those that two changes have in common.
-func inNoteOrder(notes []Note) (list []Note) {
+// InNoteOrder sorts notes by subject, and drops those that two changes have in common.
+func InNoteOrder(notes []Note) (list []Note) {
 	for _, about := range []string{Rule, RemovedRule, Calls, Deploy} {
 		for _, n := range notes {
 			if n.About == about && !slices.Contains(list, n) {
@@ -165,11 +165,11 @@ func (s *Subject) Classes() []Class {
 	for _, f := range s.Findings {
 		all = append(all, f.Classes...)
 	}
-	return inOrder(all)
+	return InOrder(all)
 }
 
-// inOrder sorts classes and drops duplicates. Cosmetic stays only if there is no other class.
-func inOrder(classes []Class) (list []Class) {
+// InOrder sorts classes and drops duplicates. Cosmetic stays only if there is no other class.
+func InOrder(classes []Class) (list []Class) {
 	for _, class := range Classes() {
 		if class != Cosmetic && slices.Contains(classes, class) {
 			list = append(list, class)
@@ -181,7 +181,7 @@ func inOrder(classes []Class) (list []Class) {
 	return list
 }
 
-func classList(classes []Class) string {
+func ClassList(classes []Class) string {
 	words := make([]string, len(classes))
 	for i, class := range classes {
 		words[i] = string(class)
@@ -189,9 +189,9 @@ func classList(classes []Class) string {
 	return strings.Join(words, ", ")
 }
 
-// bySeverity returns the subjects with the most severe first: those that let more through, then those that break
+// BySeverity returns the subjects with the most severe first: those that let more through, then those that break
 // callers, affect stored counts, or let less through. Subjects of equal severity keep their order.
-func (r *Review) bySeverity() []*Subject {
+func (r *Review) BySeverity() []*Subject {
 	list := make([]*Subject, len(r.Subjects))
 	for i := range r.Subjects {
 		list[i] = &r.Subjects[i]
@@ -209,21 +209,21 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-func (s *Subject) added() bool   { return s.Limit+s.Group != "" && s.Old == (diag.Pos{}) }
-func (s *Subject) removed() bool { return s.Limit+s.Group != "" && s.New == (diag.Pos{}) }
+func (s *Subject) Added() bool   { return s.Limit+s.Group != "" && s.Old == (diag.Pos{}) }
+func (s *Subject) Removed() bool { return s.Limit+s.Group != "" && s.New == (diag.Pos{}) }
 
-// shownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.
+// ShownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.
 // An interval with the same values as the one before it is left out, and so is everything about a removed limit.
-func (s *Subject) shownNumbers() (list []Number) {
-	if s.removed() {
+func (s *Subject) ShownNumbers() (list []Number) {
+	if s.Removed() {
 		return nil
 	}
-	changed := slices.ContainsFunc(s.Numbers, func(n Number) bool { return !equal(n.Old, n.New) })
+	changed := slices.ContainsFunc(s.Numbers, func(n Number) bool { return !Equal(n.Old, n.New) })
 	for i, n := range s.Numbers {
-		if equal(n.Old, n.New) && !(changed && n.Name == nextToken && n.Plan == "") {
+		if Equal(n.Old, n.New) && !(changed && n.Name == NextToken && n.Plan == "") {
 			continue
 		}
-		if i > 0 && n.Plan == s.Numbers[i-1].Plan && equal(n.Old, s.Numbers[i-1].Old) && equal(n.New, s.Numbers[i-1].New) {
+		if i > 0 && n.Plan == s.Numbers[i-1].Plan && Equal(n.Old, s.Numbers[i-1].Old) && Equal(n.New, s.Numbers[i-1].New) {
 			continue
 		}
 		list = append(list, n)

@@ -1,4 +1,4 @@
-// package rules has the requirements on every limits.yaml, each with its id and an example.
+// Package rules has the requirements on every limits.yaml, each with its id and an example.
 package rules
 
 import (

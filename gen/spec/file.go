@@ -1,4 +1,4 @@
-// package spec is what a limits.yaml says: a [File] of [Limit] and [Group] values with every default filled in, and each [Change]
+// Package spec is what a limits.yaml says: a [File] of [Limit] and [Group] values with every default filled in, and each [Change]
 // between two files.
 package spec
 

@@ -1,4 +1,4 @@
-// package sqlstore keeps the counts of rate limits in a table of an SQL database. In this example, limits is the
+// Package sqlstore keeps the counts of rate limits in a table of an SQL database. In this example, limits is the
 // generated package, and err is not checked:
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))

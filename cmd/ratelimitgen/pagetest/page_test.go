@@ -25,8 +25,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/page"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/page"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
-	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
@@ -100,7 +100,7 @@ func (e *edit) run(t *testing.T, db *sql.DB, database, table string, open func(t
 	_, err := db.Exec("DELETE FROM " + dialect.OverridesTable(table))
 	require.NoError(t, err)
 	old, now := e.file(t, e.old), e.file(t, e.new)
-	r := review.Of(old, now)
+	r := judge.Review(old, now)
 	require.Len(t, r.Subjects, 1)
 	var lost []string
 	for _, k := range e.blocked {
@@ -190,7 +190,7 @@ func Plans(t *testing.T, db *sql.DB, table string, open func(t *testing.T) *sqls
 		Plan: runtime.PlanText("pro"), Rate: 70, Until: runtime.ForGood, Reason: "r", Author: "a",
 	})
 	require.NoError(t, err)
-	r := review.Of(old, now)
+	r := judge.Review(old, now)
 	for _, s := range r.Subjects {
 		for _, q := range s.SQL {
 			_, err := db.Exec(strings.ReplaceAll(q.Text, "rate_limit_overrides", dialect.OverridesTable(table)))

@@ -14,7 +14,7 @@ import (
 )
 
 // The strategies, in the order in which decide tries them. All give the same answers, bit for bit: storetest, the
-// package internal/agree and the live tests compare them with runtime.Batch. Ratios of processor times are from
+// Package internal/agree and the live tests compare them with runtime.Batch. Ratios of processor times are from
 // runtime/bench/README.md, with 1 caller and 1,000 keys unless they say otherwise.
 //
 //	strategy          round trips  stays because

@@ -1,0 +1,105 @@
+// Package compare has what two rules have in common, and what rows that one has written mean to the other.
+package compare
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+// Pair is a limit before and after an edit, or its part for one plan; one of them is nil if it was added or removed.
+type Pair struct{ Old, New *spec.Limit }
+
+// Periods returns the lengths of the intervals that numbers are printed for: a minute, an hour, a day, and the limit's
+// own periods.
+func (p Pair) Periods() []time.Duration {
+	list := []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
+	for _, limit := range []*spec.Limit{p.Old, p.New} {
+		if limit != nil && !limit.Unlimited() {
+			list = append(list, bounds.Interval(&limit.Policy))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Either reports whether something holds for the limit before or after the edit.
+func (p Pair) Either(holds func(*spec.Limit) bool) bool {
+	return p.Old != nil && holds(p.Old) || p.New != nil && holds(p.New)
+}
+
+// ByPlan reports whether the limit depends on the plan before or after the edit.
+func (p Pair) ByPlan() bool {
+	return p.Either(func(l *spec.Limit) bool { return len(l.Plans) > 0 })
+}
+
+// EitherPolicy is either for the policies.
+func (p Pair) EitherPolicy(holds func(*runtime.Policy) bool) bool {
+	return p.Either(func(l *spec.Limit) bool { return holds(&l.Policy) })
+}
+
+func HasCalendar(p *runtime.Policy) bool { return p.Calendar.Unit != 0 }
+
+func (p Pair) HasCalendar() bool {
+	return p.EitherPolicy(func(p *runtime.Policy) bool { return HasCalendar(p) })
+}
+
+// UnitChanged reports whether a calendar appears or disappears.
+func UnitChanged(p Pair) bool { return HasCalendar(&p.Old.Policy) != HasCalendar(&p.New.Policy) }
+
+// ModesDiffer reports whether the modes, and not the numbers, decide which version lets more through.
+func (p Pair) ModesDiffer() bool {
+	return p.Old != nil && p.New != nil && p.Old.Policy.Mode != p.New.Policy.Mode
+}
+
+// Limited returns the version of a plan that is not unlimited, or nil if both are.
+func (p Pair) Limited() *spec.Limit {
+	if p.Old.Unlimited() && p.New.Unlimited() {
+		return nil
+	}
+	if p.Old.Unlimited() {
+		return p.New
+	}
+	return p.Old
+}
+
+// Enforced returns the limits as they were if they were enforced. Unlimited ones stay so.
+func (p Pair) Enforced() Pair {
+	enforce := func(l *spec.Limit) *spec.Limit {
+		if l.Unlimited() {
+			return l
+		}
+		c := *l
+		c.Policy.Mode = runtime.ModeEnforce
+		return &c
+	}
+	return Pair{enforce(p.Old), enforce(p.New)}
+}
+
+func PartNames(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.Name)
+	}
+	return list
+}
+
+func SortedNames(parts []spec.KeyPart) []string {
+	return slices.Sorted(slices.Values(PartNames(parts)))
+}
+
+func PartTypes(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.Type)
+	}
+	return list
+}
+
+func PartGoTypes(parts []spec.KeyPart) (list []string) {
+	for _, part := range parts {
+		list = append(list, part.GoType())
+	}
+	return list
+}

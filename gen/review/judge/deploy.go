@@ -1,0 +1,233 @@
+package judge
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/bounds"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
+)
+
+// deployNotes describe what both versions can grant while they run side by side, and how the new version reads rows that
+// the old one stored.
+func deployNotes(p compare.Pair, findings []review.Finding) (notes []review.Note) {
+	changed := func(id string) bool {
+		return slices.ContainsFunc(findings, func(f review.Finding) bool { return f.ID == id })
+	}
+	note := func(text string) {
+		if text != "" {
+			notes = append(notes, review.Note{About: review.Deploy, Text: text})
+		}
+	}
+	if p.Old == nil || p.New == nil || p.ModesDiffer() || !counts(p.New.Policy.Mode) {
+		return nil // see judgeMode
+	}
+	// Edits of other fields leave the counts in the rows, and how both versions read them, as they are.
+	ids := []string{"limit-renamed", "key-changed", "kind-changed", "precise-changed", "rate-changed", "capacity-changed", "shards-changed"}
+	if (slices.ContainsFunc(ids, changed) || compare.WindowsMove(p)) && p.New.Policy.Mode == runtime.ModeEnforce {
+		note(togetherInWords(p))
+	}
+	if changed("limit-renamed") || len(p.Old.Key) != len(p.New.Key) {
+		return notes // no row is read again
+	}
+	reread := []string{"kind-changed", "precise-changed", "rate-changed", "start-changed", "zone-changed"}
+	if sentence := compare.RowsReadAs(p); sentence != "" && slices.ContainsFunc(reread, changed) {
+		note(sentence)
+		note(carriedInWords(compare.Carried(p.Old, p.New)))
+	}
+	old, new := &p.Old.Policy, &p.New.Policy
+	if changed("capacity-changed") && old.Kind == new.Kind && old.Precise == new.Precise && new.Capacity > 0 {
+		note(newCapacityInWords(old, new))
+	}
+	return notes
+}
+
+func carriedInWords(most int64) string {
+	if most == 0 {
+		return "Right after the deploy, " + exhaustedKey + " still has no token."
+	}
+	return "Right after the deploy, " + exhaustedKey + " has up to " + words.Count(most, "token") + "."
+}
+
+func newCapacityInWords(old, new *runtime.Policy) string {
+	was, is := old.Capacity, new.Capacity
+	if is > was {
+		return "Used tokens stay used, so every key has " + words.Count(is-was, "token") + " more at once."
+	}
+	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
+		words.Number(was) + " has none for up to " + words.Length(emptyAfterEdit(old, new)) + "."
+}
+
+// emptyAfterEdit returns how long a key has no token under the new rule if it has used the whole old capacity at the
+// instant of the deploy, which is also the start of a window.
+func emptyAfterEdit(old, new *runtime.Policy) time.Duration {
+	rule := meter.RuleOf(new, "")
+	rule.Phase = compare.Origin % rule.Period
+	return time.Duration(compare.TimeUntil(&rule, runtime.State{Value: -float64(old.Capacity), TS: compare.Origin, Exists: true}, 1))
+}
+
+// togetherInWords says what both versions can grant while they run side by side; it is empty if they grant nothing
+// without a reservation.
+func togetherInWords(p compare.Pair) string {
+	const remedy = " To avoid this, stop the old version before the new one starts."
+	old, new := &p.Old.Policy, &p.New.Policy
+	most, bounded := Together(p.Old, p.New)
+	switch {
+	case old.Capacity+new.Capacity == 0:
+		return ""
+	case !bounded:
+		return "While old and new versions run side by side, each counts what the other has granted in its own way, so a key may get more than with either version alone." + remedy
+	}
+	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
+	rate, known := longRunTogether(p.Old, p.New)
+	if known {
+		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), fields.PeriodOf(new))
+	}
+	if most > max(old.Capacity, new.Capacity) || known && rate > max(compare.LongRunRate(bounds.Unreserved(new)), longRunAlone(old, new)) {
+		return text + ": more than with either version alone." + remedy
+	}
+	return text + "."
+}
+
+// Together returns the most tokens that calls without reservations can take from one key at one instant while the old
+// and the new version both run. If they count in the same rows, that is the larger capacity of each row: with a different
+// number of shards, each version has rows that the other does not read. Otherwise it is the sum of both capacities. It is
+// not bounded if they count in the same rows, but by different windows: then one of them may forget what the other counts.
+func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
+	switch {
+	case separateRows(old, new):
+		return old.Policy.Capacity + new.Policy.Capacity, true
+	case !windowsCoincide(old, new):
+		return 0, false
+	}
+	for i := range max(1, old.Policy.Shards, new.Policy.Shards) {
+		tokens += int64(max(shardCapacity(&old.Policy, i), shardCapacity(&new.Policy, i)))
+	}
+	return tokens, true
+}
+
+// separateRows reports whether the versions do not read each other's rows, or only those of some keys.
+func separateRows(old, new *spec.Limit) bool {
+	reordered := !slices.Equal(compare.PartNames(old.Key), compare.PartNames(new.Key)) && slices.Equal(compare.SortedNames(old.Key), compare.SortedNames(new.Key))
+	return old.Policy.Name != new.Policy.Name || reordered || !slices.Equal(compare.PartTypes(old.Key), compare.PartTypes(new.Key))
+}
+
+// windowsCoincide reports whether both rules always have the same window, or neither has windows.
+func windowsCoincide(old, new *spec.Limit) bool {
+	was, is := &old.Policy, &new.Policy
+	switch {
+	case was.Kind != is.Kind || was.Precise != is.Precise:
+		return false
+	case was.Precise, was.Start.FirstUse() && is.Start.FirstUse():
+		return was.Period == is.Period
+	case compare.HasCalendar(was) || compare.HasCalendar(is):
+		return was.Calendar == is.Calendar
+	case !compare.Windowed(was):
+		return true
+	}
+	g := compare.GridOf(old, new)
+	return was.Period == is.Period && g.Step == int64(is.Period) && g.Offset == 0
+}
+
+// longRunTogether returns how many tokens calls of both versions can take without reservations in a period of the new
+// rule, on average over a long time and rounded up. It is unknown if one of the versions has sliding windows and they
+// share rows.
+func longRunTogether(old, next *spec.Limit) (tokens int64, known bool) {
+	was, is := bounds.Unreserved(&old.Policy), bounds.Unreserved(&next.Policy)
+	sum := big.NewRat(0, 1)
+	switch {
+	case separateRows(old, next):
+		// Each version grants all of its rate.
+		sum.Add(perPeriod(float64(compare.LongRunRate(was)), was, is), perPeriod(float64(compare.LongRunRate(is)), is, is))
+	case compare.TraitsOf(was).Sliding || compare.TraitsOf(is).Sliding:
+		return 0, false
+	default:
+		for i := range max(1, was.Shards, is.Shards) {
+			one, other := perPeriod(shardGrant(was, i), was, is), perPeriod(shardGrant(is, i), is, is)
+			most := larger(one, other)
+			forgotten := perPeriod(forgottenPerWindow(was, is, &old.Policy, i), was, is)
+			forgotten.Add(forgotten, perPeriod(forgottenPerWindow(is, was, &next.Policy, i), is, is))
+			if compare.Windowed(was) && windowsCoincide(old, next) {
+				// A window grants no more than a key that was full at its start has.
+				most = smaller(most.Add(most, forgotten), new(big.Rat).SetFloat64(max(shardCapacity(was, i), shardCapacity(is, i))))
+			} else {
+				// What one version cannot grant for its capacity, the other may, up to the larger of the rates.
+				rate := larger(perPeriod(shardRate(was, i), was, is), perPeriod(shardRate(is, i), is, is))
+				most = smaller(one.Add(one, other), rate)
+				most.Add(most, forgotten)
+			}
+			sum.Add(sum, most)
+		}
+	}
+	return roundUp(sum), true
+}
+
+// longRunAlone returns how many tokens the old rule grants in a period of the new one, rounded up.
+func longRunAlone(old, new *runtime.Policy) int64 {
+	return roundUp(perPeriod(float64(compare.LongRunRate(bounds.Unreserved(old))), old, new))
+}
+
+// perPeriod converts tokens per period of one policy into those per period of another.
+func perPeriod(tokens float64, of, in *runtime.Policy) *big.Rat {
+	rate := new(big.Rat).SetFloat64(tokens)
+	return rate.Mul(rate, big.NewRat(int64(in.Period), int64(of.Period)))
+}
+
+// forgottenPerWindow returns how many tokens used of the other version a shard forgets at the end of each window: those
+// beyond its own capacity and the tokens that can be reserved of it.
+func forgottenPerWindow(p, other, reserving *runtime.Policy, i int) float64 {
+	if !compare.Windowed(p) || reserving.MaxReserved == runtime.Unbounded || i >= max(1, p.Shards) {
+		return 0
+	}
+	return max(0, shardCapacity(other, i)-shardCapacity(p, i)-shardShare(reserving, i, reserving.MaxReserved))
+}
+
+func smaller(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) > 0 {
+		return b
+	}
+	return a
+}
+
+func larger(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// shardGrant returns how many tokens a shard grants in a period in the long run, and shardRate how many accrue in it.
+// Both are 0 for a shard that the policy does not have.
+func shardGrant(p *runtime.Policy, i int) float64 { return shardShare(p, i, compare.LongRunRate(p)) }
+
+func shardRate(p *runtime.Policy, i int) float64 {
+	if compare.LongRunRate(p) == 0 {
+		return 0
+	}
+	return shardShare(p, i, p.Rate)
+}
+
+func shardCapacity(p *runtime.Policy, i int) float64 { return shardShare(p, i, p.Capacity) }
+
+func shardShare(p *runtime.Policy, i int, tokens int64) float64 {
+	if n := max(1, p.Shards); i < n {
+		// The runtime's own split decides which shards get the remainder.
+		whole := meter.RuleOf(p, "")
+		whole.Rate = float64(tokens)
+		return whole.Shard(i, n).Rate
+	}
+	return 0
+}
+
+func roundUp(r *big.Rat) int64 {
+	up := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return up.Div(up, r.Denom()).Int64()
+}

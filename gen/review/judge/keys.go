@@ -1,0 +1,139 @@
+package judge
+
+import (
+	"slices"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+)
+
+func judgeKey(j *judgement, p compare.Pair, _ []spec.Change) {
+	was, is := p.Old.Key, p.New.Key
+	j.class(review.StoredState)
+	switch {
+	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && slices.Equal(compare.SortedNames(was), compare.SortedNames(is)):
+		// The compiler does not notice swapped arguments of the same type.
+		j.class(review.Breaking)
+		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", p.New.GoName)
+		j.note(review.Deploy, "Stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
+	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)):
+		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", p.New.GoName)
+		j.note(review.Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
+	case slices.Equal(compare.PartNames(was), compare.PartNames(is)) && slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
+		judgeKeyForms(j, p)
+	case slices.Equal(compare.PartNames(was), compare.PartNames(is)):
+		j.class(review.Breaking)
+		j.note(review.Calls, "Calls of %s must pass the new types.", p.New.GoName)
+		j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
+	default:
+		j.class(review.Breaking)
+		j.class(countsKept(was, is)...)
+		noteNewParts(j, p)
+	}
+	why := "to reset all counts, "
+	// With another number of parts no old row can match a key, so deleting the rows resets nothing.
+	if len(was) != len(is) || hashingChanged(was, is) {
+		why = "to delete the rows that are no longer read, "
+	}
+	j.statement(why+betweenVersions, "DELETE FROM rate_limits WHERE name = '%s';", p.New.Policy.Name)
+	judgeKeyLog(j, p)
+}
+
+// judgeKeyForms judges a key whose parts are passed as before, but stored in another form.
+func judgeKeyForms(j *judgement, p compare.Pair) {
+	j.note(review.Calls, "Calls of %s still compile: its parameters have the same types.", p.New.GoName)
+	gain := words.Count(p.New.Policy.Capacity, "token")
+	for i, was := range p.Old.Key {
+		is := p.New.Key[i]
+		switch {
+		case was.Type == is.Type:
+		case is.Hashed():
+			j.note(review.Rule, "Only a SHA-256 of %s is stored. Rows of the old version still contain it as it is.", is.Name)
+		case was.Hashed():
+			j.note(review.Rule, "%s is stored as it is; before, only a SHA-256 of it was.", is.Name)
+		case bitsOf(is) < bitsOf(was):
+			j.class(review.Tightened)
+			j.note(review.Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.", words.Count(bitsOf(is), "bit"), is.Name)
+		default:
+			j.class(review.Loosened)
+			j.note(review.Rule, "IPv6 addresses are counted by %s of %s; before, by %s, so that one subscriber has more counts.",
+				words.Count(bitsOf(is), "bit"), is.Name, words.Count(bitsOf(was), "bit"))
+		}
+	}
+	if hashingChanged(p.Old.Key, p.New.Key) {
+		j.note(review.Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.", gain)
+		return
+	}
+	j.note(review.Deploy, "IPv4 addresses keep their counts. IPv6 addresses are stored in another form and start full: a one-time gain of up to %s.", gain)
+}
+
+// bitsOf returns how many bits of an IPv6 address a part of a key counts.
+func bitsOf(part spec.KeyPart) int64 {
+	if bits := part.PrefixBits(); bits > 0 {
+		return int64(bits)
+	}
+	return 128
+}
+
+// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only.
+func hashingChanged(was, is []spec.KeyPart) bool {
+	if !slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) {
+		return false
+	}
+	for i := range was {
+		if was[i].Hashed() != is[i].Hashed() {
+			return true
+		}
+	}
+	return false
+}
+
+func noteNewParts(j *judgement, p compare.Pair) {
+	was, is := p.Old.Key, p.New.Key
+	change := "the new parameters"
+	if slices.Equal(compare.SortedNames(was), compare.SortedNames(is)) {
+		change = "their parameters in the new order"
+	}
+	j.note(review.Calls, "Calls of %s must pass %s.", p.New.GoName, change)
+	added, dropped := missingFrom(was, is), missingFrom(is, was)
+	switch {
+	case len(was) == 0:
+		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.", words.List(compare.PartNames(is), "and"))
+	case len(is) == 0:
+		j.note(review.Rule, "All callers share one count; before, each %s had its own.", words.List(compare.PartNames(was), "and"))
+	case len(dropped) == 0 && len(added) > 0:
+		j.note(review.Rule, "Counts are now kept per %s as well, each with the full capacity.", words.List(added, "and"))
+	case len(added) == 0 && len(dropped) > 0:
+		j.note(review.Rule, "Keys that differ only in %s now share one count; before, each had its own.", words.List(dropped, "and"))
+	}
+	if len(was) == len(is) {
+		j.note(review.Deploy, "Rows are found by the text of the key's parts, in their order. A key without a matching row starts full.")
+		return
+	}
+	j.note(review.Deploy, "Stored rows are no longer read, because the key has a different number of parts. Every key starts full: a one-time gain of up to %s.",
+		words.Count(p.New.Policy.Capacity, "token"))
+}
+
+// countsKept returns Loosened if parts were added to a key, so that there are more counts, and Tightened if parts were
+// dropped.
+func countsKept(was, is []spec.KeyPart) (classes []review.Class) {
+	if len(missingFrom(was, is)) > 0 {
+		classes = append(classes, review.Loosened)
+	}
+	if len(missingFrom(is, was)) > 0 {
+		classes = append(classes, review.Tightened)
+	}
+	return classes
+}
+
+// missingFrom returns the names of parts that a key does not have.
+func missingFrom(key, parts []spec.KeyPart) (missing []string) {
+	for _, name := range compare.PartNames(parts) {
+		if !slices.Contains(compare.PartNames(key), name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}

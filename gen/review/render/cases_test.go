@@ -1,0 +1,183 @@
+package render
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/fields"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime"
+)
+
+var update = flag.Bool("update", false, "write the output into the cases")
+
+// casesIn is the directory of the cases. A case has sections below lines "-- name --": the files "old" and "new", and then
+// the expected output in each format.
+const casesIn = "../../../testdata/review"
+
+type section struct{ name, text string }
+
+func readCase(t testing.TB, path string) (sections []section) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, part := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+		name, text, ok := strings.Cut(part, " --\n")
+		require.True(t, ok, part)
+		sections = append(sections, section{name, strings.TrimSuffix(text, "\n") + "\n"})
+	}
+	require.Greater(t, len(sections), 2, path)
+	require.Equal(t, []string{"old", "new"}, []string{sections[0].name, sections[1].name}, path)
+	return sections
+}
+
+func writeCase(t *testing.T, path string, sections []section) {
+	t.Helper()
+	var out strings.Builder
+	for _, s := range sections {
+		out.WriteString("-- " + s.name + " --\n" + s.text)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o644))
+}
+
+func parse(t testing.TB, name, text string) *spec.File {
+	t.Helper()
+	file, ds := fields.Parse(name, []byte(text))
+	require.Empty(t, ds, "%s", text)
+	return file
+}
+
+// eachCase calls a function with every case and its review.
+func eachCase(t *testing.T, do func(t *testing.T, path string, sections []section, r *review.Review)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(casesIn, "*.txt"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			sections := readCase(t, path)
+			do(t, path, sections, judge.Review(parse(t, "main:limits.yaml", sections[0].text), parse(t, "limits.yaml", sections[1].text)))
+		})
+	}
+}
+
+func TestCases(t *testing.T) {
+	forms := map[string]func(*review.Review, io.Writer) error{
+		"text":     func(r *review.Review, w io.Writer) error { return WriteText(r, w, false) },
+		"color":    func(r *review.Review, w io.Writer) error { return WriteText(r, w, true) },
+		"markdown": func(r *review.Review, w io.Writer) error { return WriteMarkdown(r, w) },
+		"json":     func(r *review.Review, w io.Writer) error { return WriteJSON(r, w) },
+	}
+	eachCase(t, func(t *testing.T, path string, sections []section, r *review.Review) {
+		for i, s := range sections[2:] {
+			require.Contains(t, forms, s.name)
+			var got bytes.Buffer
+			require.NoError(t, forms[s.name](r, &got))
+			if *update {
+				sections[2+i].text = got.String()
+				continue
+			}
+			assert.Equal(t, s.text, got.String(), "if the change is intended, run: go test ./gen/review/render -run Cases -update")
+		}
+		if *update {
+			writeCase(t, path, sections)
+		}
+	})
+}
+
+// Every id and class, every field of every kind that has it, and every change from one kind to another needs a case.
+func TestEveryChangeHasACase(t *testing.T) {
+	shown := map[string]bool{}
+	eachCase(t, func(_ *testing.T, _ string, _ []section, r *review.Review) {
+		for i := range r.Subjects {
+			for _, f := range r.Subjects[i].Findings {
+				shown[f.ID] = true
+				for _, class := range f.Classes {
+					shown[string(class)] = true
+				}
+				for _, c := range f.Changes {
+					shown[c.Field] = true
+					if c.Field != "" && c.New.Limit != nil {
+						shown[c.Field+" of "+c.New.Limit.Policy.Kind.String()] = true
+					}
+					if c.Field == "kind" {
+						shown[c.Old.Value+" to "+c.New.Value] = true
+					}
+				}
+			}
+		}
+	})
+	missing := slices.DeleteFunc(wanted(), func(change string) bool { return shown[change] })
+	assert.Empty(t, missing, "no case in testdata/review has these changes: add them to a file there, and run go test ./gen/review/render -run Cases -update")
+}
+
+func wanted() (list []string) {
+	for _, class := range review.Classes() {
+		list = append(list, string(class))
+	}
+	// The fields that a kind does not have. The package belongs to the file, not to a kind.
+	without := map[string][]string{"token bucket": {"start", "precise"}, "fixed window": {"precise"}, "sliding window": {"maxReserved"}}
+	for _, change := range fields.ChangeKinds() {
+		list = append(list, change.ID)
+		for _, field := range change.Fields {
+			list = append(list, field)
+			if strings.HasPrefix(change.ID, "group-") {
+				continue // a group has no kind
+			}
+			for _, kind := range runtime.Kinds() {
+				if field != "package" && field != "plans" && !slices.Contains(without[kind.String()], field) {
+					list = append(list, field+" of "+kind.String())
+				}
+			}
+		}
+	}
+	for _, old := range runtime.Kinds() {
+		for _, new := range runtime.Kinds() {
+			if old != new {
+				list = append(list, old.String()+" to "+new.String())
+			}
+		}
+	}
+	return list
+}
+
+// manyLimits returns a file of n limits.
+func manyLimits(n int, rest string) string {
+	var text strings.Builder
+	text.WriteString("version: 1\nlimits:\n")
+	for i := range n {
+		fmt.Fprintf(&text, "  limit%d: {kind: token bucket, rate: %d, key: {userID: int64}, %s}\n", i, i+1, rest)
+	}
+	return text.String()
+}
+
+// BenchmarkReview measures a review of 1,000 changed limits relative to parsing the files, which every command does.
+func BenchmarkReview(b *testing.B) {
+	before, after := []byte(manyLimits(1000, "period: 1m")), []byte(manyLimits(1000, "period: 2m, capacity: 7, doc: x"))
+	var reading, reviewing time.Duration
+	for b.Loop() {
+		start := time.Now()
+		old, wrong := fields.Parse("old.yaml", before)
+		new, alsoWrong := fields.Parse("new.yaml", after)
+		reading += time.Since(start)
+		require.Empty(b, append(wrong, alsoWrong...))
+
+		start = time.Now()
+		require.NoError(b, WriteText(judge.Review(old, new), io.Discard, false))
+		reviewing += time.Since(start)
+	}
+	b.ReportMetric(float64(reviewing)/float64(reading), "times-reading")
+}

@@ -1,0 +1,194 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+)
+
+// mostMarkdown is the length of a review as Markdown in characters, without the last lines. A comment on GitHub holds
+// 65,536 characters.
+const mostMarkdown = 59_000
+
+// Marker returns the first line of a review as Markdown, by which a later run of a CI job finds its comment. It is an
+// HTML comment with the name of the new file, in which unusual characters are percent-encoded.
+func Marker(file string) string {
+	var name strings.Builder
+	for i, r := range file {
+		plain := r == '.' || r == '/' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		// "--" and "->" would end the HTML comment.
+		if plain || r == '-' && !strings.HasPrefix(file[i+1:], "-") && !strings.HasPrefix(file[i+1:], ">") {
+			name.WriteRune(r)
+			continue
+		}
+		for _, b := range []byte(string(r)) {
+			fmt.Fprintf(&name, "%%%02X", b)
+		}
+	}
+	return "<!-- ratelimitgen diff " + name.String() + " -->"
+}
+
+// WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the limits of each class, then a
+// section for each subject, the most severe first, with its main numbers and a folded part for the rest.
+//
+// It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
+// left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
+// not interpret it. WriteMarkdown returns the error of w.
+func WriteMarkdown(r *review.Review, w io.Writer) error {
+	out := Marker(r.New) + "\n### Rate limits: " + code(r.New) + "\n\n"
+	if r.Remark != "" {
+		out += code(r.Remark) + "\n\n"
+	}
+	if len(r.Subjects) == 0 {
+		out += unchanged + "\n"
+	} else {
+		out += markdownTable(r)
+	}
+	_, err := io.WriteString(w, out+markdownSections(r, mostMarkdown-utf8.RuneCountInString(out)))
+	return err
+}
+
+// markdownTable lists the limits of each class.
+func markdownTable(r *review.Review) string {
+	const mostNames = 40
+	var out strings.Builder
+	classes, names := namesByClass(r)
+	fmt.Fprintf(&out, "**%s**, compared with %s.\n\n| | |\n|---|---|\n", summaryOf(r), code(r.Old))
+	for _, class := range classes {
+		list := make([]string, len(names[class]))
+		for i, name := range names[class] {
+			list[i] = code(name)
+		}
+		fmt.Fprintf(&out, "| **%s** (%s) | %s |\n", class, words.Number(int64(len(list))), firstNames(list, mostNames))
+	}
+	return out.String()
+}
+
+// markdownSections returns the sections that fit into a number of characters.
+func markdownSections(r *review.Review, room int) string {
+	subjects := r.BySeverity()
+	// Headings come first: a section without its folded part is better than no section.
+	var heads []string
+	for i, s := range subjects {
+		head := markdownHead(s, r, i < mostPictures)
+		if room -= utf8.RuneCountInString(head); room < 0 {
+			break
+		}
+		heads = append(heads, head)
+	}
+	var out strings.Builder
+	leftOut := 0
+	for i, head := range heads {
+		out.WriteString(head)
+		details := markdownDetails(subjects[i])
+		size := utf8.RuneCountInString(details)
+		// After the first one that does not fit, even shorter ones are left out: they are less severe.
+		if leftOut > 0 || size > room {
+			leftOut++
+			continue
+		}
+		room -= size
+		out.WriteString(details)
+	}
+	const remedy = " because this comment would be too long. Run `ratelimitgen diff` to see everything.\n"
+	if cut := len(subjects) - len(heads); cut > 0 {
+		fmt.Fprintf(&out, "\nSections left out: %s,"+remedy, words.Number(int64(cut)))
+	} else if leftOut > 0 {
+		fmt.Fprintf(&out, "\nSections without details: %s,"+remedy, words.Number(int64(leftOut)))
+	}
+	if len(subjects) > 0 {
+		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" + string(subjects[0].Classes()[0]) + "`.\n")
+	}
+	return out.String()
+}
+
+// markdownHead returns the heading of a subject with a link to its lines, and its main numbers: drawn if they are bounds of
+// tokens that changed, and otherwise as text.
+func markdownHead(s *review.Subject, r *review.Review, draw bool) string {
+	const mostNumbers = 3
+	out := fmt.Sprintf("\n#### %s: %s\n", linked(s, r), review.ClassList(s.Classes()))
+	if s.Removed() {
+		return out
+	}
+	holder := printable.Prose(words.Holder(s.Per))
+	if picture := pictureOf(s); picture != "" && draw && !s.Added() {
+		return out + "For " + holder + ", at most, before (-) and now (+):\n" + picture + after("", lockedOut(s)+"\n")
+	}
+	var numbers []string
+	for _, n := range s.ShownNumbers() {
+		if s.Added() {
+			numbers = append(numbers, n.Label()+" "+n.Format(n.New))
+		} else {
+			numbers = append(numbers, n.Label()+" "+n.Change())
+		}
+	}
+	if len(numbers) > 0 {
+		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+lockedOut(s)) + "\n"
+	}
+	return out
+}
+
+// linked returns the name of the subject, as a link to its line in the new file if there is an address for it.
+func linked(s *review.Subject, r *review.Review) string {
+	if r.LinkBase == "" || s.New.Line == 0 {
+		return code(NameOf(s))
+	}
+	return fmt.Sprintf("[%s](%s#L%d)", code(NameOf(s)), r.LinkBase, s.New.Line)
+}
+
+// markdownDetails returns the folded part of a section.
+func markdownDetails(s *review.Subject) string {
+	var out strings.Builder
+	out.WriteString("\n<details><summary>Details</summary>\n\n| | before | after | |\n|---|---|---|---|\n")
+	for _, f := range s.Findings {
+		for _, c := range f.Changes {
+			field := code(review.Planned(c.Plan, c.Field))
+			switch {
+			case c.Field == "" && c.Plan != "":
+				field = "plan"
+			case c.Field == "":
+				field = "limit"
+			}
+			fmt.Fprintf(&out, "| %s | %s | %s | `%s` %s |\n", field, valueCell(c, c.Old), valueCell(c, c.New), f.ID, review.ClassList(f.Classes))
+		}
+	}
+	for _, n := range s.ShownNumbers() {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Label(), numberCell(n, n.Old), numberCell(n, n.New), n.Ratio())
+	}
+	if len(s.Notes)+len(s.SQL) > 0 {
+		out.WriteString("\n")
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(&out, "- **%s**: %s\n", n.About, printable.Prose(n.Text))
+	}
+	for _, q := range s.SQL {
+		fmt.Fprintf(&out, "- **sql**, %s: %s\n", printable.Prose(q.Why), code(q.Text))
+	}
+	out.WriteString("\n</details>\n")
+	return out.String()
+}
+
+// valueCell returns a value from a file as code, and words for a default as they are.
+func valueCell(c spec.Change, side spec.Side) string {
+	text := shortValue(c, side)
+	if side.Value == "" {
+		return text
+	}
+	return code(text)
+}
+
+func numberCell(n review.Number, value *int64) string {
+	if value == nil {
+		return ""
+	}
+	return n.Format(value)
+}
+
+// code returns text from a file as code on one line.
+func code(text string) string { return printable.Code(strings.Join(strings.Fields(text), " ")) }

@@ -1,0 +1,264 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/judge"
+)
+
+func TestMarkerIsOneHTMLCommentForAnyName(t *testing.T) {
+	for name, want := range map[string]string{
+		"limits.yaml":        "<!-- ratelimitgen diff limits.yaml -->",
+		"app/my-limits.yaml": "<!-- ratelimitgen diff app/my-limits.yaml -->",
+		"a b\n.yaml":         "<!-- ratelimitgen diff a%20b%0A.yaml -->",
+		"--><b>.yaml":        "<!-- ratelimitgen diff %2D%2D%3E%3Cb%3E.yaml -->",
+		"é.yaml":             "<!-- ratelimitgen diff %C3%A9.yaml -->",
+	} {
+		assert.Equal(t, want, Marker(name))
+		assert.Equal(t, 1, strings.Count(Marker(name), "-->"))
+	}
+}
+
+func TestMarkdownLeavesPartsOutWhenTooLong(t *testing.T) {
+	long := strings.Repeat(`@a <b> | `, 40)
+	for _, n := range []int{1, 20, 60, 100, 1000} {
+		r := judge.Review(parse(t, "old.yaml", manyLimits(n, "period: 1m")), parse(t, "new.yaml", manyLimits(n, "period: 2m, doc: '"+long+"'")))
+		text := markdownOf(t, r)
+		assert.Less(t, utf8.RuneCountInString(text), 60_000)
+		shown, folded := strings.Count(text, "\n#### "), strings.Count(text, "\n<details>")
+		switch {
+		case shown < n:
+			assert.Contains(t, text, "\nSections left out: "+words.Number(int64(n-shown))+", because this comment would be too long.")
+		case folded < n:
+			assert.Contains(t, text, "\nSections without details: "+words.Number(int64(n-folded))+", because this comment would be too long.")
+		}
+		assert.Equal(t, n < 1000, shown == n, n)
+		assert.Equal(t, n < 60, folded == n, n)
+	}
+}
+
+func TestMarkdownShowsMostSevereFirst(t *testing.T) {
+	last := func(rate string) string {
+		return "  last: {kind: token bucket, rate: " + rate + ", period: 1m, maxReserved: 0}\n"
+	}
+	old, new := manyLimits(400, "period: 1m")+last("10"), manyLimits(400, "period: 2m")+last("90")
+	text := markdownOf(t, judge.Review(parse(t, "old.yaml", old), parse(t, "new.yaml", new)))
+	assert.Contains(t, text, "\n**401 changes: 1 looser, 400 tighter**, compared with `old.yaml`.\n")
+	first := text[strings.Index(text, "\n#### "):]
+	assert.True(t, strings.HasPrefix(first, "\n#### `last`: loosened\nFor all callers together, at most, before (-) and now (+):\n```diff\n- at once        ████ 10\n"), first[:100])
+	assert.Contains(t, text, "`ratelimitgen explain WORD`")
+}
+
+func TestMarkdownStaysShortWithLongNames(t *testing.T) {
+	name := strings.Repeat("a", 255)
+	text := func(rate int) string {
+		return fmt.Sprintf("version: 1\nlimits:\n  %s: {kind: token bucket, rate: %d, period: 1m}\n", name, rate)
+	}
+	got := markdownOf(t, judge.Review(parse(t, "old.yaml", text(1)), parse(t, "new.yaml", text(2))))
+	assert.Less(t, len(got), 60_000)
+	got = markdownOf(t, judge.Review(parse(t, "old.yaml", text(1)), parse(t, "new.yaml", manyLimits(1, "period: 1m"))))
+	assert.Less(t, len(got), 60_000)
+}
+
+func TestMarkdownPrintsHostileTextAsCode(t *testing.T) {
+	for _, text := range []string{"a|b", "`", "``` |", `\`, `a\|b`, "<!-- -->", "@team #1", "a\nb", "[x](y)", "&amp;", "\u00a0", "~~~"} {
+		got := code(text)
+		require.NotContains(t, got, "\n")
+		switch {
+		case strings.HasPrefix(got, "<code>"):
+			inside := strings.TrimSuffix(strings.TrimPrefix(got, "<code>"), "</code>")
+			assert.NotContains(t, inside, "<", text)
+			assert.NotContains(t, inside, "|", text)
+			assert.NotContains(t, inside, "`", text)
+		case got != "":
+			assert.Equal(t, 2, strings.Count(got, "`"), text)
+			assert.NotContains(t, got, "|", text)
+		}
+	}
+}
+
+func markdownOf(t testing.TB, r *review.Review) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, WriteMarkdown(r, &out))
+	return out.String()
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// Only SQL statements may be longer than a line, because they are copied. Without its escape codes, colored text is the
+// plain text.
+func TestTextFitsTerminalWidth(t *testing.T) {
+	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
+		var plain, color bytes.Buffer
+		require.NoError(t, WriteText(r, &plain, false))
+		require.NoError(t, WriteText(r, &color, true))
+		assert.Equal(t, plain.String(), escapes.ReplaceAllString(color.String(), ""))
+		for line := range strings.Lines(plain.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			assert.Equal(t, strings.TrimRight(line, " "), line)
+			if !strings.HasSuffix(line, ";") {
+				assert.LessOrEqual(t, cells.Of(line), cells.Line, line)
+			}
+		}
+	})
+}
+
+func TestTextAlignsIDs(t *testing.T) {
+	id, found := regexp.MustCompile(`^(.*)\[[a-z-]+\]( |$)`), 0
+	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
+		var out bytes.Buffer
+		require.NoError(t, WriteText(r, &out, false))
+		for line := range strings.Lines(out.String()) {
+			place := id.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+			if place == nil || place[1] == changeIndent { // or it is a limit that was added or removed
+				continue
+			}
+			assert.Equal(t, endColumn, cells.Of(place[1]), line)
+			found++
+		}
+	})
+	assert.Greater(t, found, 50)
+}
+
+func TestTextEscapesHostileText(t *testing.T) {
+	old := parse(t, "a\x1b[31m\u202eb.yaml", oneLimit("rate: 1"))
+	r := judge.Review(old, parse(t, "c\nd.yaml", oneLimit("rate: 1, doc: \""+strings.Repeat("x", 300)+"\"")))
+	var out bytes.Buffer
+	require.NoError(t, WriteText(r, &out, false))
+	assert.NotContains(t, out.String(), "\x1b")
+	assert.NotContains(t, out.String(), "\u202e")
+	assert.Contains(t, out.String(), "c d.yaml against a\\x1b[31m\\u202eb.yaml\n")
+	assert.Contains(t, out.String(), "x…\n")
+}
+
+// cases returns a file with one limit.
+func oneLimit(rest string) string {
+	return "version: 1\nlimits:\n  send: {kind: token bucket, period: 1m, " + rest + "}\n"
+}
+
+func TestJSONMatchesSchema(t *testing.T) {
+	v := newValidator(t)
+	eachCase(t, func(t *testing.T, _ string, _ []section, r *review.Review) {
+		var out bytes.Buffer
+		require.NoError(t, WriteJSON(r, &out))
+		var answer any
+		require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
+		assert.Empty(t, v.problems("", v.root, answer))
+	})
+}
+
+func TestSchemaRejectsInvalidDocuments(t *testing.T) {
+	v := newValidator(t)
+	r := judge.Review(parse(t, "old", oneLimit("rate: 10")), parse(t, "new", oneLimit("rate: 20")))
+	var out bytes.Buffer
+	require.NoError(t, WriteJSON(r, &out))
+	for _, edit := range [][2]string{
+		{`"version": 1`, `"version": 2`}, {`"old": "old"`, `"old": null`}, {`"rate-changed"`, `"rate"`}, {`"loosened"`, `"looser"`},
+		{`"line": 3`, `"line": 0`}, {`"given": true`, `"given": 1`}, {`"unit": "tokens"`, `"unit": "token"`}, {`"sql": []`, `"sql": null`},
+		{`"about": "rule"`, `"about": "rules"`}, {`"limit": "send",`, ``},
+	} {
+		require.Contains(t, out.String(), edit[0])
+		var answer any
+		require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(out.String(), edit[0], edit[1])), &answer), edit)
+		assert.NotEmpty(t, v.problems("", v.root, answer), "%v", edit)
+	}
+}
+
+// validator checks values against a schema. It supports the part of JSON Schema that [Schema] uses.
+type validator struct {
+	t    *testing.T
+	root map[string]any
+}
+
+func newValidator(t *testing.T) validator {
+	t.Helper()
+	var root map[string]any
+	require.NoError(t, json.Unmarshal(Schema(), &root))
+	return validator{t, root}
+}
+
+// problems returns where a value violates the schema.
+func (v validator) problems(at string, schema, value any) (found []string) {
+	for word, want := range schema.(map[string]any) {
+		if problem := v.breaks(word, want, value); problem {
+			found = append(found, at+": "+word)
+		}
+		object, _ := value.(map[string]any)
+		items, _ := value.([]any)
+		switch word {
+		case "$ref":
+			definition := v.root["definitions"].(map[string]any)[strings.TrimPrefix(want.(string), "#/definitions/")]
+			require.NotNil(v.t, definition, want)
+			found = append(found, v.problems(at, definition, value)...)
+		case "properties":
+			for name, property := range want.(map[string]any) {
+				if inside, ok := object[name]; ok {
+					found = append(found, v.problems(at+"."+name, property, inside)...)
+				}
+			}
+			for name := range object {
+				if _, ok := want.(map[string]any)[name]; !ok {
+					found = append(found, at+"."+name+" is not in the schema")
+				}
+			}
+		case "items":
+			for i, item := range items {
+				found = append(found, v.problems(fmt.Sprintf("%s[%d]", at, i), want, item)...)
+			}
+		}
+	}
+	return found
+}
+
+// breaks reports whether a value violates one keyword of a schema.
+func (v validator) breaks(word string, want, value any) bool {
+	switch word {
+	case "type":
+		return !isType(want.(string), value)
+	case "enum":
+		return !slices.ContainsFunc(want.([]any), func(one any) bool { return reflect.DeepEqual(one, value) })
+	case "const":
+		return !reflect.DeepEqual(want, value)
+	case "minimum":
+		number, ok := value.(float64)
+		return ok && number < want.(float64)
+	case "required":
+		object, ok := value.(map[string]any)
+		return ok && slices.ContainsFunc(want.([]any), func(name any) bool { _, has := object[name.(string)]; return !has })
+	case "anyOf":
+		return !slices.ContainsFunc(want.([]any), func(one any) bool { return len(v.problems("", one, value)) == 0 })
+	}
+	require.Contains(v.t, []string{"$schema", "$ref", "title", "description", "definitions", "properties", "items"}, word)
+	return false
+}
+
+func isType(want string, value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return want == "object"
+	case []any:
+		return want == "array"
+	case string:
+		return want == "string"
+	case bool:
+		return want == "boolean"
+	case float64:
+		return want == "integer" && value == float64(int64(value))
+	}
+	return want == "null" && value == nil
+}

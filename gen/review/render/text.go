@@ -1,0 +1,310 @@
+// Package render shows a [review.Review] as text, as Markdown and as JSON.
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+	"github.com/ratelimitgen/ratelimitgen/gen/review/compare"
+	"github.com/ratelimitgen/ratelimitgen/gen/spec"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
+)
+
+// WriteText prints the review for people: the limits of each class, and then for each subject its position, its changes
+// with their ids, its numbers, and its notes. It returns the error of w.
+func WriteText(r *review.Review, w io.Writer, color bool) error {
+	out := textWriter{ink: cells.InkFor(color)}
+	out.review(r)
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+type textWriter struct {
+	bytes.Buffer
+	ink cells.Ink
+}
+
+func (w *textWriter) review(r *review.Review) {
+	fmt.Fprintf(w, "%s%s%s against %s\n", w.ink.Bold, printable.Flat(r.New), w.ink.Off, printable.Flat(r.Old))
+	if len(r.Subjects) > 0 {
+		fmt.Fprintln(w, summaryOf(r))
+	}
+	if r.Remark != "" {
+		w.wrapped("", 0, r.Remark)
+	}
+	if len(r.Subjects) == 0 {
+		fmt.Fprintln(w, unchanged)
+		return
+	}
+	classes, names := namesByClass(r)
+	for _, class := range classes {
+		mark := w.class(class) + strings.Repeat(" ", len(review.StoredState)-len(class)) // the longest class
+		w.wrapped("  "+mark+"  ", len("    "+review.StoredState), firstNames(names[class], 12))
+	}
+	for _, s := range r.BySeverity() {
+		w.WriteString("\n")
+		w.subject(r, s)
+	}
+}
+
+// unchanged is the whole review of files without changes.
+const unchanged = "No limit has changed."
+
+// namesByClass returns the classes that occur, and the names of their subjects.
+func namesByClass(r *review.Review) (classes []review.Class, names map[review.Class][]string) {
+	names = map[review.Class][]string{}
+	for i := range r.Subjects {
+		for _, class := range r.Subjects[i].Classes() {
+			names[class] = append(names[class], NameOf(&r.Subjects[i]))
+		}
+	}
+	for _, class := range review.Classes() {
+		if len(names[class]) > 0 {
+			classes = append(classes, class)
+		}
+	}
+	return classes, names
+}
+
+func firstNames(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + words.Number(int64(len(names)-most)) + " more"
+}
+
+func (w *textWriter) subject(r *review.Review, s *review.Subject) {
+	file, at := r.New, s.New
+	if s.Removed() {
+		file, at = r.Old, s.Old
+	}
+	// The file itself has no position, but editors need one to open it.
+	place := fmt.Sprintf("%s:%d:%d:", printable.Flat(file), max(1, at.Line), max(1, at.Column))
+	marks := make([]string, 0, 4)
+	for _, class := range s.Classes() {
+		marks = append(marks, w.class(class))
+	}
+	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, NameOf(s), w.ink.Off, strings.Join(marks, ", "))
+	for _, f := range s.Findings {
+		w.finding(f)
+	}
+	w.numbers(s)
+	for _, n := range s.Notes {
+		mark := n.About + ": "
+		w.wrapped("  "+w.ink.Bold+mark+w.ink.Off, 2+len(mark), n.Text)
+	}
+	for _, q := range s.SQL {
+		w.wrapped("  "+w.ink.Bold+"sql: "+w.ink.Off, len("  sql: "), q.Why+":")
+		fmt.Fprintf(w, "    %s\n", q.Text) // never wrapped, so that it can be copied
+	}
+}
+
+// class colors a class: yellow if it lets more through, red if it breaks callers, blue if it lets less through.
+func (w *textWriter) class(class review.Class) string {
+	switch class {
+	case review.Loosened:
+		return w.ink.Yellow + string(class) + w.ink.Off
+	case review.Breaking, review.Removed:
+		return w.ink.Red + string(class) + w.ink.Off
+	case review.Tightened:
+		return w.ink.Blue + string(class) + w.ink.Off
+	}
+	return string(class)
+}
+
+// finding prints the changes of one id, each on a line if it fits, and otherwise with the new value below the old one.
+func (w *textWriter) finding(f review.Finding) {
+	line := ""
+	for i, c := range f.Changes {
+		if i > 0 {
+			fmt.Fprintln(w, line)
+		}
+		old, new := shortValue(c, c.Old), shortValue(c, c.New)
+		// A long change is easier to compare as two lines than as one that wraps.
+		if line = changeIndent + change(c, old, new); cells.Of(line) > cells.Line-4 {
+			fmt.Fprintf(w, "%s%s\n", changeIndent, review.Planned(c.Plan, c.Field))
+			w.wrapped("    - ", 6, old)
+			w.wrapped("    + ", 6, new)
+			line = ""
+		}
+	}
+	w.withEnd(line, "["+f.ID+"] "+review.ClassList(f.Classes))
+}
+
+// change is empty for a limit that was added or removed.
+func change(c spec.Change, old, new string) string {
+	switch {
+	case c.Field == "" && c.Plan != "" && (old == "" || new == ""):
+		return "plan " + c.Plan
+	case old == "" || new == "":
+		return ""
+	case c.Field == "" && c.Plan != "":
+		return "plan " + old + " → " + new
+	case c.Field == "":
+		return "name " + old + " → " + new
+	}
+	return review.Planned(c.Plan, c.Field+" "+old+" → "+new)
+}
+
+const (
+	changeIndent = "  "
+	// endColumn is where the id of every change starts, at least endGap after the change.
+	endColumn = 46
+	endGap    = 2
+)
+
+// withEnd prints a line with an end at endColumn. The end is on a line of its own if the line is too long.
+func (w *textWriter) withEnd(line, end string) {
+	at := cells.Of(line)
+	switch {
+	case line == changeIndent: // a limit that was added or removed has no change to print
+		w.wrapped(changeIndent, at, end)
+		return
+	case at+endGap > endColumn:
+		fmt.Fprintln(w, line)
+		line, at = "", 0
+	}
+	w.wrapped(line+strings.Repeat(" ", endColumn-at), endColumn, end)
+}
+
+// numbers prints a table of the numbers before and after, or of those of an added limit.
+func (w *textWriter) numbers(s *review.Subject) {
+	numbers := s.ShownNumbers()
+	if len(numbers) == 0 {
+		return
+	}
+	w.wrapped("    ", 4, "for "+words.Holder(s.Per)+", at most:")
+	var rows [][]string
+	for _, n := range numbers {
+		if s.Added() {
+			rows = append(rows, []string{n.Label(), n.Format(n.New), "", ""})
+			continue
+		}
+		if review.Equal(n.Old, n.New) {
+			rows = append(rows, []string{n.Label(), "", n.Format(n.New), "as before"})
+			continue
+		}
+		rows = append(rows, []string{n.Label(), n.Format(n.Old) + " →", n.Format(n.New), n.Ratio()})
+	}
+	w.WriteString(cells.Table(rows, "lrrl", "    "))
+}
+
+// wrapped prints a text after a mark, and continues it below the text with an indent of as many cells as the mark has.
+// Unlike [cells.Wrap] it accepts escape codes in the mark, and cuts words that are longer than a line.
+func (w *textWriter) wrapped(mark string, indent int, text string) {
+	w.WriteString(mark)
+	at := indent
+	for i, word := range cutWords(strings.Fields(text), cells.Line-indent) {
+		length := cells.Of(word)
+		switch {
+		case i == 0:
+		case at+1+length > cells.Line:
+			w.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			w.WriteString(" ")
+			at++
+		}
+		w.WriteString(word)
+		at += length
+	}
+	w.WriteString("\n")
+}
+
+// cutWords cuts words that are longer than a number of cells, such as text in a language without spaces.
+func cutWords(list []string, most int) (short []string) {
+	for _, word := range list {
+		from, length := 0, 0
+		for i, r := range word {
+			if length += cells.Rune(r); length > most {
+				short = append(short, word[from:i])
+				from, length = i, cells.Rune(r)
+			}
+		}
+		short = append(short, word[from:])
+	}
+	return short
+}
+
+// TitleOf returns the name of the subject and its classes: "sendMessage: loosened".
+func TitleOf(s *review.Subject) string { return NameOf(s) + ": " + review.ClassList(s.Classes()) }
+
+// LinesOf returns the changes, numbers, notes and statements of the subject, one line each, however long.
+func LinesOf(s *review.Subject) (lines []string) {
+	for _, f := range s.Findings {
+		for _, c := range f.Changes {
+			text := change(c, shortValue(c, c.Old), shortValue(c, c.New))
+			lines = append(lines, strings.TrimSpace(text+" ["+f.ID+"] "+review.ClassList(f.Classes)))
+		}
+	}
+	for _, n := range s.ShownNumbers() {
+		if s.Added() {
+			lines = append(lines, n.Label()+": "+n.Format(n.New))
+			continue
+		}
+		lines = append(lines, n.Label()+": "+n.Change())
+	}
+	for _, n := range s.Notes {
+		lines = append(lines, n.About+": "+n.Text)
+	}
+	for _, q := range s.SQL {
+		lines = append(lines, "sql, "+q.Why+": "+q.Text)
+	}
+	return lines
+}
+
+// longestValue is how many runes of a name or value are printed.
+const longestValue = 160
+
+// NameOf returns the limit's name, the group's with the word group, or words for the file itself.
+func NameOf(s *review.Subject) string {
+	switch {
+	case s.Group != "":
+		return "group " + words.Clip(s.Group, longestValue)
+	case s.Limit == "":
+		return "the file"
+	}
+	return words.Clip(s.Limit, longestValue)
+}
+
+// shortValue returns one side of a change on one line, safe to print.
+func shortValue(c spec.Change, side spec.Side) string {
+	text := side.Value
+	if c.Field == "rate" || c.Field == "capacity" || c.Field == "maxReserved" {
+		// The numbers below are grouped as well.
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			text = words.Number(n)
+		}
+	}
+	if text == "" {
+		text = defaultInWords(c, side)
+	}
+	return words.Clip(printable.Flat(text), longestValue)
+}
+
+// defaultInWords says what applies if a field has no value.
+func defaultInWords(c spec.Change, side spec.Side) string {
+	switch c.Field {
+	case "":
+		return ""
+	case "durability":
+		return "database default"
+	case "start":
+		switch {
+		case compare.HasCalendar(&side.Limit.Policy):
+			return "midnight of the first day"
+		case !compare.Windowed(&side.Limit.Policy):
+			return "none"
+		case len(side.Limit.Key) == 0:
+			return "derived from the name"
+		}
+		return "derived from the key"
+	}
+	return "none"
+}
