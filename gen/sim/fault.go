@@ -2,7 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
+	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // Fault is an error in a line of a trace.
@@ -38,4 +42,22 @@ func columnFault(text []byte, at int, format string, args ...any) *Fault {
 	f := faultf(format, args...)
 	f.Column = 1 + utf8.RuneCount(text[:at])
 	return f
+}
+
+// clip returns a text as [printable.Line] does, cut to width cells. It cuts between escapes, where [cells.Fit] could
+// cut one in two.
+func clip(text string, width int) string {
+	var out strings.Builder
+	used, cut := 0, 0
+	for sign := range printable.Signs(text) {
+		out.WriteString(sign)
+		used += cells.Of(sign)
+		switch {
+		case used < width:
+			cut = out.Len() // the "…" still fits after it
+		case used > width:
+			return out.String()[:cut] + "…"
+		}
+	}
+	return out.String()
 }

@@ -134,8 +134,6 @@ func (v jsonValue) found() string {
 	return "an unexpected character"
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
 // isNumber and isBoolean report the type of the value.
 func (v jsonValue) isNumber() bool  { return v.text[0] == '-' || isDigit(v.text[0]) }
 func (v jsonValue) isBoolean() bool { return v.text[0] == 't' || v.text[0] == 'f' }

@@ -417,3 +417,7 @@ func (v jsonValue) plan() (string, error) {
 	}
 	return v.str("plan")
 }
+
+func instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

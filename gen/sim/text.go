@@ -5,9 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/gen/internal/cells"
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
 // percent formats a share so that 0% and 100% are exact.
@@ -54,24 +52,4 @@ func withoutZeros(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return strings.TrimPrefix(text, "0s")
-}
-
-func instant(at int64) string { return time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.999") }
-
-// clip returns a text as [printable.Line] does, cut to width cells. It cuts between escapes, where [cells.Fit] could
-// cut one in two.
-func clip(text string, width int) string {
-	var out strings.Builder
-	used, cut := 0, 0
-	for sign := range printable.Signs(text) {
-		out.WriteString(sign)
-		used += cells.Of(sign)
-		switch {
-		case used < width:
-			cut = out.Len() // the "…" still fits after it
-		case used > width:
-			return out.String()[:cut] + "…"
-		}
-	}
-	return out.String()
 }
