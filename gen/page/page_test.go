@@ -237,8 +237,8 @@ func TestTextIsEscaped(t *testing.T) {
 	assert.False(t, strings.Contains(page, "\u202e"), "\u202e")
 }
 
-// trace is a recording of two limits and a group.
-const trace = `{"at": 1893456000.0, "limit": "send", "key": "secretAlice", "count": 3}
+// tracedLines is a recording of two limits and a group.
+const tracedLines = `{"at": 1893456000.0, "limit": "send", "key": "secretAlice", "count": 3}
 {"at": 1893456001.0, "limit": "send", "key": "secretBob", "count": 5}
 {"at": 1893456002.0, "limit": "send", "key": "secretBob"}
 {"at": 1893456002.5, "limit": "send", "key": "secretBob"}
@@ -293,7 +293,7 @@ func simLimits(f *spec.File) (list []sim.Limit) {
 
 func TestRecordingIsDrawn(t *testing.T) {
 	file := parse(t, "limits.yaml", recordedLimits)
-	r, faults := record(t, trace+"{}\n", simLimits(file), nil)
+	r, faults := record(t, tracedLines+"{}\n", simLimits(file), nil)
 	assert.Equal(t, []string{"8: the line has no field at, the time of the request"}, faults)
 	page := written(t, &Page{File: file, Recording: r})
 	requireSound(t, page)
@@ -345,7 +345,7 @@ func TestRecordingOfPlans(t *testing.T) {
 func TestRecordingOfTwoVersions(t *testing.T) {
 	file := parse(t, "limits.yaml", recordedLimits)
 	old := parse(t, "old.yaml", strings.Replace(recordedLimits, "rate: 5,", "rate: 2,", 1))
-	r, faults := record(t, trace, simLimits(file), simLimits(old))
+	r, faults := record(t, tracedLines, simLimits(file), simLimits(old))
 	assert.Empty(t, faults)
 	page := written(t, &Page{File: file, Old: old, Recording: r})
 	requireSound(t, page)
